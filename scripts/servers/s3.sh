@@ -26,12 +26,24 @@ install() {
   mv "$software/go/versitygw" "$program"
 }
 
+# The server keeps an object and what is known about it in one step if the file system has extended
+# attributes. In files beside the objects, a kill can leave what is known about an object that is not
+# there, and then its name can never be written.
+has_attributes() {
+  python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.loginson", b"tried")' "$1" 2>/dev/null
+}
+
 start() {
   ! is_up server || return 0
   need_free "$port" S3_PORT
-  mkdir -p "$state/objects/${S3_BUCKET:-loginson}" "$state/metadata"
+  local place=()
+  mkdir -p "$state/objects/${S3_BUCKET:-loginson}"
+  if [ -d "$state/metadata" ] || ! has_attributes "$state/objects"; then
+    mkdir -p "$state/metadata"
+    place=(--sidecar "$state/metadata")
+  fi
   ROOT_ACCESS_KEY=${S3_KEY:-loginson} ROOT_SECRET_KEY=${S3_SECRET:-loginson-secret} launch server \
-    "$program" --quiet --port "$host:$port" posix --sidecar "$state/metadata" "$state/objects"
+    "$program" --quiet --port "$host:$port" posix "${place[@]}" "$state/objects"
   wait_until server 30 is_open "$port"
 }
 

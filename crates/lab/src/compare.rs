@@ -7,11 +7,11 @@
 
 use std::path::PathBuf;
 
-use crate::reference::{self, Reference, Wanted};
+use crate::reference::{self, Reference};
 use crate::report::document::{Document, Table};
 use crate::report::ranking::{Pair, Ranked, adjust, apart, ranked};
 use crate::report::summary::{Experiment, Group, Summary};
-use crate::report::{ReportError, markdown, number, read};
+use crate::report::{ReportError, markdown, number, papers, read};
 use crate::statistics::SAMPLE_WARNING;
 
 /// Why two results cannot be compared.
@@ -239,61 +239,15 @@ fn beside(summary: &Summary, published: &Reference) -> Document {
         title: format!("{}, scale {}: beside {}", run.study, run.scale, published.title),
         ..Document::default()
     };
-    document.text(format!(
-        "The paper measured on {}. Ratios show whether the picture is the same; differences are not tested, since machine, \
-         versions and network are others.",
-        published.machine
-    ));
+    document.text(format!("The paper measured on {}.", published.machine));
     if run.scale != "paper" {
         document.text(format!(
             "The sizes are others too: those here are of scale {}, those of the paper are its own.",
             run.scale
         ));
     }
-    let mut table = Table::new(
-        "Our figure beside the paper's, and each relative to the first row of its experiment",
-        &[
-            "experiment and store",
-            "measure",
-            "ours",
-            "paper",
-            "ours / paper",
-            "ours, relative",
-            "paper, relative",
-            "place",
-        ],
-    );
-    for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
-        let (name, label) = experiment.measure.reference();
-        let mut first: Option<(f64, f64)> = None;
-        for entry in experiment.sets().into_iter().flat_map(|set| ranked(set, &experiment.measure))
-        {
-            let wanted = Wanted {
-                subject: &experiment.subject,
-                measure: name,
-                label,
-                store: &entry.group.store,
-                nodes: entry.group.nodes,
-                target_per_s: entry.group.target_per_s,
-            };
-            let Some((of, row)) = published.find(wanted) else { continue };
-            let ours = entry.estimate.mean;
-            let (our_first, paper_first) = *first.get_or_insert((ours, row.mean));
-            table.rows.push(vec![
-                format!("{}: {}", experiment.title, experiment.name_of(entry.group)),
-                experiment.measure.name(),
-                number::plain(ours),
-                number::plain(row.mean),
-                number::plain(ours / row.mean),
-                format!("{}×", number::plain(ours / our_first)),
-                format!("{}×", number::plain(row.mean / paper_first)),
-                of.place.clone(),
-            ]);
-        }
-    }
-    if table.rows.is_empty() {
+    if !papers::section(&mut document, summary, published) {
         document.text("The paper has no figure for any store that was measured here.");
     }
-    document.table(table);
     document
 }

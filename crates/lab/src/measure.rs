@@ -2,6 +2,7 @@
 //! second; describes the machine; and measures the size of data on disk.
 
 pub mod machine;
+pub mod others;
 pub mod process;
 
 use std::collections::BTreeSet;

@@ -16,7 +16,7 @@ mod instances;
 pub mod markdown;
 mod measure;
 pub(crate) mod number;
-mod papers;
+pub(crate) mod papers;
 mod plot;
 pub mod ranking;
 pub mod read;
@@ -25,7 +25,7 @@ mod sections;
 pub mod summary;
 mod tables;
 
-pub use doubts::{GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, others_share};
+pub use doubts::GENERATOR_SHARE_MAX;
 pub use sections::document;
 pub use tables::PERCENTILES;
 

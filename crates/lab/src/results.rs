@@ -209,6 +209,10 @@ pub struct Resource {
     /// the network between generator and servers.
     #[serde(default)]
     pub interrupts_s: f64,
+    /// The part of it that other virtual machines took, s: counted for the whole machine only, and
+    /// not by results of older versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stolen_s: f64,
     /// Resident memory.
     pub memory_bytes: u64,
     /// Bytes read from disk in this second.
@@ -218,6 +222,10 @@ pub struct Resource {
     /// Network bytes in this second, in both directions; unknown, and 0, for a process on the same
     /// machine.
     pub network_bytes: u64,
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 impl Resource {

@@ -25,7 +25,6 @@ use crate::generate::Generators;
 use crate::load::{Stop, stopped};
 use crate::measure::process::Watched;
 use crate::plan::Step;
-use crate::report::OTHERS_SHARE_MAX;
 use crate::report::ReportError;
 use crate::report::summary::mean;
 use crate::results::{
@@ -243,16 +242,12 @@ impl<'a> Runner<'a> {
                 return Ok(None);
             };
             let measured = end.outcome == Outcome::Completed && trial.role == Role::Measure;
-            let share = seen.others_share(end.seconds, self.run.machine.cores);
-            let disturbed = share.filter(|share| measured && *share > OTHERS_SHARE_MAX);
-            if let Some(share) = disturbed
+            let others = seen.others(end.seconds, self.run.machine.cores);
+            if let Some(others) = others.filter(|others| measured && others.is_interference())
                 && attempt < ATTEMPTS_MAX
                 && is_repeatable(&trial, step.fresh)
             {
-                notes.push(format!(
-                    "made again, because other programs used {} of the processors the first time",
-                    crate::report::number::percent(share)
-                ));
+                notes.push(format!("made again, because {others} the first time"));
                 continue;
             }
             if measured && step.fresh {

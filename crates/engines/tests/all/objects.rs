@@ -189,11 +189,11 @@ impl ObjectBody for Broken {
     }
 }
 
-/// The server is killed and started again while objects are written and read. What was written is
-/// there; each name has the content that was written to it.
 /// The longest wait for a server.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// The server is killed and started again while objects are written and read. What was written is
+/// there; each name has the content that was written to it.
 #[test]
 fn the_server_goes_and_comes_back() {
     let Some(server) = Server::s3() else { return };

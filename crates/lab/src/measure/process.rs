@@ -53,6 +53,8 @@ struct Counters {
     inherits: bool,
     cpu_ticks: u64,
     interrupt_ticks: u64,
+    /// Of the whole machine: what other virtual machines took.
+    stolen_ticks: u64,
     /// Memory of the process alone.
     memory_bytes: u64,
     /// Memory that other processes may share.
@@ -130,8 +132,9 @@ impl Sampler {
             let now = host();
             let mut sum = Resource { second, process: HOST.to_owned(), ..Resource::default() };
             sum.memory_bytes = now.memory_bytes;
-            sum.interrupts_s =
-                now.interrupt_ticks.saturating_sub(last.interrupt_ticks) as f64 / TICKS_PER_S;
+            let since = |now: u64, last: u64| now.saturating_sub(last) as f64 / TICKS_PER_S;
+            sum.interrupts_s = since(now.interrupt_ticks, last.interrupt_ticks);
+            sum.stolen_s = since(now.stolen_ticks, last.stolen_ticks);
             sum.network_bytes = now.network_bytes.saturating_sub(last.network_bytes);
             now.used().minus(last.used()).put_into(&mut sum);
             *last = now;
@@ -252,6 +255,7 @@ fn process(pid: u32, with_children: bool) -> Option<((u32, u64), Counters)> {
         inherits: status.as_ref().is_none_or(|status| status.sigign & SIGCHLD_BIT == 0),
         cpu_ticks: stat.utime + stat.stime + children_ticks,
         interrupt_ticks: 0,
+        stolen_ticks: 0,
         memory_bytes: memory(|status| status.rssanon),
         shared_bytes: memory(|status| status.rssfile) + memory(|status| status.rssshmem),
         disk_read_bytes,
@@ -270,13 +274,14 @@ fn host() -> Counters {
         |name: &str| std::path::Path::new("/sys/block").join(name).join("device").exists();
     let (disk_read_bytes, disk_write_bytes) =
         disk_bytes(&procfs::diskstats().unwrap_or_default(), is_disk);
-    let (cpu_ticks, interrupt_ticks) =
-        KernelStats::current().map_or((0, 0), |stats| busy_ticks(&stats.total));
+    let time = KernelStats::current().ok().map(|stats| stats.total);
+    let ticks = |of: fn(&CpuTime) -> u64| time.as_ref().map_or(0, of);
     Counters {
         parent: 0,
         inherits: false,
-        cpu_ticks,
-        interrupt_ticks,
+        cpu_ticks: ticks(busy_ticks),
+        interrupt_ticks: ticks(interrupt_ticks),
+        stolen_ticks: ticks(|time| time.steal.unwrap_or(0)),
         memory_bytes,
         shared_bytes: 0,
         disk_read_bytes,
@@ -285,11 +290,14 @@ fn host() -> Counters {
     }
 }
 
-/// Ticks in which a processor was neither idle nor waiting for a disk, and those of them in
-/// interrupts. `guest` is within `user`; what another virtual machine took counts as busy.
-fn busy_ticks(time: &CpuTime) -> (u64, u64) {
-    let interrupts: u64 = [time.irq, time.softirq].into_iter().flatten().sum();
-    (time.user + time.nice + time.system + time.steal.unwrap_or(0) + interrupts, interrupts)
+/// Ticks in which a processor was neither idle nor waiting for a disk. `guest` is within `user`;
+/// what another virtual machine took counts as busy.
+fn busy_ticks(time: &CpuTime) -> u64 {
+    time.user + time.nice + time.system + time.steal.unwrap_or(0) + interrupt_ticks(time)
+}
+
+fn interrupt_ticks(time: &CpuTime) -> u64 {
+    [time.irq, time.softirq].into_iter().flatten().sum()
 }
 
 /// Bytes read and written by whole disks; partitions and stacked devices would count twice.

@@ -12,6 +12,7 @@ use super::summary::mean as average;
 use super::summary::{
     ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Second, Summary,
 };
+use crate::measure::others::Others;
 use crate::results::Outcome;
 use crate::run::{ACKNOWLEDGED, LOST};
 use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, trend};
@@ -23,21 +24,6 @@ pub const GENERATOR_SHARE_MAX: f64 = 0.8;
 /// A machine that is busier than this has no processor to spare: store and generator take from
 /// each other.
 const HOST_SHARE_MAX: f64 = 0.95;
-
-/// Processors that something else than the store and the generator may use on average, as a share
-/// of all; more is interference.
-pub const OTHERS_SHARE_MAX: f64 = 0.1;
-
-/// Shorter trials say too little about what else ran on the machine, s.
-const OTHERS_S_MIN: f64 = 3.0;
-
-/// The share of `cores` processors that other programs used in a trial of this length, s, in which
-/// the machine was busy for `host_s` and servers and generator for `own_s`; `None` for short
-/// trials.
-pub fn others_share(host_s: f64, own_s: f64, seconds: f64, cores: u32) -> Option<f64> {
-    let all = seconds * f64::from(cores.max(1));
-    (seconds >= OTHERS_S_MIN).then(|| ((host_s - own_s) / all).max(0.0))
-}
 
 /// A trial whose last third is faster or slower than its first by more than this share was not in
 /// a steady state.
@@ -261,17 +247,14 @@ fn full(group: &Group, cores: u32) -> Option<String> {
 }
 
 fn interference(group: &Group, cores: u32) -> Option<String> {
-    let shares = group.completed().filter_map(|trial| trial.others_share(cores));
-    let busy: Vec<f64> = shares.filter(|share| *share > OTHERS_SHARE_MAX).collect();
-    let most = busy.iter().copied().fold(0.0, f64::max);
-    (!busy.is_empty()).then(|| {
-        format!(
-            "in {} of {} repetitions other programs used up to {} of the processors",
-            busy.len(),
-            group.completed().count(),
-            percent(most)
-        )
-    })
+    let disturbed: Vec<Others> = group
+        .completed()
+        .filter_map(|trial| trial.others(cores))
+        .filter(Others::is_interference)
+        .collect();
+    let most = disturbed.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let all = group.completed().count();
+    Some(format!("in {} of {all} repetitions {most:#}", disturbed.len()))
 }
 
 /// Whether the rate rose or fell within trials, for loads without a ramp and without a target.

@@ -46,8 +46,8 @@ struct Both {
     here: f64,
 }
 
-/// The section with all numbers that both have.
-pub fn section(document: &mut Document, summary: &Summary, reference: &Reference) {
+/// Adds the section with all numbers that both have; false if there are none.
+pub fn section(document: &mut Document, summary: &Summary, reference: &Reference) -> bool {
     let mut table = Table::new(
         format!("Figures of {} beside those of this run", reference.title),
         &["experiment and store", "measure", "paper", "here", "here / paper", "same order?"],
@@ -67,14 +67,16 @@ pub fn section(document: &mut Document, summary: &Summary, reference: &Reference
             }
         }
     }
-    if !table.rows.is_empty() {
-        document.heading("The paper and this run");
-        document.text(
-            "The order is that of the stores that both measured, in one experiment: a store has the same order if it has the same \
-             place in both. Machines, versions, sizes and mostly numbers of nodes are others; ratios are no test.",
-        );
-        document.table(table);
+    if table.rows.is_empty() {
+        return false;
     }
+    document.heading("The paper and this run");
+    document.text(
+        "The order is that of the stores that both measured, in one experiment: a store has the same order if it has the same \
+         place in both. Machines, versions, sizes and mostly numbers of nodes are others; ratios are no test.",
+    );
+    document.table(table);
+    true
 }
 
 /// What a paper may tell of an experiment: of loaded data the size of a record.

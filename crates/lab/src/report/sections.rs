@@ -8,7 +8,7 @@ use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
 use super::costs;
 use super::document::{Block, Document, Table};
-use super::doubts::{self, GENERATOR_SHARE_MAX, OTHERS_SHARE_MAX, doubts};
+use super::doubts::{self, GENERATOR_SHARE_MAX, doubts};
 use super::gigabyte;
 use super::instances;
 use super::number::{bytes, detectable_ratio, percent};
@@ -17,6 +17,7 @@ use super::samples;
 use super::summary::{Experiment, Summary};
 use super::tables;
 use crate::driver::durability::Durability;
+use crate::measure::others::OTHERS_SHARE_MAX;
 use crate::reference::Reference;
 use crate::results::Outcome;
 
@@ -351,8 +352,9 @@ fn methods(document: &mut Document, reference: Option<&Reference>) {
             percent(GENERATOR_SHARE_MAX)
         ),
         format!(
-            "Interference is the processor time of the machine that neither servers nor generator used: more than {} of all processors is \
-             named, and a trial in which it happens is repeated once where the study allows that.",
+            "Interference is the processor time of the machine that neither servers nor generator used: other programs, and other \
+             virtual machines if the hypervisor tells. More than {} of all processors is named, and a trial in which it happens is \
+             repeated once where the study allows that.",
             percent(OTHERS_SHARE_MAX)
         ),
         "A trial is not steady if its last third is more than 15% faster or slower than its first. A stall is a second without any \

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use super::PERCENTILES;
-use super::doubts::others_share;
 use super::number::{percent, plain};
 use crate::definition::Bill;
+use crate::measure::others::{Others, ProcessorTime};
 use crate::results::{Outcome, Resource, Run};
 
 pub use super::measure::{Measure, Over, PEAK_SECONDS};
@@ -149,6 +149,8 @@ pub struct Usage {
     pub cpu_s: f64,
     /// The part of it that interrupts took; known of the whole machine.
     pub interrupts_s: f64,
+    /// The part of it that other virtual machines took; known of the whole machine.
+    pub stolen_s: f64,
     /// Resident memory, per second.
     pub memory_bytes: Vec<u64>,
     /// Bytes read from disk and written to it, per second.
@@ -200,6 +202,7 @@ impl Usage {
         self.cpu[at] += resource.cpu_s;
         self.cpu_s += resource.cpu_s;
         self.interrupts_s += resource.interrupts_s;
+        self.stolen_s += resource.stolen_s;
         self.memory_bytes[at] += resource.memory_bytes;
         self.disk_bytes[at] += resource.disk_read_bytes + resource.disk_write_bytes;
         self.disk_write_bytes_each[at] += resource.disk_write_bytes;
@@ -237,9 +240,9 @@ impl Repetition {
         &self.series[..whole.min(self.series.len())]
     }
 
-    /// The share of `cores` processors that other processes than the servers of the store and the
-    /// generator used; `None` for short trials, and for servers on other machines.
-    pub fn others_share(&self, cores: u32) -> Option<f64> {
+    /// What others than the servers of the store and the generator used of `cores` processors;
+    /// `None` for short trials, and for servers on other machines.
+    pub fn others(&self, cores: u32) -> Option<Others> {
         let host = self.usage.get(HOST)?;
         let here = self.usage.iter().filter(|(name, _)| *name != HOST);
         let own: Vec<&Usage> =
@@ -249,7 +252,9 @@ impl Repetition {
             return None;
         }
         let own_s = own.iter().map(|usage| usage.cpu_s).sum();
-        others_share(host.cpu_s - host.interrupts_s, own_s, self.seconds, cores)
+        let host_s = host.cpu_s - host.interrupts_s;
+        let time = ProcessorTime { host_s, stolen_s: host.stolen_s, own_s };
+        Others::of(time, self.seconds, cores)
     }
 
     /// The highest rate sustained for [`PEAK_SECONDS`], and the threads at that time.

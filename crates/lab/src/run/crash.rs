@@ -17,7 +17,6 @@ use super::{Measured, RunError, Runner, Store, Watch};
 use crate::driver::{
     self, Ability, Answer, Driver, Operation, Session, Settle, StoreError, StoreSpec,
 };
-use crate::fleet::Up;
 use crate::results::{End, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
@@ -160,7 +159,8 @@ impl Runner<'_> {
         };
         let witness = Arc::new(Witness::new(store.driver.clone()));
         let watched = Store { driver: witness.clone(), up: store.up.clone() };
-        let killer = kill_after(&up, witness.first.clone(), Duration::from_secs_f64(after_s));
+        let killer =
+            kill_after(&up.roots(), witness.first.clone(), Duration::from_secs_f64(after_s));
         let measured = self.measure(&watched, trial, writer, watch).await?;
         let was_killed = killer.began();
         let none = witness.acknowledged().rows() == 0;
@@ -226,9 +226,9 @@ impl Drop for Killer {
     }
 }
 
-/// Kills all processes of a store some time after the first acknowledged row.
-fn kill_after(up: &Up, first: Arc<Notify>, after: Duration) -> Killer {
-    let roots: Vec<Process> = up.roots().into_iter().filter_map(Process::of).collect();
+/// Kills these processes and their descendants some time after the first acknowledged row.
+fn kill_after(roots: &[u32], first: Arc<Notify>, after: Duration) -> Killer {
+    let roots: Vec<Process> = roots.iter().copied().filter_map(Process::of).collect();
     let began = Arc::new(AtomicBool::new(false));
     let told = began.clone();
     let task = tokio::spawn(async move {
@@ -281,4 +281,30 @@ pub async fn look_for(
     }
     lines.push(value(LOST, lost));
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kill_waits_for_the_first_acknowledged_row() {
+        let mut server = Command::new("sleep").arg("60").spawn().unwrap();
+        let kill = |first: &Arc<Notify>| kill_after(&[server.id()], first.clone(), Duration::ZERO);
+        let first = Arc::new(Notify::new());
+        // A trial without an acknowledged row ends, and its killer with it.
+        drop(kill(&first));
+        first.notify_one();
+        let first = Arc::new(Notify::new());
+        let killer = kill(&first);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!killer.began());
+        assert_eq!(server.try_wait().unwrap(), None, "nothing was acknowledged");
+        first.notify_one();
+        killer.ended().await.unwrap();
+        assert_eq!(server.wait().unwrap().signal(), Some(9));
+    }
 }

@@ -1,6 +1,6 @@
 //! A trial that other programs disturb is made again.
 
-use crate::report::others_share;
+use crate::measure::others::{Others, ProcessorTime};
 use crate::results::{GENERATOR_ELSEWHERE, HOST, Line, Resource, is_server};
 use crate::trial::{Trial, Work};
 
@@ -43,47 +43,51 @@ impl Seen {
         }
     }
 
-    /// The share of `cores` processors that other programs than the servers and the generator used
-    /// in a trial of this length, s; `None` for short trials, and for servers elsewhere.
-    pub fn others_share(&self, seconds: f64, cores: u32) -> Option<f64> {
+    /// What others than the servers and the generator used of `cores` processors in a trial of this
+    /// length, s; `None` for short trials, and for servers elsewhere.
+    pub fn others(&self, seconds: f64, cores: u32) -> Option<Others> {
         let within = self.resources.iter().filter(|used| used.is_within(seconds));
         let (host, own): (Vec<&Resource>, Vec<&Resource>) =
             within.partition(|used| used.process == HOST);
         if !own.iter().any(|used| is_server(&used.process)) {
             return None;
         }
-        let host_s = host.iter().map(|used| used.cpu_s - used.interrupts_s).sum();
-        let own_s = own.iter().map(|used| used.cpu_s).sum();
-        others_share(host_s, own_s, seconds, cores)
+        let time = ProcessorTime {
+            host_s: host.iter().map(|used| used.cpu_s - used.interrupts_s).sum(),
+            stolen_s: host.iter().map(|used| used.stolen_s).sum(),
+            own_s: own.iter().map(|used| used.cpu_s).sum(),
+        };
+        Others::of(time, seconds, cores)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::OTHERS_SHARE_MAX;
 
     #[test]
     fn what_others_used_is_the_rest() {
-        let used = |second: u32, process: &str, cpu_s: f64| {
+        let used = |second: u32, process: &str, cpu_s: f64, stolen_s: f64| {
             let process = process.to_owned();
-            Line::Resource(Resource { second, process, cpu_s, ..Resource::default() })
+            Line::Resource(Resource { second, process, cpu_s, stolen_s, ..Resource::default() })
         };
-        let share = |others_s: f64, seconds: u32| {
+        let others = |others_s: f64, stolen_s: f64, seconds: u32| {
             let mut seen = Seen::default();
             for second in 0..=seconds {
                 // The last second is a half.
                 let part = if second < seconds { 1.0 } else { 0.5 };
-                seen.add(&used(second, "redis", 0.6 * part));
-                seen.add(&used(second, "generator", 0.4 * part));
-                seen.add(&used(second, "host", (1.0 + others_s) * part));
+                seen.add(&used(second, "redis", 0.6 * part, 0.0));
+                seen.add(&used(second, "generator", 0.4 * part, 0.0));
+                seen.add(&used(second, HOST, (1.0 + others_s) * part, stolen_s * part));
             }
             // A straggler keeps the trial waiting for its error.
-            seen.add(&used(seconds + 20, "host", 100.0));
-            seen.others_share(f64::from(seconds) + 0.5, 2)
+            seen.add(&used(seconds + 20, HOST, 100.0, 50.0));
+            seen.others(f64::from(seconds) + 0.5, 2)
         };
-        assert!(share(0.1, 10).unwrap() < OTHERS_SHARE_MAX, "5% is usual");
-        assert!((share(0.5, 10).unwrap() - 0.25).abs() < 1e-9);
-        assert_eq!(share(0.5, 2), None, "too short");
+        assert!(!others(0.1, 0.0, 10).unwrap().is_interference(), "5% is usual");
+        let disturbed = others(0.5, 0.25, 10).unwrap();
+        assert!((disturbed.share - 0.25).abs() < 1e-9, "{disturbed:?}");
+        assert!((disturbed.stolen_share - 0.125).abs() < 1e-9, "{disturbed:?}");
+        assert_eq!(others(0.5, 0.0, 2), None, "too short");
     }
 }

@@ -13,9 +13,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::keys::{self, Chooser, Records, Zipfian};
+use super::writing::{Numbers, Writing};
 use super::{Expect, Opening, Phase, Plan, Request, Step, Steps, Then, WorkloadError, letters};
 use crate::driver::Operation;
 use crate::results::READ_MODIFY_WRITE;
@@ -50,9 +51,8 @@ pub struct Ycsb {
     phase: Phase,
     opening: Opening,
     chooser: Chooser,
-    /// The numbers that the load phase inserts: the next one, and the end of this generator's
-    /// range.
-    load: (Arc<AtomicU64>, u64),
+    /// What the load phase inserts: this generator's part.
+    load: Numbers,
     records: Arc<Records>,
 }
 
@@ -64,13 +64,13 @@ impl Ycsb {
         opening: &Opening,
     ) -> Result<Ycsb, WorkloadError> {
         let properties = Properties::new(properties)?;
-        let (from, to) = opening.share.range(properties.insert_count);
+        let (first, end) = opening.share.range(properties.insert_count);
         let start = properties.insert_start;
         Ok(Ycsb {
             chooser: chooser(&properties, opening),
             phase,
             opening: opening.clone(),
-            load: (Arc::new(AtomicU64::new(start + from)), start + to),
+            load: Numbers::new(start + first, start + end, opening.batch_rows),
             records: Arc::new(Records::new(properties.records, opening.share)),
             data: Arc::new(Data { properties }),
         })
@@ -106,14 +106,12 @@ fn chooser(properties: &Properties, opening: &Opening) -> Chooser {
 
 impl Plan for Ycsb {
     fn steps(&self, thread: u32) -> Box<dyn Steps> {
-        let random = self.opening.random(thread);
         match self.phase {
-            Phase::Load => Box::new(LoadSteps {
-                data: self.data.clone(),
-                next: self.load.0.clone(),
-                end: self.load.1,
-                batch_rows: u64::from(self.opening.batch_rows.max(1)),
-            }),
+            Phase::Load => {
+                let data = self.data.clone();
+                let row = move |number| data.row(data.key(number));
+                Box::new(Writing { numbers: self.load.clone(), row })
+            }
             Phase::Run => Box::new(RunSteps {
                 data: self.data.clone(),
                 records: self.records.clone(),
@@ -121,7 +119,7 @@ impl Plan for Ycsb {
                 scan_lengths: Zipfian::new(
                     self.data.properties.scan_max - self.data.properties.scan_min + 1,
                 ),
-                random,
+                random: self.opening.random(thread),
                 inserting: None,
             }),
         }
@@ -234,30 +232,6 @@ fn deterministic(key: &str, field: &str, length: usize) -> String {
     }
     text.truncate(length);
     text
-}
-
-struct LoadSteps {
-    data: Arc<Data>,
-    next: Arc<AtomicU64>,
-    end: u64,
-    batch_rows: u64,
-}
-
-impl Steps for LoadSteps {
-    fn next(&mut self) -> Option<Step> {
-        let from = self.next.fetch_add(self.batch_rows, Ordering::Relaxed);
-        let to = self.end.min(from.saturating_add(self.batch_rows));
-        if from >= to {
-            return None;
-        }
-        let row = |number| self.data.row(self.data.key(number));
-        let operation = match self.batch_rows {
-            1 => Operation::Insert(row(from)),
-            _ => Operation::InsertMany((from..to).map(row).collect()),
-        };
-        let label = super::insert_label(&operation);
-        Some(Step::one(Request { label, operation, expect: Expect::Done }))
-    }
 }
 
 struct RunSteps {

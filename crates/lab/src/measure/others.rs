@@ -1,0 +1,103 @@
+//! What others than the servers and the generator took of the processors during a trial.
+
+use std::fmt;
+
+use crate::report::number::percent;
+
+/// Processors that others may use on average, as a share of all; more is interference.
+pub const OTHERS_SHARE_MAX: f64 = 0.1;
+
+/// Shorter trials say too little about what else ran on the machine, s.
+const OTHERS_S_MIN: f64 = 3.0;
+
+/// Who used a smaller share of the processors is not named.
+const NAMED_SHARE_MIN: f64 = 0.01;
+
+/// Processor time of a trial, s.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessorTime {
+    /// Of the whole machine, without interrupts: they are mostly the network between generator and
+    /// servers. What other virtual machines took counts as busy.
+    pub host_s: f64,
+    /// The part of it that other virtual machines took.
+    pub stolen_s: f64,
+    /// Of servers and generator.
+    pub own_s: f64,
+}
+
+/// The shares of all processors that others used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Others {
+    /// Other programs and other virtual machines.
+    pub share: f64,
+    /// Other virtual machines alone, if the hypervisor tells.
+    pub stolen_share: f64,
+}
+
+impl Others {
+    /// What others used in a trial of this length, s, on a machine with `cores` processors; `None`
+    /// for short trials.
+    pub fn of(time: ProcessorTime, seconds: f64, cores: u32) -> Option<Others> {
+        let all_s = seconds * f64::from(cores.max(1));
+        // Some kernels count what was stolen as time of the processes from which it was stolen, so
+        // that it does not show in the rest.
+        let others_s = (time.host_s - time.own_s).max(time.stolen_s).max(0.0);
+        (seconds >= OTHERS_S_MIN)
+            .then(|| Others { share: others_s / all_s, stolen_share: time.stolen_s / all_s })
+    }
+
+    /// Whether they used so much that the trial says little.
+    pub fn is_interference(&self) -> bool {
+        self.share > OTHERS_SHARE_MAX
+    }
+}
+
+/// The alternate form, `{:#}`, is for the largest of several shares: "up to".
+impl fmt::Display for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let programs_share = self.share - self.stolen_share;
+        let who = match (programs_share > NAMED_SHARE_MIN, self.stolen_share > NAMED_SHARE_MIN) {
+            (_, false) => "other programs",
+            (false, true) => "other virtual machines",
+            (true, true) => "other programs and virtual machines",
+        };
+        let up_to = if f.alternate() { "up to " } else { "" };
+        write!(f, "{who} used {up_to}{} of the processors", percent(self.share))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two processors for ten seconds, of which servers and generator use half.
+    fn others(programs_s: f64, stolen_s: f64) -> Others {
+        let time = ProcessorTime { host_s: 10.0 + programs_s + stolen_s, stolen_s, own_s: 10.0 };
+        Others::of(time, 10.0, 2).unwrap()
+    }
+
+    #[test]
+    fn programs_and_virtual_machines_are_told_apart() {
+        assert!(!others(1.0, 0.0).is_interference(), "5% is usual");
+        assert!(others(3.0, 0.0).is_interference());
+        let shown = |programs_s, stolen_s| format!("{}", others(programs_s, stolen_s));
+        assert_eq!(shown(3.5, 0.1), "other programs used 18% of the processors");
+        assert_eq!(shown(0.1, 3.5), "other virtual machines used 18% of the processors");
+        assert_eq!(
+            shown(1.0, 0.5),
+            "other programs and virtual machines used 7.5% of the processors"
+        );
+        let most = format!("{:#}", others(3.0, 0.0));
+        assert_eq!(most, "other programs used up to 15% of the processors");
+    }
+
+    #[test]
+    fn what_was_stolen_counts_where_the_kernel_adds_it_to_processes() {
+        let time = ProcessorTime { host_s: 10.0, stolen_s: 4.0, own_s: 10.0 };
+        assert_eq!(Others::of(time, 10.0, 2), Some(Others { share: 0.2, stolen_share: 0.2 }));
+        // Ticks are coarse: the parts may be more than the whole.
+        let time = ProcessorTime { host_s: 9.9, stolen_s: 0.0, own_s: 10.0 };
+        assert_eq!(Others::of(time, 10.0, 2), Some(Others { share: 0.0, stolen_share: 0.0 }));
+        assert_eq!(Others::of(time, 2.0, 2), None, "too short");
+    }
+}
