@@ -238,6 +238,9 @@ impl Maker<'_> {
             }
             (None, None) => return None,
         };
+        if work.is_paced() {
+            return None;
+        }
         let trial = self.trial(&store, Role::Limit, work, 1, seed);
         Some(self.wrap(format!("{}-{NULL}-n{}", self.experiment.name, self.nodes), trial, None))
     }
@@ -380,6 +383,15 @@ mod tests {
         let targeted = steps.iter().find(|step| step.name.ends_with("-a-redis-n1-t1000-r01"));
         let Work::Load { load, .. } = &targeted.unwrap().trial.work else { panic!() };
         assert_eq!(load.target_per_s, Some(1_000.0));
+    }
+
+    #[test]
+    fn the_generator_has_no_limit_where_the_workload_has_rates() {
+        let of_all = |study| planned(study, Scale::Small, &["loginson"]);
+        let steps: Vec<Step> = (0..STUDIES.len()).flat_map(of_all).collect();
+        let paced = |step: &&Step| step.trial.work.is_paced();
+        assert!(steps.iter().filter(paced).count() > 5);
+        assert!(steps.iter().filter(paced).all(|step| step.trial.role != Role::Limit));
     }
 
     #[test]

@@ -104,6 +104,15 @@ impl Work {
         Some(per_s * load.seconds? - f64::from(load.batch_rows))
     }
 
+    /// Whether operations come at rates of the workload: such work has no limit of the generator
+    /// that a store could reach.
+    pub fn is_paced(&self) -> bool {
+        let Work::Load { workload: Workload::LineQueries(queries), .. } = self else {
+            return false;
+        };
+        queries.arriving.as_ref().is_some_and(|arriving| arriving.queries_per_s.is_some())
+    }
+
     /// Records in the store, if the workload knows them.
     pub fn records(&self) -> Option<u64> {
         let Work::Load { workload, .. } = self else { return None };

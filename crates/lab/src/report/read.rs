@@ -61,6 +61,8 @@ impl Summary {
             };
             *first = (*first).min(repetition.order);
             match trial.role {
+                // Results of older versions have one.
+                Role::Limit if trial.work.is_paced() => {}
                 Role::Limit => experiment.limits.push(repetition),
                 Role::Measure | Role::Prepare | Role::WarmUp => {
                     experiment.add(&trial, repetition, histograms)
