@@ -292,7 +292,7 @@ async fn begin(
     if let Some(due) = &due
         && threads > 0
     {
-        tasks.spawn(open::pace(shared.clone(), due.clone(), setting.timer));
+        tokio::spawn(open::pace(shared.clone(), due.clone(), setting.timer));
     }
     Ok(Some(Running { shared, tasks, due, after, sampler }))
 }

@@ -105,7 +105,8 @@ impl Due {
     }
 }
 
-/// Releases operations until the trial is over.
+/// Releases operations until the trial is over. The trial does not wait for its end: a sleep would
+/// delay what follows the last answer.
 pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
     let over = {
         let (shared, due) = (shared.clone(), due.clone());
@@ -123,7 +124,9 @@ pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
                     std::thread::sleep(wait.clamp(SLEEP_MIN, SLEEP_MAX));
                 }
             };
-            tokio::task::spawn_blocking(work).await.expect("the pacer does not panic");
+            if let Err(panic) = tokio::task::spawn_blocking(work).await {
+                shared.fail(super::panicked(panic));
+            }
         }
         Timer::Runtime => {
             while !over() {
@@ -155,11 +158,14 @@ async fn send_when_due(mut worker: Worker, due: &Due) {
             // It was due, and nobody sends it.
             due.taken.fetch_sub(1, Ordering::Relaxed);
             if !worker.finished() {
-                // Everything is sent, so nobody has to wait for more.
                 due.close();
             }
             return;
         };
+        if worker.shared.all_taken() {
+            // Nobody has to wait for more: what follows the last answer may be timed.
+            due.close();
+        }
         if worker.perform(step, since).await.is_break() {
             return;
         }

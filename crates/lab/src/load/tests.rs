@@ -516,6 +516,22 @@ async fn the_delay_until_all_records_are_found_is_measured() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn counting_begins_at_the_last_acknowledgement_and_not_when_more_would_be_due() {
+    let script: Arc<Script> = Arc::new(|_, operation| match operation {
+        Operation::Count { .. } => (5 * MS, Ok(Answer::Count(20))),
+        _ => (2 * MS, Ok(Answer::Done)),
+    });
+    let mut trial = real_time();
+    if let Work::RealTime(real) = &mut trial.work {
+        // 100 ms apart.
+        (real.records, real.per_s) = (20, 10.0);
+    }
+    let ran = run(script, trial).await;
+    assert_eq!((ran.outcome(), ran.count("insert")), (&Outcome::Completed, 20));
+    assert_eq!(value(&ran, "delay_ms"), Some(5.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delay_longer_than_all_counts_is_no_number() {
     let script: Arc<Script> = Arc::new(|_, operation| match operation {
         Operation::Count { .. } => (MS, Ok(Answer::Count(7))),
