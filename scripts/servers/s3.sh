@@ -26,9 +26,9 @@ install() {
   mv "$software/go/versitygw" "$program"
 }
 
-# The server keeps an object and what is known about it in one step if the file system has extended
-# attributes. In files beside the objects, a kill can leave what is known about an object that is not
-# there, and then its name can never be written.
+# With extended attributes of the file system, the server writes an object and its metadata in one
+# step. Without them it writes metadata into files beside the objects: a kill between both leaves
+# metadata of an object that is not there, and then nothing can be written under its name.
 has_attributes() {
   python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.loginson", b"tried")' "$1" 2>/dev/null
 }

@@ -105,8 +105,8 @@ impl Due {
     }
 }
 
-/// Releases operations until the trial is over. The trial does not wait for its end: a sleep would
-/// delay what follows the last answer.
+/// Releases operations until the trial is over. The trial does not wait for the pacer to end, which
+/// may sleep for [`SLEEP_MAX`] after the last answer.
 pub async fn pace(shared: Arc<Shared>, due: Arc<Due>, timer: Timer) {
     let over = {
         let (shared, due) = (shared.clone(), due.clone());
@@ -163,7 +163,8 @@ async fn send_when_due(mut worker: Worker, due: &Due) {
             return;
         };
         if worker.shared.all_taken() {
-            // Nobody has to wait for more: what follows the last answer may be timed.
+            // The other threads need not wait for their turn: a delay may be counted from the last
+            // answer on.
             due.close();
         }
         if worker.perform(step, since).await.is_break() {

@@ -81,12 +81,12 @@ impl Shared {
         self.end(Outcome::Failed { message: message.to_string() });
     }
 
-    /// Whether one more operation, due at `due`, may be sent at `now`; counts it as sent.
-    /// Whether all operations are sent, if their number ends the trial.
+    /// Whether threads have taken all operations of a trial that ends with their number.
     pub fn all_taken(&self) -> bool {
         self.left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0)
     }
 
+    /// Whether one more operation, due at `due`, may be sent at `now`; counts it as sent.
     fn take(&self, due: Instant, now: Instant) -> bool {
         if self.halted.load(Ordering::Relaxed) || self.until.is_some_and(|until| now >= until) {
             return false;

@@ -1,4 +1,4 @@
-//! What others than the servers and the generator took of the processors during a trial.
+//! The processor time that neither the servers nor the generator of a trial used.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub const OTHERS_SHARE_MAX: f64 = 0.1;
 /// Shorter trials say too little about what else ran on the machine, s.
 const OTHERS_S_MIN: f64 = 3.0;
 
-/// Who used a smaller share of the processors is not named.
+/// Programs, or virtual machines, that used a smaller share of the processors are not named.
 const NAMED_SHARE_MIN: f64 = 0.01;
 
 /// Processor time of a trial, s.
@@ -39,14 +39,14 @@ impl Others {
     /// for short trials.
     pub fn of(time: ProcessorTime, seconds: f64, cores: u32) -> Option<Others> {
         let all_s = seconds * f64::from(cores.max(1));
-        // Some kernels count what was stolen as time of the processes from which it was stolen, so
-        // that it does not show in the rest.
+        // Some kernels add stolen time to the processes that lost it. Then the difference does not
+        // contain it.
         let others_s = (time.host_s - time.own_s).max(time.stolen_s).max(0.0);
         (seconds >= OTHERS_S_MIN)
             .then(|| Others { share: others_s / all_s, stolen_share: time.stolen_s / all_s })
     }
 
-    /// Whether they used so much that the trial says little.
+    /// Whether others used so much that the trial says little.
     pub fn is_interference(&self) -> bool {
         self.share > OTHERS_SHARE_MAX
     }

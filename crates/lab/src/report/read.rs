@@ -61,7 +61,7 @@ impl Summary {
             };
             *first = (*first).min(repetition.order);
             match trial.role {
-                // Results of older versions have one.
+                // Older versions measured a limit for such work too, which says nothing.
                 Role::Limit if trial.work.is_paced() => {}
                 Role::Limit => experiment.limits.push(repetition),
                 Role::Measure | Role::Prepare | Role::WarmUp => {

@@ -1,4 +1,4 @@
-//! A trial that other programs disturb is made again.
+//! A trial that other programs or virtual machines disturb is made again.
 
 use crate::measure::others::{Others, ProcessorTime};
 use crate::results::{GENERATOR_ELSEWHERE, HOST, Line, Resource, is_server};

@@ -51,7 +51,7 @@ pub struct Ycsb {
     phase: Phase,
     opening: Opening,
     chooser: Chooser,
-    /// What the load phase inserts: this generator's part.
+    /// The records that the load phase inserts: this generator's part.
     load: Numbers,
     records: Arc<Records>,
 }
