@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::report::number::percent;
+use crate::results::{GENERATOR_ELSEWHERE, HOST, is_server};
 
 /// Processors that others may use on average, as a share of all; more is interference.
 pub const OTHERS_SHARE_MAX: f64 = 0.1;
@@ -13,16 +14,15 @@ const OTHERS_S_MIN: f64 = 3.0;
 /// Programs, or virtual machines, that used a smaller share of the processors are not named.
 const NAMED_SHARE_MIN: f64 = 0.01;
 
-/// Processor time of a trial, s.
+/// Processor time of a process, or of the whole machine, s.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessorTime {
-    /// Of the whole machine, without interrupts: they are mostly the network between generator and
-    /// servers. What other virtual machines took counts as busy.
-    pub host_s: f64,
+    /// All of it. What other virtual machines took counts as time of the whole machine.
+    pub cpu_s: f64,
+    /// The part of it that interrupts took, mostly for the network between generator and servers.
+    pub interrupts_s: f64,
     /// The part of it that other virtual machines took.
     pub stolen_s: f64,
-    /// Of servers and generator.
-    pub own_s: f64,
 }
 
 /// The shares of all processors that others used.
@@ -35,15 +35,34 @@ pub struct Others {
 }
 
 impl Others {
-    /// What others used in a trial of this length, s, on a machine with `cores` processors; `None`
-    /// for short trials.
-    pub fn of(time: ProcessorTime, seconds: f64, cores: u32) -> Option<Others> {
+    /// What others used in a trial of this length, s, on a machine with `cores` processors, from
+    /// the resources of the trial by name; `None` for short trials, and for servers elsewhere,
+    /// whose work for the network would count as that of others.
+    pub fn of<'a>(
+        used: impl IntoIterator<Item = (&'a str, ProcessorTime)>,
+        seconds: f64,
+        cores: u32,
+    ) -> Option<Others> {
+        let (mut host_s, mut stolen_s, mut own_s, mut has_server) = (0.0, 0.0, 0.0, false);
+        for (process, time) in used {
+            match process {
+                HOST => {
+                    host_s += time.cpu_s - time.interrupts_s;
+                    stolen_s += time.stolen_s;
+                }
+                GENERATOR_ELSEWHERE => {}
+                _ => {
+                    own_s += time.cpu_s;
+                    has_server |= is_server(process);
+                }
+            }
+        }
         let all_s = seconds * f64::from(cores.max(1));
         // Some kernels add stolen time to the processes that lost it. Then the difference does not
         // contain it.
-        let others_s = (time.host_s - time.own_s).max(time.stolen_s).max(0.0);
-        (seconds >= OTHERS_S_MIN)
-            .then(|| Others { share: others_s / all_s, stolen_share: time.stolen_s / all_s })
+        let others_s = f64::max(host_s - own_s, stolen_s).max(0.0);
+        (has_server && seconds >= OTHERS_S_MIN)
+            .then(|| Others { share: others_s / all_s, stolen_share: stolen_s / all_s })
     }
 
     /// Whether others used so much that the trial says little.
@@ -69,11 +88,19 @@ impl fmt::Display for Others {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::GENERATOR;
 
-    /// Two processors for ten seconds, of which servers and generator use half.
+    /// Two processors for some seconds, of which servers and generator use `own_s`.
+    fn of(host_s: f64, stolen_s: f64, own_s: f64, seconds: f64) -> Option<Others> {
+        let time = |cpu_s| ProcessorTime { cpu_s, ..ProcessorTime::default() };
+        let host = ProcessorTime { cpu_s: host_s + 1.0, interrupts_s: 1.0, stolen_s };
+        let own = [("redis", time(own_s * 0.6)), (GENERATOR, time(own_s * 0.4))];
+        let elsewhere = (GENERATOR_ELSEWHERE, time(100.0));
+        Others::of(own.into_iter().chain([(HOST, host), elsewhere]), seconds, 2)
+    }
+
     fn others(programs_s: f64, stolen_s: f64) -> Others {
-        let time = ProcessorTime { host_s: 10.0 + programs_s + stolen_s, stolen_s, own_s: 10.0 };
-        Others::of(time, 10.0, 2).unwrap()
+        of(10.0 + programs_s + stolen_s, stolen_s, 10.0, 10.0).unwrap()
     }
 
     #[test]
@@ -93,11 +120,11 @@ mod tests {
 
     #[test]
     fn what_was_stolen_counts_where_the_kernel_adds_it_to_processes() {
-        let time = ProcessorTime { host_s: 10.0, stolen_s: 4.0, own_s: 10.0 };
-        assert_eq!(Others::of(time, 10.0, 2), Some(Others { share: 0.2, stolen_share: 0.2 }));
+        assert_eq!(of(10.0, 4.0, 10.0, 10.0), Some(Others { share: 0.2, stolen_share: 0.2 }));
         // Ticks are coarse: the parts may be more than the whole.
-        let time = ProcessorTime { host_s: 9.9, stolen_s: 0.0, own_s: 10.0 };
-        assert_eq!(Others::of(time, 10.0, 2), Some(Others { share: 0.0, stolen_share: 0.0 }));
-        assert_eq!(Others::of(time, 2.0, 2), None, "too short");
+        assert_eq!(of(9.9, 0.0, 10.0, 10.0), Some(Others { share: 0.0, stolen_share: 0.0 }));
+        assert_eq!(of(9.9, 0.0, 10.0, 2.0), None, "too short");
+        let host = ProcessorTime { cpu_s: 10.0, ..ProcessorTime::default() };
+        assert_eq!(Others::of([(HOST, host)], 10.0, 2), None, "servers elsewhere");
     }
 }

@@ -243,18 +243,13 @@ impl Repetition {
     /// What others than the servers of the store and the generator used of `cores` processors;
     /// `None` for short trials, and for servers on other machines.
     pub fn others(&self, cores: u32) -> Option<Others> {
-        let host = self.usage.get(HOST)?;
-        let here = self.usage.iter().filter(|(name, _)| *name != HOST);
-        let own: Vec<&Usage> =
-            here.filter(|(name, _)| *name != GENERATOR_ELSEWHERE).map(|(_, usage)| usage).collect();
-        // Without a server here, its work for the network would count as that of others.
-        if !self.usage.keys().any(|name| is_server(name)) {
-            return None;
-        }
-        let own_s = own.iter().map(|usage| usage.cpu_s).sum();
-        let host_s = host.cpu_s - host.interrupts_s;
-        let time = ProcessorTime { host_s, stolen_s: host.stolen_s, own_s };
-        Others::of(time, self.seconds, cores)
+        let time = |usage: &Usage| ProcessorTime {
+            cpu_s: usage.cpu_s,
+            interrupts_s: usage.interrupts_s,
+            stolen_s: usage.stolen_s,
+        };
+        let used = self.usage.iter().map(|(name, usage)| (&**name, time(usage)));
+        Others::of(used, self.seconds, cores)
     }
 
     /// The highest rate sustained for [`PEAK_SECONDS`], and the threads at that time.

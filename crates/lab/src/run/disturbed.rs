@@ -1,7 +1,7 @@
 //! A trial that other programs or virtual machines disturb is made again.
 
 use crate::measure::others::{Others, ProcessorTime};
-use crate::results::{GENERATOR_ELSEWHERE, HOST, Line, Resource, is_server};
+use crate::results::{Line, Resource};
 use crate::trial::{Trial, Work};
 
 /// Attempts at a trial that other programs disturb; the last one counts, and the report names it.
@@ -27,7 +27,7 @@ pub fn other_seed(seed: u64, attempt: u32) -> u64 {
 pub struct Seen {
     /// Operations without a right answer.
     pub errors: u64,
-    /// Resources of this machine: the host, its servers and its generators.
+    /// Resources of the machine, its servers and the generators.
     resources: Vec<Resource>,
 }
 
@@ -36,9 +36,7 @@ impl Seen {
     pub fn add(&mut self, line: &Line) {
         match line {
             Line::Second(second) => self.errors += second.errors.values().sum::<u64>(),
-            Line::Resource(used) if used.process != GENERATOR_ELSEWHERE => {
-                self.resources.push(used.clone());
-            }
+            Line::Resource(used) => self.resources.push(used.clone()),
             _ => {}
         }
     }
@@ -47,23 +45,19 @@ impl Seen {
     /// length, s; `None` for short trials, and for servers elsewhere.
     pub fn others(&self, seconds: f64, cores: u32) -> Option<Others> {
         let within = self.resources.iter().filter(|used| used.is_within(seconds));
-        let (host, own): (Vec<&Resource>, Vec<&Resource>) =
-            within.partition(|used| used.process == HOST);
-        if !own.iter().any(|used| is_server(&used.process)) {
-            return None;
-        }
-        let time = ProcessorTime {
-            host_s: host.iter().map(|used| used.cpu_s - used.interrupts_s).sum(),
-            stolen_s: host.iter().map(|used| used.stolen_s).sum(),
-            own_s: own.iter().map(|used| used.cpu_s).sum(),
+        let time = |used: &Resource| ProcessorTime {
+            cpu_s: used.cpu_s,
+            interrupts_s: used.interrupts_s,
+            stolen_s: used.stolen_s,
         };
-        Others::of(time, seconds, cores)
+        Others::of(within.map(|used| (&*used.process, time(used))), seconds, cores)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::HOST;
 
     #[test]
     fn what_others_used_is_the_rest() {
