@@ -53,6 +53,11 @@ pub struct Study {
     /// every other store of that instance. Options of the command line override them.
     #[serde(default, rename = "instance")]
     pub instances: BTreeMap<String, BTreeMap<String, String>>,
+    /// The servers are started again for each repetition, which has a trial of every experiment.
+    /// Compiled code and the places of memory then differ between repetitions, so that chance in
+    /// them is not taken for a property of the store.
+    #[serde(default)]
+    pub restart_servers: bool,
     /// Columns of tables, by a name that data sets refer to.
     pub columns: BTreeMap<String, Vec<Column>>,
     /// Data that experiments work on.
@@ -405,6 +410,12 @@ impl Study {
         if let Some(SharesOf { experiment: base, shares }) = &experiment.shares_of {
             if !before.iter().any(|other| other.name == *base) {
                 return Some(format!("`shares_of` names `{base}`, which does not stand before it"));
+            }
+            if self.restart_servers {
+                return Some(
+                    "with `restart_servers` the experiment of `shares_of` is not complete before it"
+                        .into(),
+                );
             }
             if !experiment.targets_per_s.is_empty() {
                 return Some("it has `targets_per_s` as well as `shares_of`".into());

@@ -558,7 +558,8 @@ async fn compare_streams(shared: &Shared, lines: &Lines) {
 /// always has a few at that moment, so this alone does not show that the rate was missed: the
 /// report compares the rates.
 async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
-    let unsent = due.unsent();
+    // More than the number of operations may have been due: the schedule has no end.
+    let unsent = due.unsent().min(shared.not_taken());
     // If a number of operations ended the trial early, more were due by then only because the pacer
     // was ahead.
     if unsent == 0 || shared.until.is_none_or(|until| Instant::now() < until) {

@@ -2,9 +2,11 @@
 //!
 //! Stores take turns: the first repetition of every store precedes the second of any, and each
 //! repetition begins with another store, so that changes of the machine over an hour affect all of
-//! them. The plan depends only on its arguments: a resumed run has the same plan.
+//! them. Experiments follow each other; where the study starts the servers again for each
+//! repetition, a repetition has all experiments instead. The plan depends only on its arguments: a
+//! resumed run has the same plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Dataset, Experiment, Study};
 use crate::driver::StoreSpec;
@@ -88,6 +90,8 @@ pub struct Step {
     pub share_of: Option<(String, f64)>,
     /// Pause before it, s.
     pub rest_s: f64,
+    /// Whether the servers of its store are started again for it.
+    pub restart: bool,
 }
 
 /// Restrictions and changes of a study.
@@ -116,10 +120,14 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
     // Another cluster size requires a restart of the servers, so all trials with one size are done
     // together.
     for nodes in sizes {
+        let begin = steps.len();
         for experiment in study.experiments.iter().filter(wanted) {
             if experiment.nodes.contains(&nodes) {
                 add(study, experiment, nodes, stores, choices, &mut steps);
             }
+        }
+        if study.restart_servers {
+            by_repetition(&mut steps[begin..]);
         }
     }
     for (at, step) in steps.iter_mut().enumerate() {
@@ -127,6 +135,19 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
         step.name = format!("{:04}-{}", step.order, step.name);
     }
     steps
+}
+
+/// Puts all experiments of a repetition together, with new processes of each server at its
+/// beginning. What the generator can do is measured before the first.
+fn by_repetition(steps: &mut [Step]) {
+    let limit = |step: &Step| step.trial.role == Role::Limit;
+    // The sort is stable: within a repetition, experiments and stores keep their order.
+    steps.sort_by_key(|step| if limit(step) { 0 } else { step.trial.repetition });
+    let mut begun = BTreeSet::new();
+    for step in steps.iter_mut().filter(|step| !limit(step)) {
+        let server = step.trial.store.server().to_owned();
+        step.restart = begun.insert((step.trial.repetition, server));
+    }
 }
 
 fn add(
@@ -295,6 +316,7 @@ impl Maker<'_> {
             fresh: self.experiment.fresh,
             share_of,
             rest_s: self.experiment.rest_s,
+            restart: false,
         }
     }
 }
@@ -392,6 +414,33 @@ mod tests {
         let paced = |step: &&Step| step.trial.work.is_paced();
         assert!(steps.iter().filter(paced).count() > 5);
         assert!(steps.iter().filter(paced).all(|step| step.trial.role != Role::Limit));
+    }
+
+    #[test]
+    fn a_repetition_has_all_experiments_where_servers_are_started_again_for_it() {
+        let steps = planned(4, Scale::Small, &["redis@host", "redis@lxc", "redis@lxc+scans=off"]);
+        let measured: Vec<&Step> =
+            steps.iter().filter(|step| step.trial.role == Role::Measure).collect();
+        assert!(measured.is_sorted_by_key(|step| step.trial.repetition));
+        assert_eq!(measured.len() + 6, steps.len(), "each experiment has a limit");
+        assert!(steps[..6].iter().all(|step| step.trial.role == Role::Limit && !step.restart));
+        let first = |repetition: u32| {
+            let of = measured.iter().filter(move |step| step.trial.repetition == repetition);
+            of.map(|step| (&*step.trial.experiment, &*step.trial.store.label, step.restart))
+                .take(4)
+                .collect::<Vec<_>>()
+        };
+        let (host, lxc, variant) = ("redis@host", "redis@lxc", "redis@lxc scans=off");
+        let one = [
+            ("write-100", host, true),
+            ("write-100", lxc, true),
+            // A variant has the servers of its store.
+            ("write-100", variant, false),
+            ("read-100", host, false),
+        ];
+        assert_eq!(first(1), one);
+        assert_eq!(first(2)[0], ("write-100", lxc, true));
+        assert_eq!(measured.iter().filter(|step| step.restart).count(), 2 * 10);
     }
 
     #[test]

@@ -191,6 +191,10 @@ impl Reference {
 
 /// The name of the work of a trial in the figures of papers.
 pub fn subject(trial: &Trial) -> String {
+    if trial.crash_after_s.is_some() {
+        // Its writes are cut short by a kill: no paper has their latency.
+        return "crash".into();
+    }
     let (workload, load) = match &trial.work {
         Work::RealTime(_) => return "real_time".into(),
         Work::Load { workload, load } => (workload, load),
@@ -251,6 +255,9 @@ pub fn subject(trial: &Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::{STUDIES, Study};
+    use crate::plan::{Choices, Step, StoreChoice, plan};
+    use crate::scale::Scale;
     use crate::statistics::{estimate, welch};
 
     fn sample<'a>(reference: &'a Reference, subject: &str, store: &str) -> &'a [f64] {
@@ -270,6 +277,18 @@ mod tests {
             assert_eq!((reference.study.as_str(), reference.tables.len()), (name, tables));
         }
         assert_eq!(load("another"), None);
+    }
+
+    #[test]
+    fn writes_that_a_kill_cuts_short_are_not_those_of_a_paper() {
+        let study = Study::parse("study1", STUDIES[0].1, Scale::Small).unwrap();
+        let store = StoreChoice::parse("postgres").unwrap();
+        let steps = plan(&study, &[store], &Choices::default());
+        let of = |experiment: &str| {
+            let of = |step: &&Step| step.trial.experiment == experiment;
+            subject(&steps.iter().find(of).unwrap().trial)
+        };
+        assert_eq!((&*of("writes"), &*of("crash")), ("writes", "crash"));
     }
 
     /// The columns of 30 repetitions in tables 4.1 and 4.3 of the 2015 study give its means and

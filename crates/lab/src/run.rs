@@ -181,6 +181,9 @@ impl<'a> Runner<'a> {
         step: &Step,
         watch: &mut dyn Watch,
     ) -> Result<Option<End>, RunError> {
+        if step.restart {
+            self.fleet.down(step.trial.store.server()).await?;
+        }
         tokio::time::sleep(Duration::from_secs_f64(step.rest_s)).await;
         let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
         let mut notes = Vec::new();

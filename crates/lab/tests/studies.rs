@@ -19,15 +19,16 @@ fn lab(arguments: &[&str]) -> Command {
 /// One run at a time: all use the default ports.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a study, and checks each trial and the report.
-fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
+/// Runs a study, and checks each trial and the report. Returns what the program said.
+fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> String {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
     let ran = lab(&["run", name, "--scale", "smoke", "--stores", stores, "--out", path]).output();
     let ran = ran.unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{said}");
     let (directory, run) = Directory::open(&out).unwrap();
     assert_eq!(run.stores.len(), stores.split(',').count(), "{:?}", run.stores);
     let (mut measured, mut use_known) = (0, 0);
@@ -79,6 +80,7 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) {
         assert!(!servers.join("data").exists(), "the data of {store} is removed");
         assert!(servers.join("log").exists(), "the logs of {store} stay");
     }
+    said
 }
 
 #[test]
@@ -127,7 +129,12 @@ fn containers() {
         );
         return;
     }
-    study("containers", "redis@host,redis@lxc,redis@runc", &|_, _| true);
+    let stores = "redis@host,redis@lxc,redis@runc";
+    let said = study("containers", stores, &|_, _| true);
+    for store in stores.split(',') {
+        let starts = said.matches(&format!("starts {store}1\n")).count();
+        assert_eq!(starts, 2, "{store} is started for each repetition: {said}");
+    }
 }
 
 /// The servers of a finished run are removed with their data: a repeated trial needs both.

@@ -42,6 +42,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
         bill: None,
         price_of: None,
         instances: BTreeMap::new(),
+        restart_servers: false,
         columns: BTreeMap::from([(schema.table.clone(), schema.columns)]),
         datasets: vec![Dataset {
             name: schema.table.clone(),

@@ -83,7 +83,12 @@ impl Shared {
 
     /// Whether threads have taken all operations of a trial that ends with their number.
     pub fn all_taken(&self) -> bool {
-        self.left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) == 0)
+        self.not_taken() == 0
+    }
+
+    /// Operations that no thread has taken yet; `u64::MAX` without a number of operations.
+    pub fn not_taken(&self) -> u64 {
+        self.left.as_ref().map_or(u64::MAX, |left| left.load(Ordering::Relaxed))
     }
 
     /// Whether one more operation, due at `due`, may be sent at `now`; counts it as sent.

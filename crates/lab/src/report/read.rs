@@ -97,6 +97,10 @@ impl Summary {
             experiments: experiments.into_iter().map(|(_, experiment)| experiment).collect(),
             trials,
             price_per_machine_hour: price,
+            restart_servers: definition
+                .get("restart_servers")
+                .and_then(toml::Value::as_bool)
+                .unwrap_or_default(),
             bill: definition.get("bill").and_then(|bill| bill.clone().try_into().ok()),
             price_of: definition.get("price_of").and_then(toml::Value::as_str).map(str::to_owned),
         })

@@ -40,7 +40,7 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
     if let Some(reference) = reference {
         papers::section(&mut document, summary, reference);
     }
-    methods(&mut document, reference);
+    methods(&mut document, summary, reference);
     threats(&mut document, summary);
     setup(&mut document, summary);
     document
@@ -326,7 +326,7 @@ fn setup(document: &mut Document, summary: &Summary) {
     document.blocks.push(Block::File(samples::NAME.into(), samples::csv(summary)));
 }
 
-fn methods(document: &mut Document, reference: Option<&Reference>) {
+fn methods(document: &mut Document, summary: &Summary, reference: Option<&Reference>) {
     document.heading("Methods");
     let mut points = vec![
         "A sample has one number for each repetition; single operations depend on each other and are no sample. Means are geometric, \
@@ -369,6 +369,14 @@ fn methods(document: &mut Document, reference: Option<&Reference>) {
          10 ms for each process, so that the share of very short trials is rough. A trial shorter than a second has no peak second."
             .into(),
     ];
+    if summary.restart_servers {
+        points.push(
+            "The servers are started again for each repetition, which has a trial of every experiment, in the order of the experiments. \
+             So repetitions also show how far two processes differ that were started alike, by what their compiler made of the code \
+             or where their memory lies. Servers that the lab did not start are not started again."
+                .into(),
+        );
+    }
     if let Some(reference) = reference {
         points.push(format!(
             "The paper is {}, measured on {}. Its figures are of other machines, versions and mostly other sizes: they show whether \
@@ -401,7 +409,8 @@ fn threats(document: &mut Document, summary: &Summary) {
          spread as the study says."
             .into(),
     ]);
-    if summary.run.stores.iter().any(|store| store.label.contains('@')) {
+    let instances = summary.run.stores.iter().any(|store| store.label.contains('@'));
+    if instances && !summary.restart_servers {
         points.push(
             "An instance is the same processes for the whole run. Repetitions do not show how far two processes that were started alike \
              differ, by what their compiler made of the code or where their memory lies: an instance that is a little faster may be the \

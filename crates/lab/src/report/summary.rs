@@ -31,6 +31,8 @@ pub struct Summary {
     pub trials: u32,
     /// The price of a server machine per hour, if the definition has one.
     pub price_per_machine_hour: Option<f64>,
+    /// Whether the servers were started again for each repetition.
+    pub restart_servers: bool,
     /// The load and the prices for the cost of a month, if the definition has them.
     pub bill: Option<Bill>,
     /// What the price is of.
