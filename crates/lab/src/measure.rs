@@ -4,6 +4,7 @@
 pub mod machine;
 pub mod others;
 pub mod process;
+pub mod speed;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;

@@ -23,7 +23,7 @@ use crate::driver::{Driver, Settle};
 use crate::fleet::{Fleet, Up};
 use crate::generate::Generators;
 use crate::load::{Stop, stopped};
-use crate::measure::process::Watched;
+use crate::measure::{process::Watched, speed};
 use crate::plan::Step;
 use crate::report::ReportError;
 use crate::report::summary::mean;
@@ -207,6 +207,11 @@ impl<'a> Runner<'a> {
             let mut writer = self.begin(&step.name, step, &trial)?;
             for text in &notes {
                 writer.write(&Line::Note { text: text.clone() })?;
+            }
+            if trial.role == Role::Measure && matches!(ready, Ready::Yes(_)) {
+                let measured = tokio::task::spawn_blocking(speed::rounds_per_s).await;
+                let value = measured.expect("it does not panic");
+                writer.write(&Line::Value { name: speed::ROUNDS_PER_S.to_owned(), value })?;
             }
             let store = match ready {
                 Ready::Stopped => return Ok(None),

@@ -13,9 +13,10 @@ use super::summary::{
     ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Second, Summary,
 };
 use crate::measure::others::Others;
+use crate::measure::speed::ROUNDS_PER_S;
 use crate::results::Outcome;
 use crate::run::{ACKNOWLEDGED, LOST};
-use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, trend};
+use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, quantile, trend};
 
 /// A store that reaches more than this share of the generator's limit may be held back by the
 /// generator: near its limit the generator's own queueing is a large part of every latency.
@@ -29,6 +30,9 @@ const HOST_SHARE_MAX: f64 = 0.95;
 /// a steady state.
 const STEADY_SHARE_MAX: f64 = 0.15;
 
+/// A machine whose fixed computation is slower by more than this share is named.
+pub const SLOWER_SHARE_MAX: f64 = 0.15;
+
 /// Whole seconds of a trial without which its thirds say nothing.
 const STEADY_SECONDS_MIN: usize = 9;
 
@@ -36,7 +40,7 @@ const STEADY_SECONDS_MIN: usize = 9;
 const STALL_USUAL_MIN: u64 = 20;
 
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
-const KINDS: [(&str, &str); 12] = [
+const KINDS: [(&str, &str); 13] = [
     (LOST_ROWS, "the store acknowledged rows before they were safe from a kill of its process"),
     (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
@@ -46,6 +50,7 @@ const KINDS: [(&str, &str); 12] = [
     (BOTTLENECK, "the number is the generator's; the store may do more"),
     (FULL, "store and generator take processor time from each other"),
     (INTERFERENCE, "something else used the machine meanwhile"),
+    (SLOWER, "the machine computed more slowly, whatever the store did"),
     (UNSTEADY, "the store was still warming up, or slowed down"),
     (DRIFT, "repetitions depend on their order; intervals take them to be independent"),
     (SMALL, "tests rest on the assumption that repetitions are about log-normal"),
@@ -60,6 +65,7 @@ const BEHIND: &str = "behind";
 const BOTTLENECK: &str = "generator too slow";
 const FULL: &str = "machine full";
 const INTERFERENCE: &str = "interference";
+const SLOWER: &str = "slower machine";
 const UNSTEADY: &str = "not steady";
 const DRIFT: &str = "drift";
 const SMALL: &str = "small sample";
@@ -113,6 +119,7 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
         doubt(BOTTLENECK, bottleneck(experiment, group));
         doubt(FULL, full(group, cores));
         doubt(INTERFERENCE, interference(group, cores));
+        doubt(SLOWER, slower(experiment, group));
         doubt(UNSTEADY, unsteady(experiment, group));
         doubt(DRIFT, drift(experiment, group));
         doubt(SMALL, small(experiment, group));
@@ -255,6 +262,33 @@ fn interference(group: &Group, cores: u32) -> Option<String> {
     let most = disturbed.iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
     let all = group.completed().count();
     Some(format!("in {} of {all} repetitions {most:#}", disturbed.len()))
+}
+
+/// How fast the machine computed before a trial.
+fn speed(trial: &Repetition) -> Option<f64> {
+    trial.values.get(ROUNDS_PER_S).copied()
+}
+
+/// The median speed of the machine in an experiment, in rounds for each second of a processor;
+/// `None` if it was not measured.
+pub fn usual_speed(experiment: &Experiment) -> Option<f64> {
+    let trials = experiment.groups.iter().flat_map(Group::completed);
+    quantile(&trials.filter_map(speed).collect::<Vec<_>>(), 0.5)
+}
+
+/// Trials before which the machine computed more slowly than in the others of the experiment.
+fn slower(experiment: &Experiment, group: &Group) -> Option<String> {
+    let usual = usual_speed(experiment)?;
+    let lost = |trial: &Repetition| Some(1.0 - speed(trial)? / usual);
+    let slow: Vec<f64> =
+        group.completed().filter_map(lost).filter(|lost| *lost > SLOWER_SHARE_MAX).collect();
+    let most = slow.iter().copied().max_by(f64::total_cmp)?;
+    Some(format!(
+        "before {} of {} repetitions the machine computed up to {} more slowly than it mostly did in this experiment",
+        slow.len(),
+        group.completed().count(),
+        percent(most)
+    ))
 }
 
 /// Whether the rate rose or fell within trials, for loads without a ramp and without a target.

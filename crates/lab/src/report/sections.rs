@@ -8,7 +8,7 @@ use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
 use super::costs;
 use super::document::{Block, Document, Table};
-use super::doubts::{self, GENERATOR_SHARE_MAX, doubts};
+use super::doubts::{self, GENERATOR_SHARE_MAX, SLOWER_SHARE_MAX, doubts};
 use super::gigabyte;
 use super::instances;
 use super::number::{bytes, detectable_ratio, percent};
@@ -357,6 +357,12 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
              repeated once where the study allows that.",
             percent(OTHERS_SHARE_MAX)
         ),
+        format!(
+            "Before each trial all processors do a fixed computation for 40 ms, whose rate counts for each second of processor time: \
+             other virtual machines on the same cores make it slower, which the hypervisor does not tell. A trial before which it was \
+             more than {} slower than the median of its experiment is named.",
+            percent(SLOWER_SHARE_MAX)
+        ),
         "A trial is not steady if its last third is more than 15% faster or slower than its first. A stall is a second without any \
          answer in a trial whose median second has at least 20."
             .into(),
@@ -387,6 +393,24 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
     document.list(points);
 }
 
+/// Where the machine computed fastest and slowest, if that differs.
+fn speeds(summary: &Summary) -> Option<String> {
+    let speed = |experiment| Some((doubts::usual_speed(experiment)?, experiment));
+    let all: Vec<(f64, &Experiment)> = measured(summary).filter_map(speed).collect();
+    let slowest = all.iter().min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let fastest = all.iter().max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let lost = 1.0 - slowest.0 / fastest.0;
+    (lost > SLOWER_SHARE_MAX).then(|| {
+        format!(
+            "The machine was not always equally fast: before the trials of {} it computed {} more slowly than before those of {}. \
+             Stores take turns within an experiment, but figures of different experiments cannot be compared.",
+            slowest.1.title,
+            percent(lost),
+            fastest.1.title
+        )
+    })
+}
+
 fn threats(document: &mut Document, summary: &Summary) {
     document.heading("Threats to validity");
     let here = measured(summary).any(|experiment| nodes_share(summary, experiment));
@@ -409,6 +433,7 @@ fn threats(document: &mut Document, summary: &Summary) {
          spread as the study says."
             .into(),
     ]);
+    points.extend(speeds(summary));
     let instances = summary.run.stores.iter().any(|store| store.label.contains('@'));
     if instances && !summary.restart_servers {
         points.push(

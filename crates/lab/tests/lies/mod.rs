@@ -266,6 +266,38 @@ async fn a_store_that_stands_still_for_two_seconds_a_minute_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_that_computes_more_slowly_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["early", "late"]);
+    // The second experiment is measured on a slower machine, and one of its trials on one that is
+    // slower still.
+    for (experiment, repetition, early, late) in
+        [("reads", 1, 100.0, 100.0), ("history", 1, 61.0, 60.0), ("history", 2, 60.0, 30.0)]
+    {
+        for (label, rounds_per_s) in [("early", early), ("late", late)] {
+            let (workload, load) = reads(2.0);
+            let mut trial = trial(label, Role::Measure, workload, load);
+            (trial.experiment, trial.repetition) = (experiment.to_owned(), repetition);
+            let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
+            let end = lines.pop().unwrap();
+            let name = lab::measure::speed::ROUNDS_PER_S.to_owned();
+            lines.push(Line::Value { name, value: rounds_per_s });
+            study.write(trial, lines, end);
+        }
+    }
+    let text = study.report();
+    assert!(text.contains("| slower machine | 1 "), "{text}");
+    let named = "Slower machine: late: before 1 of 2 repetitions the machine computed up to 50% more slowly";
+    assert!(text.contains(named), "{text}");
+    assert!(!text.contains("Slower machine: early"), "{text}");
+    let (slow, fast) =
+        ("the trials of Counts over historical data", "before those of Random reads");
+    let threat = text.lines().find(|line| line.contains("not always equally fast")).unwrap();
+    assert!(threat.contains("it computed 40% more slowly"), "{threat}");
+    assert!(threat.contains(slow) && threat.contains(fast), "{threat}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_generator_that_is_too_slow_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut study = Study::new(folder.path(), &["fast", "slow"]);

@@ -1,0 +1,78 @@
+//! How fast the machine computes, whatever stores do on it.
+//!
+//! On a shared machine, other virtual machines slow a processor down without taking its time: they
+//! share its cores, caches and memory. The kernel cannot tell that. So a fixed computation is timed
+//! before each trial, and the report says where it was slower.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The name of the value in results: rounds of the computation for each second of a processor.
+pub const ROUNDS_PER_S: &str = "machine_rounds_per_s";
+
+/// How long each processor computes.
+const COMPUTING: Duration = Duration::from_millis(40);
+
+/// Words of the table that the computation reads: 1 MiB, about what a core has for itself.
+const WORDS: usize = 1 << 17;
+
+/// Rounds between two looks at the clock.
+const ROUNDS: u32 = 10_000;
+
+/// Rounds per second of processor time, the mean of all processors, which compute at the same time.
+/// What other processes take of the processors meanwhile does not count.
+pub fn rounds_per_s() -> f64 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let rates: Vec<f64> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..processors).map(|_| scope.spawn(of_one)).collect();
+        all.into_iter().map(|one| one.join().expect("it does not panic")).collect()
+    });
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+/// The rate of one processor.
+fn of_one() -> f64 {
+    let mut state = 1;
+    let table: Vec<u64> = (0..WORDS).map(|_| mix(&mut state)).collect();
+    let (until, used_before) = (Instant::now() + COMPUTING, processor_time());
+    let (mut rounds, mut word) = (0_u64, 0);
+    while Instant::now() < until {
+        for _ in 0..ROUNDS {
+            // Each read depends on the one before, as in walks through the structures of a store.
+            word = mix(&mut word) ^ table[word as usize % WORDS];
+        }
+        rounds += u64::from(ROUNDS);
+    }
+    std::hint::black_box(word);
+    rounds as f64 / (processor_time() - used_before).as_secs_f64()
+}
+
+/// The next number of the generator SplitMix64.
+fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_computation_is_splitmix64_and_has_a_rate() {
+        // The first numbers of its authors' program for the state 1234567.
+        let mut state = 1_234_567;
+        let first = [mix(&mut state), mix(&mut state)];
+        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        let rate = rounds_per_s();
+        assert!(rate.is_finite() && rate > 0.0, "{rate}");
+    }
+}
