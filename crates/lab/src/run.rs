@@ -210,8 +210,10 @@ impl<'a> Runner<'a> {
             }
             if trial.role == Role::Measure && matches!(ready, Ready::Yes(_)) {
                 let measured = tokio::task::spawn_blocking(speed::rounds_per_s).await;
-                let value = measured.expect("it does not panic");
-                writer.write(&Line::Value { name: speed::ROUNDS_PER_S.to_owned(), value })?;
+                if let Some(value) = measured.expect("it does not panic") {
+                    let name = speed::ROUNDS_PER_S.to_owned();
+                    writer.write(&Line::Value { name, value })?;
+                }
             }
             let store = match ready {
                 Ready::Stopped => return Ok(None),

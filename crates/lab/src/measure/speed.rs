@@ -6,8 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// The name of the value in results: rounds of the computation for each second of a processor.
 pub const ROUNDS_PER_S: &str = "machine_rounds_per_s";
 
@@ -21,21 +19,22 @@ const WORDS: usize = 1 << 17;
 const ROUNDS: u32 = 10_000;
 
 /// Rounds per second of processor time, the mean of all processors, which compute at the same time.
-/// What other processes take of the processors meanwhile does not count.
-pub fn rounds_per_s() -> f64 {
+/// What other processes take of the processors meanwhile does not count. `None` if the kernel does
+/// not tell the processor time of a thread.
+pub fn rounds_per_s() -> Option<f64> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let rates: Vec<f64> = std::thread::scope(|scope| {
+    let rates: Option<Vec<f64>> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..processors).map(|_| scope.spawn(of_one)).collect();
         all.into_iter().map(|one| one.join().expect("it does not panic")).collect()
     });
-    rates.iter().sum::<f64>() / rates.len() as f64
+    rates.map(|rates| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
 /// The rate of one processor.
-fn of_one() -> f64 {
+fn of_one() -> Option<f64> {
     let mut state = 1;
     let table: Vec<u64> = (0..WORDS).map(|_| mix(&mut state)).collect();
-    let (until, used_before) = (Instant::now() + COMPUTING, processor_time());
+    let (until, used_before) = (Instant::now() + COMPUTING, processor_time()?);
     let (mut rounds, mut word) = (0_u64, 0);
     while Instant::now() < until {
         for _ in 0..ROUNDS {
@@ -45,7 +44,8 @@ fn of_one() -> f64 {
         rounds += u64::from(ROUNDS);
     }
     std::hint::black_box(word);
-    rounds as f64 / (processor_time() - used_before).as_secs_f64()
+    let used = processor_time()?.saturating_sub(used_before);
+    (!used.is_zero()).then(|| rounds as f64 / used.as_secs_f64())
 }
 
 /// The next number of the generator SplitMix64.
@@ -56,10 +56,13 @@ fn mix(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Processor time of this thread.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+/// Processor time of this thread: the first number of `schedstat`, in nanoseconds
+/// (Documentation/scheduler/sched-stats of Linux).
+fn processor_time() -> Option<Duration> {
+    // The kernel adds the current time when a thread gives way, and else at its next tick.
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 #[cfg(test)]
@@ -72,7 +75,7 @@ mod tests {
         let mut state = 1_234_567;
         let first = [mix(&mut state), mix(&mut state)];
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
-        let rate = rounds_per_s();
+        let rate = rounds_per_s().expect("this kernel tells the processor time of threads");
         assert!(rate.is_finite() && rate > 0.0, "{rate}");
     }
 }
