@@ -1,12 +1,12 @@
 //! Complete studies, at the scale of tests, on real servers: installed, started, loaded, measured,
 //! reported.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use lab::results::{Directory, Line, Outcome};
+use lab::results::{Directory, End, Line, Outcome};
 use lab::trial::Role;
 
 /// `loginson-lab`, with the servers' software in the default directory.
@@ -290,6 +290,89 @@ fn a_server_that_dies_fails_its_trial_and_is_started_again_for_the_next() {
     assert_eq!((&end.outcome, count(&second)), (&Outcome::Completed, 2_000));
     let report = std::fs::read_to_string(out.join("report.md")).unwrap();
     assert!(report.contains("(1 of 2 repetitions): failed"), "{report}");
+}
+
+/// Rows that are not there would make right answers look wrong.
+#[test]
+fn a_load_with_failed_inserts_has_no_number() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let mut run = lab(&["run", "workloads/ycsb/c.properties", "--stores", "redis", "--out", path]);
+    // 20,000 records of about 2 kB are 40 MB: about a quarter is refused.
+    run.args(["--set", "redis.maxmemory=30mb", "-p", "recordcount=20000"]);
+    let ended = run.args(["-p", "operationcount=100", "--repetitions", "1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{said}");
+    let directory = Directory::open(&out).unwrap().0;
+    for (end, expected) in
+        [("-load", "of its inserts failed"), ("-r01", "its data could not be loaded")]
+    {
+        let names = directory.trials().unwrap().into_iter();
+        let name = names.filter(|name| name.contains("redis")).find(|name| name.ends_with(end));
+        let lines = directory.read(&name.unwrap()).unwrap();
+        let Some(Line::End(End { outcome: Outcome::Failed { message }, .. })) = lines.last() else {
+            panic!("{lines:?}")
+        };
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+/// The server of an instance is stopped, and started again with its data.
+#[test]
+fn first_queries_after_a_restart_of_an_instance() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let mut run = lab(&["run", "logstores", "--scale", "smoke", "--experiments", "cold"]);
+    let ran = run.args(["--stores", "loginson@one,postgres@two", "--out", path]).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let directory = Directory::open(&out).unwrap().0;
+    let mut instances = 0;
+    for name in directory.trials().unwrap() {
+        let lines = directory.read(&name).unwrap();
+        let Some(Line::Header(header)) = lines.first() else { panic!("{name}: no header") };
+        if header.trial.role == Role::Measure {
+            instances += 1;
+            let took = |line: &Line| matches!(line, Line::Value { name, value } if name == "start_s" && *value > 0.0);
+            assert!(lines.iter().any(took), "{name} does not say how long the start took");
+            let Some(Line::End(end)) = lines.last() else { panic!("{name}: no end") };
+            assert_eq!(end.outcome, Outcome::Completed, "{name}");
+        }
+    }
+    assert_eq!(instances, 2);
+}
+
+/// A server that is about to start when the run is stopped is stopped too.
+#[test]
+fn a_run_that_is_stopped_while_a_server_starts_goes_on_later() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let mut run = lab(&["run", "study1", "--scale", "smoke", "--experiments", "reads"]);
+    run.args(["--stores", "cassandra", "--out", path]).stderr(Stdio::piped());
+    let mut child = run.spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let starts = |line: std::io::Result<String>| line.unwrap() == "starts cassandra1";
+    assert!(said.any(starts), "it ended before it started the server");
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let rest: Vec<String> = said.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
+    let is_ours = |arguments: &[u8]| {
+        let arguments = String::from_utf8_lossy(arguments).into_owned();
+        arguments.contains("CassandraDaemon") && arguments.contains(path)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut lines =
+        processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    assert!(!lines.any(|line| is_ours(&line)), "the server was left running: {rest:?}");
+    let resumed = lab(&["resume", path]).output().unwrap();
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    assert!(out.join("report.html").exists());
 }
 
 #[test]

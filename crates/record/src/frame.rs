@@ -32,25 +32,21 @@ use serde::Deserialize;
 use crate::parse::MessageFormat;
 
 mod builder;
+mod header;
+mod line_id;
 mod memory;
 mod origin;
 
 use memory::Memory;
 
 pub use builder::FrameBuilder;
+pub use header::{
+    FORWARDED_NUMBER_MAX, FRAME_FORWARDED, FRAME_INTERNAL, FRAME_MAGIC, FRAME_VERSION,
+    FRAME_VERSION_MIN, FrameHeader, HEADER_BYTES,
+};
+pub use line_id::LineId;
 pub use origin::{OriginForm, UnknownField, decode_origins, encode_origin};
 
-/// First bytes of every frame.
-pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
-/// Version of the layout that this code writes. It reads versions from [`FRAME_VERSION_MIN`] on.
-pub const FRAME_VERSION: u16 = 2;
-/// The oldest version that can be read: its forwarded frames only store the low half of the number,
-/// and its origins have another form ([`OriginForm::Fixed`]).
-pub const FRAME_VERSION_MIN: u16 = 1;
-/// The greatest number of a forwarded frame.
-pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
-/// Bytes of the header.
-pub const HEADER_BYTES: usize = 64;
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
 /// The payload size at which a builder reports that it is full. A longer line makes a larger frame
@@ -62,11 +58,6 @@ pub const LINE_BYTES_MAX: usize = 8 << 20;
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 /// Origins of one frame. When more are needed, the frame is closed and the next one begun.
 pub const ORIGINS_MAX: usize = u16::MAX as usize;
-/// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`]).
-pub const FRAME_INTERNAL: u16 = 1;
-/// Frame flag: another node built and sent the frame. `node` is that node, `number` the frame's
-/// number there; `sequence` is the receiver's.
-pub const FRAME_FORWARDED: u16 = 2;
 /// Run flag: the run begins with a table of line lengths.
 pub const RUN_LENGTHS: u16 = 1;
 /// Run flag: the last line of the run was cut at [`LINE_BYTES_MAX`].
@@ -174,54 +165,6 @@ impl Origin {
     }
 }
 
-/// Identifies one line permanently, on every machine: the node that built its frame, the frame's
-/// number there, and the index of the line in the frame. The id stays the same when the frame is
-/// forwarded to another node, and when it is sealed.
-///
-/// Lines that were forwarded and sealed by a program before version 2 of frames have the node and
-/// the sequence number of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LineId {
-    /// The node that built the frame.
-    pub node: u32,
-    /// Number of the frame on that node.
-    pub sequence: u64,
-    /// Index of the line in the frame, from 0.
-    pub line: u32,
-}
-
-impl std::fmt::Display for LineId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:08x}-{}-{}", self.node, self.sequence, self.line)
-    }
-}
-
-impl std::str::FromStr for LineId {
-    type Err = FrameError;
-    fn from_str(s: &str) -> Result<Self, FrameError> {
-        // Digits only: other accepted notations would give one id several texts.
-        let decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let parse = || {
-            let mut parts = s.split('-');
-            let (node, sequence, line) = (parts.next()?, parts.next()?, parts.next()?);
-            let is_node = node.len() == 8 && node.bytes().all(|byte| byte.is_ascii_hexdigit());
-            if parts.next().is_some() || !is_node || !decimal(sequence) || !decimal(line) {
-                return None;
-            }
-            Some(LineId {
-                node: u32::from_str_radix(node, 16).ok()?,
-                sequence: sequence.parse().ok()?,
-                line: line.parse().ok()?,
-            })
-        };
-        let is_old = || s.split_once('-').is_some_and(|(a, b)| decimal(a) && decimal(b));
-        parse().ok_or_else(|| match is_old() {
-            true => FrameError::OldLineId(s.to_owned()),
-            false => FrameError::LineId(s.to_owned()),
-        })
-    }
-}
-
 /// Why bytes are not a valid frame.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
@@ -262,132 +205,6 @@ pub enum FrameError {
         "'{0}' is a line id of an earlier version; ids begin with the node now, as in 5f3a09c1-{0}: look for the line anew"
     )]
     OldLineId(String),
-}
-
-/// The fixed fields of a frame, as in its first 64 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameHeader {
-    /// Version of the layout.
-    pub version: u16,
-    /// [`FRAME_INTERNAL`], [`FRAME_FORWARDED`]; other bits are zero.
-    pub flags: u16,
-    /// Node that built the frame.
-    pub node: u32,
-    /// For a forwarded frame: its number on the node that sent it, at most
-    /// [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32 bits of it. Otherwise 0.
-    pub number: u64,
-    /// Number of the frame in the store that keeps it; grows by one per frame.
-    pub sequence: u64,
-    /// Earliest arrival, nanoseconds since 1970 UTC.
-    pub received_min_ns: i64,
-    /// Latest arrival, nanoseconds since 1970 UTC.
-    pub received_max_ns: i64,
-    /// Lines in the frame.
-    pub lines: u32,
-    /// Bytes of the payload, without padding.
-    pub payload_bytes: u32,
-    /// Entries of the table of runs.
-    pub runs: u32,
-    /// Bytes of the table of origins, without padding.
-    pub origins_bytes: u32,
-    /// CRC32C of everything after the header.
-    pub body_crc: u32,
-}
-
-impl FrameHeader {
-    /// Reads and checks a header. Needs [`HEADER_BYTES`]; does not examine the body.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
-        if bytes.len() < HEADER_BYTES {
-            return Err(FrameError::Short { needed: HEADER_BYTES, found: bytes.len() });
-        }
-        let magic: [u8; 4] = array(bytes, 0);
-        if magic != FRAME_MAGIC {
-            return Err(FrameError::Magic(magic));
-        }
-        let expected = u32::from_le_bytes(array(bytes, 60));
-        let found = crc32c::crc32c(&bytes[..60]);
-        if expected != found {
-            return Err(FrameError::Checksum { part: "header", expected, found });
-        }
-        let low = u64::from(u32::from_le_bytes(array(bytes, 12)));
-        let upper = u16::from_le_bytes(array(bytes, 6));
-        // From version 2 on, version and flags have one byte each, and the former upper bytes are
-        // the upper bits of the number.
-        let (version, flags, number) = match bytes[4..6] {
-            [1, 0] => (1, upper, low),
-            [2, flags] => (2, u16::from(flags), u64::from(upper) << 32 | low),
-            [1, _] | [0, _] => {
-                return Err(FrameError::Version(u16::from_le_bytes(array(bytes, 4))));
-            }
-            [version, ..] => return Err(FrameError::Version(version.into())),
-            [] => unreachable!("there are two bytes"),
-        };
-        let header = FrameHeader {
-            version,
-            flags,
-            node: u32::from_le_bytes(array(bytes, 8)),
-            number,
-            sequence: u64::from_le_bytes(array(bytes, 16)),
-            received_min_ns: i64::from_le_bytes(array(bytes, 24)),
-            received_max_ns: i64::from_le_bytes(array(bytes, 32)),
-            lines: u32::from_le_bytes(array(bytes, 40)),
-            payload_bytes: u32::from_le_bytes(array(bytes, 44)),
-            runs: u32::from_le_bytes(array(bytes, 48)),
-            origins_bytes: u32::from_le_bytes(array(bytes, 52)),
-            body_crc: u32::from_le_bytes(array(bytes, 56)),
-        };
-        let body = u64::from(header.payload_bytes)
-            + u64::from(header.runs) * RUN_BYTES as u64
-            + u64::from(header.origins_bytes);
-        if body > FRAME_BYTES_MAX as u64 {
-            return Err(FrameError::Malformed("larger than a frame may be"));
-        }
-        Ok(header)
-    }
-
-    fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut out = [0u8; HEADER_BYTES];
-        out[0..4].copy_from_slice(&FRAME_MAGIC);
-        if self.version == 1 {
-            out[4] = 1;
-            out[6..8].copy_from_slice(&self.flags.to_le_bytes());
-        } else {
-            out[4..6].copy_from_slice(&[self.version as u8, self.flags as u8]);
-            out[6..8].copy_from_slice(&((self.number >> 32) as u16).to_le_bytes());
-        }
-        out[8..12].copy_from_slice(&self.node.to_le_bytes());
-        out[12..16].copy_from_slice(&(self.number as u32).to_le_bytes());
-        out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
-        out[24..32].copy_from_slice(&self.received_min_ns.to_le_bytes());
-        out[32..40].copy_from_slice(&self.received_max_ns.to_le_bytes());
-        out[40..44].copy_from_slice(&self.lines.to_le_bytes());
-        out[44..48].copy_from_slice(&self.payload_bytes.to_le_bytes());
-        out[48..52].copy_from_slice(&self.runs.to_le_bytes());
-        out[52..56].copy_from_slice(&self.origins_bytes.to_le_bytes());
-        out[56..60].copy_from_slice(&self.body_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&out[..60]);
-        out[60..64].copy_from_slice(&crc.to_le_bytes());
-        out
-    }
-
-    /// Identifies the frame on every machine: the node that built it, and its number there.
-    pub fn name(&self) -> (u32, u64) {
-        let is_forwarded = self.flags & FRAME_FORWARDED != 0;
-        (self.node, if is_forwarded { self.number } else { self.sequence })
-    }
-
-    /// Bytes of the whole frame with header and padding; a multiple of 8.
-    pub fn frame_bytes(&self) -> usize {
-        self.origins_offset() + padded(self.origins_bytes as usize)
-    }
-
-    fn runs_offset(&self) -> usize {
-        HEADER_BYTES + padded(self.payload_bytes as usize)
-    }
-
-    fn origins_offset(&self) -> usize {
-        self.runs_offset() + self.runs as usize * RUN_BYTES
-    }
 }
 
 /// A sequence of lines that arrived together.
@@ -674,178 +491,9 @@ fn check_lengths(body: &[u8], lines: usize) -> Result<(), FrameError> {
     Ok(())
 }
 
-/// `bytes` rounded up to a multiple of 8.
-const fn padded(bytes: usize) -> usize {
-    bytes.div_ceil(8) * 8
-}
-
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("the length is N")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn origin(port: u16) -> Origin {
-        Origin::new(
-            Transport::SyslogTcp,
-            Format::Syslog,
-            Some(SocketAddr::from(([10, 0, 0, 1], port))),
-        )
-    }
-
-    fn lines_of(frame: &Frame) -> Vec<(Vec<u8>, i64, Origin, bool)> {
-        frame.lines().map(|l| (l.bytes.to_vec(), l.received_ns, l.origin.clone(), l.cut)).collect()
-    }
-
-    fn sample() -> Frame {
-        let mut builder = FrameBuilder::new();
-        builder.push_lines(&origin(1), 10, b"one\n\nthree\r\n");
-        builder.push_line(&origin(2), 11, b"four\nstill four", false);
-        builder.push_line(&origin(2), 11, b"", true);
-        let hints = Hints { log_type: Some("access".into()), ..Hints::default() };
-        let http =
-            Origin { hints: Arc::new(hints), ..Origin::new(Transport::Http, Format::Auto, None) };
-        builder.push_lines(&http, 9, b"\xff\x00\n");
-        builder.finish(3, 42).expect("has lines")
-    }
-
-    #[test]
-    fn lines_come_back_as_they_were_sent() {
-        let frame = sample();
-        let line_bytes: usize = frame.lines().map(|line| line.bytes.len()).sum();
-        assert_eq!(frame.line_bytes(), line_bytes as u64);
-        let decoded = Frame::decode(frame.bytes().to_vec()).unwrap();
-        assert_eq!(decoded, frame);
-        let lines = lines_of(&decoded);
-        let texts: Vec<&[u8]> = lines.iter().map(|l| l.0.as_slice()).collect();
-        let expected: [&[u8]; 6] = [b"one", b"", b"three\r", b"four\nstill four", b"", b"\xff\x00"];
-        assert_eq!(texts, expected);
-        assert_eq!(lines.iter().map(|l| l.1).collect::<Vec<_>>(), [10, 10, 10, 11, 11, 9]);
-        assert_eq!(
-            lines.iter().map(|l| l.3).collect::<Vec<_>>(),
-            [false, false, false, false, true, false]
-        );
-        assert_eq!(lines[5].2.hints.log_type.as_deref(), Some("access"));
-        let header = decoded.header();
-        assert_eq!((header.node, header.sequence, header.lines), (3, 42, 6));
-        assert_eq!(header.flags, 0);
-        assert_eq!((header.received_min_ns, header.received_max_ns), (9, 11));
-    }
-
-    #[test]
-    fn each_flipped_byte_and_each_cut_is_an_error() {
-        let bytes = sample().bytes().to_vec();
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x20;
-            assert!(Frame::decode(damaged).is_err(), "byte {at} flipped");
-            assert!(Frame::decode(bytes[..at].to_vec()).is_err(), "cut at {at}");
-        }
-    }
-
-    #[test]
-    fn a_frame_of_internal_lines_is_flagged() {
-        let mut builder = FrameBuilder::new();
-        let own = Origin::new(Transport::Internal, Format::Json, None);
-        builder.push_lines(&own, 1, b"{}\n");
-        let frame = Frame::decode(builder.finish(1, 1).unwrap().bytes().to_vec()).unwrap();
-        assert_eq!(frame.header().flags, FRAME_INTERNAL);
-        builder.push_lines(&own, 1, b"{}\n");
-        builder.push_lines(&origin(1), 1, b"x\n");
-        assert_eq!(builder.finish(1, 2).unwrap().header().flags, 0);
-    }
-
-    #[test]
-    fn a_frame_keeps_its_name_when_it_is_forwarded() {
-        let mut frame = sample();
-        assert_eq!(frame.header().name(), (3, 42));
-        frame.set_sequence(FORWARDED_NUMBER_MAX);
-        frame.set_forwarded(7);
-        let frame = Frame::decode(frame.bytes().to_vec()).unwrap();
-        assert_eq!((frame.header().sequence, frame.header().flags), (7, FRAME_FORWARDED));
-        assert_eq!(frame.header().name(), (3, FORWARDED_NUMBER_MAX));
-    }
-
-    #[test]
-    fn clones_share_their_bytes_until_one_of_them_changes() {
-        let mut frame = sample();
-        let clone = frame.clone();
-        frame.set_sequence(42);
-        assert_eq!(frame.bytes().as_ptr(), clone.bytes().as_ptr(), "nothing changed");
-        frame.set_sequence(43);
-        assert_eq!((frame.header().sequence, clone.header().sequence), (43, 42));
-        assert_eq!(Frame::decode(clone.bytes().to_vec()).unwrap(), sample());
-    }
-
-    #[test]
-    fn line_ids_round_trip_as_text_and_old_ones_are_refused() {
-        for id in [
-            LineId { node: 0x5f3a_09c1, sequence: 17, line: 42 },
-            LineId { node: 0, sequence: u64::MAX, line: u32::MAX },
-        ] {
-            assert_eq!(id.to_string().parse(), Ok(id));
-        }
-        for text in [
-            "",
-            "5f3a09c1",
-            "5f3a09c1-17",
-            "5f3a09c1-17-42-1",
-            "f3a09c1-17-42",
-            "5f3a09c1-+1-2",
-            "x",
-        ] {
-            assert_eq!(text.parse::<LineId>(), Err(FrameError::LineId(text.to_owned())));
-        }
-        let error = "17-42".parse::<LineId>().unwrap_err();
-        assert!(error.to_string().contains("of an earlier version"), "{error}");
-    }
-
-    #[test]
-    fn other_versions_are_refused_by_name() {
-        let refused = |version: [u8; 2]| {
-            let mut bytes = sample().bytes().to_vec();
-            bytes[4..6].copy_from_slice(&version);
-            let crc = crc32c::crc32c(&bytes[..60]);
-            bytes[60..64].copy_from_slice(&crc.to_le_bytes());
-            Frame::decode(bytes).unwrap_err()
-        };
-        assert_eq!(refused([3, 1]), FrameError::Version(3));
-        assert_eq!(refused([0, 0]), FrameError::Version(0));
-        assert_eq!(refused([1, 1]), FrameError::Version(257));
-    }
-
-    #[test]
-    fn runs_of_one_arrival_are_joined() {
-        let mut builder = FrameBuilder::new();
-        for _ in 0..3 {
-            builder.push_line(&origin(1), 5, b"x", false);
-        }
-        let frame = builder.finish(0, 1).unwrap();
-        assert_eq!(frame.runs().len(), 1);
-        assert!(builder.finish(0, 2).is_none());
-    }
-
-    proptest! {
-        #[test]
-        fn any_lines_round_trip(
-            lines in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), 0u16..3, 0i64..3), 1..50),
-        ) {
-            let mut builder = FrameBuilder::new();
-            for (line, port, received) in &lines {
-                builder.push_line(&origin(*port), *received, line, false);
-            }
-            let frame = Frame::decode(builder.finish(1, 1).unwrap().bytes().to_vec()).unwrap();
-            let found: Vec<_> = lines_of(&frame).into_iter().map(|l| (l.0, l.1, l.2)).collect();
-            let expected: Vec<_> = lines.into_iter().map(|(l, p, r)| (l, r, origin(p))).collect();
-            prop_assert_eq!(found, expected);
-        }
-
-        #[test]
-        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Frame::decode(bytes);
-        }
-    }
-}
+mod tests;

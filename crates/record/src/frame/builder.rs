@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::header::padded;
 use super::memory::{Memory, Pool};
 use super::{
     FRAME_BYTES_MAX, FRAME_INTERNAL, FRAME_VERSION, Frame, FrameHeader, HEADER_BYTES,
     LINE_BYTES_MAX, ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS,
-    Run, Transport, encode_origin, padded,
+    Run, Transport, encode_origin,
 };
 
 /// Memory a builder allocates at its first line; it grows as needed.

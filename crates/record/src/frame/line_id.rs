@@ -1,0 +1,79 @@
+//! The identity of a line, and its text.
+
+use super::FrameError;
+
+/// Identifies one line permanently, on every machine: the node that built its frame, the frame's
+/// number there, and the index of the line in the frame. The id stays the same when the frame is
+/// forwarded to another node, and when it is sealed.
+///
+/// Lines that were forwarded and sealed by a program before version 2 of frames have the node and
+/// the sequence number of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LineId {
+    /// The node that built the frame.
+    pub node: u32,
+    /// Number of the frame on that node.
+    pub sequence: u64,
+    /// Index of the line in the frame, from 0.
+    pub line: u32,
+}
+
+impl std::fmt::Display for LineId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:08x}-{}-{}", self.node, self.sequence, self.line)
+    }
+}
+
+impl std::str::FromStr for LineId {
+    type Err = FrameError;
+    fn from_str(s: &str) -> Result<Self, FrameError> {
+        // Digits only: other accepted notations would give one id several texts.
+        let decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let parse = || {
+            let mut parts = s.split('-');
+            let (node, sequence, line) = (parts.next()?, parts.next()?, parts.next()?);
+            let is_node = node.len() == 8 && node.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if parts.next().is_some() || !is_node || !decimal(sequence) || !decimal(line) {
+                return None;
+            }
+            Some(LineId {
+                node: u32::from_str_radix(node, 16).ok()?,
+                sequence: sequence.parse().ok()?,
+                line: line.parse().ok()?,
+            })
+        };
+        let is_old = || s.split_once('-').is_some_and(|(a, b)| decimal(a) && decimal(b));
+        parse().ok_or_else(|| match is_old() {
+            true => FrameError::OldLineId(s.to_owned()),
+            false => FrameError::LineId(s.to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_ids_round_trip_as_text_and_old_ones_are_refused() {
+        for id in [
+            LineId { node: 0x5f3a_09c1, sequence: 17, line: 42 },
+            LineId { node: 0, sequence: u64::MAX, line: u32::MAX },
+        ] {
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in [
+            "",
+            "5f3a09c1",
+            "5f3a09c1-17",
+            "5f3a09c1-17-42-1",
+            "f3a09c1-17-42",
+            "5f3a09c1-+1-2",
+            "x",
+        ] {
+            assert_eq!(text.parse::<LineId>(), Err(FrameError::LineId(text.to_owned())));
+        }
+        let error = "17-42".parse::<LineId>().unwrap_err();
+        assert!(error.to_string().contains("of an earlier version"), "{error}");
+    }
+}
