@@ -50,7 +50,7 @@ const KINDS: [(&str, &str); 13] = [
     (BOTTLENECK, "the number is the generator's; the store may do more"),
     (FULL, "store and generator take processor time from each other"),
     (INTERFERENCE, "something else used the machine meanwhile"),
-    (SLOWER, "the machine computed more slowly, whatever the store did"),
+    (SLOWER, "other virtual machines, or work that servers still did, slowed the processors down"),
     (UNSTEADY, "the store was still warming up, or slowed down"),
     (DRIFT, "repetitions depend on their order; intervals take them to be independent"),
     (SMALL, "tests rest on the assumption that repetitions are about log-normal"),

@@ -357,12 +357,6 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
              repeated once where the study allows that.",
             percent(OTHERS_SHARE_MAX)
         ),
-        format!(
-            "Before each trial all processors do a fixed computation for 40 ms, whose rate counts for each second of processor time: \
-             other virtual machines on the same cores make it slower, which the hypervisor does not tell. A trial before which it was \
-             more than {} slower than the median of its experiment is named.",
-            percent(SLOWER_SHARE_MAX)
-        ),
         "A trial is not steady if its last third is more than 15% faster or slower than its first. A stall is a second without any \
          answer in a trial whose median second has at least 20."
             .into(),
@@ -375,6 +369,15 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
          10 ms for each process, so that the share of very short trials is rough. A trial shorter than a second has no peak second."
             .into(),
     ];
+    // Results of older versions have no such values.
+    if measured(summary).any(|experiment| doubts::usual_speed(experiment).is_some()) {
+        points.push(format!(
+            "Before each trial all processors do a fixed computation for 40 ms, whose rate counts for each second of processor time: \
+             other virtual machines on the same cores make it slower, which the hypervisor does not tell, and so does work that servers \
+             still do. A trial before which it was more than {} slower than the median of its experiment is named.",
+            percent(SLOWER_SHARE_MAX)
+        ));
+    }
     if summary.restart_servers {
         points.push(
             "The servers are started again for each repetition, which has a trial of every experiment, in the order of the experiments. \

@@ -286,6 +286,7 @@ async fn a_machine_that_computes_more_slowly_is_named() {
         }
     }
     let text = study.report();
+    assert!(text.contains("all processors do a fixed computation"), "{text}");
     assert!(text.contains("| slower machine "), "{text}");
     let named = "Slower machine: late: before 1 of 2 repetitions the machine computed up to 50% more slowly";
     assert!(text.contains(named), "{text}");
