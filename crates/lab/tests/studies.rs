@@ -298,7 +298,8 @@ fn a_load_with_failed_inserts_has_no_number() {
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
     let mut run = lab(&["run", "workloads/ycsb/c.properties", "--stores", "redis", "--out", path]);
-    // 20,000 records of about 2 kB are 40 MB: the last batches are refused, too few to end the load.
+    // 20,000 records of about 2 kB are 40 MB: the last batches are refused, too few to end the
+    // load.
     run.args(["--set", "redis.maxmemory=38mb", "-p", "recordcount=20000"]);
     let ended = run.args(["-p", "operationcount=100", "--repetitions", "1"]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);

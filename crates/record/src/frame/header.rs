@@ -13,7 +13,8 @@ pub const FRAME_VERSION_MIN: u16 = 1;
 pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
-/// Frame flag: all lines were made by Loginson itself ([`Transport::Internal`](super::Transport::Internal)).
+/// Frame flag: all lines were made by Loginson itself, see
+/// [`Transport::Internal`](super::Transport::Internal).
 pub const FRAME_INTERNAL: u16 = 1;
 /// Frame flag: another node built and sent the frame. `node` is that node, `number` the frame's
 /// number there; `sequence` is the receiver's.
