@@ -212,7 +212,9 @@ impl<'a> Runner<'a> {
                 let measured = tokio::task::spawn_blocking(speed::rounds_per_s).await;
                 if let Some(value) = measured.expect("it does not panic") {
                     let name = speed::ROUNDS_PER_S.to_owned();
-                    writer.write(&Line::Value { name, value })?;
+                    let line = Line::Value { name, value };
+                    watch.line(&line);
+                    writer.write(&line)?;
                 }
             }
             let store = match ready {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use lab::measure::speed::ROUNDS_PER_S;
 use lab::results::{Directory, End, Line, Outcome};
 use lab::trial::Role;
 
@@ -66,6 +67,8 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> St
             // Even for a trial that is shorter than a second.
             assert!(lines.iter().any(used), "{trial} does not say what the servers used");
             use_known += 1;
+            let speed = |line: &Line| matches!(line, Line::Value { name, value } if name == ROUNDS_PER_S && *value > 0.0);
+            assert!(lines.iter().any(speed), "{trial} does not say how fast the machine was");
         }
     }
     assert!(measured > 0 && use_known > 0);

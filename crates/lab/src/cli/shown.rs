@@ -6,7 +6,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::studies::described;
+use crate::measure::speed::{ROUNDS_PER_S, Slowdown};
 use crate::plan::Step;
+use crate::report::number::percent;
 use crate::results::{End, Line, Outcome};
 use crate::run::Watch;
 
@@ -16,6 +18,7 @@ pub struct Shown {
     count: i64,
     second: u64,
     what: String,
+    slowdown: Slowdown,
 }
 
 impl Shown {
@@ -28,7 +31,7 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_secs(1));
             bar
         });
-        Shown { bar, count: 0, second: 0, what: String::new() }
+        Shown { bar, count: 0, second: 0, what: String::new(), slowdown: Slowdown::default() }
     }
 
     /// Prints a line that stays.
@@ -73,6 +76,15 @@ impl Watch for Shown {
     }
 
     fn line(&mut self, line: &Line) {
+        if let Line::Value { name, value } = line
+            && name == ROUNDS_PER_S
+            && let Some(lost) = self.slowdown.add(*value)
+        {
+            self.say(&format!(
+                "the machine has become {} slower: from here on, figures cannot be compared with those of earlier experiments",
+                percent(lost)
+            ));
+        }
         let Line::Second(second) = line else { return };
         if u64::from(second.second) != self.second {
             (self.count, self.second) = (0, u64::from(second.second));

@@ -4,10 +4,19 @@
 //! share its cores, caches and memory. The kernel cannot tell that. So a fixed computation is timed
 //! before each trial, and the report says where it was slower.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use crate::statistics::quantile;
 
 /// The name of the value in results: rounds of the computation for each second of a processor.
 pub const ROUNDS_PER_S: &str = "machine_rounds_per_s";
+
+/// A machine whose computation is slower by more than this share is named.
+pub const SLOWER_SHARE_MAX: f64 = 0.15;
+
+/// Trials in a row whose median is the present speed of the machine.
+const IN_A_ROW: usize = 5;
 
 /// How long each processor computes.
 const COMPUTING: Duration = Duration::from_millis(40);
@@ -65,9 +74,50 @@ fn processor_time() -> Option<Duration> {
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
+/// Notices during a run that the machine has become slower.
+#[derive(Debug, Default)]
+pub struct Slowdown {
+    last: VecDeque<f64>,
+    fastest: f64,
+    is_told: bool,
+}
+
+impl Slowdown {
+    /// Adds the rate before the next trial. Returns by what share the last trials were slower than
+    /// the fastest [`IN_A_ROW`], if that is more than [`SLOWER_SHARE_MAX`]; once, until the machine
+    /// is fast again.
+    pub fn add(&mut self, rounds_per_s: f64) -> Option<f64> {
+        self.last.push_back(rounds_per_s);
+        if self.last.len() > IN_A_ROW {
+            self.last.pop_front();
+        }
+        if self.last.len() < IN_A_ROW {
+            return None;
+        }
+        let present = quantile(self.last.make_contiguous(), 0.5)?;
+        self.fastest = self.fastest.max(present);
+        let lost = 1.0 - present / self.fastest;
+        let was_told = std::mem::replace(&mut self.is_told, lost > SLOWER_SHARE_MAX);
+        (self.is_told && !was_told).then_some(lost)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_becomes_slower_is_told_once_until_it_is_fast_again() {
+        let mut slowdown = Slowdown::default();
+        let fast = [100.0, 98.0, 30.0, 102.0, 101.0, 99.0];
+        assert!(fast.iter().all(|rate| slowdown.add(*rate).is_none()), "one slow trial is chance");
+        let told: Vec<Option<f64>> = [60.0; 6].iter().map(|rate| slowdown.add(*rate)).collect();
+        assert_eq!(told.iter().flatten().count(), 1, "{told:?}");
+        let lost = told.iter().flatten().next().unwrap();
+        assert!((0.39..0.42).contains(lost), "{lost}");
+        assert!(fast.iter().all(|rate| slowdown.add(*rate).is_none()));
+        assert!([60.0; 6].iter().any(|rate| slowdown.add(*rate).is_some()), "it happens again");
+    }
 
     #[test]
     fn the_computation_is_splitmix64_and_has_a_rate() {

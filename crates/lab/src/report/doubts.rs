@@ -13,7 +13,7 @@ use super::summary::{
     ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Second, Summary,
 };
 use crate::measure::others::Others;
-use crate::measure::speed::ROUNDS_PER_S;
+use crate::measure::speed::{ROUNDS_PER_S, SLOWER_SHARE_MAX};
 use crate::results::Outcome;
 use crate::run::{ACKNOWLEDGED, LOST};
 use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, quantile, trend};
@@ -29,9 +29,6 @@ const HOST_SHARE_MAX: f64 = 0.95;
 /// A trial whose last third is faster or slower than its first by more than this share was not in
 /// a steady state.
 const STEADY_SHARE_MAX: f64 = 0.15;
-
-/// A machine whose fixed computation is slower by more than this share is named.
-pub const SLOWER_SHARE_MAX: f64 = 0.15;
 
 /// Whole seconds of a trial without which its thirds say nothing.
 const STEADY_SECONDS_MIN: usize = 9;

@@ -8,7 +8,7 @@ use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
 use super::costs;
 use super::document::{Block, Document, Table};
-use super::doubts::{self, GENERATOR_SHARE_MAX, SLOWER_SHARE_MAX, doubts};
+use super::doubts::{self, GENERATOR_SHARE_MAX, doubts};
 use super::gigabyte;
 use super::instances;
 use super::number::{bytes, detectable_ratio, percent};
@@ -18,6 +18,7 @@ use super::summary::{Experiment, Summary};
 use super::tables;
 use crate::driver::durability::Durability;
 use crate::measure::others::OTHERS_SHARE_MAX;
+use crate::measure::speed::SLOWER_SHARE_MAX;
 use crate::reference::Reference;
 use crate::results::Outcome;
 
