@@ -156,7 +156,7 @@ def cases(corpus):
         else:
             add(f"parameter: {name}", params_say((400, 413), path, "error", **params), fast=True)
     add("parameter: an offset of 2^63", params_say((200, 400), q, query="*", offset=str(1 << 63), limit="1"), fast=True)
-    add("parameter: a limit of 2^63", params_say((200, 400, 503), q, query="*", limit=str((1 << 63) - 1), timeout="1s"))
+    add("parameter: a limit of 2^63", params_say((200, 400), q, query="*", limit=str((1 << 63) - 1), timeout="20s"))
     add("parameter: all of time", params_say((200,), q, query="*", start="0001-01-01T00:00:00Z", end="9999-12-31T00:00:00Z", limit="1"), fast=True)
     add("parameter: steps of a nanosecond", params_say((200, 400, 503), "/select/logsql/hits", query="*", step="1ns"))
     add("parameter: a step of 292 years", params_say((200, 400), "/select/logsql/hits", query="*", step="9223372036s"), fast=True)
