@@ -60,6 +60,12 @@ impl Fleet {
         }
     }
 
+    /// Whether this fleet started the store, and its processes still run; true for an external one.
+    pub fn runs(&self, store: &str) -> bool {
+        let whole = |up: &Up| up.running.as_ref().is_none_or(|one| one.check(&self.home).is_ok());
+        self.external.contains_key(store) || self.up.get(store).is_some_and(|(_, up)| whole(up))
+    }
+
     /// The store with this number of nodes; started if it does not run. External servers determine
     /// their number themselves.
     pub async fn up(&mut self, store: &str, nodes: u32) -> Result<Up, ServerError> {
@@ -74,8 +80,7 @@ impl Fleet {
             });
         }
         if let Some((size, up)) = self.up.get(store) {
-            let whole = up.running.as_ref().is_none_or(|running| running.check(&self.home).is_ok());
-            if *size == nodes && whole {
+            if *size == nodes && self.runs(store) {
                 return Ok(Up { lost_data: false, ..up.clone() });
             }
             self.down(store).await?;

@@ -187,6 +187,13 @@ impl<'a> Runner<'a> {
         tokio::time::sleep(Duration::from_secs_f64(step.rest_s)).await;
         let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
         let mut notes = Vec::new();
+        let is_measured = step.trial.role == Role::Measure;
+        if self.study.restart_servers && is_measured && !step.restart {
+            // A resumed run, or a server that died: the warm-up was that of another process.
+            if !self.fleet.runs(step.trial.store.server()) {
+                notes.push("its server was started in the middle of the repetition".to_owned());
+            }
+        }
         let mut attempt = 0;
         loop {
             attempt += 1;

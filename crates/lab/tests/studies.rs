@@ -20,6 +20,14 @@ fn lab(arguments: &[&str]) -> Command {
 /// One run at a time: all use the default ports.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// A value of a trial.
+fn value(lines: &[Line], wanted: &str) -> Option<f64> {
+    lines.iter().find_map(|line| match line {
+        Line::Value { name, value } if name == wanted => Some(*value),
+        _ => None,
+    })
+}
+
 /// Runs a study, and checks each trial and the report. Returns what the program said.
 fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> String {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,11 +59,7 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> St
         if (name, &**store, header.trial.role) == ("ycsb", "redis", Role::Prepare) {
             // Redis tells the size of all its tables: those of earlier experiments are empty.
             let records = if experiment.ends_with("-large") { 1000.0 } else { 500.0 };
-            let size = lines.iter().find_map(|line| match line {
-                Line::Value { name, value } if name == "table_bytes_flushed" => Some(*value),
-                _ => None,
-            });
-            let bytes = size.unwrap_or_else(|| panic!("{trial} has no size")) / records;
+            let bytes = value(&lines, "table_bytes_flushed").expect(&trial) / records;
             assert!((1000.0..3000.0).contains(&bytes), "{trial}: {bytes} bytes a record");
         }
         if header.trial.role == Role::Measure {
@@ -67,8 +71,7 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> St
             // Even for a trial that is shorter than a second.
             assert!(lines.iter().any(used), "{trial} does not say what the servers used");
             use_known += 1;
-            let speed = |line: &Line| matches!(line, Line::Value { name, value } if name == ROUNDS_PER_S && *value > 0.0);
-            assert!(lines.iter().any(speed), "{trial} does not say how fast the machine was");
+            assert!(value(&lines, ROUNDS_PER_S).expect(&trial) > 0.0, "{trial}");
         }
     }
     assert!(measured > 0 && use_known > 0);
@@ -338,8 +341,7 @@ fn first_queries_after_a_restart_of_an_instance() {
         let Some(Line::Header(header)) = lines.first() else { panic!("{name}: no header") };
         if header.trial.role == Role::Measure {
             instances += 1;
-            let took = |line: &Line| matches!(line, Line::Value { name, value } if name == "start_s" && *value > 0.0);
-            assert!(lines.iter().any(took), "{name} does not say how long the start took");
+            assert!(value(&lines, "start_s").expect(&name) > 0.0, "{name}");
             let Some(Line::End(end)) = lines.last() else { panic!("{name}: no end") };
             assert_eq!(end.outcome, Outcome::Completed, "{name}");
         }
@@ -375,6 +377,34 @@ fn a_run_that_is_stopped_while_a_server_starts_goes_on_later() {
     let resumed = lab(&["resume", path]).output().unwrap();
     assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
     assert!(out.join("report.html").exists());
+}
+
+/// The warm-up of a repetition was that of another process, if the run is resumed in its middle.
+#[test]
+fn a_server_that_is_started_in_the_middle_of_a_repetition_is_named() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let path = out.to_str().unwrap();
+    let mut run = lab(&["run", "containers", "--scale", "smoke", "--stores", "redis"]);
+    let mut child = run.args(["--out", path]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let measured = |line: std::io::Result<String>| line.unwrap().contains("-redis-n1-r01: ");
+    assert!(said.any(measured), "it ended before it was stopped");
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let rest: Vec<String> = said.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
+    let resumed = lab(&["resume", path]).output().unwrap();
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    let directory = Directory::open(&out).unwrap().0;
+    let is_named = |name: &String| {
+        let named =
+            |line: &Line| matches!(line, Line::Note { text } if text.contains("in the middle"));
+        directory.read(name).unwrap().iter().any(named)
+    };
+    let names: Vec<String> = directory.trials().unwrap().into_iter().filter(is_named).collect();
+    assert!(names.len() == 1 && names[0].ends_with("-redis-n1-r01"), "{names:?}");
 }
 
 #[test]
