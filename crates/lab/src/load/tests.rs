@@ -288,10 +288,7 @@ async fn what_an_open_loop_could_not_send_is_said() {
     let plan = Load { target_per_s: Some(100.0), seconds: Some(5.0), ..load(2) };
     let ran = run(acknowledges(100 * MS), trial(writes(100_000), plan)).await;
     assert_eq!(ran.outcome(), &Outcome::Completed);
-    let unsent = ran.lines.iter().find_map(|line| match line {
-        Line::Value { name, value } if name == "unsent_operations" => Some(*value),
-        _ => None,
-    });
+    let unsent = value(&ran, "unsent_operations");
     assert_eq!(unsent, Some(500.0 - ran.seen.len() as f64));
     assert!((90..=102).contains(&ran.seen.len()), "{}", ran.seen.len());
     assert!(
@@ -306,10 +303,7 @@ async fn operations_beyond_their_number_are_not_unsent() {
     let (target_per_s, seconds) = (Some(100.0), Some(5.0));
     let plan = Load { target_per_s, seconds, operations: Some(120), ..load(2) };
     let ran = run(acknowledges(100 * MS), trial(writes(100_000), plan)).await;
-    let unsent = ran.lines.iter().find_map(|line| match line {
-        Line::Value { name, value } if name == "unsent_operations" => Some(*value),
-        _ => None,
-    });
+    let unsent = value(&ran, "unsent_operations");
     assert!((18..=30).contains(&(120 - ran.seen.len())), "{}", ran.seen.len());
     assert_eq!(unsent, Some(120.0 - ran.seen.len() as f64));
 }
