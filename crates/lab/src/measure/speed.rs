@@ -1,8 +1,8 @@
-//! How fast the machine computes, whatever stores do on it.
+//! How fast the machine computes.
 //!
 //! On a shared machine, other virtual machines slow a processor down without taking its time: they
-//! share its cores, caches and memory. The kernel cannot tell that. So a fixed computation is timed
-//! before each trial, and the report says where it was slower.
+//! share its cores, caches and memory, and no counter of the kernel shows that. So a fixed
+//! computation is timed before each trial, and the report says where the computation was slower.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
