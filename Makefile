@@ -72,14 +72,15 @@ test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, Vic
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
 	LOGINSON_KILLS=$(KILLS) cargo test $(TESTED) --test crash -- --nocapture
+	cargo test $(TESTED) --tests --no-fail-fast -- --ignored
 	CONTRACT_STORES=all cargo test $(TESTED) --test contract -- --nocapture
 	LOGINSON_HISTORIES=$(HISTORIES) cargo test $(TESTED) --test oracle -- --nocapture
 
 hostile: test-bin ## Those of the hostile inputs that take a moment, with honest senders beside them and a ceiling of memory
 	@LOGINSON_BIN="$(TEST_BIN)" scripts/hostile/run.py --fast
 
-browser: test-bin ## The tour in a real browser
-	@LOGINSON_BIN="$(TEST_BIN)" scripts/browser-test.sh
+browser: test-bin ## The tour in a real browser, on a desk; `make test-long` also as a phone shows it
+	@LOGINSON_BIN="$(TEST_BIN)" scripts/browser-test.sh --grep-invert phone
 
 test-binary: build ## The release binary: its size, its page, and nothing of the machine that built it
 	@LOGINSON_BIN="$(BIN)" scripts/test-binary.sh
@@ -94,7 +95,7 @@ test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, 
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh
 
 test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRACT_STORES=all for every store), each study at scale smoke
-	cargo test $(TESTED) --test contract --test studies
+	cargo test $(TESTED) --test contract --test studies -- --include-ignored
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab

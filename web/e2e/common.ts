@@ -107,7 +107,7 @@ const REPEATED = 'tbody tr:nth-child(n+8), tbody.line:nth-of-type(n+9), [data-te
 
 /** Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if it is missing. */
 export async function expectAccessible(page: Page, rules: string[] = []): Promise<void> {
-  const axe = new AxeBuilder({ page }).exclude(REPEATED);
+  const axe = new AxeBuilder({ page }).setLegacyMode().options({ resultTypes: ['violations'] }).exclude(REPEATED);
   const { violations } = await (rules.length ? axe.withRules(rules) : axe).analyze();
   const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
   const told = grave.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 5).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ''}`).join('\n  ')}`);

@@ -90,11 +90,13 @@ fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> St
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn logs() {
     study("study1", "postgres,elasticsearch,cassandra,loginson", &|_, _| true);
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn ycsb() {
     // Loginson has no update, and no scan in the order of keys.
     study("ycsb", "postgres,redis,loginson", &|experiment, store| {
@@ -113,11 +115,13 @@ fn apm() {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn logstores() {
     study("logstores", "postgres,loginson,files", &|_, _| true);
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn collectors() {
     // rsyslog keeps no rows that could be searched.
     study("collectors", "loginson,rsyslog", &|experiment, store| {
@@ -126,6 +130,7 @@ fn collectors() {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn containers() {
     let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
     let may_write = |path: &str| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();

@@ -158,6 +158,7 @@ fn wait_for(done: &AtomicU64, more: u64) {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn one_broker_is_killed_and_comes_back() {
     let server = Server::kafka(1);
     server.run("start");
@@ -172,6 +173,7 @@ fn one_broker_is_killed_and_comes_back() {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn any_of_three_brokers_is_killed() {
     let server = Server::kafka(3);
     server.run("start 3");
