@@ -349,10 +349,17 @@ test('lines that arrive do not move those that are read', async ({ page }) => {
   await expect.poll(async () => Number(await table.getAttribute('aria-rowcount')), { timeout: 60_000 }).toBeGreaterThan(80);
   const main = page.locator('main');
   await main.evaluate((element) => element.scrollTo(0, 1000));
-  // One that is in sight: those above leave the document after the scrolling.
+  // One that is still in sight two frames later: those above leave the document after the scrolling.
   const inSight = () => page.evaluate(() => document.elementFromPoint(innerWidth / 2, innerHeight * 0.6)?.closest<HTMLElement>('[data-testid="line-row"]')?.dataset['id'] ?? '');
-  await expect.poll(inSight).not.toBe('');
-  const id = await inSight();
+  const twoFrames = () => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  let id = '';
+  await expect
+    .poll(async () => {
+      id = await inSight();
+      await twoFrames();
+      return id !== '' && (await inSight()) === id;
+    })
+    .toBe(true);
   const same = page.locator(`[data-testid="line-row"][data-id="${id}"]`);
   const before = (await same.boundingBox())!.y;
   // The list may be as long as it gets; then the oldest lines leave it.

@@ -7,7 +7,7 @@ test.describe.configure({ timeout: 180_000 });
 
 /** A range that no new line changes. */
 const END = Date.now() - 5 * 60_000;
-const RANGE = `from=${new Date(END - 45 * 60_000).toISOString()}&to=${new Date(END).toISOString()}`;
+const RANGE = `from=${new Date(END - 15 * 60_000).toISOString()}&to=${new Date(END).toISOString()}`;
 
 test.beforeAll(async ({ request }) => {
   test.setTimeout(180_000);
