@@ -365,6 +365,9 @@ test('lines that arrive do not move those that are read', async ({ page }) => {
   // The list may be as long as it gets; then the oldest lines leave it.
   const place = async () => Number(await same.getAttribute('aria-rowindex'));
   const first = await place();
+  // What is selected in it stays selected, because it is never another element.
+  const element = await same.elementHandle();
   await expect.poll(place, { timeout: 30_000 }).toBeGreaterThan(first + 15);
+  expect(await element!.evaluate(({ isConnected }) => isConnected)).toBe(true);
   expect(Math.abs((await same.boundingBox())!.y - before)).toBeLessThan(30);
 });

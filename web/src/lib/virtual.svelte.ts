@@ -24,9 +24,6 @@ export class VirtualRows {
   #virtualizer: Virtualizer<HTMLElement, HTMLElement>;
   #element: HTMLElement | null = null;
   #source: () => VirtualSource;
-  #firstKey: string | undefined;
-  /** The row at the top of the screen, and how far above the top it begins, while rows are put above it. */
-  #anchor: { key: string; px: number } | null = null;
 
   /** The rows to show, in order. */
   readonly items: readonly VirtualItem[] = $derived.by(() => {
@@ -68,11 +65,6 @@ export class VirtualRows {
   settle(margin: number): void {
     if (margin !== this.#margin) this.#margin = margin;
     this.#virtualizer._willUpdate();
-    const anchor = this.#anchor;
-    this.#anchor = null;
-    if (!anchor || !this.#element) return;
-    const start = this.#virtualizer.measurementsCache[this.#source().keys.indexOf(anchor.key)]?.start;
-    if (start !== undefined) this.#element.scrollTop = start + anchor.px;
   }
 
   /** Measures a row; it needs its index as `data-index`. */
@@ -96,6 +88,8 @@ export class VirtualRows {
       observeElementOffset,
       overscan: OVERSCAN,
       scrollMargin: this.#margin,
+      // New lines above do not move those that are read; at the top of the list they are shown.
+      anchorTo: (this.#element?.scrollTop ?? 0) > this.#margin ? 'end' : 'start',
       rangeExtractor: (range) => {
         const shown = defaultRangeExtractor(range);
         if (keep === null || keep >= range.count || shown.includes(keep)) return shown;
@@ -109,13 +103,6 @@ export class VirtualRows {
 
   #update(): VirtualSource {
     const source = this.#source();
-    // New lines above do not move those that are read; at the top of the list they are shown.
-    const scrollPx = this.#element?.scrollTop ?? 0;
-    if (source.keys[0] !== this.#firstKey && scrollPx > this.#margin) {
-      const top = this.#virtualizer.getVirtualItemForOffset(scrollPx);
-      if (top && source.keys.includes(String(top.key))) this.#anchor = { key: String(top.key), px: scrollPx - top.start };
-    }
-    this.#firstKey = source.keys[0];
     this.#isUpdating = true;
     this.#virtualizer.setOptions(this.#options());
     this.#isUpdating = false;
