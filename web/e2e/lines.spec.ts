@@ -365,7 +365,7 @@ test('lines that arrive do not move those that are read', async ({ page }) => {
   // The list may be as long as it gets; then the oldest lines leave it.
   const place = async () => Number(await same.getAttribute('aria-rowindex'));
   const first = await place();
-  // What is selected in it stays selected, because it is never another element.
+  // A selection in the row stays, because the row stays the same element.
   const element = await same.elementHandle();
   await expect.poll(place, { timeout: 30_000 }).toBeGreaterThan(first + 15);
   expect(await element!.evaluate(({ isConnected }) => isConnected)).toBe(true);

@@ -88,7 +88,8 @@ export class VirtualRows {
       observeElementOffset,
       overscan: OVERSCAN,
       scrollMargin: this.#margin,
-      // New lines above do not move those that are read; at the top of the list they are shown.
+      // New lines above do not move those that are read: with 'end' the library keeps the row at the top of the screen where
+      // it is. At the top of the list new lines are shown.
       anchorTo: (this.#element?.scrollTop ?? 0) > this.#margin ? 'end' : 'start',
       rangeExtractor: (range) => {
         const shown = defaultRangeExtractor(range);
