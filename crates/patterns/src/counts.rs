@@ -34,8 +34,10 @@ pub struct Counts {
     example_bytes: usize,
 }
 
-/// Memory of a group besides its skeleton and its example, with its share of the table.
-const GROUP_BYTES: usize = 2 * (size_of::<(Box<[u8]>, Group)>() + 1);
+/// An entry of the table of groups, with its control byte.
+const PLACE_BYTES: usize = size_of::<(Box<[u8]>, Group)>() + 1;
+/// What allocators add to a skeleton and to an example, together.
+const ROUNDED_BYTES: usize = 16;
 /// Bytes of skeletons that are kept, for each of the most skeletons.
 const SKELETON_BYTES_EACH: usize = 256;
 /// Memory that clustering takes for a byte of a skeleton: tokens, their hashes and their places.
@@ -111,13 +113,14 @@ impl Counts {
 
     /// Bytes of memory that the state holds, about.
     pub fn bytes(&self) -> usize {
-        self.groups.len() * GROUP_BYTES + self.skeleton_bytes + self.example_bytes
+        let texts = self.skeleton_bytes + self.example_bytes + self.groups.len() * ROUNDED_BYTES;
+        places(self.groups.capacity()) * PLACE_BYTES + texts
     }
 
     /// Bytes of memory that making the patterns takes for a while, about. Counting takes as much
     /// when there are too many skeletons.
     pub fn working_bytes(&self) -> usize {
-        self.skeleton_bytes * WORKING_BYTES_EACH + self.groups.len() * GROUP_BYTES
+        self.skeleton_bytes * WORKING_BYTES_EACH + self.groups.len() * 2 * PLACE_BYTES
     }
 
     /// The messages that were given up because there were too many skeletons.
@@ -197,6 +200,12 @@ impl Counts {
             None => self.rest = Some(group),
         }
     }
+}
+
+/// Places of a standard hash table of this capacity: a power of two, of which one in eight, or one
+/// of four, stays free.
+fn places(capacity: usize) -> usize {
+    if capacity == 0 { 0 } else { (capacity + capacity.div_ceil(7)).next_power_of_two() }
 }
 
 /// The text of the pattern of each skeleton ([`Scratch::skeleton`]), in their order; for those who

@@ -301,12 +301,12 @@ impl Processor for FacetCounts {
         let mut fields = std::mem::take(&mut self.counts.fields);
         fields.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let mut outgoing = Outgoing::default();
-        for field in fields {
+        for mut field in fields {
             let constant = field.hits.len() == 1 && field.rows == self.counts.rows;
             if field.left_out || constant && !self.facets.keep_const_fields {
                 continue;
             }
-            let mut values: Vec<_> = field.hits.into_iter().collect();
+            let mut values = tuples::taken_out(&mut field.hits, next.meter())?;
             values.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
             values.truncate(usize::try_from(self.facets.limit).unwrap_or(usize::MAX));
             for (value, hits) in values {

@@ -221,7 +221,11 @@ impl JoinRows {
                     }
                     let key = key.bytes();
                     meter.take(key.len() + tuples::ENTRY_BYTES + names_bytes)?;
-                    others.entry(key.into()).or_default().push(other);
+                    // Most lists have one row: they get no room for more before they need it.
+                    match others.get_mut(key) {
+                        Some(rows) => rows.push(other),
+                        None => _ = others.insert(key.into(), vec![other]),
+                    }
                 }
                 Ok(ControlFlow::Continue(()))
             };

@@ -127,7 +127,9 @@ struct PatternCounts {
 /// The messages of each group, by the values of the group.
 #[derive(Default)]
 struct Groups {
-    counts: HashMap<Box<[u8]>, Counts, foldhash::fast::RandomState>,
+    /// In boxes: the table has up to twice as many places as groups, and both tables exist while
+    /// it grows.
+    counts: HashMap<Box<[u8]>, Box<Counts>, foldhash::fast::RandomState>,
     /// Memory reserved for making the patterns of one group.
     working_bytes: usize,
 }
@@ -140,7 +142,7 @@ impl Groups {
     fn of(&mut self, key: &[u8], meter: &mut Meter) -> Result<&mut Counts, RunError> {
         if !self.counts.contains_key(key) {
             meter.take(key.len() + GROUP_BYTES)?;
-            self.counts.insert(key.into(), Counts::new(Counts::SKELETONS_MAX));
+            self.counts.insert(key.into(), Counts::new(Counts::SKELETONS_MAX).into());
         }
         Ok(self.counts.get_mut(key).expect("it is there now"))
     }
@@ -207,7 +209,7 @@ impl Processor for PatternCounts {
         for (key, counts) in counts {
             next.check()?;
             let bytes = key.len() + GROUP_BYTES + counts.bytes();
-            self.groups.change(&key, next.meter(), |own| own.merge(counts))?;
+            self.groups.change(&key, next.meter(), |own| own.merge(*counts))?;
             next.meter().give_back(bytes);
         }
         Ok(())
@@ -249,8 +251,7 @@ impl Processor for PatternCounts {
     }
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
-        let Groups { counts, .. } = std::mem::take(&mut self.groups);
-        let mut groups: Vec<(Box<[u8]>, Counts)> = counts.into_iter().collect();
+        let mut groups = tuples::taken_out(&mut self.groups.counts, next.meter())?;
         groups.sort_unstable_by(|a, b| tuples::parts(&a.0).cmp(tuples::parts(&b.0)));
         let by: Vec<Arc<str>> = self.patterns.by.iter().map(|name| name.as_str().into()).collect();
         let results = RESULTS.map(Arc::<str>::from);

@@ -339,7 +339,9 @@ impl Sorter {
         let own = self.group.bytes();
         if !self.groups.contains_key(own) {
             next.meter().take(own.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
-            self.groups.insert(own.into(), Group::default());
+            // Of many groups, most have one row: they get no room for more before they need it.
+            let group = Group { entries: Vec::with_capacity(1), threshold: None };
+            self.groups.insert(own.into(), group);
         }
         let group = self.groups.get_mut(own).expect("just looked at");
         self.key.clear(next.meter());
@@ -545,8 +547,7 @@ impl Processor for Sorter {
 
     fn finish(&mut self, next: &mut Next<'_, '_>) -> Result<(), RunError> {
         let rank: Option<Arc<str>> = self.sort.rank.as_deref().map(Into::into);
-        let groups: Vec<(Box<[u8]>, Group)> =
-            std::mem::take(&mut self.groups).into_iter().collect();
+        let groups = tuples::taken_out(&mut self.groups, next.meter())?;
         let compare = |a: &(Box<[u8]>, Group), b: &(Box<[u8]>, Group)| compare_groups(&a.0, &b.0);
         let groups = Sorted::new(groups, compare, || next.check())?;
         let skipped = usize::try_from(self.sort.offset).unwrap_or(usize::MAX);

@@ -18,6 +18,7 @@ use record::LineId;
 
 use super::limit::parse_count;
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
+use super::tuples;
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, Lines, MadeRow, Scratch};
 use crate::exec::{CHECK_ROWS, Next, RunError};
 use crate::filter::MSG;
@@ -276,8 +277,7 @@ impl Processor for Surroundings {
         };
         units.retain(|unit| unit.time_range_ns().is_none_or(|(old, new)| range.overlaps(old, new)));
         self.collect(&units, next)?;
-        let mut streams: Vec<(Box<[u8]>, Stream)> =
-            std::mem::take(&mut self.streams).into_iter().collect();
+        let mut streams = tuples::taken_out(&mut self.streams, next.meter())?;
         streams.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for (name, stream) in &mut streams {
             stream.lines.sort_unstable_by_key(|line| line.key);

@@ -84,7 +84,7 @@ impl TimedRows {
         next: &mut Next<'_, '_>,
         mut change: impl FnMut(&mut Vec<TimedRow>, &mut Next<'_, '_>) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
-        let mut groups: Vec<_> = std::mem::take(&mut self.groups).into_iter().collect();
+        let mut groups = tuples::taken_out(&mut self.groups, next.meter())?;
         groups.sort_unstable_by(|a, b| compare_groups(&a.0, &b.0));
         let (mut out, mut held, mut held_now) = (Vec::new(), 0_usize, 0_usize);
         for (_, mut rows) in groups {

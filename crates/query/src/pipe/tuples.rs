@@ -4,6 +4,7 @@
 //! of a single field is the value alone.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use super::byte_table::{ByteTable, TOGETHER, hash_of};
 use super::partial::{Decoder, Encoder, wrong};
@@ -14,6 +15,16 @@ use crate::plan::counting::Tally;
 
 /// Approximate memory of an entry of a standard hash table besides its bytes.
 pub(crate) const ENTRY_BYTES: usize = 56;
+
+/// Takes the entries out of a hash table, in no order. The memory of their list is counted; the
+/// table is freed.
+pub(crate) fn taken_out<V>(
+    table: &mut HashMap<Box<[u8]>, V, foldhash::fast::RandomState>,
+    meter: &mut Meter,
+) -> Result<Vec<(Box<[u8]>, V)>, RunError> {
+    meter.take(table.len() * size_of::<(Box<[u8]>, V)>())?;
+    Ok(std::mem::take(table).into_iter().collect())
+}
 
 /// Bytes of the length before a value.
 const LENGTH_BYTES: usize = size_of::<u32>();
