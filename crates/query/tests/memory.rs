@@ -371,6 +371,7 @@ fn a_limit_of_many_times_the_slack_holds() {
     // Each value is a group of its own. A pipe that counts half of what it holds passes with a
     // small limit, because of the slack, and fails with this one.
     const LIMIT_BYTES: usize = 8 << 20;
+    let bytes_max = LIMIT_BYTES + LIMIT_BYTES / 4 + SLACK_BYTES;
     let source = many();
     let pipes = PIPES.iter().flat_map(|(_, templates)| *templates).map(|text| text.to_string());
     let functions = FUNCTIONS.iter().flat_map(|(name, arguments)| {
@@ -380,10 +381,19 @@ fn a_limit_of_many_times_the_slack_holds() {
     let mut failed = Vec::new();
     for template in pipes.chain(functions).chain(groups.map(str::to_owned)) {
         let text = format!("* | {}", template.replace("{c}", "_msg").replace("{f}", "_msg"));
-        let bytes_max = LIMIT_BYTES + LIMIT_BYTES / 4 + SLACK_BYTES;
         let context = context_with(LIMIT_BYTES as u64);
         failed.extend(check_with(&template, bytes_max, || run(&text, &source, &context)));
     }
+    let (query, context) = (Query::parse("*", 0).unwrap(), context_with(LIMIT_BYTES as u64));
+    let request = HitsRequest {
+        step_ns: 1,
+        offset_ns: 0,
+        fields: vec!["_msg".to_owned()],
+        fields_limit: None,
+        empty_buckets: true,
+    };
+    let hits = || query::hits(&query, &source, &context, &request).map(drop);
+    failed.extend(check_with("hits", bytes_max, hits));
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
