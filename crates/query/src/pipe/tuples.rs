@@ -16,13 +16,16 @@ use crate::plan::counting::Tally;
 /// Approximate memory of an entry of a standard hash table besides its bytes.
 pub(crate) const ENTRY_BYTES: usize = 56;
 
+/// An entry of a hash table: its bytes, and what it has for them.
+pub(crate) type Entry<V> = (Box<[u8]>, V);
+
 /// Takes the entries out of a hash table, in no order. The memory of their list is counted; the
 /// table is freed.
 pub(crate) fn taken_out<V>(
     table: &mut HashMap<Box<[u8]>, V, foldhash::fast::RandomState>,
     meter: &mut Meter,
-) -> Result<Vec<(Box<[u8]>, V)>, RunError> {
-    meter.take(table.len() * size_of::<(Box<[u8]>, V)>())?;
+) -> Result<Vec<Entry<V>>, RunError> {
+    meter.take(table.len() * size_of::<Entry<V>>())?;
     Ok(std::mem::take(table).into_iter().collect())
 }
 
