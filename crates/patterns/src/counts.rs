@@ -34,8 +34,8 @@ pub struct Counts {
     example_bytes: usize,
 }
 
-/// An entry of the table of groups, with its control byte.
-const PLACE_BYTES: usize = size_of::<(Box<[u8]>, Group)>() + 1;
+/// A bucket of the table of groups, with its control byte.
+const BUCKET_BYTES: usize = size_of::<(Box<[u8]>, Group)>() + 1;
 /// What allocators add to a skeleton and to an example, together.
 const ROUNDED_BYTES: usize = 16;
 /// Bytes of skeletons that are kept, for each of the most skeletons.
@@ -114,13 +114,13 @@ impl Counts {
     /// Bytes of memory that the state holds, about.
     pub fn bytes(&self) -> usize {
         let texts = self.skeleton_bytes + self.example_bytes + self.groups.len() * ROUNDED_BYTES;
-        places(self.groups.capacity()) * PLACE_BYTES + texts
+        buckets(self.groups.capacity()) * BUCKET_BYTES + texts
     }
 
     /// Bytes of memory that making the patterns takes for a while, about. Counting takes as much
     /// when there are too many skeletons.
     pub fn working_bytes(&self) -> usize {
-        self.skeleton_bytes * WORKING_BYTES_EACH + self.groups.len() * 2 * PLACE_BYTES
+        self.skeleton_bytes * WORKING_BYTES_EACH + self.groups.len() * 2 * BUCKET_BYTES
     }
 
     /// The messages that were given up because there were too many skeletons.
@@ -202,9 +202,9 @@ impl Counts {
     }
 }
 
-/// Places of a standard hash table of this capacity: a power of two, of which one in eight, or one
+/// Buckets of a standard hash table of this capacity: a power of two, of which one in eight, or one
 /// of four, stays free.
-fn places(capacity: usize) -> usize {
+fn buckets(capacity: usize) -> usize {
     if capacity == 0 { 0 } else { (capacity + capacity.div_ceil(7)).next_power_of_two() }
 }
 

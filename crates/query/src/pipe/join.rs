@@ -221,7 +221,7 @@ impl JoinRows {
                     }
                     let key = key.bytes();
                     meter.take(key.len() + tuples::ENTRY_BYTES + names_bytes)?;
-                    // Most lists have one row: they get no room for more before they need it.
+                    // Most keys have one row. A vector that grows to one row has room for four.
                     match others.get_mut(key) {
                         Some(rows) => rows.push(other),
                         None => _ = others.insert(key.into(), vec![other]),

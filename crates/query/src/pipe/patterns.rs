@@ -127,8 +127,8 @@ struct PatternCounts {
 /// The messages of each group, by the values of the group.
 #[derive(Default)]
 struct Groups {
-    /// In boxes: the table has up to twice as many places as groups, and both tables exist while
-    /// it grows.
+    /// Each in a box, because a hash table has up to twice as many buckets as entries, and a
+    /// growing table exists twice.
     counts: HashMap<Box<[u8]>, Box<Counts>, foldhash::fast::RandomState>,
     /// Memory reserved for making the patterns of one group.
     working_bytes: usize,

@@ -278,6 +278,14 @@ struct Group {
     threshold: Option<Place>,
 }
 
+impl Group {
+    /// A group that is about to get a row. Of many groups, most have one row, and a vector that
+    /// grows to one row has room for four.
+    fn new() -> Group {
+        Group { entries: Vec::with_capacity(1), threshold: None }
+    }
+}
+
 struct Entry {
     place: Place,
     row: MadeRow,
@@ -339,9 +347,7 @@ impl Sorter {
         let own = self.group.bytes();
         if !self.groups.contains_key(own) {
             next.meter().take(own.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
-            // Of many groups, most have one row: they get no room for more before they need it.
-            let group = Group { entries: Vec::with_capacity(1), threshold: None };
-            self.groups.insert(own.into(), group);
+            self.groups.insert(own.into(), Group::new());
         }
         let group = self.groups.get_mut(own).expect("just looked at");
         self.key.clear(next.meter());
@@ -531,7 +537,7 @@ impl Processor for Sorter {
                 return Err(wrong("a group is not one of its own"));
             }
             meter.take(key.len() + tuples::ENTRY_BYTES + size_of::<Group>())?;
-            let mut group = Group::default();
+            let mut group = Group::new();
             for _ in 0..from.length(size_of::<u32>())? {
                 let key = from.bytes()?;
                 meter.take(key.len() + size_of::<Place>())?;

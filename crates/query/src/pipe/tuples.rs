@@ -16,17 +16,21 @@ use crate::plan::counting::Tally;
 /// Approximate memory of an entry of a standard hash table besides its bytes.
 pub(crate) const ENTRY_BYTES: usize = 56;
 
-/// An entry of a hash table: its bytes, and what it has for them.
+/// An entry of a hash table: its key and its value.
 pub(crate) type Entry<V> = (Box<[u8]>, V);
 
-/// Takes the entries out of a hash table, in no order. The memory of their list is counted; the
-/// table is freed.
+/// Takes the entries out of a hash table, in no order, and frees the table. The memory of the list
+/// is counted while both exist. Afterwards the bytes that were counted for the table cover the
+/// list.
 pub(crate) fn taken_out<V>(
     table: &mut HashMap<Box<[u8]>, V, foldhash::fast::RandomState>,
     meter: &mut Meter,
 ) -> Result<Vec<Entry<V>>, RunError> {
-    meter.take(table.len() * size_of::<Entry<V>>())?;
-    Ok(std::mem::take(table).into_iter().collect())
+    let bytes = table.len() * size_of::<Entry<V>>();
+    meter.take(bytes)?;
+    let entries = std::mem::take(table).into_iter().collect();
+    meter.give_back(bytes);
+    Ok(entries)
 }
 
 /// Bytes of the length before a value.
