@@ -76,6 +76,19 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
+/// Whether a byte is white space in the text of messages: a space or a control character. The text
+/// of a pattern has one space in place of all of them that are next to each other.
+pub fn is_space(byte: u8) -> bool {
+    CLASSES[byte as usize] == Class::Space
+}
+
+/// The text without white space at its ends; see [`is_space`].
+pub fn trimmed(text: &[u8]) -> &[u8] {
+    let begin = text.iter().position(|&byte| !is_space(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|&byte| !is_space(byte)).map_or(begin, |last| last + 1);
+    &text[begin..end]
+}
+
 fn class(bytes: &[u8], at: usize) -> Class {
     bytes.get(at).map_or(Class::Space, |&byte| CLASSES[byte as usize])
 }

@@ -34,5 +34,6 @@ mod text;
 mod value;
 
 pub use counts::{Classifier, Counts, texts};
+pub use lex::{is_space, trimmed};
 pub use pattern::{EXAMPLE_BYTES_MAX, Group, PLACEHOLDER, Pattern, PatternId};
 pub use skeleton::{SKELETON_BYTES_MAX, Scratch};

@@ -3,7 +3,7 @@
 //! A skeleton depends on its message alone. Messages are therefore counted by skeleton in any order
 //! and on any machine, and the counts are added.
 
-use crate::lex::{Kind, Token, VALUE, tokenise};
+use crate::lex::{Kind, Token, VALUE, is_space, tokenise, trimmed};
 use crate::value::{is_date_name, is_unit};
 
 /// Most bytes of a message that are looked at. The rest of a longer one is a value.
@@ -27,10 +27,10 @@ impl Scratch {
     ///
     /// Of a message with several lines, the first one counts; the rest is a value.
     pub fn skeleton(&mut self, message: &[u8]) -> &[u8] {
-        let message = message.trim_ascii();
+        let message = trimmed(message);
         let mut read = &message[..message.len().min(MESSAGE_BYTES_MAX)];
         if let Some(end) = read.iter().position(|&b| b == b'\n') {
-            read = read[..end].trim_ascii_end();
+            read = trimmed(&read[..end]);
         }
         self.tokens.clear();
         let all_tokens = tokenise(read, &mut self.tokens, TOKENS_MAX);
@@ -45,7 +45,12 @@ impl Scratch {
         write(read, &self.tokens, &mut self.skeleton);
         let whole = all_tokens && read.len() == message.len();
         if !whole && self.skeleton.last() != Some(&VALUE) {
-            self.skeleton.extend([b' ', VALUE]);
+            let read_to = self.tokens.last().map_or(0, |token| token.end as usize);
+            let is_space_there = |at: usize| message.get(at).is_some_and(|&byte| is_space(byte));
+            if is_space_there(read_to) || (read_to > 0 && is_space_there(read_to - 1)) {
+                self.skeleton.push(b' ');
+            }
+            self.skeleton.push(VALUE);
         }
         &self.skeleton
     }
@@ -241,6 +246,7 @@ mod tests {
     #[test]
     fn spaces_and_lengths_are_settled() {
         check("  a \t b\r\n", "a b");
+        check("\u{b}a\n\u{7f}", "a");
         check("first line\n  at second", "first line <*>");
         check("", "");
         check("\0\u{1}\u{2}x", "<*>x");
@@ -248,6 +254,9 @@ mod tests {
         let skeleton = Scratch::default().skeleton(long.as_bytes()).to_vec();
         assert!(skeleton.ends_with(&[b' ', VALUE]));
         assert_eq!(skeleton.len(), TOKENS_MAX / 2 * 5 + 1);
+        // What was cut off stands where it stood.
+        let long = "a,".repeat(TOKENS_MAX);
+        check(&long, &format!("{}<*>", "a,".repeat(TOKENS_MAX / 2)));
         let long = format!("{}/{}", "-".repeat(MESSAGE_BYTES_MAX - 2), "a".repeat(50));
         check(&long, "<*>");
     }

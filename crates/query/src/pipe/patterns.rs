@@ -317,7 +317,10 @@ fn push_results(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::syntax::cursor::quote;
     use crate::testing::{Record, check_pipe, record, rows_of};
 
     fn records() -> Vec<Record> {
@@ -383,5 +386,38 @@ mod tests {
         let rows = rows_of("* | patterns | stats sum(hits) n, max(hits) rest", &records);
         let half = Counts::SKELETONS_MAX / 2;
         assert_eq!(rows, [format!("n={} rest={}", 2 * half + 1, half + 1)]);
+    }
+
+    /// Messages with words, values and marks, and with white space where it is unusual.
+    fn message() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            "[a-c]{1,2}",
+            "[0-9]{1,3}",
+            "user|host|ms|May|=|\\(|\\)|<|>|\"|/|:|,|-|\\.|\\*|\\\\",
+            "[ \t\r\n\u{0}-\u{2}\u{7f}]{1,3}",
+            "[\u{a0}-\u{ff}]{1,2}",
+        ];
+        let short = proptest::collection::vec(part, 0..12).prop_map(|parts| parts.concat());
+        let long = ("[a-c,. ]{1,2}", 100_usize..1_100).prop_map(|(part, n)| part.repeat(n));
+        prop_oneof![15 => short, 1 => long]
+    }
+
+    proptest! {
+        #[test]
+        fn the_filter_of_a_pattern_selects_its_lines(
+            messages in proptest::collection::vec(message(), 1..40),
+        ) {
+            let records: Vec<Record> =
+                messages.iter().map(|message| record(1, &[("_msg", message.as_str())])).collect();
+            let number = |text: &str| text.rsplit_once('=').unwrap().1.parse::<u64>().unwrap();
+            for row in rows_of("* | patterns | fields pattern, hits", &records) {
+                let text = row.rsplit_once("hits=").unwrap().0;
+                let pattern = text.strip_prefix("pattern=").unwrap_or_default();
+                let pattern = quote(pattern.strip_suffix(' ').unwrap_or(pattern));
+                let query = format!("_msg:* pattern_match_full({pattern}) | stats count() n");
+                let found = number(&rows_of(&query, &records)[0]);
+                prop_assert!(found >= number(&row), "{row}: {found} lines");
+            }
+        }
     }
 }

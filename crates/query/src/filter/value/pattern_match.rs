@@ -4,9 +4,13 @@
 //! `pattern_match_suffix`: the value begins or ends with the text.
 //!
 //! `<*>` stands for any text, also for none, as in the patterns that the pipe `patterns` finds.
-//! Other texts in `<…>` stand for themselves.
+//! Other texts in `<…>` stand for themselves. As in these patterns, white space of any length is
+//! the same as one space, and `pattern_match_full` ignores it at both ends.
+
+use std::borrow::Cow;
 
 use memchr::memmem::Finder;
+use patterns::{is_space, trimmed};
 
 use super::{Matches, Needed, Test};
 use crate::block::NamePattern;
@@ -83,7 +87,34 @@ pub(super) fn needed(pattern: &str) -> Needed {
         let (first, parts) = split(segment);
         std::iter::once(first).chain(parts.into_iter().map(|(_, text)| text))
     });
-    Needed::all_of(texts.map(|text| Needed::one(&text, false, false)))
+    Needed::all_of(texts.map(|text| needed_of_text(&text)))
+}
+
+/// The words between white space, whose length is not known.
+fn needed_of_text(text: &str) -> Needed {
+    let words: Vec<&str> = text.split(|c: char| c.is_ascii() && is_space(c as u8)).collect();
+    let last = words.len() - 1;
+    let word = |(number, word): (usize, &&str)| Needed::one(word, number > 0, number < last);
+    Needed::all_of(words.iter().enumerate().map(word))
+}
+
+/// The text with one space in place of all white space that is next to each other; where it is the
+/// whole value, without any at its ends.
+fn settled(text: &[u8], place: PatternPlace) -> Cow<'_, [u8]> {
+    let text = if place == PatternPlace::Whole { trimmed(text) } else { text };
+    let is_odd = |pair: &[u8]| is_space(pair[0]) && is_space(pair[1]);
+    if text.iter().all(|&byte| byte == b' ' || !is_space(byte)) && !text.windows(2).any(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut settled = Vec::with_capacity(text.len());
+    for &byte in text {
+        if !is_space(byte) {
+            settled.push(byte);
+        } else if settled.last() != Some(&b' ') {
+            settled.push(b' ');
+        }
+    }
+    Cow::Owned(settled)
 }
 
 pub(in crate::filter) struct Matcher {
@@ -146,18 +177,14 @@ impl Segment {
 
 impl Matcher {
     pub fn new(pattern: &str, place: PatternPlace) -> Matcher {
+        let settled = settled(pattern.as_bytes(), place);
+        let pattern = String::from_utf8_lossy(&settled);
         Matcher { segments: pattern.split(ANY).map(Segment::new).collect(), place }
-    }
-}
-
-impl Matches for Matcher {
-    fn cost(&self) -> u32 {
-        10
     }
 
     /// Each segment is taken where it is found first: a later place would leave less for those
     /// behind it.
-    fn matches(&self, value: &[u8]) -> bool {
+    fn matches_settled(&self, value: &[u8]) -> bool {
         let mut at = 0;
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter().enumerate() {
@@ -171,6 +198,16 @@ impl Matches for Matcher {
             }
         }
         true
+    }
+}
+
+impl Matches for Matcher {
+    fn cost(&self) -> u32 {
+        10
+    }
+
+    fn matches(&self, value: &[u8]) -> bool {
+        self.matches_settled(&settled(value, self.place))
     }
 }
 
@@ -212,5 +249,31 @@ mod tests {
         check("pattern_match_full(\"<*>a\")", &["a", "ba", "aba"], &["ab"]);
         check("pattern_match_suffix(\"b<*>a\")", &["xb y a", "ba"], &["ab", "bab"]);
         check_fields("x:pattern_match_full(\"<N>\")", &[("x", "12")], true);
+    }
+
+    #[test]
+    fn white_space_of_any_length_is_one_space() {
+        let spaced = ["LOG:  took 5 ms", "LOG:\ttook\r\n 5 ms", "LOG: took 5 ms"];
+        for name in ["", "_full", "_prefix", "_suffix"] {
+            check(
+                &format!("pattern_match{name}(\"LOG: took <*> ms\")"),
+                &spaced,
+                &["LOG:took 5 ms"],
+            );
+            check(
+                &format!("pattern_match{name}(\"LOG:  took <N>\\tms\")"),
+                &spaced,
+                &["LOG: took5 ms"],
+            );
+        }
+        // At the ends, the whole value may have more of it.
+        let ends = [" a b", "a b\n", "\u{0} a  b\u{7f}"];
+        check("pattern_match_full(\"a b\")", &ends, &["x a b", "a b x"]);
+        check("pattern_match_full(\" a b \")", &ends, &["ab"]);
+        check("pattern_match_prefix(\"a b\")", &ends[1..2], &ends[..1]);
+        check("pattern_match_suffix(\"a b\")", &ends[..1], &ends[1..2]);
+        check("pattern_match(\" b \")", &["a  b  c"], &["a b", "b c"]);
+        // Of several lines, the first one is the pattern.
+        check("pattern_match_full(\"failed: <*>\")", &["failed:\n  at main"], &["failed"]);
     }
 }
