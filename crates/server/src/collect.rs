@@ -27,6 +27,7 @@ use crate::http::admin::collecting::Collecting;
 use crate::http::ingest::Inserting;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources, addresses};
+use crate::process::memory;
 use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
 use crate::storage::stored::Parsers;
 use platform::memory::Budget;
@@ -34,7 +35,8 @@ use platform::memory::Budget;
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     crate::process::open_files::allow(&mut config);
-    crate::process::memory::give_back_freed().context("cannot start a thread")?;
+    memory::give_back_freed(memory::large_bytes(0, config.memory_bytes_max))
+        .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()

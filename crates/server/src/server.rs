@@ -22,7 +22,7 @@ use crate::config::{Config, QueryOptions};
 use crate::http::{self, App, Tls};
 use crate::ingest::sources::addresses;
 use crate::pipeline::Pipeline;
-use crate::process::private;
+use crate::process::{memory, private};
 use crate::programs::registry::Registry;
 use crate::queries::jobs::{Jobs, QUERIES_DIR};
 
@@ -35,7 +35,11 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     placement::choose(config.placement.priorities);
     private::own_directory(&config.data_dir)
         .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
-    crate::process::memory::give_back_freed().context("cannot start a thread")?;
+    memory::give_back_freed(memory::large_bytes(
+        config.store.cache_bytes_max as u64,
+        config.memory_bytes_max,
+    ))
+    .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
         .thread_stack_size(STACK_BYTES)

@@ -1,5 +1,6 @@
 //! The allocator of the process, and how freed memory is returned to the system.
 
+use std::ffi::{c_int, c_long};
 use std::time::Duration;
 
 use procfs::process::Process;
@@ -14,26 +15,34 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[allow(unsafe_code)]
 unsafe extern "C" {
     fn mi_collect(force: bool);
+    fn mi_option_get(option: c_int) -> c_long;
+    fn mi_option_set(option: c_int, value: c_long);
 }
+
+/// Number of the option `mi_option_purge_delay`: for how long the allocator keeps freed memory,
+/// milliseconds.
+const PURGE_DELAY: c_int = 15;
 
 /// How often the memory of the process is looked at.
 const LOOK_TIME: Duration = Duration::from_millis(50);
-/// After this many looks, freed memory is collected that the allocator has kept for a second.
+/// After this many looks, freed memory is collected that the allocator has kept for long enough.
 const LOOKS_PER_COLLECTION: u32 = 20;
 /// After this many looks, the memory of threads that have ended is collected as well.
 const LOOKS_PER_FULL_COLLECTION: u32 = 100;
-/// If the resident memory has grown by this much since the last full collection, the next one is
-/// due at once.
-const GROWTH_BYTES_MAX: u64 = 128 << 20;
+/// For how long a process that is larger than usual keeps freed memory, milliseconds. Not 0: the
+/// allocator then forgets what was freed before.
+const LARGE_PURGE_DELAY_MS: c_long = 1;
+/// Memory of a process besides its cache and what its budget counts, about.
+const BASE_BYTES: u64 = 128 << 20;
 
 /// Returns freed memory to the system about a second later. The allocator itself collects it only
 /// while memory is allocated: a machine that was busy and is quiet now would retain hundreds of
 /// megabytes.
 ///
-/// Queries that end and begin by the dozen free and allocate more in that second than all of them
-/// hold at one time: with forty of them the process had twice the memory that they used. So what is
-/// free is returned at once when the process has grown by [`GROWTH_BYTES_MAX`]. To return all of it
-/// at once, always, would double the time that the kernel takes for such queries.
+/// Queries that end and begin by the dozen, beside lines that arrive, free and allocate more in
+/// that second than all of them hold at one time. A process that is larger than usual
+/// ([`large_bytes`]) therefore returns memory at once. Always doing so would slow usual queries
+/// down.
 ///
 /// The allocator keeps the freed memory of a thread for that thread. Threads that run queries and
 /// that seal therefore collect theirs when they have nothing to do. The memory of a thread that has
@@ -42,18 +51,22 @@ const GROWTH_BYTES_MAX: u64 = 128 << 20;
 /// Transparent huge pages are switched off for the process if the machine has them always on: the
 /// kernel would again back 2 MiB of which a few KiB are in use, so that returned memory would not
 /// leave the process. A server that peaks at 1.3 GiB without them stays at 1.9 GiB with them.
-pub fn give_back_freed() -> std::io::Result<()> {
+pub fn give_back_freed(large_bytes: u64) -> std::io::Result<()> {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::warn!(%error, "transparent huge pages stay on: more memory may be held than used");
     }
-    let look = || {
-        let mut growth = Growth::default();
+    let look = move || {
+        let usual_delay_ms = purge_delay_ms();
+        let mut is_large = false;
         for looks in 1_u32.. {
             std::thread::sleep(LOOK_TIME);
-            let has_grown = resident_bytes().is_some_and(|bytes| growth.is_due(bytes));
-            if has_grown || looks.is_multiple_of(LOOKS_PER_FULL_COLLECTION) {
+            let was_large = is_large;
+            is_large = resident_bytes().is_some_and(|bytes| bytes > large_bytes);
+            if is_large != was_large {
+                set_purge_delay_ms(if is_large { LARGE_PURGE_DELAY_MS } else { usual_delay_ms });
+            }
+            if is_large || looks.is_multiple_of(LOOKS_PER_FULL_COLLECTION) {
                 collect(true);
-                growth.collected(resident_bytes());
             } else if looks.is_multiple_of(LOOKS_PER_COLLECTION) {
                 collect(false);
             }
@@ -62,30 +75,40 @@ pub fn give_back_freed() -> std::io::Result<()> {
     std::thread::Builder::new().name("memory".to_owned()).spawn(look).map(drop)
 }
 
-/// The growth of the resident memory since the last full collection.
-#[derive(Default)]
-struct Growth {
-    /// The least resident memory since then, bytes.
-    least_bytes: u64,
-}
-
-impl Growth {
-    /// Whether a process with this much resident memory has to be collected now.
-    fn is_due(&mut self, resident_bytes: u64) -> bool {
-        self.least_bytes = self.least_bytes.min(resident_bytes);
-        resident_bytes - self.least_bytes > GROWTH_BYTES_MAX
-    }
-
-    /// A full collection has left this much; `None`: that is not known.
-    fn collected(&mut self, resident_bytes: Option<u64>) {
-        self.least_bytes = resident_bytes.unwrap_or_default();
-    }
+/// The resident memory above which a process is larger than usual: with a full cache, and half of
+/// what clients may make it take.
+///
+/// `cache_bytes_max`: the limit of the cache of the store; `budget_bytes_max`: the budget of
+/// queries, tails and inserts ([`platform::memory`]).
+pub fn large_bytes(cache_bytes_max: u64, budget_bytes_max: u64) -> u64 {
+    BASE_BYTES.saturating_add(cache_bytes_max).saturating_add(budget_bytes_max / 2)
 }
 
 /// The resident memory of the process. `None`: the system does not tell.
 fn resident_bytes() -> Option<u64> {
     let pages = Process::myself().and_then(|process| process.statm()).ok()?.resident;
     Some(pages * procfs::page_size())
+}
+
+/// For how long the allocator keeps freed memory.
+fn purge_delay_ms() -> c_long {
+    // SAFETY: a function of the allocator that is linked, with this type in its header; it reads a
+    // number.
+    #[allow(unsafe_code)]
+    unsafe {
+        mi_option_get(PURGE_DELAY)
+    }
+}
+
+/// Changes it for what is freed from now on.
+fn set_purge_delay_ms(delay_ms: c_long) {
+    // SAFETY: a function of the allocator that is linked, with this type in its header. It writes
+    // one aligned number that other threads read when they free memory: they see the old or the new
+    // one, and each is a valid delay.
+    #[allow(unsafe_code)]
+    unsafe {
+        mi_option_set(PURGE_DELAY, delay_ms);
+    }
 }
 
 /// Returns the freed memory that the allocator keeps for this thread to the system.
@@ -111,16 +134,18 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn growth_counts_from_the_least_since_the_last_collection() {
-        let mut growth = Growth::default();
-        growth.collected(Some(300 * MIB));
-        assert!(!growth.is_due(300 * MIB + GROWTH_BYTES_MAX));
-        assert!(!growth.is_due(100 * MIB));
-        assert!(growth.is_due(101 * MIB + GROWTH_BYTES_MAX));
-        // All of that is in use: the next collection is due when it has grown again.
-        growth.collected(Some(101 * MIB + GROWTH_BYTES_MAX));
-        assert!(!growth.is_due(101 * MIB + 2 * GROWTH_BYTES_MAX));
-        assert!(growth.is_due(102 * MIB + 2 * GROWTH_BYTES_MAX));
+    fn a_process_is_large_with_a_full_cache_and_half_of_its_budget() {
+        assert_eq!(large_bytes(512 * MIB, 768 * MIB), 1_024 * MIB);
+        assert_eq!(large_bytes(u64::MAX, 1), u64::MAX);
+    }
+
+    #[test]
+    fn the_option_is_the_delay() {
+        let usual_ms = purge_delay_ms();
+        assert_eq!(usual_ms, 1_000, "the allocator has another default, or another number");
+        set_purge_delay_ms(0);
+        assert_eq!(purge_delay_ms(), 0);
+        set_purge_delay_ms(usual_ms);
     }
 
     #[test]
