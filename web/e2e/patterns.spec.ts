@@ -27,13 +27,19 @@ test('a click shows the patterns of the lines, and a pattern its lines', async (
   const counts = await rows.locator('[data-column="hits"]').evaluateAll((cells) => cells.map((cell) => Number((cell as HTMLElement).dataset['full'])));
   expect(counts.length).toBeGreaterThan(1);
   expect(counts.reduce((sum, hits) => sum + hits, 0)).toBe(all);
+  expect(counts, 'most lines first').toEqual([...counts].sort((a, b) => b - a));
   await expectAccessible(page);
 
-  await page.getByTestId('pattern-lines').first().click();
-  await settled(page);
-  await expect.poll(async () => Number((await page.getByTestId('hits').innerText()).replaceAll(/\D/g, ''))).toBe(counts[0]);
-  await page.goBack();
-  await settled(page);
+  // PostgreSQL writes two spaces behind the severity, of which the pattern has one.
+  const spaced = rows.filter({ hasText: 'LOG: checkpoint complete' });
+  for (const row of [rows.first(), spaced.first()]) {
+    const hits = Number(await row.locator('[data-column="hits"]').getAttribute('data-full'));
+    await row.getByTestId('pattern-lines').click();
+    await settled(page);
+    await expect.poll(async () => Number((await page.getByTestId('hits').innerText()).replaceAll(/\D/g, ''))).toBe(hits);
+    await page.goBack();
+    await settled(page);
+  }
   await page.getByTestId('patterns-toggle').click();
   await settled(page);
   await expect(page.getByTestId('patterns-toggle')).toHaveAttribute('aria-pressed', 'false');

@@ -98,6 +98,8 @@ describe('tables of pipes', () => {
     ['* | stats by (a) count() | sort by (a)', true],
     ['sort | stats count() sort', false],
     ['* | top 5 by (a)', true],
+    ['* | patterns 200', true],
+    ['* | differences where (a)', true],
     ['* | fields a', false],
   ])('%s ordered: %s', (query, expected) => expect(isOrdered(query)).toBe(expected));
 });

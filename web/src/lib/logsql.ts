@@ -280,7 +280,7 @@ export function keyColumns(query: string): Set<string> {
 
 /** Whether the pipes set the order of the rows. */
 export function isOrdered(query: string): boolean {
-  return tokens(splitQuery(query).pipes).some((token, at, all) => all[at - 1]?.text === '|' && /^(sort|order|top|first|last|uniq|facets|limit|head|tail)$/i.test(token.text));
+  return tokens(splitQuery(query).pipes).some((token, at, all) => all[at - 1]?.text === '|' && /^(sort|order|top|first|last|uniq|facets|patterns|differences|limit|head|tail)$/i.test(token.text));
 }
 
 /** The server counts bytes of UTF-8; a string is indexed by UTF-16 units. */
