@@ -109,12 +109,31 @@ fn modules(root: &Path) -> Option<PathBuf> {
     versions.map(|entry| entry.path()).find(|path| path.join("libafsocket.so").exists())
 }
 
-/// The directories of libraries below it: those of each kind of machine, and the one above them.
+/// The directories of libraries below it: those of each kind of machine, and the ones above them.
+/// Some packages have theirs in `/lib`, which the system has made a link to `/usr/lib`.
 fn libraries(root: &Path) -> Vec<PathBuf> {
-    let usual = root.join("usr/lib");
-    let entries = std::fs::read_dir(&usual).into_iter().flatten().flatten();
-    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.is_dir()).collect();
-    all.sort();
-    all.push(usual);
+    let mut all = Vec::new();
+    for usual in ["usr/lib", "lib"].map(|name| root.join(name)).into_iter().filter(|p| p.is_dir()) {
+        let entries = std::fs::read_dir(&usual).into_iter().flatten().flatten();
+        let mut below: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|p| p.is_dir()).collect();
+        below.sort();
+        all.append(&mut below);
+        all.push(usual);
+    }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_found_wherever_a_package_has_them() {
+        let root = tempfile::tempdir().unwrap();
+        let names = ["usr/lib/x86_64-linux-gnu", "usr/lib", "lib/x86_64-linux-gnu", "lib"];
+        names.iter().for_each(|name| std::fs::create_dir_all(root.path().join(name)).unwrap());
+        assert_eq!(libraries(root.path()), names.map(|name| root.path().join(name)));
+        assert_eq!(libraries(&root.path().join("none")), [] as [PathBuf; 0]);
+    }
 }
