@@ -183,7 +183,7 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
 
     // Programs are saved at any node, and known at all.
     let is_there = |node: &Server| node.get("/api/v1/sinks").status == 200;
-    [&first, &third].iter().for_each(|node| node.wait_for("the programs", is_there));
+    [&first, &second, &third].iter().for_each(|node| node.wait_for("the programs", is_there));
     for (name, text, language) in [("hosts", HOSTS, "awk"), ("levels", LEVELS, "logsql")] {
         for node in [&all, &third] {
             let path = format!("/api/v1/programs/{name}?language={language}");
