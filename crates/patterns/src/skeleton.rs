@@ -46,8 +46,8 @@ impl Scratch {
         let whole = all_tokens && read.len() == message.len();
         if !whole && self.skeleton.last() != Some(&VALUE) {
             let read_to = self.tokens.last().map_or(0, |token| token.end as usize);
-            let is_space_there = |at: usize| message.get(at).is_some_and(|&byte| is_space(byte));
-            if is_space_there(read_to) || (read_to > 0 && is_space_there(read_to - 1)) {
+            let around = [message[..read_to].last(), message.get(read_to)];
+            if around.into_iter().flatten().any(|&byte| is_space(byte)) {
                 self.skeleton.push(b' ');
             }
             self.skeleton.push(VALUE);

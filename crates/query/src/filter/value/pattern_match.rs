@@ -102,12 +102,15 @@ fn needed_of_text(text: &str) -> Needed {
 /// whole value, without any at its ends.
 fn settled(text: &[u8], place: PatternPlace) -> Cow<'_, [u8]> {
     let text = if place == PatternPlace::Whole { trimmed(text) } else { text };
-    let is_odd = |pair: &[u8]| is_space(pair[0]) && is_space(pair[1]);
-    if text.iter().all(|&byte| byte == b' ' || !is_space(byte)) && !text.windows(2).any(is_odd) {
-        return Cow::Borrowed(text);
-    }
-    let mut settled = Vec::with_capacity(text.len());
-    for &byte in text {
+    let mut behind_space = false;
+    // The first byte that does not stay as it is.
+    let changed = text.iter().position(|&byte| {
+        let was_behind = std::mem::replace(&mut behind_space, is_space(byte));
+        behind_space && (was_behind || byte != b' ')
+    });
+    let Some(changed) = changed else { return Cow::Borrowed(text) };
+    let mut settled = text[..changed].to_vec();
+    for &byte in &text[changed..] {
         if !is_space(byte) {
             settled.push(byte);
         } else if settled.last() != Some(&b' ') {
