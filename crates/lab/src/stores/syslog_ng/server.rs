@@ -110,7 +110,8 @@ fn modules(root: &Path) -> Option<PathBuf> {
 }
 
 /// The directories of libraries below it: those of each kind of machine, and the ones above them.
-/// Some packages have theirs in `/lib`, which the system has made a link to `/usr/lib`.
+/// Some packages have their libraries in `/lib`. On an installed system that is a link to
+/// `/usr/lib`, but in a directory of unpacked packages it is not.
 fn libraries(root: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for usual in ["usr/lib", "lib"].map(|name| root.join(name)).into_iter().filter(|p| p.is_dir()) {
