@@ -30,7 +30,7 @@ const LOOKS_PER_COLLECTION: u32 = 20;
 /// After this many looks, the memory of threads that have ended is collected as well.
 const LOOKS_PER_FULL_COLLECTION: u32 = 100;
 /// For how long a process that is larger than usual keeps freed memory, milliseconds. Not 0: the
-/// allocator then forgets what was freed before.
+/// allocator would then no longer return what was freed before.
 const LARGE_PURGE_DELAY_MS: c_long = 1;
 /// Memory of a process besides its cache and what its budget counts, about.
 const BASE_BYTES: u64 = 128 << 20;
