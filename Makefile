@@ -6,9 +6,10 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/loginson/target
 export CARGO_TERM_COLOR ?= auto
 
 BIN := $(CARGO_TARGET_DIR)/release/loginson
+DEMO_BIN := $(CARGO_TARGET_DIR)/demo/loginson
+BENCH_BIN := $(CARGO_TARGET_DIR)/release/loginson-bench
 # What tests drive: built with the tests, so that the workspace is compiled once for all of them.
 TEST_BIN := $(CARGO_TARGET_DIR)/debug/loginson
-TESTED := --workspace --locked --features loginson-lab/real-servers,loginson/real-servers,loginson-engines/real-servers,loginson-sinks/real-kafka,loginson-alerts/real-servers
 WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/test-results/*' 2>/dev/null)
 
 # How long `make test-long` runs.
@@ -16,16 +17,19 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster quick test test-bin test-long hostile build web check fmt lint unit browser test-binary test-parquet test-logcli test-victorialogs test-cluster test-lab lab bench bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web browser test-binary test-logcli test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: build ## Build what is missing, start Loginson with a demo generator, print the address of the page
-	@LOGINSON_BIN="$(BIN)" scripts/demo.sh
+demo: demo-bin ## Build what is missing, start Loginson with a demo generator, print the address of the page
+	@LOGINSON_BIN="$(DEMO_BIN)" scripts/demo.sh
 
-demo-cluster: build ## Start a whole cluster on this machine: Kafka, an S3 server, PostgreSQL, collectors, stores, query nodes
-	@LOGINSON_BIN="$(BIN)" scripts/demo-cluster.sh
+demo-cluster: demo-bin ## Start a whole cluster on this machine: Kafka, an S3 server, PostgreSQL, collectors, stores, query nodes
+	@LOGINSON_BIN="$(DEMO_BIN)" scripts/demo-cluster.sh
+
+demo-bin: tools web/dist/index.html
+	cargo build --profile demo --locked -p loginson
 
 build: tools web/dist/index.html ## Build the release binary, the page inside
 	cargo build --release --locked -p loginson
@@ -39,27 +43,11 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	scripts/build-page.sh
 
-test: tools test-deps web check unit test-parquet hostile browser ## Run the tests that a change has to pass
-	@echo "All tests passed."
+test: tools test-deps web ## Run the tests that a change has to pass
+	@scripts/test.py
 
 quick: ## Formatting, lints, and unit tests of the crates that a change touches; installs nothing
-	@scripts/quick.py
-
-check: tools web fmt lint deny ## Formatting, lints, types of the page, licences
-
-fmt:
-	cargo fmt --all --check
-
-lint: web
-	cargo clippy $(TESTED) --all-targets -- -D warnings
-	npm --prefix web run check
-
-unit: test-deps web ## Unit, property and black-box tests, and the lab on real stores
-	npm --prefix web run test
-	cargo test $(TESTED) --no-fail-fast
-
-test-bin: web
-	@cargo test $(TESTED) --no-run --quiet
+	@scripts/test.py --quick
 
 # How long the parts of a cluster are killed in turn.
 CLUSTER_SECONDS ?= 1200
@@ -71,10 +59,13 @@ test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, Vic
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
-	LOGINSON_KILLS=$(KILLS) cargo test $(TESTED) --test crash -- --nocapture
-	cargo test $(TESTED) --tests --no-fail-fast -- --ignored
-	CONTRACT_STORES=all cargo test $(TESTED) --test contract -- --nocapture
-	LOGINSON_HISTORIES=$(HISTORIES) cargo test $(TESTED) --test oracle -- --nocapture
+	scripts/test.py --ignored --stuck-minutes 240
+	CONTRACT_STORES=all scripts/test.py --lab --only lab --stuck-minutes 240
+	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "server crash" --stuck-minutes 240
+	LOGINSON_HISTORIES=$(HISTORIES) scripts/test.py --only "store oracle" --stuck-minutes 1000
+
+test-bin: web
+	cargo build --locked -p loginson
 
 hostile: test-bin ## Those of the hostile inputs that take a moment, with honest senders beside them and a ceiling of memory
 	@LOGINSON_BIN="$(TEST_BIN)" scripts/hostile/run.py --fast
@@ -85,9 +76,6 @@ browser: test-bin ## The tour in a real browser, on a desk; `make test-long` als
 test-binary: build ## The release binary: its size, its page, and nothing of the machine that built it
 	@LOGINSON_BIN="$(BIN)" scripts/test-binary.sh
 
-test-parquet: test-bin ## Exported Parquet, read by DuckDB and pandas
-	@LOGINSON_BIN="$(TEST_BIN)" scripts/test-parquet.sh
-
 test-logcli: build ## The API of Grafana Loki, queried by the real logcli; needs Go, builds for minutes the first time
 	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
 
@@ -95,22 +83,23 @@ test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, 
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh
 
 test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRACT_STORES=all for every store), each study at scale smoke
-	cargo test $(TESTED) --test contract --test studies -- --include-ignored
+	scripts/test.py --lab --only lab
+	scripts/test.py --ignored --only lab --stuck-minutes 240
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab
 
-bench: build ## Measure this machine beside its limits; see docs/benchmarks
-	cargo build --release --locked -p loginson-collector --example tcp_limit
-	@LOGINSON_BIN="$(BIN)" TCP_LIMIT_BIN="$(CARGO_TARGET_DIR)/release/examples/tcp_limit" scripts/bench.sh
+bench-bin: build
+	cargo build --release --locked -p loginson-bench
 
-bench-ingest: build ## Measure every way in beside its limit, and write docs/benchmarks/ingest.md
-	cargo build --release --locked -p loginson-collector -p loginson --examples
-	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-ingest.py
+bench: bench-bin ## Measure this machine beside its limits; see docs/benchmarks
+	@LOGINSON_BIN="$(BIN)" LOGINSON_BENCH="$(BENCH_BIN)" scripts/bench.sh
 
-bench-query: build ## Measure queries beside ripgrep, and write docs/benchmarks/query.md
-	cargo build --release --locked -p loginson-collector --example tcp_limit
-	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-query.py
+bench-ingest: bench-bin ## Measure every way in beside its limit, and write docs/benchmarks/ingest.md
+	@LOGINSON_BIN="$(BIN)" LOGINSON_BENCH="$(BENCH_BIN)" scripts/bench-ingest.py
+
+bench-query: bench-bin ## Measure queries beside ripgrep, and write docs/benchmarks/query.md
+	@LOGINSON_BIN="$(BIN)" LOGINSON_BENCH="$(BENCH_BIN)" scripts/bench-query.py
 
 bench-cluster: build ## Measure one server, a server for several stores and a cluster on this machine
 	@LOGINSON_BIN="$(BIN)" scripts/bench-cluster.py
@@ -118,10 +107,8 @@ bench-cluster: build ## Measure one server, a server for several stores and a cl
 bench-peers: build ## Measure beside VictoriaLogs (needs Go), ripgrep and rsyslog on mixes of lines, and write docs/benchmarks/peers.md
 	@VICTORIALOGS_BIN="$$(scripts/build-victorialogs.sh)" && export VICTORIALOGS_BIN && LOGINSON_BIN="$(BIN)" scripts/bench-peers.py
 
-bench-storage: build ## Measure size, speed of sealing, write amplification, start-up; see docs/benchmarks
-	cargo build --release --locked -p loginson-segment --example seal_speed --example clustering
-	cargo build --release --locked -p loginson-store --example many_segments
-	@LOGINSON_BIN="$(BIN)" EXAMPLES_DIR="$(CARGO_TARGET_DIR)/release/examples" scripts/bench-storage.sh
+bench-storage: bench-bin ## Measure size, speed of sealing, write amplification, start-up; see docs/benchmarks
+	@LOGINSON_BIN="$(BIN)" LOGINSON_BENCH="$(BENCH_BIN)" scripts/bench-storage.sh
 
 bench-programs: build ## Measure programs of users beside plain AWK, C and Python; see docs/benchmarks/programs.md
 	@LOGINSON_BIN="$(BIN)" scripts/bench-programs.py

@@ -10,7 +10,7 @@ Each case runs in turn with its limit, BENCH_PAIRS times. Nothing else should ru
 The tables give medians and their ratio. A run in which a line is missing, or is there twice, ends the benchmark: a rate at which
 lines are lost is worth nothing.
 
-Standard library only. The programs it drives are Loginson itself and the examples of its crates. The table of each part stands in
+Standard library only. The programs it drives are Loginson itself and the benchmarks of `loginson-bench`. The table of each part stands in
 the page between two comments; text around them is kept.
 """
 
@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 
-from benchlib import BIN, PAIRS, ROOT, Server, cpu_s, example, finish, main, note, pairs, report, run, sampled, start, threads_cpu_s, wait_listening
+from benchlib import BENCH, BIN, PAIRS, ROOT, Server, cpu_s, finish, main, note, pairs, report, run, sampled, start, threads_cpu_s, wait_listening
 
 LONG_S = int(os.environ.get("BENCH_SECONDS", "600"))
 # Steadiness is measured at 80% of the maximum: the rate in the second half of this many seconds of unlimited sending.
@@ -98,8 +98,8 @@ class Input:
 
 def tcp_sink(inputs, connections=1):
     def case():
-        sink = start(example("tcp_limit"), "sink", "127.0.0.1:26514", connections)
-        run(example("tcp_limit"), "send", "127.0.0.1:26514", inputs.file, inputs.times, "--connections", connections)
+        sink = start(BENCH, "tcp_limit", "sink", "127.0.0.1:26514", connections)
+        run(BENCH, "tcp_limit", "send", "127.0.0.1:26514", inputs.file, inputs.times, "--connections", connections)
         return finish(sink)["lines_per_s"]
 
     case.name = "sink"
@@ -113,7 +113,7 @@ def tcp_durable(inputs, directory, connections=1, config=""):
         with Server(directory, config=config) as server:
             began = time.monotonic()
             sender = subprocess.Popen(
-                [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
+                [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
                 + ["--connections", str(connections)],
                 stdout=subprocess.DEVNULL,
             )
@@ -153,26 +153,26 @@ def part_collector(directory):
     inputs = Input(lines_of(291, directory))
 
     def null_deliver():
-        listening = start(example("collect_null"), "127.0.0.1:26516")
-        run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
+        listening = start(BENCH, "collect_null", "127.0.0.1:26516")
+        run(BENCH, "tcp_limit", "send", "127.0.0.1:26516", inputs.file, inputs.times)
         return finish(listening)["lines_per_s"]
 
     def null_store():
-        store = start(example("tcp_limit"), "sink", "127.0.0.1:26517")
-        listening = start(example("collect_null"), "127.0.0.1:26516", "--to", "127.0.0.1:26517")
-        run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
+        store = start(BENCH, "tcp_limit", "sink", "127.0.0.1:26517")
+        listening = start(BENCH, "collect_null", "127.0.0.1:26516", "--to", "127.0.0.1:26517")
+        run(BENCH, "tcp_limit", "send", "127.0.0.1:26516", inputs.file, inputs.times)
         finish(store)
         return finish(listening)["lines_per_s"]
 
     def null_node():
         """A store that acknowledges frames and keeps none; both sides check checksums."""
-        store = subprocess.Popen([example("node_limit"), "null", "127.0.0.1:26517"], stdout=subprocess.DEVNULL)
+        store = subprocess.Popen([BENCH, "node_limit", "null", "127.0.0.1:26517"], stdout=subprocess.DEVNULL)
         wait_listening(26517)
         listening = subprocess.Popen(
-            [example("node_limit"), "collect", "127.0.0.1:26516", "127.0.0.1:26517"], stdout=subprocess.PIPE, text=True
+            [BENCH, "node_limit", "collect", "127.0.0.1:26516", "127.0.0.1:26517"], stdout=subprocess.PIPE, text=True
         )
         wait_listening(26516)
-        run(example("tcp_limit"), "send", "127.0.0.1:26516", inputs.file, inputs.times)
+        run(BENCH, "tcp_limit", "send", "127.0.0.1:26516", inputs.file, inputs.times)
         found, spooled = (report(line) for line in listening.stdout.read().splitlines())
         listening.wait()
         store.kill()
@@ -182,7 +182,7 @@ def part_collector(directory):
         return found["lines_per_s"]
 
     limit, inside, over_tcp, node = pairs(tcp_sink(inputs), null_deliver, null_store, null_node)
-    frames = [run(example("frames_speed"), inputs.file) for _ in range(PAIRS)]
+    frames = [run(BENCH, "frames_speed", inputs.file) for _ in range(PAIRS)]
     built = statistics.median(frame["lines_per_s"] for frame in frames)
     copied = statistics.median(frame["limit_lines_per_s"] for frame in frames)
     return RATES_HEAD, [
@@ -208,11 +208,11 @@ def part_udp(directory):
 
     def sending(address):
         return run(
-            example("udp_limit"), "send", address, "--sources", 50, "--sizes", "mixed", "--datagrams", datagrams
+            BENCH, "udp_limit", "send", address, "--sources", 50, "--sizes", "mixed", "--datagrams", datagrams
         )
 
     def sink():
-        listening = start(example("udp_limit"), "sink", "127.0.0.1:26514", sockets)
+        listening = start(BENCH, "udp_limit", "sink", "127.0.0.1:26514", sockets)
         sent = sending("127.0.0.1:26514")
         return finish(listening)["lines"] / sent["seconds"]
 
@@ -267,13 +267,13 @@ def part_tls(directory):
     times = max(1, inputs.times // 2)
 
     def bulk():
-        return run(example("tls_limit"), "bulk", inputs.file, times)["lines_per_s"]
+        return run(BENCH, "tls_limit", "bulk", inputs.file, times)["lines_per_s"]
 
     def ours():
         with Server(directory, config=config) as server:
             began = time.monotonic()
             sender = subprocess.Popen(
-                [example("tls_limit"), "send", server.address["syslog_tls"], inputs.file, str(times)]
+                [BENCH, "tls_limit", "send", server.address["syslog_tls"], inputs.file, str(times)]
                 + ["--ca", chain],
                 stdout=subprocess.DEVNULL,
             )
@@ -303,9 +303,9 @@ def part_http(directory):
     path = "/insert/jsonline"
 
     def sink():
-        listening = subprocess.Popen([example("http_limit"), "sink", "127.0.0.1:26518"], stdout=subprocess.DEVNULL)
+        listening = subprocess.Popen([BENCH, "http_limit", "sink", "127.0.0.1:26518"], stdout=subprocess.DEVNULL)
         wait_listening(26518)
-        sent = run(example("http_limit"), "send", "127.0.0.1:26518", path, inputs.file, times)
+        sent = run(BENCH, "http_limit", "send", "127.0.0.1:26518", path, inputs.file, times)
         listening.kill()
         listening.wait()
         return sent["lines_per_s"]
@@ -313,7 +313,7 @@ def part_http(directory):
     def ours(*options):
         def case():
             with Server(directory) as server:
-                sent = run(example("http_limit"), "send", server.address["http"], path, inputs.file, times, *options)
+                sent = run(BENCH, "http_limit", "send", server.address["http"], path, inputs.file, times, *options)
                 server.wait_kept("http", inputs.lines * times)
                 return sent["lines_per_s"]
 
@@ -345,7 +345,7 @@ def rsyslog(inputs, directory):
         process = subprocess.Popen([rsyslogd, "-n", "-f", settings, "-i", directory / "rsyslog.pid"])
         wait_listening(26515)
         times = max(1, inputs.times // 4)
-        run(example("tcp_limit"), "send", "127.0.0.1:26515", inputs.file, times)
+        run(BENCH, "tcp_limit", "send", "127.0.0.1:26515", inputs.file, times)
         size, since = -1, time.monotonic()
         while time.monotonic() - since < 1:
             if (now := out.stat().st_size if out.exists() else 0) != size:
@@ -368,7 +368,7 @@ def part_cpu(directory):
     def ours():
         # Segments are so small that several are closed in the run; the last is closed at the age of 1 s, and sealed then.
         with Server(directory, config='[store]\nsegment_bytes_max = "256MiB"\nsegment_age = "1s"\nreencode = false\n') as server:
-            run(example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, inputs.times)
+            run(BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, inputs.times)
             server.wait_kept("syslog_tcp", inputs.lines * inputs.times)
             time.sleep(2)
             server.wait_settled()
@@ -388,10 +388,10 @@ def part_query(directory):
     def writing(query):
         def case():
             with Server(directory) as server:
-                run(example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, inputs.times)
+                run(BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, inputs.times)
                 server.wait_kept("syslog_tcp", inputs.lines * inputs.times)
                 sender = subprocess.Popen(
-                    [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
+                    [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, "1000000"]
                     + ["--rate", f"{rate:.0f}", "--seconds", str(seconds)],
                     stdout=subprocess.PIPE,
                     text=True,
@@ -435,7 +435,7 @@ KEPT_BYTES = 'loginson_bytes_kept_total{source="syslog_tcp"}'
 def sending(server, inputs, rate, seconds):
     """Starts a sender of `rate` lines a second; 0: as fast as they are taken."""
     return subprocess.Popen(
-        [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, "1000000"]
+        [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, "1000000"]
         + ["--rate", f"{rate:.0f}", "--seconds", str(seconds)],
         stdout=subprocess.PIPE,
         text=True,
@@ -574,7 +574,7 @@ def part_tail(directory):
                 close = tail_of(server, tail == "read") if tail else lambda _: None
                 began = time.monotonic()
                 sender = subprocess.Popen(
-                    [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)],
+                    [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)],
                     stdout=subprocess.DEVNULL,
                 )
                 server.wait_kept("syslog_tcp", lines)
@@ -652,7 +652,7 @@ def part_many(directory):
         one = durable_after(server, "syslog_tcp", count + 1, lambda: connections[count // 2].sendall(b"<13>one alone\n"))
         cells = quiet(server, before)
         lines = inputs.lines * inputs.times
-        send = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
+        send = [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
         senders = []
         seconds = durable_after(
             server, "syslog_tcp", count + 1 + lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))
@@ -679,7 +679,7 @@ def part_many(directory):
         one = durable_after(server, "file", 2 * count + 1, lambda: append(paths[count // 2 :][:1]))
         cells = quiet(server, before)
         lines = inputs.lines * inputs.times
-        send = [example("tcp_limit"), "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
+        send = [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], inputs.file, str(inputs.times)]
         senders = []
         seconds = durable_after(
             server, "syslog_tcp", lines, lambda: senders.append(subprocess.Popen(send, stdout=subprocess.DEVNULL))

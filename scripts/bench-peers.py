@@ -42,7 +42,6 @@ import time
 import urllib.parse
 
 os.environ["TZ"] = "UTC"
-os.environ.setdefault("EXAMPLES_DIR", "")
 import peers_data
 from benchlib import BIN, ROOT, TICKS, Client, Server, cpu_s, note, table, wait_listening
 

@@ -26,7 +26,6 @@ import threading
 import time
 import urllib.parse
 
-os.environ.setdefault("EXAMPLES_DIR", "/nonexistent")
 from benchlib import PAIRS, Client, Server, note  # noqa: E402
 
 PARTS = os.environ.get("BENCH_PARTS", "serialise ingest day").split()

@@ -26,7 +26,7 @@ import threading
 import time
 import urllib.parse
 
-from benchlib import BIN, PAIRS, ROOT, Client, Server, example, main, note, report, run
+from benchlib import BENCH, BIN, PAIRS, ROOT, Client, Server, main, note, report, run
 
 LINES = int(os.environ.get("BENCH_LINES", "10000000"))
 # Records of the study's historical data: 1,009 seconds × 23 machines × 17 services × 19 severities, cycled together.
@@ -98,7 +98,7 @@ def filled(directory, name, file, lines, config):
     if not data.exists():
         note(f"  taking and sealing {name}")
         with Server(directory, config=config + FILLING, data=data) as server:
-            run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
+            run(BENCH, "tcp_limit", "send", server.address["syslog_tcp"], file, "1")
             server.wait_kept("syslog_tcp", lines)
             # Rows of the summary keep coming, so there is always an active segment, and its lines are not sealed.
             while server.metrics()["loginson_store_sealed_raw_bytes"] < file.stat().st_size:
@@ -353,7 +353,7 @@ def part_beside(directory):
     rg("-c", "", file)
     with Server(directory, config=config) as server:
         began = time.monotonic()
-        run(example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1")
+        run(BENCH, "tcp_limit", "send", server.address["syslog_tcp"], file, "1")
         server.wait_kept("syslog_tcp", LINES)
         maximum = LINES / (time.monotonic() - began)
     queries = ["error | stats count() n", "* | stats by (app_name) count() n", '"Failed password" | stats by (hostname) count() n', "error | limit 100"]
@@ -363,7 +363,7 @@ def part_beside(directory):
         shutil.copytree(data, copy)
         with Server(directory, config=config, data=copy) as server:
             sender = subprocess.Popen(
-                [example("tcp_limit"), "send", server.address["syslog_tcp"], file, "1000"]
+                [BENCH, "tcp_limit", "send", server.address["syslog_tcp"], file, "1000"]
                 + ["--rate", f"{maximum / 2:.0f}", "--seconds", str(seconds)],
                 stdout=subprocess.PIPE,
                 text=True,

@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${LOGINSON_BIN:?run this by: make bench-storage}
-examples=${EXAMPLES_DIR:?run this by: make bench-storage}
+bench=${LOGINSON_BENCH:?run this by: make bench-storage}
 corpora=${CORPORA:-testdata/corpora}
 raw_mb=${BENCH_RAW_MB:-1000}
 dir=$(mktemp -d "${BENCH_DIR:-$HOME/.cache/loginson}/bench-storage.XXXXXX")
@@ -42,7 +42,7 @@ mapfile -t logs < <(find "$corpora" -name '*.log' | sort)
 replay rfc3164 "${logs[@]}" >"$dir/syslog.log"
 raw=$(size "$dir/syslog.log")
 times=1; ! wants speed || times=${BENCH_TIMES:-3}
-sealed() { "$examples/seal_speed" --times "$times" "$@" | awk '!/^ / && $1 != "file" {print}'; }
+sealed() { "$bench" seal_speed --times "$times" "$@" | awk '!/^ / && $1 != "file" {print}'; }
 sealed "$dir/syslog.log" >"$dir/fast"
 head -c $((raw / 10)) "$dir/syslog.log" | sed '$d' >"$dir/tenth.log"
 sealed --best "$dir/tenth.log" >"$dir/best"
@@ -112,7 +112,7 @@ echo
 echo "## Lines grouped within a segment"
 echo
 "$bin" generate --replay "${logs[@]}" --format rfc5424 --rate 100 --backfill 3h --lines 1000000 --seed 3 --to - >"$dir/mixed.log" 2>/dev/null
-"$examples/clustering" "$dir/mixed.log" "$dir/shop.log"
+"$bench" clustering "$dir/mixed.log" "$dir/shop.log"
 fi
 
 if wants amplification; then
@@ -144,7 +144,7 @@ echo "## Start-up"
 echo
 echo "${BENCH_SEGMENTS:-10000} segments of ${BENCH_SEGMENT_MB:-1} MB:"
 echo
-"$examples/many_segments" "$dir/many" "${BENCH_SEGMENTS:-10000}" "${BENCH_SEGMENT_MB:-1}"
+"$bench" many_segments "$dir/many" "${BENCH_SEGMENTS:-10000}" "${BENCH_SEGMENT_MB:-1}"
 rm -rf "$dir/many"
 fi
 
@@ -155,7 +155,7 @@ echo "## Memory"
 echo
 echo "${BENCH_BIG_SEGMENTS:-100} segments of ${BENCH_BIG_MB:-1000} MB, lines of ${BENCH_BIG_LINE_BYTES:-1000} bytes:"
 echo
-"$examples/many_segments" "$dir/big" "${BENCH_BIG_SEGMENTS:-100}" "${BENCH_BIG_MB:-1000}" "${BENCH_BIG_LINE_BYTES:-1000}"
+"$bench" many_segments "$dir/big" "${BENCH_BIG_SEGMENTS:-100}" "${BENCH_BIG_MB:-1000}" "${BENCH_BIG_LINE_BYTES:-1000}"
 printf '[store]\nreencode = false\nsegment_bytes_max = "128MiB"\n' >"$dir/loginson.toml"
 serve "$dir/big"
 row() { echo "| $1 | $(memory VmRSS) | $(memory VmHWM) | $(($(metric loginson_store_cache_bytes) / 1048576)) |"; }

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${LOGINSON_BIN:?run this by: make bench}
-limit=${TCP_LIMIT_BIN:?run this by: make bench}
+bench=${LOGINSON_BENCH:?run this by: make bench}
 pairs=${BENCH_PAIRS:-3}
 times=${BENCH_TIMES:-8}
 dir=$(mktemp -d "${BENCH_DIR:-$HOME/.cache/loginson}/bench.XXXXXX")
@@ -62,9 +62,9 @@ peer() { # sets $peer_s and $peer_cpu
   rm -f "$dir/rsyslog.out"
   "$rsyslogd" -n -f "$dir/rsyslog.conf" -i "$dir/rsyslog.pid" >>"$dir/server.log" 2>&1 &
   local rsyslog=$! began
-  until "$limit" send 127.0.0.1:26515 /dev/null >/dev/null 2>&1; do sleep 0.1; done
+  until "$bench" tcp_limit send 127.0.0.1:26515 /dev/null >/dev/null 2>&1; do sleep 0.1; done
   began=$(now)
-  "$limit" send 127.0.0.1:26515 "$dir/lines.log" "$times" >/dev/null &
+  "$bench" tcp_limit send 127.0.0.1:26515 "$dir/lines.log" "$times" >/dev/null &
   # rsyslog appends for a while after the last line was sent. It is done when its file has not grown for half a second.
   local size=-1 last; last=$(now)
   while true; do
@@ -86,17 +86,17 @@ peer() { # sets $peer_s and $peer_cpu
 
 sink_rates=() store_rates=() parse_rates=() cpu=() peer_rates=() peer_cpus=()
 for _ in $(seq "$pairs"); do
-  "$limit" sink 127.0.0.1:26514 >"$dir/sink.txt" &
+  "$bench" tcp_limit sink 127.0.0.1:26514 >"$dir/sink.txt" &
   sink=$!
   sleep 0.3
-  "$limit" send 127.0.0.1:26514 "$dir/lines.log" "$times" >/dev/null
+  "$bench" tcp_limit send 127.0.0.1:26514 "$dir/lines.log" "$times" >/dev/null
   wait $sink
   sink_rates+=("$(sed -nE 's/.*lines_per_s=([0-9]+).*/\1/p' "$dir/sink.txt")")
 
   rm -rf "$dir/data"
   start "$dir/data"
   began=$(now)
-  "$limit" send "$tcp" "$dir/lines.log" "$times" >/dev/null &
+  "$bench" tcp_limit send "$tcp" "$dir/lines.log" "$times" >/dev/null &
   wait_for 'loginson_lines_kept_total{source="syslog_tcp"}' "$total"
   durable=$(since "$began")
   wait_for loginson_parse_lag_lines 0

@@ -27,35 +27,32 @@ import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = os.environ["LOGINSON_BIN"]
-EXAMPLES = pathlib.Path(os.environ["EXAMPLES_DIR"])
+# Its first argument names a benchmark of crates/bench; empty where a script needs none.
+BENCH = os.environ.get("LOGINSON_BENCH", "")
 PAIRS = int(os.environ.get("BENCH_PAIRS", "3"))
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def report(line):
-    """`name key=value …`, as every example prints."""
+    """`name key=value …`, as every benchmark prints."""
     return {key: float(value) for key, value in (pair.split("=") for pair in line.split()[1:])}
 
 
 def run(*command, **kwargs):
-    """Runs an example to its end; returns its last report."""
+    """Runs a benchmark to its end; returns its last report."""
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True, **kwargs)
     return report(done.stdout.strip().splitlines()[-1])
 
 
-def example(name):
-    return EXAMPLES / name
-
-
 def start(*command):
-    """Starts an example that listens; returns once it has printed its address (its first line)."""
+    """Starts a benchmark that listens; returns once it has printed its address (its first line)."""
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     process.first = process.stdout.readline()
     return process
 
 
 def finish(process):
-    """Waits for an example that ends by itself; returns its last report."""
+    """Waits for a benchmark that ends by itself; returns its last report."""
     lines = [process.first, *process.stdout.read().splitlines()]
     if process.wait() != 0:
         sys.exit(f"{process.args} failed")

@@ -3,7 +3,7 @@
 # into a directory of their own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bin=${LOGINSON_BIN:?run this by: make test-parquet}
+bin=${LOGINSON_BIN:?run this by: scripts/test.py --only parquet}
 venv=${LOGINSON_PARQUET_VENV:-$HOME/.cache/loginson/parquet-venv}
 dir=$(mktemp -d)
 server=

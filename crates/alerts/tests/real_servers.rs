@@ -88,7 +88,7 @@ impl Drop for Alertmanager {
 fn wait_for(what: &str, mut is_done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_done() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(300), "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

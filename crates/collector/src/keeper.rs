@@ -10,7 +10,7 @@ use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 use crate::file::Recall;
 
 /// A test that waits longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Keeps frames at once, or holds them until told.
 #[derive(Default)]

@@ -81,7 +81,7 @@ impl Server {
     /// have its shared memory, it ends at once, and is started once more.
     pub fn run(&mut self) {
         self.process = Some(self.spawn());
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(300);
         while !self.is_ready() {
             assert!(Instant::now() < deadline, "PostgreSQL does not start");
             let process = self.process.as_mut().expect("it was started");

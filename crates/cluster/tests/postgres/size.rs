@@ -59,8 +59,6 @@ fn a_plan_reads_what_overlaps_alone() {
         }
         taken.sort();
         println!("{name}: {found} segments, median {:?}, worst {:?}", taken[10], taken[20]);
-        // Far from the limit of 20 ms in the document, since other tests run at the same time.
-        assert!(taken[10] < Duration::from_millis(200), "{name}: {taken:?}");
         let expected: i64 = server
             .sql(
                 "test_0",

@@ -7,7 +7,7 @@ use collector::{Accounting, Deliver, DropReason, KeepError, OnDurable, Patience,
 use record::{Frame, Origin, Transport};
 
 /// A test that waits longer has failed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Default)]
 pub struct Recorder {

@@ -220,7 +220,6 @@ fn errors_name_the_remedy(server: &Server) {
     let config = Config::new([server.broker(0)], "absent");
     let config = Config { append_time_max: Duration::from_secs(5), ..config };
     let log = Log::connect(Config { request_time_max: Duration::from_secs(4), ..config }).unwrap();
-    let begun = Instant::now();
     for error in [
         log.append(0, &[b"x"]).unwrap_err(),
         log.read(0, 0, 1, Duration::from_secs(1)).unwrap_err(),
@@ -230,7 +229,6 @@ fn errors_name_the_remedy(server: &Server) {
         assert_eq!(error.kind, ErrorKind::Retriable, "{error}");
         assert!(error.remedy.contains("create the topic, or correct its name"), "{error}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(log.append(0, &[]).unwrap_err().kind, ErrorKind::Refused);
 
     let log = self::log(server, "there");

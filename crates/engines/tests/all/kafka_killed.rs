@@ -12,7 +12,7 @@ use crate::server::{Server, StopWhenDropped};
 
 const TOPIC: &str = "frames";
 /// The longest time without progress.
-const STALL_MAX: Duration = Duration::from_secs(120);
+const STALL_MAX: Duration = Duration::from_secs(600);
 
 /// What the writers of a partition learnt.
 #[derive(Default)]

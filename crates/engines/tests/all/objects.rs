@@ -190,7 +190,7 @@ impl ObjectBody for Broken {
 }
 
 /// The longest wait for a server.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The server is killed and started again while objects are written and read. What was written is
 /// there; each name has the content that was written to it.

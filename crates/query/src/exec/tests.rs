@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use record::{Batch, LineId};
 
@@ -211,15 +211,14 @@ fn a_cancelled_query_ends_soon() {
                 std::thread::yield_now();
             }
             cancelled.store(true, Relaxed);
-            Instant::now()
+            progress.units_done.load(Relaxed)
         });
         let outcome = run(&query(text), &source, &context, &mut |_| ControlFlow::Continue(()));
-        let ended = Instant::now();
         assert!(matches!(outcome, Err(RunError::Cancelled)), "{text}");
-        let took = ended.saturating_duration_since(canceller.join().unwrap());
-        // The target is 100 ms; unoptimised code on a busy machine may take longer.
-        assert!(took < Duration::from_secs(2), "{text} took {took:?}");
-        assert!(context.progress.share() < 0.9);
+        // Each thread ends the unit that it looks at, and begins no other.
+        let before = canceller.join().unwrap();
+        let after = context.progress.units_done.load(Relaxed) - before;
+        assert!(after <= 64, "{text}: {after} units after the end");
     }
 }
 

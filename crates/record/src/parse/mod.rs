@@ -21,7 +21,7 @@
 //!   `json.NAME`; an extra field `_time` as `extra._time`.
 //!
 //! Speed: no allocation per line; names are looked up once per batch; a syslog head that occurred
-//! earlier in the batch is not parsed again (`heads`); see `examples/parse_speed.rs`.
+//! earlier in the batch is not parsed again (`heads`); see `crates/bench/src/parse_speed.rs`.
 
 mod access;
 mod cef;

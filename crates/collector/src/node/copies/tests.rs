@@ -16,7 +16,7 @@ use super::super::wire::NodeIdentity;
 use super::*;
 use crate::accounting::Accounting;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What a store has: the line of each frame, by number.
 type Kept = BTreeMap<u64, Vec<u8>>;

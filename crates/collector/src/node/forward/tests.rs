@@ -111,7 +111,10 @@ fn deliver(
 fn wait_for(what: &str, fault: Fault, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "waited too long for {what}, {fault:?}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(300),
+            "waited too long for {what}, {fault:?}"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }

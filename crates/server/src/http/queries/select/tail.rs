@@ -33,7 +33,7 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
 use crate::http::wire::stream::rows_answer;
-use crate::pipeline::{Pipeline, TailBatch};
+use crate::pipeline::{Pipeline, TailBatch, TailReader};
 use crate::queries::export::{Format, error_line, skipped_line, write_json};
 use crate::queries::jobs::QUERY_THREADS;
 
@@ -54,6 +54,9 @@ const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// How often a tail checks whether it was cancelled.
 const CANCEL_TICK: Duration = Duration::from_millis(20);
 
+/// Batches from a moment on, and the number of lines in all batches before.
+type LiveBatches = (TailReader, u64);
+
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new().query("/select/logsql/tail", tail)
@@ -72,6 +75,9 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         return tail_of_stores(&app, &cluster, &caller, &params);
     }
     // Tails have slots of their own and never wait for one, so this does not block.
+    // From here on no batch is missed: a client that has the head of the answer, or sees the tail in
+    // the list of queries, gets every line that is sent after that.
+    let live = pipeline.parsing.follow();
     let permit = app
         .queue
         .submit(TAIL, params.required("query")?, &caller.client())
@@ -82,7 +88,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let stopping = app.stopping.clone();
     let follower =
         Follower { query, permit, sender, account, stopping, scratch: Scratch::default() };
-    tokio::spawn(follower.follow(app, pipeline, now_ns.saturating_sub(offset_ns)));
+    tokio::spawn(follower.follow(app, pipeline, live, now_ns.saturating_sub(offset_ns)));
     Ok(rows_answer(
         Some(id),
         Format::Jsonl.media_type(),
@@ -177,13 +183,19 @@ fn pass(
 struct Gone;
 
 impl Follower {
-    async fn follow(mut self, app: Arc<App>, pipeline: Arc<Pipeline>, since_ns: i64) {
+    async fn follow(
+        mut self,
+        app: Arc<App>,
+        pipeline: Arc<Pipeline>,
+        live: LiveBatches,
+        since_ns: i64,
+    ) {
         let sender = self.sender.clone();
         let wish = Arc::clone(&self.permit.cancelled);
         let mut stopping = app.stopping.clone();
         tokio::select! {
             // Ends when the client goes away, which is not an error.
-            _ = self.try_follow(&app, &pipeline, since_ns) => {}
+            _ = self.try_follow(&app, &pipeline, live, since_ns) => {}
             () = sender.closed() => {}
             () = raised(&mut stopping) => {}
             () = cancelled(&wish) => {
@@ -197,9 +209,9 @@ impl Follower {
         &mut self,
         app: &App,
         pipeline: &Pipeline,
+        (mut live, mut lines_total): LiveBatches,
         since_ns: i64,
     ) -> Result<(), Gone> {
-        let (mut live, mut lines_total) = pipeline.parsing.follow();
         let mut shown = self.show_recent(pipeline, since_ns).await?;
         let mut last_sent = Instant::now();
         loop {

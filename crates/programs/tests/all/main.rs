@@ -1,0 +1,11 @@
+//! All integration tests of this crate, in one executable: each file linked by itself would link the
+//! crate and its libraries again.
+
+#![allow(missing_docs)]
+
+mod bucket;
+mod common;
+mod examples;
+mod hostile;
+mod leaks;
+mod stream;

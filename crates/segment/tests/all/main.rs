@@ -1,0 +1,10 @@
+//! All integration tests of this crate, in one executable: each file linked by itself would link the
+//! crate and its libraries again.
+
+#![allow(missing_docs)]
+
+mod damage_hot;
+mod damage_sealed;
+mod file;
+mod fixtures;
+mod sealed;

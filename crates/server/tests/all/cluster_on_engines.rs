@@ -1,0 +1,288 @@
+//! A cluster on a real Kafka, S3 server and PostgreSQL: the answers of a single store with all
+//! lines, also while a node is away and engines come back.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common::{Server, loginson};
+use crate::shop::{compare, send};
+use serde_json::Value;
+
+/// The engines, in processes of their own.
+struct Engines {
+    data: PathBuf,
+    kafka: u16,
+    s3: u16,
+    postgresql: u16,
+}
+
+impl Engines {
+    /// Starts them. None where the S3 server cannot be built because Go is missing: the test is
+    /// left out then, and says so.
+    fn start() -> Option<Engines> {
+        let [kafka, s3, postgresql] = free_ports();
+        let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster");
+        let engines = Engines { data, kafka, s3, postgresql };
+        engines.wipe();
+        let installed = engines.script("s3", "install").output().unwrap();
+        let why = String::from_utf8_lossy(&installed.stderr);
+        if why.contains("the command go is missing") {
+            eprintln!("LEFT OUT: {why}");
+            return None;
+        }
+        for engine in ["postgresql", "s3", "kafka"] {
+            engines.run(engine, "start");
+        }
+        Some(engines)
+    }
+
+    fn script(&self, engine: &str, command: &str) -> Command {
+        let mut script = Command::new(format!("../../scripts/servers/{engine}.sh"));
+        script
+            .arg(command)
+            .env("LOGINSON_SERVERS_DATA", &self.data)
+            .env("KAFKA_PORT", self.kafka.to_string())
+            .env("S3_PORT", self.s3.to_string())
+            .env("POSTGRESQL_PORT", self.postgresql.to_string());
+        script
+    }
+
+    fn run(&self, engine: &str, command: &str) {
+        let done = self.script(engine, command).status().unwrap();
+        assert!(done.success(), "{engine} {command}");
+    }
+
+    fn wipe(&self) {
+        ["postgresql", "s3", "kafka"].into_iter().for_each(|engine| self.run(engine, "wipe"));
+    }
+
+    /// The configuration of a node.
+    fn config(&self, roles: &str) -> String {
+        let keys = ["loginson", "loginson-secret"].map(|key| {
+            let file = self.data.join(key);
+            std::fs::write(&file, key).unwrap();
+            file.display().to_string()
+        });
+        let (kafka, s3, postgresql) = (self.kafka, self.s3, self.postgresql);
+        format!(
+            "[cluster]\nroles = [{roles}]\nlease = '3s'\nsegment_age = '2s'\n\
+             [cluster.kafka]\nbrokers = ['127.0.0.1:{kafka}']\npartitions = 3\nreplicas = 1\n\
+             replicas_min = 1\n\
+             [cluster.objects]\nendpoint = 'http://127.0.0.1:{s3}'\nbucket = 'loginson'\n\
+             access_key_file = '{}'\nsecret_key_file = '{}'\n\
+             [cluster.postgresql]\n\
+             connection = 'host=127.0.0.1 port={postgresql} user=postgres dbname=postgres'\n",
+            keys[0], keys[1]
+        )
+    }
+}
+
+impl Drop for Engines {
+    fn drop(&mut self) {
+        for engine in ["postgresql", "s3", "kafka"] {
+            if !self.script(engine, "wipe").status().is_ok_and(|status| status.success()) {
+                eprintln!("{engine} wipe failed");
+            }
+        }
+    }
+}
+
+fn free_ports() -> [u16; 3] {
+    // The controller of Kafka is 100 above its broker.
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let first = (20_100..30_000)
+        .step_by(7)
+        .find(|port| [0, 1, 2, 100].into_iter().all(|distance| is_free(port + distance)));
+    let first = first.expect("there are free ports");
+    [first, first + 1, first + 2]
+}
+
+/// Sends lines in small batches, to each node in turn and to `all`.
+fn send_to(nodes: &[&Server], all: &Server, numbers: std::ops::Range<usize>) {
+    send(nodes, Some(all), numbers);
+}
+
+fn status(node: &Server) -> Value {
+    node.get("/api/v1/cluster").json()
+}
+
+/// Counts the lines of each host, a minute each.
+const HOSTS: &str = "# filter: app_name:shop\n# bucket: 60s\n# fields: hostname\nNR == 1 { next }\n\
+                     { n[$1]++ } END { for (h in n) print \"host=\" h, \"lines=\" n[h] }\n";
+/// The same lines by level.
+const LEVELS: &str =
+    "# bucket: 60s\napp_name:shop | stats by (level) count() lines, sum(took) took\n";
+
+/// The rows of a program, as texts.
+fn program_rows(node: &Server, program: &str) -> Vec<String> {
+    let path = format!("/api/v1/programs/{program}/rows?start=2026-01-31&end=2026-02-01");
+    let answer = node.get(&path);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = answer.json();
+    assert_eq!(answer["is_cut"], false);
+    let row = |row: &Value| format!("{} {}", row["time"], row["fields"]);
+    let mut rows: Vec<String> = answer["rows"].as_array().unwrap().iter().map(row).collect();
+    rows.sort();
+    rows
+}
+
+/// Waits until the programs of all nodes have the rows of the single store.
+fn wait_for_rows(all: &Server, nodes: &[&Server]) {
+    for program in ["hosts", "levels"] {
+        for node in nodes {
+            node.wait_for("rows of programs", |node| {
+                let rows = program_rows(all, program);
+                rows.len() > 90 && program_rows(node, program) == rows
+            });
+        }
+    }
+}
+
+/// The last document of each id that a sink wrote.
+fn delivered(path: &Path) -> BTreeMap<String, Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    whole.map(|document| (document["_id"].as_str().unwrap().to_owned(), document)).collect()
+}
+
+/// Waits until all partitions have an owner, and nothing is unpublished.
+fn wait_until_published(node: &Server) {
+    node.wait_for("segments of everything", |node| {
+        let status = status(node);
+        status["partitions_unowned"] == 0
+            && status["partitions"].as_array().unwrap().iter().all(|p| p["unpublished"] == 0)
+    });
+}
+
+#[test]
+fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
+    let Some(engines) = Engines::start() else { return };
+    let all = Server::start();
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let out = tempfile::tempdir().unwrap();
+    let file = |name: &str| out.path().join(name);
+    let sinks = format!(
+        "[[sinks]]\nname = 'rows'\n[sinks.file]\npath = '{}'\n\
+         [[sinks]]\nname = 'errors'\nof = 'lines'\nfilter = 'level:error'\n[sinks.file]\npath = '{}'\n",
+        file("rows").display(),
+        file("errors").display(),
+    );
+    let start = |index: usize, roles: &str| {
+        let config = engines.config(roles) + &sinks;
+        Server::start_in(dirs[index].path(), &[], &config)
+    };
+    let mut first = start(0, "'collector', 'store'");
+    let mut second = start(1, "'store', 'query'");
+    let third = start(2, "'query'");
+
+    // Programs are saved at any node, and known at all.
+    let is_there = |node: &Server| node.get("/api/v1/sinks").status == 200;
+    [&first, &second, &third].iter().for_each(|node| node.wait_for("the programs", is_there));
+    for (name, text, language) in [("hosts", HOSTS, "awk"), ("levels", LEVELS, "logsql")] {
+        for node in [&all, &third] {
+            let path = format!("/api/v1/programs/{name}?language={language}");
+            let answer = node.post(&path, text.as_bytes());
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        for node in [&first, &second, &third] {
+            let shown = node.get(&format!("/api/v1/programs/{name}")).json();
+            assert_eq!(shown["text"], text, "{shown}");
+        }
+    }
+
+    // So are dashboards.
+    let board = r#"{"title":"Shop","version":0,"panels":[]}"#;
+    let saved = third.request("PUT", "/api/v1/dashboards/shop", &[], board.as_bytes());
+    assert_eq!((saved.status, &saved.json()["version"]), (200, &1.into()), "{}", saved.text());
+    assert_eq!(first.get("/api/v1/dashboards/shop").json(), saved.json());
+
+    // Lines that are in no segment yet, and then those that are.
+    send_to(&[&first, &second, &third], &all, 0..3_000);
+    assert_eq!(third.count("*"), 3_000);
+    compare(&all, &third);
+    wait_for_rows(&all, &[&first, &second, &third]);
+    wait_until_published(&third);
+    wait_for_rows(&all, &[&third]);
+    compare(&all, &third);
+    compare(&all, &first);
+    let segments = status(&third)["segments"].as_u64().unwrap();
+    assert!(segments >= 3, "{segments}");
+
+    // A line by its id, and those around it.
+    let id = &third.query("order:=300", "include=_line_id")[0]["_line_id"];
+    let path = format!("/api/v1/context?id={}&before=2&after=2", id.as_str().unwrap());
+    let orders = |answer: &Value| -> Vec<String> {
+        let rows = answer["rows"].as_array().unwrap().iter();
+        rows.map(|row| row["order"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(orders(&third.get(&path).json()), ["294", "297", "300", "303", "306"]);
+
+    // A store dies with the newest frames: the next query waits for the other store.
+    send_to(&[&second, &third], &all, 3_000..3_300);
+    first.kill();
+    send_to(&[&second, &third], &all, 3_300..3_600);
+    assert_eq!(third.count("*"), 3_600);
+    compare(&all, &third);
+    // Programs and sinks go on elsewhere, from where they were.
+    wait_for_rows(&all, &[&second, &third]);
+    let shown = loginson(&["cluster", "status", "--server", &format!("http://{}", third.http)])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.status.success(), "{text}");
+    assert!(text.contains("away") && text.contains("PARTITION"), "{text}");
+
+    // It comes back with what it had on its disk, and takes lines again.
+    let first = start(0, "'collector', 'store'");
+    send_to(&[&first, &second], &all, 3_600..3_900);
+    assert_eq!(third.count("*"), 3_900);
+
+    // Kafka is away: lines are acknowledged by the spool, and come later. Queries say what is away.
+    engines.run("kafka", "stop");
+    send_to(&[&first], &all, 3_900..4_000);
+    let answer = third.get("/select/logsql/query?query=*|stats+count()n&timeout=5s");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    engines.run("kafka", "start");
+    third.wait_for("what waited in the spool", |node| {
+        let answer = node.get("/select/logsql/query?query=*|stats+count()n");
+        answer.status == 200 && answer.rows()[0]["n"] == "4000"
+    });
+    compare(&all, &third);
+
+    // A store that stops gives programs and sinks away; late lines correct the rows of a bucket.
+    assert_eq!(second.terminate(), Some(0));
+    drop(second);
+    send_to(&[&first, &third], &all, 200..300);
+    wait_for_rows(&all, &[&first, &third]);
+    let errors = all.count("level:error");
+    first.wait_for("the documents of sinks", |_| delivered(&file("errors")).len() as u64 == errors);
+    first.wait_for("the rows in the sink", |_| {
+        let rows = delivered(&file("rows"));
+        let lines = rows.values().filter(|row| row["program"] == "hosts");
+        lines.map(|row| row["lines"].as_u64().unwrap()).sum::<u64>() == 4_100
+    });
+    assert_eq!(third.get("/api/v1/dashboards").json()["dashboards"][0]["title"], "Shop");
+    // Runs over the past are begun where the programs run; each node has their rows.
+    let run = "/api/v1/programs/hosts/runs?start=2026-01-31T12:00:00Z&end=2026-01-31T12:10:00Z";
+    let refused = third.post(run, b"");
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.text().contains(&first.http), "{}", refused.text());
+    let other = HOSTS.replace("lines=\"", "lines=\" 1000 +");
+    let answer = first.post(run, other.as_bytes());
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    third.wait_for("the rows of the run", |node| {
+        program_rows(node, "hosts").iter().filter(|row| row.contains("\"lines\":10")).count() == 30
+    });
+
+    // What the cluster does not do is said, not silently left out.
+    for (path, why) in [
+        ("/api/v1/deletions?filter=error", "retention"),
+        ("/api/v1/summary/rerun?type=json&start=1h&end=now", "stored with the lines"),
+    ] {
+        let answer = third.post(path, b"");
+        assert_eq!(answer.status, 501, "{path}: {}", answer.text());
+        assert!(answer.text().contains(why), "{path}: {}", answer.text());
+    }
+}

@@ -1,0 +1,162 @@
+//! A million lines of real logs through `loginson import`: fields counted by queries equal those
+//! counted over the files by plain means, and the start after that is quick.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::common::{Server, loginson};
+
+/// Repetitions of each excerpt, so that all together are a million lines.
+const REPEATS: usize = 190;
+
+fn corpora() -> Vec<PathBuf> {
+    let directory = Path::new("../../testdata/corpora");
+    let files = fs::read_dir(directory).expect("the excerpts are part of the repository");
+    let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "log"));
+    files.sort();
+    files
+}
+
+fn import(server: &Server, arguments: &[&str]) -> Output {
+    let address = format!("http://{}", server.http);
+    loginson(&["import", "--server", &address]).args(arguments).output().unwrap()
+}
+
+/// Counts by the value of a field, as the server sees it.
+fn counted(server: &Server, filter: &str, field: &str) -> HashMap<String, u64> {
+    let rows = server.query(&format!("{filter} | stats by ({field}) count() n"), "");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    rows.iter().map(|row| (text(&row[field]), text(&row["n"]).parse().unwrap())).collect()
+}
+
+/// The same, as a reader of the file would.
+fn counted_in(text: &str, field: impl Fn(&str) -> Option<&str>) -> HashMap<String, u64> {
+    let mut counts = HashMap::new();
+    for line in text.lines() {
+        *counts.entry(field(line).unwrap_or_default().to_owned()).or_default() += REPEATS as u64;
+    }
+    counts
+}
+
+#[test]
+fn a_million_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start_in(data.path(), &[], "");
+    let mut files = Vec::new();
+    let mut by_file = HashMap::new();
+    let mut lines = 0;
+    for path in corpora() {
+        let text = fs::read(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let target = directory.path().join(name);
+        let mut file: Box<dyn Write> = match name {
+            "OpenSSH.log" => {
+                let file = fs::File::create(&target).unwrap();
+                Box::new(flate2::write::GzEncoder::new(file, flate2::Compression::fast()))
+            }
+            "Spark.log" => Box::new(
+                zstd::Encoder::new(fs::File::create(&target).unwrap(), 1).unwrap().auto_finish(),
+            ),
+            _ => Box::new(fs::File::create(&target).unwrap()),
+        };
+        for _ in 0..REPEATS {
+            file.write_all(&text).unwrap();
+        }
+        drop(file);
+        let count = (text.iter().filter(|&&b| b == b'\n').count() * REPEATS) as u64;
+        lines += count;
+        by_file.insert(target.to_str().unwrap().to_owned(), count);
+        files.push(target.to_str().unwrap().to_owned());
+    }
+    assert!(lines >= 1_000_000, "{lines} lines only");
+
+    let arguments: Vec<&str> = files.iter().map(String::as_str).collect();
+    let output = import(&server, &arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(&format!("{lines} lines, ")) && said.contains("acknowledged"), "{said}");
+    eprintln!("{}", said.trim());
+
+    server.wait_for("everything is parsed", |server| server.status()["parse_lag_lines"] == 0);
+    assert_eq!(server.count("_time:[1970,2100] NOT _type:summary"), lines);
+    assert_eq!(counted(&server, "NOT _type:summary", "_file"), by_file);
+
+    let corpus = |name: &str| {
+        let path = corpora().into_iter().find(|path| path.ends_with(name)).unwrap();
+        fs::read_to_string(path).unwrap()
+    };
+    let in_file = |name: &str| format!("_file:{:?}", directory.path().join(name));
+    // `… "GET / HTTP/1.1" 200 123 "referer" "agent"`: the status is behind the second quote.
+    let access = corpus("apache_access.log");
+    let expected = counted_in(&access, |line| line.split('"').nth(2)?.split(' ').nth(1));
+    assert_eq!(counted(&server, &in_file("apache_access.log"), "status"), expected);
+    // `Jun 14 15:16:01 combo sshd(pam_unix)[19939]: …`
+    let linux = corpus("Linux.log");
+    let expected = counted_in(&linux, |line| line.split_whitespace().nth(3));
+    assert_eq!(counted(&server, &in_file("Linux.log"), "hostname"), expected);
+    let ssh = corpus("OpenSSH.log");
+    let with = |line: &&str| line.contains("Failed password");
+    let expected = (ssh.lines().filter(with).count() * REPEATS) as u64;
+    assert!(expected > 0);
+    assert_eq!(server.count(&format!("{} \"Failed password\"", in_file("OpenSSH.log"))), expected);
+    let raw = server.raw(&format!("{} | limit 300", in_file("BGL.log")));
+    assert!(raw.iter().all(|line| line.ends_with(b"\r")), "raw lines keep what ends them");
+
+    assert_eq!(server.terminate(), Some(0));
+    let again = Server::start_in(data.path(), &[], "");
+    eprintln!(
+        "ready {} ms after the start, {}",
+        again.start_time.as_millis(),
+        again.status()["recovery"]
+    );
+    assert_eq!(again.count("_time:[1970,2100] NOT _type:summary"), lines);
+}
+
+#[test]
+fn an_import_resumes_where_it_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.log");
+    fs::write(&file, "one\ntwo\n\nfour without newline").unwrap();
+    let file = file.to_str().unwrap();
+    let server = Server::start();
+    assert!(import(&server, &["--skip-lines", "1", "--type", "notes", file]).status.success());
+    let mut raw = server.raw("_type:notes");
+    raw.sort();
+    assert_eq!(raw, [&b""[..], b"four without newline", b"two"]);
+    assert_eq!(counted(&server, "*", "_file"), HashMap::from([(file.to_owned(), 3)]));
+
+    let failed = |arguments: &[&str], what: &str| {
+        let output = import(&server, arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(what), "{said}");
+    };
+    failed(&["--skip-lines", "9", file], "the file has 4 lines");
+    failed(&["--type", "no type", file], "is not a valid type");
+    failed(&["/nowhere/a.log"], "/nowhere/a.log: cannot open it");
+    failed(
+        &[file, "/nowhere/a.log"],
+        "no line of it was acknowledged; the files before it are kept",
+    );
+    let output = loginson(&["import", "--server", "http://127.0.0.1:1", file]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("start one with `loginson`"), "{said}");
+
+    // Of a file that was cut off, the lines before the cut are kept.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    (0..50_000).for_each(|i| writeln!(gzip, "line {i}").unwrap());
+    let mut bytes = gzip.finish().unwrap();
+    bytes.truncate(bytes.len() / 2);
+    let cut = directory.path().join("cut.gz");
+    fs::write(&cut, bytes).unwrap();
+    let output = import(&server, &["--type", "cut", cut.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let kept = server.count("_type:cut");
+    assert!((1_000..50_000).contains(&kept), "{kept}");
+    assert!(said.contains(&format!("--skip-lines {kept}")), "{said}");
+    assert_eq!(server.count("_type:cut ~\"^line [0-9]+$\""), kept);
+}

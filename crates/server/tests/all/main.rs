@@ -1,0 +1,40 @@
+//! All integration tests of this crate, in one executable: each file linked by itself would link the
+//! crate and its libraries again.
+
+#![allow(missing_docs)]
+
+mod access;
+mod alerts;
+mod api;
+mod at_rest;
+mod backup;
+mod bad_input;
+mod cli;
+mod cluster;
+#[cfg(feature = "real-servers")]
+mod cluster_on_engines;
+mod common;
+mod crash;
+mod crowds;
+mod elastic;
+mod export;
+mod fairness;
+mod files;
+mod import;
+mod ingest;
+mod journald;
+mod logsql;
+mod loki;
+mod nodes;
+mod old_data;
+mod own_lines;
+mod parameters;
+mod programs;
+mod proxy;
+mod queries;
+mod rerun;
+mod sealing;
+mod senders;
+mod shop;
+mod strangers;
+mod streams;

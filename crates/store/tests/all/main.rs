@@ -1,0 +1,14 @@
+//! All integration tests of this crate, in one executable: each file linked by itself would link the
+//! crate and its libraries again.
+
+#![allow(missing_docs)]
+
+mod arrivals;
+mod basics;
+mod common;
+mod faults;
+mod forwarded;
+mod old_directory;
+mod oracle;
+mod retention;
+mod sealing;

@@ -1,0 +1,107 @@
+//! A data directory that the previous version wrote is opened, read, and written to.
+//!
+//! The fixture was written by that version (catalog version 4, hot segments and frames of version
+//! 1, sealed segments of version 4) with `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store
+//! --test old_directory`, and is never written again. It has frames of the store's own and of
+//! another node: some are sealed, some are in a closed hot segment, and some are in a segment that
+//! was active when the process ended.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use crate::common::{TestHost, append, config, frame_at, lines, open, parse_all, work};
+use platform::{Clock, Disk, ManualClock, RealDisk};
+use store::{NodeIdentity, Store};
+
+const NODE: u32 = 77;
+
+fn fixture() -> PathBuf {
+    PathBuf::from("tests/fixtures/catalog_version_4")
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::new(1_790_000_000_000_000_000))
+}
+
+fn forward(store: &Store, number: u64) {
+    let (sender, receiver) = mpsc::channel();
+    let frame = frame_at((NODE, number), 3, 100, 1);
+    store.append_forwarded(frame, Box::new(move |r| sender.send(r).unwrap())).unwrap();
+    receiver.recv().unwrap().unwrap();
+}
+
+fn own(store: &Store) {
+    let frame = frame_at(store.next_sequence(), 4, 100, 1);
+    assert!(append(store, vec![frame]).iter().all(Result::is_ok));
+}
+
+/// Own frames 1, 4, 6, 9 and the frames 1 to 5 of another node: 1 to 3 are sealed, 4 to 6 closed, 7
+/// to 9 in the active segment.
+fn write() {
+    let dir = fixture();
+    std::fs::create_dir_all(&dir).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let store = open(&config(&dir), &disk, &clock());
+    let identity = NodeIdentity { node: NODE, key: 5, starts: 1, run: 1 };
+    store.admit(&identity, 1).unwrap();
+    own(&store);
+    (1..=2).for_each(|number| forward(&store, number));
+    store.roll();
+    parse_all(&store, &TestHost::new());
+    work(&store, &TestHost::new());
+    own(&store);
+    forward(&store, 3);
+    own(&store);
+    store.roll();
+    (4..=5).for_each(|number| forward(&store, number));
+    own(&store);
+    assert_eq!(store.stats().lines, 31);
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => _ = std::fs::copy(entry.path(), target).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn a_directory_of_catalog_version_4_is_opened_and_written_on() {
+    if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
+        write();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    copy(&fixture(), dir.path());
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let (store, report) = Store::open(config(dir.path()), disk.clone(), clock()).unwrap();
+    assert!(report.warnings.is_empty(), "{report}");
+    let host = TestHost::new();
+    let before = lines(&store, &host);
+    assert_eq!(before.len(), 31);
+    assert_eq!(store.held(NODE).ranges().collect::<Vec<_>>(), [(1, 5)]);
+    let identity = NodeIdentity { node: NODE, key: 5, starts: 1, run: 1 };
+    store.admit(&identity, 1).unwrap();
+    forward(&store, 6);
+    own(&store);
+    assert_eq!(lines(&store, &host).len(), 38);
+    store.roll();
+    parse_all(&store, &host);
+    work(&store, &host);
+    assert_eq!(store.stats().lines, 38);
+    let after = lines(&store, &host);
+    assert!(before.iter().all(|line| after.contains(line)), "lines keep their names");
+    for (id, ..) in &after {
+        let units = store.find(*id).unwrap();
+        let found = crate::common::lines_of(&units, &host);
+        assert!(found.iter().any(|line| line.0 == *id), "{id}");
+    }
+    drop(store);
+    let store = open(&config(dir.path()), &disk, &clock());
+    assert_eq!(lines(&store, &host), after);
+}
