@@ -22,7 +22,7 @@ test.afterAll(async ({ request }) => void (await request.delete(`/api/v1/program
 test.beforeEach(({ page }) => watch(page));
 
 const PROGRAM = {
-  name: 'made-up', language: 'awk', type: 'access', filter: 'status:>=500 '.repeat(20), mode: 'bucket', bucket_s: 10, fields: null, enabled: true, state: 'failing', problem: null,
+  name: 'made-up', language: 'awk', type: 'access', filter: 'status:>=500 '.repeat(20), bucket_s: 10, fields: null, enabled: true, state: 'failing', problem: null,
   warnings: ['the first line names the columns; skip it with NR == 1 { next }'], lag_s: 125, buckets_waiting: 12, lines_total: 1234567, rows_total: 4321, buckets_total: 99, failures_total: 3, rejected_total: 1, last_run: null,
   last_error: { time: '2026-01-01T00:00:00Z', bucket: '2026-01-01T00:00:00Z', message: 'the program ended with status 2', stderr: `awk: cmd. line:3: fatal: ${'division by zero attempted '.repeat(9)}` },
   last_rejected: [{ line: 3, text: '<b>just words</b>', reason: 'there is no name=value' }], sandbox: [{ what: 'files', part: 'full', note: '' }],

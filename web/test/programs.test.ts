@@ -75,7 +75,7 @@ describe('the lines of a program', () => {
 
 describe('the text', () => {
   test('settings stand in comments before the code', () => {
-    const text = '#!/usr/bin/awk -f\n# Counts.\n# type: access\n\n#filter:  a:b \n# Note: x\n{ n++ }\n# mode: stream\n';
+    const text = '#!/usr/bin/awk -f\n# Counts.\n# type: access\n\n#filter:  a:b \n# Note: x\n{ n++ }\n# bucket: 5m\n';
     expect([...settingsOf(text)]).toEqual([['type', 'access'], ['filter', 'a:b']]);
   });
 

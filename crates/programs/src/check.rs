@@ -47,8 +47,7 @@ pub struct Report {
     pub sandbox: Option<Applied>,
 }
 
-/// Runs a program on the lines of `sample` as on one bucket, whatever its mode, in its sandbox and
-/// limits.
+/// Runs a program on the lines of `sample` as on one bucket, in its sandbox and limits.
 pub fn test_program(launcher: &Arc<Launcher>, spec: &RunSpec, sample: &mut InputBlock) -> Report {
     let mut report = Report {
         interpreter: spec.interpreter.kind(),

@@ -15,7 +15,6 @@
 //! |---|---|---|
 //! | `type` | a type of lines | every type that the filter lets through |
 //! | `filter` | a filter in LogsQL; the caller parses it | every line of the type |
-//! | `mode` | `bucket` or `stream` | `bucket` |
 //! | `bucket` | width of a bucket, `1s` to `1h`; it divides an hour | `10s` |
 //! | `fields` | names between blanks: columns instead of the raw line | the raw line |
 //! | `timeout` | waiting for the program, `100ms` to `10m` | the limit of the caller |
@@ -43,10 +42,10 @@ const QUERY_KEYS: [&str; 2] = ["type", "bucket"];
 const VRL_KEYS: [&str; 5] = ["type", "filter", "bucket", "fields", "timeout"];
 /// Why a program in VRL is none in a build without the feature.
 pub(crate) const NO_VRL: &str = "this build has no VRL; build with `--features vrl`";
-const KEYS: &str = "type, filter, mode, bucket, fields, timeout, gawk-sandbox";
+const KEYS: &str = "type, filter, bucket, fields, timeout, gawk-sandbox";
 /// Parts of addresses of the API where a name would stand.
 const NAMES_TAKEN: [&str; 3] = ["examples", "reload", "test"];
-const BUCKET_DEFAULT_S: u32 = 10;
+const WIDTH_DEFAULT_S: u32 = 10;
 
 /// What a program is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,18 +77,6 @@ impl Language {
     }
 }
 
-/// How a program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// One process for each bucket and type.
-    Bucket {
-        /// Width of a bucket in seconds.
-        width_s: u32,
-    },
-    /// One long-lived process.
-    Stream,
-}
-
 /// A program with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
@@ -101,8 +88,8 @@ pub struct Definition {
     pub log_type: Option<String>,
     /// Filter in LogsQL.
     pub filter: Option<String>,
-    /// How it runs.
-    pub mode: Mode,
+    /// Width of its buckets in seconds: the program runs once for each bucket that has lines.
+    pub width_s: u32,
     /// What it reads of each line.
     pub input: Input,
     /// Waiting for the program, if it says how long.
@@ -170,22 +157,16 @@ impl Definition {
                            `# type: access` or `# filter: _level:error`";
             return Err(error(1, problem.to_owned()));
         }
-        if let (Some((line, _)), Some((_, true))) = (draft.bucket_s, draft.is_stream) {
-            let problem = "a stream has no bucket; remove `bucket`, or set `# mode: bucket`";
-            return Err(error(line, problem.to_owned()));
-        }
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             let line = text.lines().count().max(1);
             return Err(error(line, format!("there is no {what} behind the comments")));
         }
-        let width_s = draft.bucket_s.map_or(BUCKET_DEFAULT_S, |(_, width_s)| width_s);
-        let is_stream = draft.is_stream.is_some_and(|(_, is_stream)| is_stream);
         Ok(Self {
             name: name.to_owned(),
             language,
             log_type: draft.log_type,
             filter: draft.filter,
-            mode: if is_stream { Mode::Stream } else { Mode::Bucket { width_s } },
+            width_s: draft.width_s.unwrap_or(WIDTH_DEFAULT_S),
             input: draft.fields.map_or(Input::Raw, Input::Fields),
             timeout: draft.timeout,
             has_gawk_sandbox: !draft.is_gawk_sandbox_off,
@@ -211,10 +192,7 @@ impl Definition {
             return warnings;
         }
         let mut warn = |text: &str| warnings.push(text.to_owned());
-        if self.mode == Mode::Stream && !self.text.contains("fflush") {
-            warn("a stream holds its rows back until 4 KiB are full; call fflush() after print");
-        }
-        if let (Mode::Bucket { .. }, false) = (self.mode, self.text.contains("END")) {
+        if !self.text.contains("END") {
             warn("a program per bucket usually prints its rows in END; this one has no END");
         }
         if self.text.contains("system(") || self.text.contains("| \"") {
@@ -334,8 +312,7 @@ struct Draft<'a> {
     seen: Vec<&'a str>,
     log_type: Option<String>,
     filter: Option<String>,
-    bucket_s: Option<(usize, u32)>,
-    is_stream: Option<(usize, bool)>,
+    width_s: Option<u32>,
     fields: Option<Vec<String>>,
     timeout: Option<Duration>,
     is_gawk_sandbox_off: bool,
@@ -343,7 +320,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn apply(&mut self, setting: &Setting<'a>) -> Result<(), String> {
-        let Setting { line, key, value } = *setting;
+        let Setting { key, value, .. } = *setting;
         if self.seen.contains(&key) {
             return Err(format!("`{key}` is set twice; keep one"));
         }
@@ -359,8 +336,15 @@ impl<'a> Draft<'a> {
             }
             "type" => self.log_type = Some(value.to_owned()),
             "filter" => self.filter = Some(value.to_owned()),
-            "mode" => self.is_stream = Some((line, mode(value)?)),
-            "bucket" => self.bucket_s = Some((line, bucket(value)?)),
+            // Files that were written when there was a choice.
+            "mode" if value == "bucket" => {}
+            "mode" => {
+                return Err(format!(
+                    "there is no mode `{value}`: a program runs once for each bucket; remove `mode`, \
+                     choose a width such as `# bucket: 10s`, and print the rows in END"
+                ));
+            }
+            "bucket" => self.width_s = Some(bucket(value)?),
             "fields" => self.fields = Some(fields(value)?),
             "timeout" => self.timeout = Some(timeout(value)?),
             "gawk-sandbox" => self.is_gawk_sandbox_off = !switch(value)?,
@@ -372,14 +356,6 @@ impl<'a> Draft<'a> {
             }
         }
         Ok(())
-    }
-}
-
-fn mode(value: &str) -> Result<bool, String> {
-    match value {
-        "bucket" => Ok(false),
-        "stream" => Ok(true),
-        _ => Err(format!("`{value}` is no mode; write `bucket` or `stream`")),
     }
 }
 
@@ -443,7 +419,7 @@ mod tests {
         let program = Definition::parse("web-1", text).unwrap();
         assert_eq!(program.log_type.as_deref(), Some("access"));
         assert_eq!(program.filter.as_deref(), Some("_level:error or x:y"));
-        assert_eq!(program.mode, Mode::Bucket { width_s: 60 });
+        assert_eq!(program.width_s, 60);
         assert_eq!(
             program.input,
             Input::Fields(["status", "bytes", "path"].map(String::from).to_vec())
@@ -457,8 +433,9 @@ mod tests {
     #[test]
     fn absent_settings_have_defaults() {
         let program = Definition::parse("p", "# type: x\nEND { print NR }").unwrap();
-        assert_eq!((program.mode, program.input), (Mode::Bucket { width_s: 10 }, Input::Raw));
+        assert_eq!((program.width_s, program.input), (10, Input::Raw));
         assert_eq!((program.timeout, program.has_gawk_sandbox), (None, true));
+        assert!(Definition::parse("p", "# type: x\n# mode: bucket\nEND { print NR }").is_ok());
     }
 
     #[test]
@@ -471,8 +448,8 @@ mod tests {
         check_error("# type: a\n# bucket: 7s\n{}", 2, "divides an hour");
         check_error("# type: a\n# bucket: 2h\n{}", 2, "1s to 1h");
         check_error("# type: a\n# bucket: 1500ms\n{}", 2, "1s to 1h");
-        check_error("# type: a\n# mode: streaming\n{}", 2, "`bucket` or `stream`");
-        check_error("# type: a\n# bucket: 10s\n# mode: stream\n{}", 2, "a stream has no bucket");
+        check_error("# type: a\n# mode: stream\n{}", 2, "there is no mode `stream`");
+        check_error("# type: a\n# bucket: 10s\n# mode: stream\n{}", 3, "once for each bucket");
         check_error("# type: a\n# timeout: 5\n{}", 2, "such as 5s");
         check_error("# type: a\n# timeout: 50ms\n{}", 2, "100ms to 10m");
         check_error("# type: a\n# fields: a b a\n{}", 2, "named twice");
@@ -493,7 +470,7 @@ mod tests {
     fn a_query_has_few_settings() {
         let text = "# Counts.\n# type: access\n# bucket: 1m\n\n* | stats count() n\n";
         let query = Definition::parse_as("q", Language::LogsQl, text).unwrap();
-        assert_eq!(query.mode, Mode::Bucket { width_s: 60 });
+        assert_eq!(query.width_s, 60);
         assert_eq!(query.code(), "\n\n\n\n* | stats count() n");
         let bare = Definition::parse_as("q", Language::LogsQl, "* | stats count()").unwrap();
         assert_eq!((bare.log_type, bare.language.name()), (None, "logsql"));
@@ -513,7 +490,7 @@ mod tests {
             return;
         }
         let found = vrl("# type: a\n# filter: x:y\n# bucket: 1m\n.n = 1\n").unwrap();
-        assert_eq!((found.language.name(), found.mode), ("vrl", Mode::Bucket { width_s: 60 }));
+        assert_eq!((found.language.name(), found.width_s), ("vrl", 60));
         assert_eq!(found.filter.as_deref(), Some("x:y"));
         let problem = |text| vrl(text).unwrap_err().problem;
         assert!(problem("# type: a\n# mode: stream\n.n = 1").contains("no setting of VRL"));
@@ -524,7 +501,6 @@ mod tests {
     #[test]
     fn probable_mistakes_are_warnings() {
         let warnings = |text| Definition::parse("p", text).unwrap().warnings().join("; ");
-        assert!(warnings("# type: a\n# mode: stream\n{ print }").contains("fflush"));
         assert!(warnings("# type: a\n{ n++ }").contains("END"));
         assert!(warnings("# type: a\nEND { print n | \"sort\" }").contains("sandbox"));
         assert!(warnings("# type: a\n# fields: b\nEND { print n }").contains("NR == 1"));

@@ -15,13 +15,6 @@ pub enum Exit {
     Signal(i32),
 }
 
-impl Exit {
-    /// Whether it ended as a program that is done does.
-    pub fn is_success(self) -> bool {
-        self == Self::Code(0)
-    }
-}
-
 /// Why a run gives no rows.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ProgramError {
@@ -95,9 +88,6 @@ pub enum ProgramError {
         /// The limit.
         time_max: Duration,
     },
-    /// A stream ended by itself.
-    #[error("the program ended, although its input had not; a stream must not call exit")]
-    Ended,
     /// A pipe of the process failed in a way that no program causes.
     #[error("the pipes to the program failed: {message}")]
     Pipe {

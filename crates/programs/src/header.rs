@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn settings_stand_in_comments_before_the_code() {
-        let text = "#!/usr/bin/awk -f\n# Counts.\n# type: access\n\n#filter:  a:b \n# Note: x\n{ n++ }\n# mode: stream\n";
+        let text = "#!/usr/bin/awk -f\n# Counts.\n# type: access\n\n#filter:  a:b \n# Note: x\n{ n++ }\n# bucket: 5m\n";
         let found: Vec<_> = settings(text).into_iter().map(|s| (s.line, s.key, s.value)).collect();
         assert_eq!(found, [(3, "type", "access"), (5, "filter", "a:b")]);
     }

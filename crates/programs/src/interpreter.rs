@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::block::Input;
-use crate::definition::{Definition, Mode};
+use crate::definition::Definition;
 
 /// Digits of numbers that are printed or joined with text.
 const NUMBER_FORMAT: &str = "%.15g";
@@ -41,24 +41,20 @@ struct Call {
     package: &'static str,
     /// Arguments in front of all others.
     first: &'static [&'static str],
-    /// Further arguments of streams.
-    stream: &'static [&'static str],
     /// Further arguments that forbid commands and files, if the program bears them.
     sandbox: &'static [&'static str],
     /// Variables of the environment besides `LC_ALL` and `TZ`.
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// In the order of preference. mawk gathers a block of its pipe before it looks at a line, and only
-/// `-W interactive` changes that; the option also unbuffers its output, which a run per bucket must
-/// not pay for. gawk reads pages of its pipe, unless its environment asks for more at a time.
+/// In the order of preference. gawk reads pages of its pipe, unless its environment asks for more at
+/// a time.
 const CALLS: [Call; 4] = [
     Call {
         kind: Kind::Gawk,
         binary: "gawk",
         package: "gawk",
         first: &[],
-        stream: &[],
         sandbox: &["--sandbox"],
         environment: &[("AWKBUFSIZE", "65536")],
     },
@@ -67,7 +63,6 @@ const CALLS: [Call; 4] = [
         binary: "mawk",
         package: "mawk",
         first: &[],
-        stream: &["-W", "interactive"],
         sandbox: &[],
         environment: &[],
     },
@@ -76,7 +71,6 @@ const CALLS: [Call; 4] = [
         binary: "busybox",
         package: "busybox",
         first: &["awk"],
-        stream: &[],
         sandbox: &[],
         environment: &[],
     },
@@ -85,7 +79,6 @@ const CALLS: [Call; 4] = [
         binary: "original-awk",
         package: "original-awk",
         first: &[],
-        stream: &[],
         sandbox: &[],
         environment: &[],
     },
@@ -194,9 +187,6 @@ impl Interpreter {
     ) -> Vec<OsString> {
         let call = self.kind.call();
         let mut arguments: Vec<OsString> = call.first.iter().map(OsString::from).collect();
-        if matches!(definition.mode, Mode::Stream) {
-            arguments.extend(call.stream.iter().map(OsString::from));
-        }
         if definition.has_gawk_sandbox {
             arguments.extend(call.sandbox.iter().map(OsString::from));
         }
@@ -248,7 +238,6 @@ mod tests {
         assert_eq!(arguments(Kind::Gawk, ""), format!("--sandbox {rest}"));
         assert_eq!(arguments(Kind::Gawk, "# gawk-sandbox: off"), rest);
         assert_eq!(arguments(Kind::Mawk, ""), rest);
-        assert_eq!(arguments(Kind::Mawk, "# mode: stream"), format!("-W interactive {rest}"));
         assert_eq!(arguments(Kind::Busybox, "# fields: a b"), format!("awk -F \\t {rest}"));
         assert_eq!(arguments(Kind::Bwk, ""), rest);
     }

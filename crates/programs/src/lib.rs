@@ -3,14 +3,13 @@
 //!
 //! ```text
 //! NAME.awk → Definition ─┐
-//! lines → InputBlock ────┤→ BucketRun, StreamRun → awk behind the sandbox → RowReader → rows
+//! lines → InputBlock ────┤→ BucketRun → awk behind the sandbox → RowReader → rows
 //! Interpreter, Launcher ─┘
 //! ```
 //!
 //! A [`BucketRun`] is one process for one bucket and type: lines go in, the input ends, the program
-//! prints its rows. A [`StreamRun`] is one long-lived process, restarted with back-off. Both are
-//! driven by their caller: no thread belongs to a run, every call has a bound in time, and a
-//! program that hangs, floods or dies changes nothing but its own outcome.
+//! prints its rows. Its caller drives it: no thread belongs to a run, every call has a bound in time,
+//! and a program that hangs, floods or dies changes nothing but its own outcome.
 //!
 //! Invariants:
 //!
@@ -28,7 +27,6 @@
 
 mod block;
 mod check;
-mod clock;
 mod definition;
 mod error;
 mod header;
@@ -46,9 +44,8 @@ mod vrl;
 
 pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
 pub use check::{Fault, Report, test_program};
-pub use clock::{Clock, ManualClock, SystemClock};
 pub use definition::{
-    Definition, DefinitionError, Language, Loaded, Mode, PROGRAM_BYTES_MAX, load_files, load_folder,
+    Definition, DefinitionError, Language, Loaded, PROGRAM_BYTES_MAX, load_files, load_folder,
 };
 pub use error::{Exit, ProgramError};
 pub use interpreter::{Interpreter, Kind, NoInterpreter, Variable};
@@ -59,5 +56,4 @@ pub use rows::reader::{OutputError, Rejected, RowError, RowReader};
 pub use rows::{NAME_BYTES_MAX, Row, Value, is_reserved};
 pub use run::bucket::{BucketOutcome, BucketRun, Usage};
 pub use run::spec::RunSpec;
-pub use run::stream::{Fed, RestartPolicy, StreamRun, StreamState, StreamStatus};
 pub use vrl::{VrlProgram, VrlRun};

@@ -36,8 +36,7 @@ pub struct Limits {
     /// Address space in bytes; beyond, the allocations of the program fail, and it ends with an
     /// error.
     pub memory_bytes_max: u64,
-    /// Processor time of a run per bucket, in seconds; beyond, the kernel kills the program. Does
-    /// not apply to streams, which live long.
+    /// Processor time of a run, in seconds; beyond, the kernel kills the program.
     pub cpu_s_max: u64,
     /// Open files; the program has three, and the loader of libraries needs one more.
     pub open_files_max: u64,

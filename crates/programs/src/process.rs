@@ -50,8 +50,6 @@ const TICKS_PER_S: u64 = 100;
 pub(crate) struct Stepped {
     /// Bytes of the input that the pipe took.
     pub written: usize,
-    /// Bytes of stdout that were read.
-    pub read: usize,
     /// How long the step waited.
     pub waited: Duration,
 }
@@ -162,11 +160,6 @@ impl Process {
         self.stdin = None;
     }
 
-    /// Bytes of input in the pipe, which the program has not read.
-    pub(crate) fn unread_bytes(&self) -> u64 {
-        self.stdin.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok()).unwrap_or(0)
-    }
-
     /// Writes of `input` what the pipe takes and gives `output` what the program printed. Waits at
     /// most `patience` if nothing can be done at once. Once the process has ended, everything that
     /// it printed has been read.
@@ -190,17 +183,12 @@ impl Process {
             self.read_stderr()?;
         }
         if ready.stdout {
-            stepped.read += self.read_stdout(output)?;
+            self.read_stdout(output)?;
         }
         if ready.exit {
             self.reap();
             // The group is dead: what the pipes hold is all that will come.
-            while self.stdout.is_some() {
-                match self.read_stdout(output)? {
-                    0 => break,
-                    bytes => stepped.read += bytes,
-                }
-            }
+            while self.stdout.is_some() && self.read_stdout(output)? > 0 {}
             while self.stderr_pipe.is_some() && self.read_stderr()? > 0 {}
         }
         Ok(stepped)

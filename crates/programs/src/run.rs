@@ -1,6 +1,4 @@
-//! Runs of a program: per bucket, and as a stream.
+//! Runs of a program: one process for each bucket.
 
 pub mod bucket;
-mod pending;
 pub mod spec;
-pub mod stream;

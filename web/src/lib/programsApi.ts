@@ -23,8 +23,6 @@ export interface Program {
   type: string | null;
   filter: string | null;
   /** Null if its text is no program. */
-  mode: 'bucket' | 'stream' | null;
-  /** Only in mode `bucket`. */
   bucket_s?: number | null;
   /** The columns that the program reads; null for raw lines. */
   fields: string[] | null;

@@ -98,11 +98,6 @@ impl RowReader {
         &self.rejected
     }
 
-    /// Rows so far.
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
     /// Takes the next bytes of the output and appends the rows that they complete.
     pub fn push(&mut self, bytes: &[u8], rows: &mut Vec<Row>) -> Result<(), OutputError> {
         self.bytes += bytes.len() as u64;

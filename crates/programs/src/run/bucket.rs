@@ -271,7 +271,7 @@ impl BucketRun {
 }
 
 /// Whether a process that has ended did its work.
-pub(crate) fn check_exit(process: &Process, exit: Exit) -> Result<(), ProgramError> {
+fn check_exit(process: &Process, exit: Exit) -> Result<(), ProgramError> {
     use crate::sandbox::{EXIT_NO_EXEC, EXIT_REFUSED};
     let stderr = process.stderr();
     match exit {
@@ -292,7 +292,7 @@ pub(crate) fn check_exit(process: &Process, exit: Exit) -> Result<(), ProgramErr
 
 /// What can go wrong in a step.
 #[derive(Debug)]
-pub(crate) enum StepError {
+enum StepError {
     Pipe(std::io::Error),
     Output(OutputError),
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::definition::{Definition, Mode};
+use crate::definition::Definition;
 use crate::interpreter::{Interpreter, Variable};
 use crate::limits::Limits;
 use crate::sandbox::Spec;
@@ -38,10 +38,7 @@ impl RunSpec {
             parent: rustix::process::getpid().as_raw_pid(),
             interpreter: self.interpreter.path().to_owned(),
             memory_bytes_max: limits.memory_bytes_max,
-            cpu_s_max: match self.definition.mode {
-                Mode::Bucket { .. } => Some(limits.cpu_s_max),
-                Mode::Stream => None,
-            },
+            cpu_s_max: limits.cpu_s_max,
             open_files_max: limits.open_files_max,
             nice: limits.nice,
             read_paths: limits.read_paths.clone(),

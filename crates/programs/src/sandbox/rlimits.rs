@@ -6,10 +6,8 @@ use super::Spec;
 
 /// All but the address space.
 pub(super) fn apply(spec: &Spec) -> Result<(), String> {
-    if let Some(cpu_s_max) = spec.cpu_s_max {
-        // The signal at the soft limit says what happened; at the hard limit comes SIGKILL.
-        limit(Resource::Cpu, cpu_s_max, cpu_s_max + 1)?;
-    }
+    // The signal at the soft limit says what happened; at the hard limit comes SIGKILL.
+    limit(Resource::Cpu, spec.cpu_s_max, spec.cpu_s_max + 1)?;
     limit(Resource::Fsize, 0, 0)?;
     limit(Resource::Core, 0, 0)?;
     limit(Resource::Nofile, spec.open_files_max, spec.open_files_max)?;

@@ -13,8 +13,8 @@ pub(crate) struct Spec {
     pub interpreter: PathBuf,
     /// See [`crate::Limits`].
     pub memory_bytes_max: u64,
-    /// None: unlimited.
-    pub cpu_s_max: Option<u64>,
+    /// See [`crate::Limits`].
+    pub cpu_s_max: u64,
     /// See [`crate::Limits`].
     pub open_files_max: u64,
     /// See [`crate::Limits`].

@@ -8,4 +8,3 @@ mod common;
 mod examples;
 mod hostile;
 mod leaks;
-mod stream;

@@ -1,6 +1,6 @@
 //! A program whose filter or query is parsed, ready to run.
 
-use programs::{Definition, DefinitionError, Input, Language, Mode, VrlProgram};
+use programs::{Definition, DefinitionError, Input, Language, VrlProgram};
 use query::{Filter, Query, Stats, quote};
 
 /// A program; see the module.
@@ -13,8 +13,6 @@ pub struct Compiled {
     pub query: Query,
     /// The program in VRL.
     pub vrl: Option<VrlProgram>,
-    /// Width of a bucket, seconds.
-    pub width_s: u32,
 }
 
 impl Compiled {
@@ -28,12 +26,7 @@ impl Compiled {
             Language::Vrl => Some(VrlProgram::compile(&definition)?),
             Language::Awk | Language::LogsQl => None,
         };
-        let Mode::Bucket { width_s } = definition.mode else {
-            let problem = "`mode: stream` is for `loginson program test` alone so far; remove it, and the \
-                           program runs once for each bucket";
-            return Err(error(&definition, "mode", problem.to_owned()));
-        };
-        Ok(Compiled { definition, query, vrl, width_s })
+        Ok(Compiled { definition, query, vrl })
     }
 
     /// Whether lines of a type may be for the program.
@@ -155,8 +148,6 @@ mod tests {
         assert!(query.starts_with("4: ") || query.starts_with("5: "), "{query}");
         let no_stats = error(Language::LogsQl, "# type: a\n* | fields a");
         assert!(no_stats.starts_with("2: ") && no_stats.contains("stats"), "{no_stats}");
-        let stream = error(Language::Awk, "# type: a\n# mode: stream\n{ print }");
-        assert!(stream.starts_with("2: "), "{stream}");
     }
 
     #[cfg(feature = "vrl")]
@@ -176,7 +167,7 @@ mod tests {
     fn a_query_is_restricted_to_the_type() {
         let query = compile(Language::LogsQl, "# type: access\n# bucket: 1m\n* | stats count() n");
         let query = query.unwrap();
-        assert_eq!(query.width_s, 60);
+        assert_eq!(query.definition.width_s, 60);
         assert!(query.query.to_string().contains("_type:=\"access\""), "{}", query.query);
         assert!(query.wants_type(b"access") && !query.wants_type(b"syslog"));
     }

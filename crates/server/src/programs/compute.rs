@@ -120,7 +120,7 @@ impl Engine {
         (start, end): (i64, i64),
         cancelled: &Arc<AtomicBool>,
     ) -> Result<Vec<BucketResult>, RunError> {
-        let schedule = schedule(compiled.width_s, 0);
+        let schedule = schedule(compiled.definition.width_s, 0);
         let range =
             TimeRange { start_ns: schedule.start_ns(start), end_ns: schedule.start_ns(end) };
         match compiled.definition.language {
@@ -199,7 +199,7 @@ impl OpenBucket {
         let variable = |name: &str, value: String| Variable { name: name.to_owned(), value };
         let variables = vec![
             variable("BUCKET", start_s.to_string()),
-            variable("BUCKET_S", compiled.width_s.to_string()),
+            variable("BUCKET_S", compiled.definition.width_s.to_string()),
         ];
         let run = match (engine.spec(compiled, variables), &engine.interpreter) {
             (Some(spec), _) => BucketRun::start(&engine.launcher, &spec),

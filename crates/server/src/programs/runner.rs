@@ -127,7 +127,7 @@ impl Runner {
         delay_s: u64,
         pending_ns: &[(i64, i64)],
     ) -> Runner {
-        let schedule = schedule(compiled.width_s, delay_s);
+        let schedule = schedule(compiled.definition.width_s, delay_s);
         let mut pending = Pending::default();
         let now_ns = clock.now_ns();
         for (start_ns, end_ns) in pending_ns {
@@ -269,7 +269,7 @@ impl Runner {
             let bucket = BucketOf {
                 program: &self.compiled.definition.name,
                 start_ns: self.schedule.start_ns(result.bucket),
-                width_s: self.compiled.width_s,
+                width_s: self.compiled.definition.width_s,
                 revision,
                 is_of_run: false,
             };

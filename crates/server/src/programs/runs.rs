@@ -55,7 +55,7 @@ pub fn run(
         let bucket = BucketOf {
             program: &compiled.definition.name,
             start_ns,
-            width_s: compiled.width_s,
+            width_s: compiled.definition.width_s,
             revision: id,
             is_of_run: true,
         };
@@ -117,7 +117,7 @@ pub fn try_out(
             row.write_json(&mut text);
             found.push(StoredRow {
                 time_ns,
-                width_s: compiled.width_s,
+                width_s: compiled.definition.width_s,
                 revision: 0,
                 row: number as u64,
                 fields: serde_json::from_slice(&text).expect("it was just written"),
@@ -139,7 +139,7 @@ fn compute(
     range: TimeRange,
     each: EachBucket<'_>,
 ) -> Result<(TimeRange, u64), RerunError> {
-    let schedule = schedule(compiled.width_s, 0);
+    let schedule = schedule(compiled.definition.width_s, 0);
     let last = schedule.bucket(range.end_ns.saturating_sub(1));
     let range = TimeRange {
         start_ns: schedule.start_ns(schedule.bucket(range.start_ns)),
@@ -178,8 +178,8 @@ fn buckets_with_lines(
     compiled: &Compiled,
     range: TimeRange,
 ) -> Result<Vec<i64>, RerunError> {
-    let schedule = schedule(compiled.width_s, 0);
-    let text = format!("* | stats by (_time:{}s) count() lines", compiled.width_s);
+    let schedule = schedule(compiled.definition.width_s, 0);
+    let text = format!("* | stats by (_time:{}s) count() lines", compiled.definition.width_s);
     let stats = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
     let query = Query::new(compiled.query.filter().clone(), stats.pipes().to_vec());
     let context = with.engine.context(range, &with.context.cancelled);

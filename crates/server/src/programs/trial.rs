@@ -98,11 +98,11 @@ pub fn run(
         });
     }
     let first_s = source.0.as_ref().map_or(0, |batch| batch.time_range_ns().0 / SECOND_NS);
-    let width_s = i64::from(compiled.width_s);
+    let width_s = i64::from(compiled.definition.width_s);
     let variable = |name: &str, value: String| Variable { name: name.to_owned(), value };
     let variables = vec![
         variable("BUCKET", (first_s.div_euclid(width_s) * width_s).to_string()),
-        variable("BUCKET_S", compiled.width_s.to_string()),
+        variable("BUCKET_S", compiled.definition.width_s.to_string()),
     ];
     let Some(spec) = spec(variables) else {
         let error = Some("there is no AWK on this machine; install gawk".to_owned());

@@ -144,7 +144,7 @@ impl RowFeed {
     fn width_s(&self, program: &str) -> i64 {
         let listed = self.programs.registry().get(program).ok();
         let compiled = listed.and_then(|listed| listed.compiled.ok());
-        compiled.map_or(1, |compiled| i64::from(compiled.width_s))
+        compiled.map_or(1, |compiled| i64::from(compiled.definition.width_s))
     }
 }
 

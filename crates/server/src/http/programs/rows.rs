@@ -37,7 +37,7 @@ pub async fn rows(
     let pipeline = app.pipeline()?;
     // Rows of a program that was deleted stay; and those of a cluster are read by each node.
     let listed = pipeline.programs().and_then(|stage| stage.registry().get(&name).ok());
-    let bucket_s = listed.and_then(|listed| Some(listed.compiled.ok()?.width_s));
+    let bucket_s = listed.and_then(|listed| Some(listed.compiled.ok()?.definition.width_s));
     let now_ns = crate::http::now_ns();
     let mut pending = PendingQuery::new(&app, "rows", &name, &caller)?;
     let mut range = params.range(now_ns)?;

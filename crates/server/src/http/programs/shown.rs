@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use programs::{Input, Mode, RowError};
+use programs::{Input, RowError};
 use query::time::format_time;
 use serde_json::{Value, json};
 
@@ -77,14 +77,7 @@ pub fn shown(listed: &Listed, behind_ns: i64) -> Value {
         "configured": listed.is_configured,
         "type": definition.and_then(|d| d.log_type.clone()),
         "filter": definition.and_then(|d| d.filter.clone()),
-        "mode": definition.map(|d| match d.mode {
-            Mode::Bucket { .. } => "bucket",
-            Mode::Stream => "stream",
-        }),
-        "bucket_s": definition.and_then(|d| match d.mode {
-            Mode::Bucket { width_s } => Some(width_s),
-            Mode::Stream => None,
-        }),
+        "bucket_s": definition.map(|d| d.width_s),
         "fields": definition.and_then(|d| match &d.input {
             Input::Fields(names) => Some(names.clone()),
             Input::Raw => None,
