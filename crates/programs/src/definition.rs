@@ -1,5 +1,4 @@
-//! A program as its file defines it: settings in comments at the head, then AWK, VRL, or a query in
-//! LogsQL.
+//! A program as its file defines it: settings in comments at the head, then AWK or a query in LogsQL.
 //!
 //! ```awk
 //! # Lines and bytes of each class of HTTP status.
@@ -20,8 +19,8 @@
 //! | `timeout` | waiting for the program, `100ms` to `10m` | the limit of the caller |
 //! | `gawk-sandbox` | `off`: run gawk without `--sandbox`, for example to print to `/dev/stderr` | `on` |
 //!
-//! One of `type` and `filter` is required in AWK and VRL. A query selects lines itself: it may have
-//! `type` and `bucket`, and no other setting. VRL has all but `mode` and `gawk-sandbox`.
+//! One of `type` and `filter` is required in AWK. A query selects lines itself: it may have `type`
+//! and `bucket`, and no other setting.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,9 +38,6 @@ const PROGRAMS_MAX: usize = 1000;
 /// Fields that a program may name.
 const FIELDS_MAX: usize = 64;
 const QUERY_KEYS: [&str; 2] = ["type", "bucket"];
-const VRL_KEYS: [&str; 5] = ["type", "filter", "bucket", "fields", "timeout"];
-/// Why a program in VRL is none in a build without the feature.
-pub(crate) const NO_VRL: &str = "this build has no VRL; build with `--features vrl`";
 const KEYS: &str = "type, filter, bucket, fields, timeout, gawk-sandbox";
 /// Parts of addresses of the API where a name would stand.
 const NAMES_TAKEN: [&str; 3] = ["examples", "reload", "test"];
@@ -54,26 +50,29 @@ pub enum Language {
     Awk,
     /// A query in LogsQL; the caller parses and runs it.
     LogsQl,
-    /// VRL; it runs in our own process, in builds with the feature `vrl`.
-    Vrl,
 }
+
+/// A name is not that of a language.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("there is no language '{0}' for programs; there are 'awk' and 'logsql'")]
+pub struct NoLanguage(String);
 
 impl Language {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Awk, Self::LogsQl, Self::Vrl];
+    pub const ALL: [Self; 2] = [Self::Awk, Self::LogsQl];
 
     /// Its name, which is also the extension of its files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Awk => "awk",
             Self::LogsQl => "logsql",
-            Self::Vrl => "vrl",
         }
     }
 
     /// The language with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|language| language.name() == name)
+    pub fn named(name: &str) -> Result<Self, NoLanguage> {
+        let found = Self::ALL.into_iter().find(|language| language.name() == name);
+        found.ok_or_else(|| NoLanguage(name.to_owned()))
     }
 }
 
@@ -118,7 +117,7 @@ impl Definition {
         Self::parse_as(name, Language::Awk, text)
     }
 
-    /// Reads a program from its text. Of a query and of VRL, only the settings are read.
+    /// Reads a program from its text. Of a query, only the settings are read.
     pub fn parse_as(name: &str, language: Language, text: &str) -> Result<Self, DefinitionError> {
         let error =
             |line: usize, problem: String| DefinitionError { name: name.to_owned(), line, problem };
@@ -131,34 +130,29 @@ impl Definition {
             let line = text[..at].matches('\n').count() + 1;
             return Err(error(line, "there is a NUL byte; a program is text".to_owned()));
         }
-        if language == Language::Vrl && !cfg!(feature = "vrl") {
-            return Err(error(1, NO_VRL.to_owned()));
-        }
-        let (keys, what): (Option<&[&str]>, &str) = match language {
-            Language::Awk => (None, "AWK"),
-            Language::LogsQl => (Some(&QUERY_KEYS), "query"),
-            Language::Vrl => (Some(&VRL_KEYS), "VRL"),
-        };
         let mut draft = Draft::default();
         for setting in settings(text) {
-            if let Some(keys) = keys.filter(|keys| !keys.contains(&setting.key)) {
-                let of = if language == Language::LogsQl { "a query" } else { what };
+            if language == Language::LogsQl && !QUERY_KEYS.contains(&setting.key) {
                 let problem = format!(
-                    "`{}` is no setting of {of}; there are {}",
+                    "`{}` is no setting of a query; there are {}",
                     setting.key,
-                    keys.join(", ")
+                    QUERY_KEYS.join(", ")
                 );
                 return Err(error(setting.line, problem));
             }
             draft.apply(&setting).map_err(|problem| error(setting.line, problem))?;
         }
-        if language != Language::LogsQl && draft.log_type.is_none() && draft.filter.is_none() {
+        if language == Language::Awk && draft.log_type.is_none() && draft.filter.is_none() {
             let problem = "the program does not say which lines it is for; add a comment such as \
                            `# type: access` or `# filter: _level:error`";
             return Err(error(1, problem.to_owned()));
         }
         if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
             let line = text.lines().count().max(1);
+            let what = match language {
+                Language::Awk => "AWK",
+                Language::LogsQl => "query",
+            };
             return Err(error(line, format!("there is no {what} behind the comments")));
         }
         Ok(Self {
@@ -205,13 +199,17 @@ impl Definition {
     }
 }
 
+/// Extension of programs in a language that Loginson does not run any more. Their files are shown as
+/// invalid: passed over, they would be missed by nobody but their owner.
+const VRL: &str = "vrl";
+
 /// A program as it was found in a folder.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Its name.
     pub name: String,
-    /// Its language.
-    pub language: Language,
+    /// Extension of its file: the name of its language, or `vrl`, which is none any more.
+    pub extension: &'static str,
     /// The text of the file; empty if it cannot be read.
     pub text: String,
     /// The program, or why it is none.
@@ -219,32 +217,36 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a file `NAME.awk`, `NAME.logsql` or `NAME.vrl`; `None` if it has another name.
+    /// Reads a file `NAME.awk` or `NAME.logsql`; `None` if it has another name.
     pub fn read(path: &Path) -> Option<Self> {
-        Language::named(path.extension()?.to_str()?)?;
+        extension(path)?;
         Self::of(path, &path.display().to_string(), read_bounded(path))
     }
 
     /// The program of a file with this name and text. `place` says where the file is.
     fn of(name: &Path, place: &str, read: std::io::Result<Vec<u8>>) -> Option<Self> {
-        let language = Language::named(name.extension()?.to_str()?)?;
+        let extension = extension(name)?;
         let name = name.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let no_text = |_| std::io::Error::other("it is not UTF-8 text");
         let read = read.and_then(|bytes| String::from_utf8(bytes).map_err(no_text));
-        let definition = match &read {
-            Ok(text) => Definition::parse_as(&name, language, text),
-            Err(error) => Err(DefinitionError {
-                name: name.clone(),
-                line: 1,
-                problem: format!("{place} cannot be read: {error}"),
-            }),
+        let refused = |problem| DefinitionError { name: name.clone(), line: 1, problem };
+        let definition = match (&read, Language::named(extension)) {
+            (Ok(text), Ok(language)) => Definition::parse_as(&name, language, text),
+            (Ok(_), Err(error)) => Err(refused(error.to_string())),
+            (Err(error), _) => Err(refused(format!("{place} cannot be read: {error}"))),
         };
-        Some(Self { name, language, text: read.unwrap_or_default(), definition })
+        Some(Self { name, extension, text: read.unwrap_or_default(), definition })
     }
 }
 
-/// Reads all files `NAME.awk`, `NAME.logsql` and `NAME.vrl` of a folder, in the order of their
-/// names.
+/// The extension of a file that is a program, or was one.
+fn extension(file: &Path) -> Option<&'static str> {
+    let own = file.extension()?;
+    let mut names = Language::ALL.into_iter().map(Language::name).chain([VRL]);
+    names.find(|name| own == *name)
+}
+
+/// Reads all files `NAME.awk` and `NAME.logsql` of a folder, in the order of their names.
 pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Loaded>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -481,24 +483,6 @@ mod tests {
     }
 
     #[test]
-    fn vrl_needs_its_feature_and_has_few_settings() {
-        let vrl = |text| Definition::parse_as("v", Language::Vrl, text);
-        if !cfg!(feature = "vrl") {
-            let error = vrl("# type: a\n.n = 1\n").unwrap_err().to_string();
-            assert!(error.contains("this build has no VRL"), "{error}");
-            assert!(error.contains("build with `--features vrl`"), "{error}");
-            return;
-        }
-        let found = vrl("# type: a\n# filter: x:y\n# bucket: 1m\n.n = 1\n").unwrap();
-        assert_eq!((found.language.name(), found.width_s), ("vrl", 60));
-        assert_eq!(found.filter.as_deref(), Some("x:y"));
-        let problem = |text| vrl(text).unwrap_err().problem;
-        assert!(problem("# type: a\n# mode: stream\n.n = 1").contains("no setting of VRL"));
-        assert!(problem(".n = 1").contains("# type: access"));
-        assert!(problem("# type: a\n").contains("no VRL behind"));
-    }
-
-    #[test]
     fn probable_mistakes_are_warnings() {
         let warnings = |text| Definition::parse("p", text).unwrap().warnings().join("; ");
         assert!(warnings("# type: a\n{ n++ }").contains("END"));
@@ -513,6 +497,7 @@ mod tests {
         std::fs::write(folder.path().join("a.awk"), "{ n++ }").unwrap();
         std::fs::write(folder.path().join("b.logsql"), "* | stats count()").unwrap();
         std::fs::write(folder.path().join("c.awk"), b"# type: x\n\xff").unwrap();
+        std::fs::write(folder.path().join("d.vrl"), "# type: x\n.n = 1").unwrap();
         std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
         let programs = load_folder(folder.path()).unwrap();
         let problem = |i: usize| programs[i].definition.as_ref().unwrap_err().to_string();
@@ -520,6 +505,8 @@ mod tests {
         assert_eq!(programs[1].definition.as_ref().unwrap().name, "b");
         assert!(problem(2).contains("two programs of this name"), "{}", problem(2));
         assert!(problem(3).contains("not UTF-8"), "{}", problem(3));
-        assert_eq!(programs.len(), 4);
+        assert!(problem(4).contains("no language 'vrl'"), "{}", problem(4));
+        assert!(problem(4).contains("there are 'awk' and 'logsql'"), "{}", problem(4));
+        assert_eq!((programs.len(), programs[4].extension), (5, "vrl"));
     }
 }

@@ -61,33 +61,6 @@ pub enum ProgramError {
     /// Its output is not what a summary may be.
     #[error("the program was killed, because it {0}")]
     Output(#[from] OutputError),
-    /// Its rows are more than those of a bucket may be.
-    #[error(
-        "the program made more than {limit} in one bucket; select fewer lines with `# filter:`, \
-         `abort` lines that need no row, or set a shorter `# bucket:`"
-    )]
-    TooManyRows {
-        /// The limit, with its unit.
-        limit: String,
-    },
-    /// It took too long at one line, in our own process.
-    #[error(
-        "one line took the program longer than {timeout:?}; look for loops in loops, or raise \
-         `# timeout:` in its file"
-    )]
-    LineTimedOut {
-        /// The limit.
-        timeout: Duration,
-    },
-    /// The lines of a bucket took too long, in our own process.
-    #[error(
-        "the lines of one bucket took the program longer than {time_max:?}; select fewer lines \
-         with `# filter:`, or set a shorter `# bucket:`"
-    )]
-    LinesTimedOut {
-        /// The limit.
-        time_max: Duration,
-    },
     /// A pipe of the process failed in a way that no program causes.
     #[error("the pipes to the program failed: {message}")]
     Pipe {

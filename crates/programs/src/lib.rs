@@ -1,5 +1,5 @@
-//! Programs of users: small programs in AWK, LogsQL or VRL that turn the lines of a type into
-//! summary rows.
+//! Programs of users: small programs in AWK or LogsQL that turn the lines of a type into summary
+//! rows.
 //!
 //! ```text
 //! NAME.awk → Definition ─┐
@@ -19,11 +19,8 @@
 //! - *Memory is bounded*: bytes, rows and fields of the output, the tail of stderr, pending input.
 //! - *A program starts behind the sandbox*, and the run reports which parts the kernel applied.
 //!
-//! Programs in VRL run in our own process, line by line ([`VrlRun`], feature `vrl`). Queries in
-//! LogsQL are run by the caller.
-//!
-//! Left out: which lines a program gets (types, filters, cursors), what becomes of its rows, and
-//! retries of a bucket. The caller has them.
+//! Left out: queries in LogsQL, which the caller runs; which lines a program gets (types, filters,
+//! cursors); what becomes of its rows; retries of a bucket.
 
 mod block;
 mod check;
@@ -36,16 +33,12 @@ mod process;
 mod rows;
 mod run;
 pub mod sandbox;
-#[cfg(feature = "vrl")]
-mod vrl;
-#[cfg(not(feature = "vrl"))]
-#[path = "vrl_absent.rs"]
-mod vrl;
 
 pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
 pub use check::{Fault, Report, test_program};
 pub use definition::{
-    Definition, DefinitionError, Language, Loaded, PROGRAM_BYTES_MAX, load_files, load_folder,
+    Definition, DefinitionError, Language, Loaded, NoLanguage, PROGRAM_BYTES_MAX, load_files,
+    load_folder,
 };
 pub use error::{Exit, ProgramError};
 pub use interpreter::{Interpreter, Kind, NoInterpreter, Variable};
@@ -56,4 +49,3 @@ pub use rows::reader::{OutputError, Rejected, RowError, RowReader};
 pub use rows::{NAME_BYTES_MAX, Row, Value, is_reserved};
 pub use run::bucket::{BucketOutcome, BucketRun, Usage};
 pub use run::spec::RunSpec;
-pub use vrl::{VrlProgram, VrlRun};

@@ -38,12 +38,6 @@ pub enum RowProblem {
         /// What the parser said.
         message: String,
     },
-    /// The event of a line gives no row.
-    #[error("{message}")]
-    Event {
-        /// Why.
-        message: String,
-    },
     /// A word without an equals sign.
     #[error("`{word}` is no name=value pair; print JSON objects, or pairs such as lines=3")]
     NoPair {
@@ -118,18 +112,6 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// A row without fields that takes `fields_max` of them.
-    #[cfg(feature = "vrl")]
-    pub(crate) fn new(fields_max: usize) -> Fields {
-        Fields { list: Vec::new(), fields_max }
-    }
-
-    /// The row.
-    #[cfg(feature = "vrl")]
-    pub(crate) fn into_row(self) -> Row {
-        Row { fields: self.list }
-    }
-
     /// Appends a field.
     pub(crate) fn push(&mut self, name: String, value: Value) -> Result<(), RowProblem> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {

@@ -14,12 +14,9 @@ const KEPT_MAX: usize = 10;
 /// Characters of a rejected line that are kept.
 const LINE_CHARS_MAX: usize = 200;
 
-/// A line of output that is no row, or a line of input that a program in VRL makes no row of.
+/// A line of output that is no row.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "{} line {line_number}: {problem}: {line}",
-    if matches!(problem, RowProblem::Event { .. }) { "input" } else { "output" }
-)]
+#[error("output line {line_number}: {problem}: {line}")]
 pub struct RowError {
     /// Number of the line, from 1.
     pub line_number: u64,

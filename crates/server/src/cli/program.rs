@@ -39,7 +39,7 @@ enum ProgramCommand {
 
 #[derive(Args)]
 struct TestArgs {
-    /// The program, NAME.awk, NAME.logsql or NAME.vrl
+    /// The program, NAME.awk or NAME.logsql
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Type of the sample lines [default: that of the program, else found out line by line]
@@ -60,9 +60,8 @@ pub fn run(args: ProgramArgs) -> Result<()> {
 }
 
 fn test(args: &TestArgs) -> Result<()> {
-    let loaded = Loaded::read(&args.file).ok_or_else(|| {
-        anyhow!("{} is not NAME.awk, NAME.logsql or NAME.vrl", args.file.display())
-    })?;
+    let loaded = Loaded::read(&args.file)
+        .ok_or_else(|| anyhow!("{} is not NAME.awk or NAME.logsql", args.file.display()))?;
     let compiled = Compiled::new(loaded.definition?)?;
     let (limits, interpreter, types) = match &args.config {
         None => (Limits::default(), None, Vec::new()),
@@ -76,7 +75,7 @@ fn test(args: &TestArgs) -> Result<()> {
             Some(path) => Interpreter::at(path),
             None => Interpreter::find(&Interpreter::system_folders()),
         };
-    let is_awk = loaded.language == programs::Language::Awk;
+    let is_awk = compiled.definition.language == programs::Language::Awk;
     if let (Err(error), true) = (&interpreter, is_awk) {
         bail!("{error}");
     }

@@ -123,9 +123,7 @@ fn program(raw: RawProgram) -> Result<Loaded> {
     }
     let name = raw.name;
     let context = format!("[[programs]] '{name}'");
-    let language = Language::named(&raw.language).ok_or_else(|| {
-        anyhow!("{context}: language is 'awk', 'logsql' or 'vrl', not '{}'", raw.language)
-    })?;
+    let language = Language::named(&raw.language).with_context(|| context.clone())?;
     let text = match (raw.text, raw.file) {
         (Some(text), None) => text,
         (None, Some(file)) => std::fs::read_to_string(&file)
@@ -135,7 +133,7 @@ fn program(raw: RawProgram) -> Result<Loaded> {
     let definition = Definition::parse_as(&name, language, &text);
     let checked = definition.clone().and_then(crate::programs::compiled::Compiled::new);
     checked.map_err(|error| anyhow!("[[programs]] {error}"))?;
-    Ok(Loaded { name, language, text, definition })
+    Ok(Loaded { name, extension: language.name(), text, definition })
 }
 
 #[cfg(test)]
@@ -178,7 +176,8 @@ mod tests {
         let none = error("[[programs]]\nname = \"a\"\ntext = \"{ n++ }\"\n");
         assert!(none.contains("a, line 1"), "{none}");
         let language = error("[[programs]]\nname = \"a\"\nlanguage = \"perl\"\ntext = \"x\"\n");
-        assert!(language.contains("'awk', 'logsql' or 'vrl'"), "{language}");
+        assert!(language.contains("'a': there is no language 'perl'"), "{language}");
+        assert!(language.contains("there are 'awk' and 'logsql'"), "{language}");
         assert!(error("[awk]\nmemory_bytes_max = \"1MiB\"\n").contains("64MiB"));
         assert!(error("[awk]\ntimeout = \"1h\"\n").contains("between 100ms and 10m"));
     }

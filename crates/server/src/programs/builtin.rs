@@ -30,7 +30,7 @@ impl Builtin {
     pub fn loaded(&self) -> Loaded {
         Loaded {
             name: self.name.to_owned(),
-            language: Language::LogsQl,
+            extension: Language::LogsQl.name(),
             text: self.text.to_owned(),
             definition: Definition::parse_as(self.name, Language::LogsQl, self.text),
         }

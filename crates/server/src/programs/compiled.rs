@@ -1,6 +1,6 @@
 //! A program whose filter or query is parsed, ready to run.
 
-use programs::{Definition, DefinitionError, Input, Language, VrlProgram};
+use programs::{Definition, DefinitionError, Input, Language};
 use query::{Filter, Query, Stats, quote};
 
 /// A program; see the module.
@@ -8,25 +8,19 @@ use query::{Filter, Query, Stats, quote};
 pub struct Compiled {
     /// Its settings and text.
     pub definition: Definition,
-    /// For AWK and VRL, the lines that the program gets, with the fields that it names; else the
-    /// query that makes the rows.
+    /// For AWK, the lines that the program gets, with the fields that it names; else the query that
+    /// makes the rows.
     pub query: Query,
-    /// The program in VRL.
-    pub vrl: Option<VrlProgram>,
 }
 
 impl Compiled {
     /// Parses the filter or query of a definition. The error names its line in the file.
     pub fn new(definition: Definition) -> Result<Compiled, DefinitionError> {
         let query = match definition.language {
-            Language::Awk | Language::Vrl => lines_of(&definition)?,
+            Language::Awk => lines_of(&definition)?,
             Language::LogsQl => stats_of(&definition)?,
         };
-        let vrl = match definition.language {
-            Language::Vrl => Some(VrlProgram::compile(&definition)?),
-            Language::Awk | Language::LogsQl => None,
-        };
-        Ok(Compiled { definition, query, vrl })
+        Ok(Compiled { definition, query })
     }
 
     /// Whether lines of a type may be for the program.
@@ -52,14 +46,7 @@ fn lines_of(definition: &Definition) -> Result<Query, DefinitionError> {
     }
     let filter = of_type(definition, query.filter())?;
     let names = columns(definition).map(|names| {
-        // The event of a program in VRL always has the time and the message.
-        let always: &[&str] = match definition.language {
-            Language::Vrl => &["_time", "_msg"],
-            Language::Awk | Language::LogsQl => &[],
-        };
-        let others = names.iter().map(String::as_str).filter(|name| !always.contains(name));
-        let names = always.iter().copied().chain(others);
-        let quoted: Vec<String> = names.map(|name| quote(name).to_string()).collect();
+        let quoted: Vec<String> = names.iter().map(|name| quote(name).to_string()).collect();
         format!("* | fields {}", quoted.join(", "))
     });
     let Some(names) = names else { return Ok(Query::new(filter, Vec::new())) };
@@ -148,19 +135,6 @@ mod tests {
         assert!(query.starts_with("4: ") || query.starts_with("5: "), "{query}");
         let no_stats = error(Language::LogsQl, "# type: a\n* | fields a");
         assert!(no_stats.starts_with("2: ") && no_stats.contains("stats"), "{no_stats}");
-    }
-
-    #[cfg(feature = "vrl")]
-    #[test]
-    fn a_program_in_vrl_gets_lines_and_its_mistakes_name_their_line() {
-        let found = compile(Language::Vrl, "# type: a\n# fields: status _msg\n.n = 1").unwrap();
-        let query = found.query.to_string();
-        assert!(query.contains("_type:=\"a\"") && found.vrl.is_some(), "{query}");
-        assert!(query.ends_with("| fields _time, _msg, status"), "{query}");
-        let error = compile(Language::Vrl, "# type: a\n.n = 1\n.m = to_int(.n, 2, 3)").unwrap_err();
-        assert!(error.starts_with("3: "), "{error}");
-        let filter = compile(Language::Vrl, "# filter: (a\n.n = 1").unwrap_err();
-        assert!(filter.starts_with("1: "), "{filter}");
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //!
 //! Lines come in about the order of time: unit by unit, the oldest first, each in the order of its
 //! lines. A program in AWK is one process for each bucket that has lines; those of one call are
-//! open together, so that lines that are stored together are read once. A program in VRL runs in
-//! the thread of the caller, line by line.
+//! open together, so that lines that are stored together are read once.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,7 +14,7 @@ use platform::memory::{Budget, Purpose};
 use programs::sandbox::Applied;
 use programs::{
     BucketRun, InputBlock, Interpreter, Language, Launcher, Limits, NoInterpreter, ProgramError,
-    Rejected, Row, RowError, RunSpec, Variable, VrlRun,
+    Rejected, Row, RowError, RunSpec, Variable,
 };
 use query::source::{Source, TimeRange};
 use query::{Account, Context, Rows, RunError, Scratch};
@@ -111,9 +110,8 @@ impl Engine {
         }
     }
 
-    /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. In AWK and VRL,
-    /// a bucket without lines gives no result. Errors are those of reading; then there are no
-    /// results.
+    /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. In AWK, a
+    /// bucket without lines gives no result. Errors are those of reading; then there are no results.
     pub fn compute(
         &self,
         compiled: &Compiled,
@@ -125,11 +123,6 @@ impl Engine {
             TimeRange { start_ns: schedule.start_ns(start), end_ns: schedule.start_ns(end) };
         match compiled.definition.language {
             Language::Awk => self.run_awk(compiled, &schedule, &self.context(range, cancelled)),
-            Language::Vrl => {
-                let bucket_of = |time_ns| schedule.bucket(time_ns);
-                let context = self.context(range, cancelled);
-                run_vrl(compiled, bucket_of, &*self.source(), &context, &self.limits)
-            }
             Language::LogsQl => {
                 let computed = (start..end).map(|bucket| {
                     let range = TimeRange {
@@ -339,49 +332,6 @@ pub fn run_query(
     };
     let lines = outcome.lines_scanned;
     Ok(BucketResult { bucket, rows, lines, rejected, stderr: String::new(), sandbox: None })
-}
-
-/// Runs a program in VRL on lines, each of which belongs to the bucket that `bucket_of` gives for
-/// its time.
-pub fn run_vrl(
-    compiled: &Compiled,
-    bucket_of: impl Fn(i64) -> i64,
-    source: &dyn Source,
-    context: &Context,
-    limits: &Limits,
-) -> Result<Vec<BucketResult>, RunError> {
-    let Some(program) = &compiled.vrl else { return Ok(Vec::new()) };
-    let mut open: BTreeMap<i64, (VrlRun, Result<(), ProgramError>, u64)> = BTreeMap::new();
-    let mut scratch = Scratch::default();
-    query::run(&compiled.query, source, context, &mut |rows| {
-        for index in 0..rows.len() {
-            let Some((batch, row)) = rows.line(index) else { continue };
-            let bucket = bucket_of(batch.row(row as usize).time_ns());
-            let (run, outcome, lines) =
-                open.entry(bucket).or_insert_with(|| (VrlRun::start(program, limits), Ok(()), 0));
-            *lines += 1;
-            // A bucket that failed gets no more lines; the others do.
-            if outcome.is_err() {
-                continue;
-            }
-            rows.visit(index, &mut scratch, |name, value| run.push_field(name, value));
-            run.push_field("_line", rows.raw(index).unwrap_or_default());
-            *outcome = run.end_line();
-            if context.cancelled.load(Relaxed) {
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
-    })?;
-    if context.cancelled.load(Relaxed) {
-        return Err(RunError::Cancelled);
-    }
-    let results = open.into_iter().map(|(bucket, (run, outcome, lines))| {
-        let (rows, rejected) = run.finish();
-        let rows = outcome.map(|()| rows);
-        BucketResult { bucket, rows, lines, rejected, stderr: String::new(), sandbox: None }
-    });
-    Ok(results.collect())
 }
 
 /// Rows of a query that cannot be stored, of which the text is kept.

@@ -1,9 +1,9 @@
 //! All programs: those of the configuration and those of the folder, and the threads of those that
 //! run.
 //!
-//! A file of the folder is a program: `NAME.awk`, `NAME.logsql` or `NAME.vrl`. Saving, deleting and
-//! reloading change what runs: a program whose text has changed is stopped and started anew, with
-//! the buckets that it had not computed.
+//! A file of the folder is a program: `NAME.awk` or `NAME.logsql`. Saving, deleting and reloading
+//! change what runs: a program whose text has changed is stopped and started anew, with the buckets
+//! that it had not computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -62,7 +62,7 @@ struct Running {
 
 /// A program, as the API tells of it.
 pub struct Listed {
-    /// Name, language and text.
+    /// Name and text.
     pub loaded: Loaded,
     /// The program, or why it is none.
     pub compiled: Result<Arc<Compiled>, DefinitionError>,
@@ -139,10 +139,12 @@ impl Registry {
         definition.and_then(Compiled::new).map_err(ChangeError::Invalid)?;
         let mut state = lock(&self.state);
         self.check_folder_has(&state, name)?;
-        let file = |language: Language| format!("{name}.{}", language.name());
-        let written = self.folder.replace(&file(language), text.as_bytes());
+        let file = |extension: &str| format!("{name}.{extension}");
+        let written = self.folder.replace(&file(language.name()), text.as_bytes());
         written.map_err(|error| self.folder_error("cannot be written", &error))?;
-        for other in Language::ALL.into_iter().filter(|l| *l != language) {
+        let earlier = state.entries.get(name).map(|entry| entry.loaded.extension);
+        let others = Language::ALL.into_iter().map(Language::name).chain(earlier);
+        for other in others.filter(|other| *other != language.name()) {
             let removed = self.folder.remove(&file(other));
             removed.map_err(|error| self.folder_error("cannot be changed", &error))?;
         }
@@ -155,7 +157,7 @@ impl Registry {
         self.check_folder_has(&state, name)?;
         let entry = state.entries.get(name);
         let entry = entry.ok_or_else(|| ChangeError::NotFound(name.to_owned()))?;
-        let file = format!("{name}.{}", entry.loaded.language.name());
+        let file = format!("{name}.{}", entry.loaded.extension);
         let removed = self.folder.remove(&file);
         removed.map_err(|error| self.folder_error("cannot be changed", &error))?;
         state.disabled.remove(name);
@@ -262,7 +264,7 @@ impl Registry {
             let is_enabled = !state.disabled.contains(&name) && !state.is_closed;
             let kept = earlier.as_ref().filter(|entry| {
                 entry.loaded.text == loaded.text
-                    && entry.loaded.language == loaded.language
+                    && entry.loaded.extension == loaded.extension
                     && entry.running.is_some() == is_enabled
             });
             if kept.is_some() {

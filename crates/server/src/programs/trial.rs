@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use programs::{
-    Fault, InputBlock, Language, Launcher, Limits, Rejected, Row, RunSpec, Variable, test_program,
+    Fault, InputBlock, Language, Launcher, Rejected, Row, RunSpec, Variable, test_program,
 };
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, RunError, Scratch};
@@ -13,7 +13,7 @@ use record::frame::LINE_BYTES_MAX;
 use record::{Batch, Format, FrameBuilder, Hints, LineId, Origin, Parser, Transport};
 
 use super::compiled::{Compiled, columns};
-use super::compute::{run_query, run_vrl};
+use super::compute::run_query;
 
 /// Sample lines of a trial, at most.
 pub const SAMPLE_LINES_MAX: usize = 10_000;
@@ -79,9 +79,6 @@ pub fn run(
 ) -> Result<Trial, RunError> {
     let source = Sample(sample);
     let context = Context { oldest_first: true, ..Context::default() };
-    if compiled.definition.language == Language::Vrl {
-        return run_in_vrl(compiled, &source, &context);
-    }
     if compiled.definition.language == Language::LogsQl {
         let result = run_query(compiled, 0, &source, &context)?;
         let (rows, error) = match result.rows {
@@ -148,27 +145,6 @@ pub fn run(
         cpu_ms: report.usage.cpu.as_secs_f64() * 1e3,
         interpreter: Some(report.interpreter.name()),
     })
-}
-
-/// Runs a program in VRL on the sample as on one bucket.
-fn run_in_vrl(compiled: &Compiled, source: &Sample, context: &Context) -> Result<Trial, RunError> {
-    let numbers = source.matching(compiled, context)?;
-    let lines_matching = numbers.len() as u64;
-    let warnings = compiled.vrl.iter().flat_map(|program| program.warnings().to_vec()).collect();
-    let mut trial = Trial { lines_matching, warnings, ..Trial::default() };
-    for result in run_vrl(compiled, |_| 0, source, context, &Limits::default())? {
-        match result.rows {
-            Ok(rows) => trial.rows = rows,
-            Err(error) => trial.error = Some(error.to_string()),
-        }
-        trial.rejected = result.rejected;
-    }
-    for error in &mut trial.rejected.first {
-        let at = usize::try_from(error.line_number - 1).ok();
-        let number = at.and_then(|at| numbers.get(at).copied());
-        error.line_number = number.unwrap_or(error.line_number);
-    }
-    Ok(trial)
 }
 
 /// The number of a line in the sample, from 1.

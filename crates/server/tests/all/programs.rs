@@ -97,39 +97,12 @@ fn a_query_is_a_program_too() {
     server.wait_for("rows", |server| rows(server, "q") == expected(&all));
 }
 
-#[cfg(feature = "vrl")]
 #[test]
-fn a_program_in_vrl_makes_a_row_of_each_line() {
-    let server = Server::start_with(&[], CONFIG);
-    let text = "# type: shop\n# filter: level:error\n.lines = to_int!(split(string!(._msg), \" \")[1])\n\
-                if .lines == 3 { .lines = to_int!(._msg) }\n";
-    let answer = server.post("/api/v1/programs/v?language=vrl", text.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    assert!(server.data_dir().join("programs/v.vrl").exists());
-    // Two buckets with one line of errors each that gives a row; line 3 is rejected.
-    send(&server, [0, 1, 3, 10, 11], "");
-    let whole = [("12:00:00 error", 1), ("12:00:10 error", 11)];
-    server.wait_for("rows", |server| rows(server, "v") == expected(&whole));
-    let shown = program(&server, "v");
-    assert!(shown["last_rejected"].to_string().contains("line 4 of the program"), "{shown}");
-    let body = json!({ "text": text, "language": "vrl", "lines": [
-        r#"{"level":"info","_msg":"m 1"}"#,
-        r#"{"level":"error","_msg":"m 3"}"#,
-        r#"{"level":"error","_msg":"m 5"}"#,
-    ] });
-    let tried = server.post("/api/v1/programs/test", body.to_string().as_bytes()).json();
-    assert_eq!(tried["rows"], json!([{"level": "error", "lines": 5}]), "{tried}");
-    assert_eq!(tried["lines_matching"], 2, "{tried}");
-    assert_eq!(tried["rejected"][0]["line"], 2, "the number in the sample: {tried}");
-}
-
-#[cfg(not(feature = "vrl"))]
-#[test]
-fn a_build_without_vrl_says_so() {
+fn a_language_that_is_none_is_refused_and_its_files_are_shown() {
     let server = Server::start_with(&[], CONFIG);
     let answer = server.post("/api/v1/programs/v?language=vrl", b"# type: shop\n.n = 1\n");
     assert_eq!(answer.status, 400, "{}", answer.text());
-    assert!(answer.text().contains("build with `--features vrl`"), "{}", answer.text());
+    assert!(answer.text().contains("there are 'awk' and 'logsql'"), "{}", answer.text());
     // A file that is there is listed as invalid.
     let folder = server.data_dir().join("programs");
     std::fs::create_dir_all(&folder).unwrap();
@@ -137,7 +110,10 @@ fn a_build_without_vrl_says_so() {
     assert_eq!(server.post("/api/v1/programs/reload", b"").status, 200);
     let shown = program(&server, "v");
     assert_eq!(shown["state"], "invalid", "{shown}");
-    assert!(shown["problem"].to_string().contains("this build has no VRL"), "{shown}");
+    assert!(shown["problem"].to_string().contains("there are 'awk' and 'logsql'"), "{shown}");
+    // The program that takes its place removes the file.
+    save(&server, "v", LEVELS);
+    assert!(!folder.join("v.vrl").exists());
 }
 
 #[test]
@@ -147,7 +123,7 @@ fn mistakes_name_their_line_and_nothing_is_saved() {
         ("{ n++ }", 1, "does not say which lines"),
         ("# type: shop\n# bucket: 7s\nEND { print }", 2, "divides an hour"),
         ("# filter: (a\nEND { print }", 1, ""),
-        ("# type: shop\n# mode: stream\n{ print }", 2, "mode"),
+        ("# type: shop\n# mode: stream\n{ print }", 2, "once for each bucket"),
     ] {
         let answer = server.post("/api/v1/programs/p", text.as_bytes());
         assert_eq!(answer.status, 400, "{text}: {}", answer.text());

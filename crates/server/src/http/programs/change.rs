@@ -77,9 +77,7 @@ pub async fn reload(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
 /// The language of a text that is sent.
 pub fn language(params: &Params) -> ApiResult<Language> {
     let Some(name) = params.get("language") else { return Ok(Language::Awk) };
-    Language::named(name).ok_or_else(|| {
-        ApiError::bad_request(format!("language: '{name}' is not 'awk', 'logsql' or 'vrl'"))
-    })
+    Language::named(name).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 /// Makes a change on a thread that may block: a program that runs is waited for.

@@ -73,7 +73,7 @@ pub fn shown(listed: &Listed, behind_ns: i64) -> Value {
     let lag_s = late_ns.max(runner.map_or(0, |_| behind_ns)) as f64 / 1e9;
     json!({
         "name": listed.loaded.name,
-        "language": listed.loaded.language.name(),
+        "language": listed.loaded.extension,
         "configured": listed.is_configured,
         "type": definition.and_then(|d| d.log_type.clone()),
         "filter": definition.and_then(|d| d.filter.clone()),

@@ -61,12 +61,8 @@ pub async fn test(
             "the body must be a JSON object with text, language and lines: {error}"
         ))
     })?;
-    let language = Language::named(&sent.language).ok_or_else(|| {
-        ApiError::bad_request(format!(
-            "language: '{}' is not 'awk', 'logsql' or 'vrl'",
-            sent.language
-        ))
-    })?;
+    let language = Language::named(&sent.language);
+    let language = language.map_err(|error| ApiError::bad_request(error.to_string()))?;
     if sent.lines.len() > trial::SAMPLE_LINES_MAX {
         let max = trial::SAMPLE_LINES_MAX;
         return Err(ApiError::bad_request(format!("lines: send at most {max} of them")));
