@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Each crate, and the crates of the project that it may use.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("record", &[]),
     ("platform", &[]),
     ("segment", &["record", "platform"]),
@@ -18,8 +18,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("anomaly", &[]),
     ("query", &["record", "platform", "patterns", "anomaly"]),
     ("logql", &["query", "record"]),
-    ("summary", &["record"]),
-    ("programs", &[]),
+    ("programs", &["record"]),
     ("engines", &["cluster"]),
     // Sinks know documents and cursors alone; `server` makes them from rows and lines.
     ("sinks", &["engines"]),
@@ -37,7 +36,6 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "collector",
             "patterns",
             "query",
-            "summary",
             "programs",
             "engines",
         ],
@@ -57,7 +55,6 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "anomaly",
             "query",
             "logql",
-            "summary",
             "programs",
             "engines",
             "sinks",

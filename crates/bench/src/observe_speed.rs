@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use programs::summary::{Summariser, SummaryConfig};
 use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
-use summary::{Summariser, SummaryConfig};
 
 const ROUNDS: u64 = 15;
 

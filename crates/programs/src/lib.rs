@@ -1,5 +1,6 @@
-//! Programs of users: small programs in AWK or LogsQL that turn the lines of a type into summary
-//! rows.
+//! Programs make rows of the lines of each bucket of event time. Those that are built in count the
+//! lines of every type, in our own process: module [`summary`]. Those of users are small programs in
+//! AWK or LogsQL for the lines of one type or filter: the rest of this crate.
 //!
 //! ```text
 //! NAME.awk → Definition ─┐
@@ -19,8 +20,8 @@
 //! - *Memory is bounded*: bytes, rows and fields of the output, the tail of stderr, pending input.
 //! - *A program starts behind the sandbox*, and the run reports which parts the kernel applied.
 //!
-//! Left out: queries in LogsQL, which the caller runs; which lines a program gets (types, filters,
-//! cursors); what becomes of its rows; retries of a bucket.
+//! Left out: the store and its threads; queries in LogsQL, which the caller runs; which lines a
+//! program gets (types, filters, cursors); what becomes of its rows; retries of a bucket.
 
 mod block;
 mod check;
@@ -33,6 +34,7 @@ mod process;
 mod rows;
 mod run;
 pub mod sandbox;
+pub mod summary;
 
 pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
 pub use check::{Fault, Report, test_program};

@@ -126,7 +126,7 @@ pub struct Hints {
     /// `collector`).
     pub file_id: Option<u64>,
     /// On summary rows: the watermark, the position of the last frame whose lines are counted in
-    /// rows up to here (see crate `summary`).
+    /// rows up to here (see crate `programs`, module `summary`).
     pub summarised_through: Option<u64>,
     /// Fields from whose values ANSI escapes are removed; a name that ends in `*` means all names
     /// with that prefix.

@@ -23,7 +23,7 @@
 //!   it.
 //! - Lines are counted once across crashes: the summary reads in the order of arrival, whatever is
 //!   sealed meanwhile; a flush carries the watermark up to which it counts, and after a start
-//!   counting resumes behind the greatest watermark (see crate `summary`).
+//!   counting resumes behind the greatest watermark (see crate `programs`).
 //! - The shutdown is in the order of a line's path: sources, then frames in flight, then the
 //!   summary, then the store.
 //! - Sealed lines are settled, that is parsed. Sealing does not wait for readers that read lines

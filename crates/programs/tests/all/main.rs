@@ -5,6 +5,7 @@
 
 mod bucket;
 mod common;
+mod counting;
 mod examples;
 mod hostile;
 mod leaks;

@@ -35,10 +35,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
 use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
+use programs::summary::SummaryConfig;
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
-use summary::SummaryConfig;
 
 use crate::sinks::config::SinkOptions;
 

@@ -340,7 +340,7 @@ impl ProgramStage {
     }
 
     /// The completed runs over past intervals, of all programs.
-    pub fn runs(&self) -> summary::Reruns {
+    pub fn runs(&self) -> programs::summary::Reruns {
         self.runs.list()
     }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use collector::Intake;
 use platform::Clock;
+use programs::summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 use query::{Progress, RunError};
 use store::{ArrivalCursor, FrameHandle, Store, StoreError};
-use summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 
 use super::stage::{Stages, lock};
 use crate::storage::stored::Parsers;

@@ -20,13 +20,13 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use programs::summary::{Reruns, SUMMARY_TYPE};
 use programs::{Row, is_reserved};
 use query::source::{Source, TimeRange};
 use query::{Context, Query, RunError, quote};
 use record::{Format, Hints, Origin, Transport};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use summary::{Reruns, SUMMARY_TYPE};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -153,7 +153,7 @@ impl Completed {
     /// The runs of a program in the list of all.
     pub fn of(program: &str, runs: &Reruns) -> Completed {
         let of_program = runs.list().iter().filter(|run| run.summary_of == program);
-        let run = |run: &summary::Rerun| {
+        let run = |run: &programs::summary::Rerun| {
             (run.id, TimeRange { start_ns: run.start_ns, end_ns: run.end_ns })
         };
         Completed(of_program.map(run).collect())

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use collector::ALONE_BYTES_MAX;
+use programs::summary::Rerun;
 use query::source::TimeRange;
 use query::{Query, RunError, Scratch};
-use summary::Rerun;
 
 use super::compiled::Compiled;
 use super::compute::{BUCKETS_MAX, Engine, schedule};

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use programs::summary::Rerun;
 use query::source::TimeRange;
 use record::Batch;
 use sinks::{Batch as Documents, Document, Value};
-use summary::Rerun;
 
 use super::feed::{ArrivalReader, Feed};
 use crate::pipeline::arrivals::Arrivals;

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anyhow::{Context, Result};
+use programs::summary::{Recount, Rerun, Reruns};
 use query::{Progress, RunError};
 use serde::{Deserialize, Serialize};
 use store::{Store, Unit};
-use summary::{Recount, Rerun, Reruns};
 
 use crate::storage::keep::Keep;
 use crate::storage::stored::Parsers;
@@ -61,7 +61,7 @@ pub enum RerunError {
     /// The list is full.
     #[error(
         "{} intervals have been summarised again; summarise a longer interval, which replaces those inside it",
-        summary::RERUNS_MAX
+        programs::summary::RERUNS_MAX
     )]
     Full,
 }

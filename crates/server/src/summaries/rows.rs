@@ -5,8 +5,8 @@
 //! The store's index and the footers of sealed segments say which, so that a chart of a day does
 //! not read the lines of a day.
 
+use programs::summary::{SummaryRow, stored_rows};
 use store::{ArrivalCursor, FrameHandle, Position, Store, StoreError};
-use summary::{SummaryRow, stored_rows};
 
 use crate::storage::stored::Parsers;
 

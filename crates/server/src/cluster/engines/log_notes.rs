@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::{Catalog, FrameLog};
+use programs::summary::OTHER;
 use query::Context;
 use query::source::TimeRange;
-use summary::OTHER;
 
 use super::log_cursor::LogCursor;
 use super::spread::reader_of;

@@ -33,7 +33,7 @@ use engines::cache::Counts;
 use engines::kafka::Log;
 use engines::objects::Bucket;
 use platform::Clock;
-use summary::SummaryConfig;
+use programs::summary::SummaryConfig;
 
 pub use append::KafkaAppend;
 pub use cluster::{Lease, RetentionSettings};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cluster::{HotFrame, HotPart, Lease, Partition, Publisher, Reader};
+use programs::summary::SummaryConfig;
 use query::source::{ChooseLines, ScanUnit, SomeLines, SourceError};
 use record::frame::{FORWARDED_NUMBER_MAX, FRAME_INTERNAL};
 use record::{Batch, LineId};
-use summary::SummaryConfig;
 
 use super::summaries::RowMaker;
 use crate::storage::stored::Parsers;

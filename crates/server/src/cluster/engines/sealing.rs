@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use cluster::{FileBody, HotFrame, Merger, SealError, Sealed, Sealer, SegmentRow, TimeRange};
 use engines::objects::Bucket;
 use platform::{Clock, RealDisk};
+use programs::summary::SummaryConfig;
 use record::Batch;
 use segment::SegmentError;
 use segment::sealed::{Effort, SealOptions, SealedHeader, SealedWriter};
-use summary::SummaryConfig;
 
 use super::partition::OwnedPartition;
 use super::segments::open_once;

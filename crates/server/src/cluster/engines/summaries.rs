@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use programs::summary::{SUMMARY_TYPE, Summariser, SummaryConfig, SummaryRow, stored_rows};
 use query::source::{Source, TimeRange, Whose};
 use query::{Context, Piece, Pieces, RunError, Share, Wanted};
 use record::{Batch, FrameBuilder, read_rows};
-use summary::{SUMMARY_TYPE, Summariser, SummaryConfig, SummaryRow, stored_rows};
 
 use crate::storage::stored::Parsers;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
+use programs::summary::Reruns;
 use query::RunError;
 use query::time::format_time;
 use serde::Serialize;
-use summary::Reruns;
 
 use super::refused;
 use crate::cluster::Engines;

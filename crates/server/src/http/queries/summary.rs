@@ -9,12 +9,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use platform::memory::Purpose;
+use programs::summary::{
+    Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun,
+};
 use query::source::TimeRange;
 use query::time::format_time;
 use query::{Account, Context, RunError};
 use serde::Serialize;
 use serde_json::{Value, json};
-use summary::{Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun};
 
 use crate::cluster::engines::summaries;
 use crate::http::App;

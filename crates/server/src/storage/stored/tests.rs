@@ -150,7 +150,7 @@ impl History {
             let now_ns = self.clock.now_ns();
             let is_own = self.with_own && self.rng.u8(..5) == 0;
             let origin = match is_own {
-                true => summary::Recount::origin(),
+                true => programs::summary::Recount::origin(),
                 false => Origin::new(Transport::SyslogTcp, Format::Auto, None),
             };
             let (mut one, mut other) = (FrameBuilder::new(), FrameBuilder::new());

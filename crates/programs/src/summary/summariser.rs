@@ -34,12 +34,12 @@ use std::sync::Arc;
 
 use record::{Batch, Format, Hints, Origin, Transport};
 
-use crate::bucket::{Bucket, Room, empty_json_bytes};
-use crate::counting::{Alike, Counting};
-use crate::program::{Program, programs};
-use crate::row::SummaryRow;
-use crate::time::{SECOND_NS, bucket_start};
-use crate::{OTHER, SUMMARY_TYPE};
+use crate::summary::bucket::{Bucket, Room, empty_json_bytes};
+use crate::summary::counting::{Alike, Counting};
+use crate::summary::program::{Program, programs};
+use crate::summary::row::SummaryRow;
+use crate::summary::time::{SECOND_NS, bucket_start};
+use crate::summary::{OTHER, SUMMARY_TYPE};
 
 /// Size of a flush, in bytes of JSON, at which it is due without waiting.
 pub const FLUSH_BYTES_DUE: usize = 2 << 20;
@@ -263,7 +263,7 @@ impl Summariser {
 
     /// The unsettled counts of one type, or of all, whose buckets begin in `start_ns..end_ns`
     /// (`i64::MAX`: no end). If this is taken before reading stored rows with
-    /// [`stored_rows`](crate::stored_rows), both together count each line once.
+    /// [`stored_rows`](crate::summary::stored_rows), both together count each line once.
     pub fn snapshot(&self, log_type: Option<&str>, start_ns: i64, end_ns: i64) -> Snapshot {
         let pending = self.pending.iter().flat_map(|p| &p.rows).filter(|row| {
             log_type.is_none_or(|t| t == row.summary_of) && within(row.time_ns, start_ns, end_ns)

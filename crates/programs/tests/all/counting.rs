@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use proptest::prelude::*;
-use record::{Batch, BatchBuilder, Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
-use summary::{
+use programs::summary::{
     ChartBuilder, ChartRange, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, OTHER, Summariser,
     SummaryConfig, SummaryRow, TypesBuilder, VALUE_BYTES_MAX, stored_rows,
 };
+use proptest::prelude::*;
+use record::{Batch, BatchBuilder, Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 
 const S: i64 = 1_000_000_000;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use record::{Batch, Row, Transport};
 use serde::{Deserialize, Serialize};
 
-use crate::SUMMARY_TYPE;
-use crate::time::rfc3339;
+use crate::summary::SUMMARY_TYPE;
+use crate::summary::time::rfc3339;
 
 /// Keys of a row that are neither dimension nor sum.
 #[cfg(test)]
@@ -133,7 +133,7 @@ impl SummaryRow {
 }
 
 /// The summary rows of a batch read from the store, without those of flushes that `settled_through`
-/// (of a [`Snapshot`](crate::Snapshot)) does not cover: the snapshot still has their counts. Lines
+/// (of a [`Snapshot`](crate::summary::Snapshot)) does not cover: the snapshot still has their counts. Lines
 /// of type `summary` that were sent are no rows.
 pub fn stored_rows(
     batch: &Batch,

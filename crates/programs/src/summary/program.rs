@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn names_are_unambiguous_in_a_row() {
         for log_type in BY_TYPE.iter().map(|(name, _)| *name).chain(["anything"]) {
-            let mut seen: Vec<&str> = crate::row::FIXED_KEYS.to_vec();
+            let mut seen: Vec<&str> = crate::summary::row::FIXED_KEYS.to_vec();
             for program in programs(log_type) {
                 let sums = program.sums.iter().map(|s| s.name);
                 for name in program.dimensions.iter().map(|d| d.name).chain(sums) {

@@ -1,5 +1,5 @@
-//! Turns lines into summary rows: the data of a chart for each type of log, in steps of ten
-//! seconds.
+//! The summary: built-in programs turn lines into summary rows, the data of a chart for each type of
+//! log, in steps of ten seconds.
 //!
 //! ```text
 //! batch → Summariser::observe → open buckets (type × event time) → flush → rows as JSON lines → own store
@@ -30,7 +30,7 @@
 //!   [`OTHER`], never left out of `lines` and `bytes`.
 //!
 //! Summary rows are not summarised again. Left out: reading and writing of the store, the clock and
-//! threads (the caller has them), and programs written by users.
+//! threads. The caller has them.
 
 mod bucket;
 mod chart;

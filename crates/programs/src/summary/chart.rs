@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::OTHER;
-use crate::row::SummaryRow;
-use crate::time::{SECOND_NS, bucket_start, rfc3339};
+use crate::summary::OTHER;
+use crate::summary::row::SummaryRow;
+use crate::summary::time::{SECOND_NS, bucket_start, rfc3339};
 
 /// Points of a chart. A range and step that give more are refused.
 pub const CHART_POINTS_MAX: u64 = 11_000;

@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use record::{Batch, Format, Hints, Origin, Transport};
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::{Bucket, Room, empty_json_bytes};
-use crate::counting::{Alike, Fields};
-use crate::program::programs;
-use crate::row::SummaryRow;
-use crate::summariser::SummaryConfig;
-use crate::time::{SECOND_NS, bucket_start};
-use crate::{OTHER, SUMMARY_TYPE};
+use crate::summary::bucket::{Bucket, Room, empty_json_bytes};
+use crate::summary::counting::{Alike, Fields};
+use crate::summary::program::programs;
+use crate::summary::row::SummaryRow;
+use crate::summary::summariser::SummaryConfig;
+use crate::summary::time::{SECOND_NS, bucket_start};
+use crate::summary::{OTHER, SUMMARY_TYPE};
 
 /// Reruns on the list. A further one is refused, unless it covers others, which it replaces.
 pub const RERUNS_MAX: usize = 1_000;
@@ -142,7 +142,7 @@ impl Recount {
 
     /// Counts the lines of a batch whose frames have a sequence number up to `sequence_max`. Calls
     /// `write` with rows as JSON lines when many have accumulated, at most
-    /// [`FLUSH_BYTES_MAX`](crate::FLUSH_BYTES_MAX) bytes.
+    /// [`FLUSH_BYTES_MAX`](crate::summary::FLUSH_BYTES_MAX) bytes.
     pub fn observe<E>(
         &mut self,
         batch: &Batch,

@@ -7,8 +7,8 @@
 
 use record::{Batch, FieldId, Row};
 
-use crate::program::{Program, counted_fields};
-use crate::time::bucket_start;
+use crate::summary::program::{Program, counted_fields};
+use crate::summary::time::bucket_start;
 
 /// Lines of one type and bucket that have the same values in all counted fields.
 #[derive(Clone, Copy, Debug)]

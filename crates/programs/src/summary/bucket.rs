@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher as _;
 
-use crate::OTHER;
-use crate::counting::{Alike, Fields};
-use crate::program::Program;
-use crate::row::{SummaryRow, whole_number};
-use crate::summariser::{FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, VALUE_BYTES_MAX};
+use crate::summary::OTHER;
+use crate::summary::counting::{Alike, Fields};
+use crate::summary::program::Program;
+use crate::summary::row::{SummaryRow, whole_number};
+use crate::summary::summariser::{
+    FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, VALUE_BYTES_MAX,
+};
 
 /// Upper bound of the JSON of one count besides its value: quotes, colon, comma, 20 digits.
 const COUNT_JSON_BYTES: usize = 24;
