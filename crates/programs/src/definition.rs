@@ -1,4 +1,5 @@
-//! A program as its file defines it: settings in comments at the head, then AWK or a query in LogsQL.
+//! A program as its file defines it: settings in comments at the head, then AWK or a query in
+//! LogsQL.
 //!
 //! ```awk
 //! # Lines and bytes of each class of HTTP status.
@@ -199,8 +200,8 @@ impl Definition {
     }
 }
 
-/// Extension of programs in a language that Loginson does not run any more. Their files are shown as
-/// invalid: passed over, they would be missed by nobody but their owner.
+/// Extension of programs in a language that Loginson does not run any more. Their files are shown
+/// as invalid: passed over, they would be missed by nobody but their owner.
 const VRL: &str = "vrl";
 
 /// A program as it was found in a folder.

@@ -47,8 +47,8 @@ struct Call {
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// In the order of preference. gawk reads pages of its pipe, unless its environment asks for more at
-/// a time.
+/// In the order of preference. gawk reads pages of its pipe, unless its environment asks for more
+/// at a time.
 const CALLS: [Call; 4] = [
     Call {
         kind: Kind::Gawk,

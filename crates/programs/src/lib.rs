@@ -1,6 +1,6 @@
 //! Programs make rows of the lines of each bucket of event time. Those that are built in count the
-//! lines of every type, in our own process: module [`summary`]. Those of users are small programs in
-//! AWK or LogsQL for the lines of one type or filter: the rest of this crate.
+//! lines of every type, in our own process: module [`summary`]. Those of users are small programs
+//! in AWK or LogsQL for the lines of one type or filter: the rest of this crate.
 //!
 //! ```text
 //! NAME.awk → Definition ─┐
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A [`BucketRun`] is one process for one bucket and type: lines go in, the input ends, the program
-//! prints its rows. Its caller drives it: no thread belongs to a run, every call has a bound in time,
-//! and a program that hangs, floods or dies changes nothing but its own outcome.
+//! prints its rows. Its caller drives it: no thread belongs to a run, every call has a bound in
+//! time, and a program that hangs, floods or dies changes nothing but its own outcome.
 //!
 //! Invariants:
 //!

@@ -1,5 +1,5 @@
-//! The summary: built-in programs turn lines into summary rows, the data of a chart for each type of
-//! log, in steps of ten seconds.
+//! The summary: built-in programs turn lines into summary rows, the data of a chart for each type
+//! of log, in steps of ten seconds.
 //!
 //! ```text
 //! batch → Summariser::observe → open buckets (type × event time) → flush → rows as JSON lines → own store

@@ -21,7 +21,6 @@ mod queries;
 mod server;
 mod sinks;
 mod storage;
-mod summaries;
 
 use std::process::ExitCode;
 
@@ -41,7 +40,7 @@ fn one_line(error: &anyhow::Error) -> String {
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == pipeline::programs::SANDBOX_COMMAND) {
+    if arguments.next().is_some_and(|first| first == programs::stage::SANDBOX_COMMAND) {
         // Before any thread is started or file opened: it closes the files that it inherited.
         return ::programs::sandbox::main(arguments);
     }

@@ -13,9 +13,9 @@
 //!
 //! Threads: one for each source (started in [`crate::ingest::sources`]) and each intake
 //! (collector), one writer and two that seal in turn (store), the parse stage ([`parse`]), the
-//! summary stage ([`summary`]), the stage of programs ([`programs`]) and one for each program
-//! ([`crate::programs::runner`]), two for each sink ([`crate::sinks::stage`]), one for each running
-//! query (`http::queries`).
+//! summary stage ([`crate::programs::summary`]), the stage of programs ([`crate::programs::stage`])
+//! and one for each program ([`crate::programs::runner`]), two for each sink
+//! ([`crate::sinks::stage`]), one for each running query (`http::queries`).
 //!
 //! Invariants:
 //! - The parse stage sees frames in the order of the store, each once; nothing waits for it: a
@@ -28,19 +28,15 @@
 //!   summary, then the store.
 //! - Sealed lines are settled, that is parsed. Sealing does not wait for readers that read lines
 //!   later, behind a cursor.
-//! - A panic of a stage is logged and counted, and the stage restarts ([`stage`]): without it
+//! - A panic of a stage is logged and counted, and the stage restarts ([`Stages`]): without it
 //!   nothing would be sealed until the next start. At shutdown the stage ends, and unfinished work
 //!   is redone after the next start.
 //!
 //! Left out: retention and sealing, which the store does by itself; [`Upkeep`] provides the parser
 //! for them.
 
-pub mod arrivals;
 mod cluster_work;
 mod parse;
-pub mod programs;
-mod stage;
-mod summary;
 mod unreadable;
 pub mod workers;
 
@@ -60,25 +56,23 @@ use crate::alerts;
 use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
 use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::{Config, EnginesConfig};
-use crate::dashboards;
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
-use crate::links;
+use crate::process::stages::{StageThread, Stages, lock};
+use crate::programs::stage::ProgramStage;
+use crate::programs::summary::reruns::KeptReruns;
+use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
 pub use crate::queries::tails::{TailBatch, TailReader};
 use crate::sinks::cursor_file;
 use crate::storage::RERUNS_FILE;
+use crate::storage::arrivals::{Arrivals, StoreArrivals};
 use crate::storage::keep::{Folder, Keep};
 use crate::storage::stored::{Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
-use crate::summaries::reruns::KeptReruns;
-use arrivals::{Arrivals, StoreArrivals};
 use cluster_work::ClusterWork;
 use parse::ParseStage;
-use programs::ProgramStage;
-pub use stage::{StageThread, Stages, lock};
-use summary::SummaryStage;
 use workers::{WorkOptions, WorkPlace, Workers, WorkersSlot};
 
 /// Time at shutdown for parsing what has arrived. The rest is parsed after the next start.
@@ -185,8 +179,6 @@ impl Pipeline {
                 state: kept,
                 programs: Arc::new(Folder::new(&config.programs.folder)),
                 cursors: Arc::new(Folder::new(&config.data_dir.join(cursor_file::FOLDER))),
-                dashboards: Arc::new(Folder::new(&config.data_dir.join(dashboards::FOLDER))),
-                links: Arc::new(Folder::new(&config.data_dir.join(links::FOLDER))),
                 alert_rules: Arc::new(Folder::new(&config.data_dir.join(alerts::RULES_FOLDER))),
                 alerts: Arc::new(Folder::new(&config.data_dir.join(alerts::FOLDER))),
             };

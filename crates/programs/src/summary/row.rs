@@ -133,8 +133,8 @@ impl SummaryRow {
 }
 
 /// The summary rows of a batch read from the store, without those of flushes that `settled_through`
-/// (of a [`Snapshot`](crate::summary::Snapshot)) does not cover: the snapshot still has their counts. Lines
-/// of type `summary` that were sent are no rows.
+/// (of a [`Snapshot`](crate::summary::Snapshot)) does not cover: the snapshot still has their
+/// counts. Lines of type `summary` that were sent are no rows.
 pub fn stored_rows(
     batch: &Batch,
     settled_through: Option<u64>,

@@ -24,9 +24,9 @@ use sinks::{Stop, SystemClock, system_random};
 
 use crate::cluster::Lines;
 use crate::config::alerts::AlertOptions;
-use crate::pipeline::{StageThread, Stages, lock};
-use crate::programs::runner::RowStore;
+use crate::process::stages::{StageThread, Stages, lock};
 use crate::storage::keep::Keep;
+use crate::storage::row_store::RowStore;
 use engine::StoreEngine;
 use output::RowOutput;
 

@@ -7,8 +7,8 @@ use alerts::{Change, Output, Recorded};
 use platform::{Clock, RealClock};
 
 use super::rows;
-use crate::programs::runner::RowStore;
 use crate::storage::keep::Keep;
+use crate::storage::row_store::RowStore;
 
 /// Keeps rows and states.
 pub struct RowOutput {

@@ -12,8 +12,8 @@ use record::{Parser, ParserConfig};
 
 use super::escaped_lines;
 use crate::config::RawConfig;
-use crate::pipeline::programs::SANDBOX_COMMAND;
 use crate::programs::compiled::Compiled;
+use crate::programs::stage::SANDBOX_COMMAND;
 use crate::programs::trial::{self, SAMPLE_LINES_MAX, Trial};
 
 /// Bytes of the sample.

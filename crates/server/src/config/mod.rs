@@ -30,16 +30,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::programs::summary::SummaryConfig;
 use alerts::AlertOptions;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::{ForwardConfig, Secret};
 use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
-use programs::summary::SummaryConfig;
 use query::QueueLimits;
 use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 
+use crate::programs::stage::ProgramOptions;
 use crate::sinks::config::SinkOptions;
 
 pub use access::{AccessConfig, Token, User};
@@ -54,7 +55,6 @@ pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
 use platform::units::{parse_bytes, parse_duration};
-use programs::ProgramOptions;
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]

@@ -9,6 +9,8 @@ use programs::{Definition, Language, Limits, Loaded};
 use serde::{Deserialize, Serialize};
 
 use crate::programs::builtin::{BUILTIN, Builtin};
+use crate::programs::compiled::Compiled;
+use crate::programs::stage::ProgramOptions;
 use crate::storage::PROGRAMS_FOLDER;
 
 /// Least memory of a process: an interpreter and its libraries need some.
@@ -53,19 +55,6 @@ pub struct RawProgram {
 
 fn awk() -> String {
     Language::Awk.name().into()
-}
-
-/// Programs, and the limits of those in AWK.
-#[derive(Clone, Debug)]
-pub struct ProgramOptions {
-    /// Folder whose files are programs; it need not exist.
-    pub folder: PathBuf,
-    /// The programs of `[[programs]]`.
-    pub configured: Vec<Loaded>,
-    /// The AWK; `None` for the best one of the machine.
-    pub interpreter: Option<PathBuf>,
-    /// Limits of each process.
-    pub limits: Limits,
 }
 
 /// Checks the settings.
@@ -131,7 +120,7 @@ fn program(raw: RawProgram) -> Result<Loaded> {
         _ => return Err(anyhow!("{context}: give either text or file")),
     };
     let definition = Definition::parse_as(&name, language, &text);
-    let checked = definition.clone().and_then(crate::programs::compiled::Compiled::new);
+    let checked = definition.clone().and_then(Compiled::new);
     checked.map_err(|error| anyhow!("[[programs]] {error}"))?;
     Ok(Loaded { name, extension: language.name(), text, definition })
 }

@@ -13,7 +13,7 @@ use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
-use crate::http::programs::hand_on::{elsewhere, to_their_node};
+use crate::http::programs::hand_on::to_their_node;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::ParamsAndText;
 
@@ -68,8 +68,8 @@ async fn with<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Dashboards) -> Result<T, DashboardError> + Send + 'static,
 ) -> ApiResult<T> {
-    let workers = app.pipeline()?.workers().ok_or_else(|| elsewhere(app))?;
-    let done = tokio::task::spawn_blocking(move || work(&workers.dashboards)).await;
+    let dashboards = Arc::clone(&app.documents()?.dashboards);
+    let done = tokio::task::spawn_blocking(move || work(&dashboards)).await;
     done.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
         let message = error.to_string();
         match error {

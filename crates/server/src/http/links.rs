@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::http::App;
 use crate::http::access::principal::Scope;
 use crate::http::access::routes::Routes;
-use crate::http::programs::hand_on::{elsewhere, to_their_node};
+use crate::http::programs::hand_on::to_their_node;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::ParamsAndText;
 use crate::links::{LinkError, Links};
@@ -40,8 +40,8 @@ async fn with<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Links) -> Result<T, LinkError> + Send + 'static,
 ) -> ApiResult<T> {
-    let workers = app.pipeline()?.workers().ok_or_else(|| elsewhere(app))?;
-    let done = tokio::task::spawn_blocking(move || work(&workers.links)).await;
+    let links = Arc::clone(&app.documents()?.links);
+    let done = tokio::task::spawn_blocking(move || work(&links)).await;
     done.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
         let message = error.to_string();
         match error {

@@ -39,11 +39,15 @@ pub use self::wire::listen::{Clients, Tls, serve};
 use self::access::routes::Routes;
 use self::ingest::Inserting;
 use self::wire::error::{ApiError, ApiResult};
-use crate::cluster::{Cluster, Lines};
+use crate::cluster::engines::Marks;
+use crate::cluster::{Cluster, Engines, Lines};
 use crate::config::Config;
+use crate::dashboards::{self as kept_dashboards, Dashboards};
+use crate::links::{self as kept_links, Links};
 use crate::pipeline::Pipeline;
-use crate::pipeline::programs::ProgramStage;
+use crate::programs::stage::ProgramStage;
 use crate::queries::jobs::Jobs;
+use crate::storage::keep::{Folder, Keep};
 
 /// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
 const SUMMARIES_MAX: usize = 2;
@@ -80,7 +84,38 @@ pub struct App {
     queries_refused: AtomicU64,
     /// Lines that live tails missed, as their clients were told.
     tail_lines_skipped: AtomicU64,
+    /// Set once it is known where they are kept.
+    documents: OnceLock<Documents>,
     stopping: watch::Receiver<bool>,
+}
+
+/// What people make on the page and keep with the server.
+struct Documents {
+    dashboards: Arc<Dashboards>,
+    /// Short links to views of the page.
+    links: Arc<Links>,
+}
+
+impl Documents {
+    /// Those in the data directory.
+    fn in_folders(config: &Config) -> Documents {
+        let folder = |name| Arc::new(Folder::new(&config.data_dir.join(name)));
+        Documents::new(config, folder(kept_dashboards::FOLDER), folder(kept_links::FOLDER))
+    }
+
+    /// Those in the catalog of a cluster.
+    fn in_catalog(config: &Config, engines: &Arc<Engines>) -> Documents {
+        let marks = |prefix| Arc::new(Marks::new(engines, None, prefix));
+        Documents::new(config, marks(Marks::DASHBOARDS), marks(Marks::LINKS))
+    }
+
+    fn new(config: &Config, dashboards: Arc<dyn Keep>, links: Arc<dyn Keep>) -> Documents {
+        let provided = config.dashboards_dir.as_deref();
+        Documents {
+            dashboards: Arc::new(Dashboards::new(dashboards, provided)),
+            links: Arc::new(Links::new(links)),
+        }
+    }
 }
 
 /// The phase of the server's life.
@@ -107,6 +142,10 @@ impl App {
             clients: Clients::new(config.query.client_idle_max, tls),
             guard: Guard::new(address, &config.http_hosts, &config.http_frame_ancestors),
             cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
+            documents: match &config.engines {
+                None => OnceLock::from(Documents::in_folders(&config)),
+                Some(_) => OnceLock::new(),
+            },
             gate: Gate::new(&config.access, address, config.http_tls.is_some()),
             memory: Budget::new(config.memory_bytes_max),
             config,
@@ -176,6 +215,10 @@ impl App {
 
     /// The engines of the cluster are connected: queries read the cluster from now on.
     pub fn join(&self, cluster: Arc<Cluster>) {
+        if let Some(engines) = cluster.engines() {
+            let first = self.documents.set(Documents::in_catalog(&self.config, engines)).is_ok();
+            assert!(first, "engines are connected once");
+        }
         assert!(self.cluster.set(cluster).is_ok(), "engines are connected once");
     }
 
@@ -194,6 +237,12 @@ impl App {
     fn programs(&self) -> ApiResult<Arc<ProgramStage>> {
         let pipeline = self.pipeline()?;
         pipeline.programs().ok_or_else(|| programs::hand_on::elsewhere(self))
+    }
+
+    /// What people keep; an error that names the node that does: it is that of the programs.
+    fn documents(&self) -> ApiResult<&Documents> {
+        self.programs()?;
+        Ok(self.documents.get().expect("they are set before the pipeline is"))
     }
 
     /// Background queries.

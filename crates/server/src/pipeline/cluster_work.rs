@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::arrivals::Arrivals;
-use super::stage::Stages;
 use super::workers::{WorkOptions, WorkPlace, Workers, WorkersSlot};
 use crate::cluster::engines::{Lease, LogArrivals, LogNotes, LogRows, Marks, Work};
 use crate::cluster::{Engines, Lines};
+use crate::process::stages::Stages;
+use crate::storage::arrivals::Arrivals;
 
 /// Starts and stops them.
 pub struct ClusterWork {
@@ -44,12 +44,11 @@ impl Work for ClusterWork {
             state: marks(Marks::STATE),
             programs: marks(Marks::PROGRAMS),
             cursors: marks(Marks::SINKS),
-            dashboards: marks(Marks::DASHBOARDS),
-            links: marks(Marks::LINKS),
             alert_rules: marks(Marks::ALERT_RULES),
             alerts: marks(Marks::ALERTS),
         };
         let workers = Workers::start(&self.options, place, Arc::new(self.stages.beside()))?;
+        engines.set_work_lease(Some(*lease));
         self.slot.set(Some(workers));
         Ok(())
     }
@@ -58,5 +57,6 @@ impl Work for ClusterWork {
         if let Some(workers) = self.slot.set(None) {
             workers.close();
         }
+        self.engines.set_work_lease(None);
     }
 }

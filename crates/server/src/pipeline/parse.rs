@@ -11,10 +11,10 @@ use std::time::Duration;
 use record::Batch;
 use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
 
-use super::programs::ProgramStage;
-use super::stage::{Stages, lock};
-use super::summary::SummaryStage;
 use super::unreadable::Unreadable;
+use crate::process::stages::{Stages, lock};
+use crate::programs::stage::ProgramStage;
+use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::{TailBatch, TailReader, Tails};
 use crate::storage::stored::Parsers;
 

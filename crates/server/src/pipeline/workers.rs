@@ -1,5 +1,5 @@
-//! The programs and sinks that run on this node. On one machine they run as long as the server; in
-//! a cluster, on the node that has their lease, as long as it has it.
+//! The programs, sinks and alerts that run on this node. On one machine they run as long as the
+//! server; in a cluster, on the node that has their lease, as long as it has it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,21 +8,18 @@ use anyhow::Result;
 use platform::Clock;
 use platform::memory::Budget;
 
-use super::arrivals::{Arrivals, Notes};
-use super::programs::{self, Parts, ProgramStage};
-use super::stage::{StageThread, Stages};
 use crate::alerts::{self, AlertStage};
 use crate::cluster::Lines;
 use crate::config::Config;
 use crate::config::alerts::AlertOptions;
-use crate::config::programs::ProgramOptions;
-use crate::dashboards::Dashboards;
-use crate::links::Links;
-use crate::programs::runner::RowStore;
+use crate::process::stages::{StageThread, Stages};
+use crate::programs::stage::{self as program_stage, Parts, ProgramOptions, ProgramStage};
 use crate::sinks::config::SinkOptions;
 use crate::sinks::cursor_file;
 use crate::sinks::stage::{SinkSources, SinkStage};
+use crate::storage::arrivals::{Arrivals, Notes};
 use crate::storage::keep::Keep;
+use crate::storage::row_store::RowStore;
 use crate::storage::stored::Parsers;
 
 /// What is the same wherever they run.
@@ -37,7 +34,6 @@ pub struct WorkOptions {
     sinks: Vec<SinkOptions>,
     alerts: AlertOptions,
     rejected_dir: PathBuf,
-    dashboards_dir: Option<PathBuf>,
 }
 
 impl WorkOptions {
@@ -58,7 +54,6 @@ impl WorkOptions {
             sinks: config.sinks.clone(),
             alerts: config.alerts.clone(),
             rejected_dir: config.data_dir.join(cursor_file::FOLDER),
-            dashboards_dir: config.dashboards_dir.clone(),
         }
     }
 
@@ -86,26 +81,18 @@ pub struct WorkPlace {
     pub programs: Arc<dyn Keep>,
     /// Cursors of sinks.
     pub cursors: Arc<dyn Keep>,
-    /// Dashboards.
-    pub dashboards: Arc<dyn Keep>,
-    /// Short links.
-    pub links: Arc<dyn Keep>,
     /// Rule files of alerts that are saved over the API.
     pub alert_rules: Arc<dyn Keep>,
     /// States of alerts, and silences.
     pub alerts: Arc<dyn Keep>,
 }
 
-/// Programs and sinks that run.
+/// Programs, sinks and alerts that run.
 pub struct Workers {
     /// Runs programs of users on lines, and stores their rows.
     pub programs: Arc<ProgramStage>,
     /// Deliver rows and lines to other systems.
     pub sinks: SinkStage,
-    /// Dashboards of the page, which are kept where programs are.
-    pub dashboards: Dashboards,
-    /// Short links to views of the page.
-    pub links: Links,
     /// Evaluates alerts.
     pub alerts: AlertStage,
     stages: Arc<Stages>,
@@ -137,7 +124,7 @@ impl Workers {
             options: &options.programs,
         })?;
         let programs = Arc::new(programs);
-        let thread = programs::start(&programs, place.notes_itself)?;
+        let thread = program_stage::start(&programs, place.notes_itself)?;
         let sources = SinkSources {
             arrivals: place.arrivals,
             programs: Arc::clone(&programs),
@@ -147,8 +134,6 @@ impl Workers {
             stages: Arc::clone(&stages),
         };
         let sinks = SinkStage::start(&options.sinks, &sources)?;
-        let dashboards = Dashboards::new(place.dashboards, options.dashboards_dir.as_deref());
-        let links = Links::new(place.links);
         let alerts = AlertStage::start(alerts::Parts {
             options: &options.alerts,
             lines,
@@ -159,7 +144,7 @@ impl Workers {
             state: place.alerts,
             stages: &stages,
         })?;
-        Ok(Arc::new(Workers { programs, sinks, dashboards, links, alerts, stages, thread }))
+        Ok(Arc::new(Workers { programs, sinks, alerts, stages, thread }))
     }
 
     /// Ends them. What is pending is computed, and what was not delivered is delivered, after the

@@ -1,7 +1,8 @@
-//! The process and its system: its own log, its allocator, its limit on open files, and the modes
-//! of its files.
+//! The process and its system: its own log, its allocator, its limit on open files, the modes of
+//! its files, and the threads of its stages.
 
 pub mod log;
 pub mod memory;
 pub mod open_files;
 pub mod private;
+pub mod stages;

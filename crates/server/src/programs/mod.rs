@@ -1,9 +1,10 @@
-//! Programs of users in the running server: the lines of each bucket go through a program, its rows
-//! go back into the store.
+//! Programs in the running server: the lines of each bucket go through a program, its rows go back
+//! into the store. Those that are built in and count lines as they come are in [`summary`]; the
+//! rest is about programs of users.
 //!
 //! ```text
 //! lines arrive → discovery notes their buckets → due → runner: query of the bucket → program → rows → own intake
-//!                (pipeline::programs)        Pending            compute                        rows
+//!                (stage)                     Pending            compute                        rows
 //! ```
 //!
 //! A bucket is computed from the lines in the store, whenever lines of it have come: after its end,
@@ -30,5 +31,7 @@ pub mod registry;
 pub mod rows;
 pub mod runner;
 pub mod runs;
+pub mod stage;
 pub mod status;
+pub mod summary;
 pub mod trial;

@@ -16,7 +16,7 @@ use programs::{Definition, DefinitionError, Language, Loaded, PROGRAM_BYTES_MAX,
 use super::compiled::Compiled;
 use super::compute::Engine;
 use super::runner::{RowWriter, Runner};
-use crate::pipeline::{StageThread, Stages, lock};
+use crate::process::stages::{StageThread, Stages, lock};
 use crate::storage::keep::Keep;
 
 /// Programs that run at a time, each with a thread.

@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use collector::{ALONE_BYTES_MAX, Intake};
+use collector::ALONE_BYTES_MAX;
 use platform::Clock;
 use query::RunError;
-use record::Origin;
 
 use super::compiled::Compiled;
 use super::compute::{BUCKETS_MAX, BucketResult, Engine, schedule};
 use super::pending::{Pending, Schedule};
 use super::rows::{self, BucketOf};
 use super::status::{LastError, Status};
-use crate::pipeline::lock;
+use crate::process::stages::lock;
+use crate::storage::row_store::RowStore;
 
 /// The longest sleep, after which the thread checks whether it has to end.
 const TICK: Duration = Duration::from_millis(500);
@@ -28,27 +28,6 @@ const SECOND_NS: i64 = 1_000_000_000;
 const BUCKET_PAUSE_MAX_S: i64 = 600;
 /// The longest pause of a program whose buckets fail one after the other.
 const PROGRAM_PAUSE_MAX_S: i64 = 60;
-
-/// Makes rows durable.
-pub trait RowStore: Send + Sync {
-    /// Stores lines of rows with that origin, all or none. They are at most [`ALONE_BYTES_MAX`].
-    /// Blocks.
-    fn store(&self, origin: &Origin, lines: &[u8], now_ns: i64) -> Result<(), String>;
-
-    /// Accepts no more rows.
-    fn close(&self);
-}
-
-impl RowStore for Intake {
-    fn store(&self, origin: &Origin, lines: &[u8], now_ns: i64) -> Result<(), String> {
-        let stored = self.deliver_alone(origin, now_ns, lines);
-        stored.wait().map_err(|error| error.to_string())
-    }
-
-    fn close(&self) {
-        self.stop();
-    }
-}
 
 /// Stores rows; shared by all programs.
 pub struct RowWriter {

@@ -16,7 +16,7 @@ use super::compiled::Compiled;
 use super::compute::{BUCKETS_MAX, Engine, schedule};
 use super::rows::{self, BucketOf, StoredRow};
 use super::runner::RowWriter;
-use crate::summaries::reruns::{KeptReruns, RerunError};
+use crate::programs::summary::reruns::{KeptReruns, RerunError};
 
 /// Buckets of one run.
 const RUN_BUCKETS_MAX: usize = 1_000_000;

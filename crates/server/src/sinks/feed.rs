@@ -5,7 +5,7 @@ use std::sync::Arc;
 use record::Batch;
 use sinks::Batch as Documents;
 
-use crate::pipeline::arrivals::Arrivals;
+use crate::storage::arrivals::Arrivals;
 
 /// Bytes of lines that are read together; their documents are one batch.
 pub const READ_BYTES: u64 = 2 << 20;

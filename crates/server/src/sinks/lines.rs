@@ -8,7 +8,7 @@ use store::LineFilter;
 
 use super::feed::{ArrivalReader, Feed};
 use crate::config::line_filter::line_filter;
-use crate::pipeline::arrivals::Arrivals;
+use crate::storage::arrivals::Arrivals;
 
 /// Reads lines behind a cursor.
 pub struct LineFeed {

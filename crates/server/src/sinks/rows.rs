@@ -14,9 +14,9 @@ use record::Batch;
 use sinks::{Batch as Documents, Document, Value};
 
 use super::feed::{ArrivalReader, Feed};
-use crate::pipeline::arrivals::Arrivals;
-use crate::pipeline::programs::ProgramStage;
 use crate::programs::rows::{Completed, RowPlace, StoredRow, parse_line};
+use crate::programs::stage::ProgramStage;
+use crate::storage::arrivals::Arrivals;
 
 /// Buckets of a run that are sent together.
 const PAGE_BUCKETS: i64 = 1_000;

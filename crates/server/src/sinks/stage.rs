@@ -16,9 +16,9 @@ use super::feed::Feed;
 use super::lines::LineFeed;
 use super::queries::QueryFeed;
 use super::rows::RowFeed;
-use crate::pipeline::arrivals::Arrivals;
-use crate::pipeline::programs::ProgramStage;
-use crate::pipeline::{StageThread, Stages, lock};
+use crate::process::stages::{StageThread, Stages, lock};
+use crate::programs::stage::ProgramStage;
+use crate::storage::arrivals::Arrivals;
 use crate::storage::keep::Keep;
 
 /// How often a sink looks for new documents, and whether it has to end.

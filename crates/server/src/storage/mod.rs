@@ -1,10 +1,12 @@
-//! Work on the store besides appending and querying: its view for queries, its background work,
-//! backups, and checks of files at rest.
+//! Work on the store besides appending and querying: its view for queries and for readers behind a
+//! cursor, its background work, backups, and checks of files at rest.
 
+pub mod arrivals;
 pub mod at_rest;
 pub mod backup;
 pub mod inspect;
 pub mod keep;
+pub mod row_store;
 pub mod stored;
 pub mod upkeep;
 pub mod verify;

@@ -10,7 +10,7 @@ use record::{Batch, Frame};
 
 use super::log_cursor::LogCursor;
 use super::{Engines, append};
-use crate::pipeline::arrivals::{Arrivals, Arrived};
+use crate::storage::arrivals::{Arrivals, Arrived};
 use crate::storage::stored::Parsers;
 
 /// How long a read of a partition that has messages waits for them.

@@ -19,7 +19,7 @@ use super::spread::reader_of;
 use super::summaries::{collect, share_of_rows};
 use super::{Engines, HotPiece, Pieces, SegmentPiece, none};
 use crate::cluster::source::ask;
-use crate::pipeline::arrivals::{Noted, Notes};
+use crate::storage::arrivals::{Noted, Notes};
 
 /// Segments of a partition that are read together.
 const SEGMENTS_MAX: usize = 64;

@@ -6,7 +6,7 @@ use cluster::FrameLog;
 use record::{FrameBuilder, Origin};
 
 use super::Engines;
-use crate::programs::runner::RowStore;
+use crate::storage::row_store::RowStore;
 
 /// Appends frames of rows, as a producer of its own.
 pub struct LogRows {

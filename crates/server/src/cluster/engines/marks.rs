@@ -31,15 +31,17 @@ impl Marks {
     /// Cursors of sinks.
     pub const SINKS: &str = "sinks/";
 
-    /// The marks of a prefix. They can be changed under the lease alone, as long as it holds.
+    /// The marks of a prefix. They can be changed under the lease alone, as long as it holds; if
+    /// none is given, under that with which programs and sinks run on this node at the time.
     pub fn new(engines: &Arc<Engines>, lease: Option<Lease>, prefix: &'static str) -> Marks {
         Marks { engines: Arc::clone(engines), lease, prefix }
     }
 
     fn put(&self, name: &str, body: Option<&[u8]>) -> io::Result<()> {
-        let lease = self.lease.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
+        let lease = self.lease.or_else(|| self.engines.work_lease());
+        let lease = lease.ok_or(io::ErrorKind::PermissionDenied)?;
         let name = format!("{}{name}", self.prefix);
-        self.engines.catalog.put_mark(lease, &name, body).map_err(io::Error::other)
+        self.engines.catalog.put_mark(&lease, &name, body).map_err(io::Error::other)
     }
 
     fn all(&self, prefix: &str) -> io::Result<Vec<(String, Vec<u8>)>> {

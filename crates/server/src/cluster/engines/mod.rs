@@ -70,6 +70,8 @@ pub struct Engines {
     /// The partitions that this node owns.
     owned: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
     nodes: Mutex<HashMap<String, Arc<Node>>>,
+    /// The lease under which programs and sinks run on this node, while they do.
+    work_lease: Mutex<Option<Lease>>,
 }
 
 /// The state of a cluster.
@@ -130,6 +132,7 @@ impl Engines {
             view: Mutex::default(),
             owned: RwLock::default(),
             nodes: Mutex::default(),
+            work_lease: Mutex::default(),
         })
     }
 
@@ -179,6 +182,16 @@ impl Engines {
     /// What the cache on the local disk did so far.
     pub fn cache_counts(&self) -> Counts {
         self.segments.counts()
+    }
+
+    /// The lease under which programs and sinks run on this node; none while they run elsewhere.
+    pub fn work_lease(&self) -> Option<Lease> {
+        *self.work_lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that programs and sinks run on this node from now on, or no longer.
+    pub fn set_work_lease(&self, lease: Option<Lease>) {
+        *self.work_lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
     }
 
     /// The node that has the lease of the programs; none while it is on its way.

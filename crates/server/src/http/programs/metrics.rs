@@ -2,9 +2,9 @@
 
 use super::shown::state;
 use crate::http::admin::metrics::Text;
-use crate::pipeline::programs::ProgramStage;
 use crate::programs::registry::Listed;
 use crate::programs::runner::Runner;
+use crate::programs::stage::ProgramStage;
 use crate::programs::status::Status;
 
 /// Appends them.

@@ -19,8 +19,8 @@ use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::programs::rows::{self, Completed, Fields, StoredRow};
+use crate::programs::summary::reruns::KeptReruns;
 use crate::storage::PROGRAM_RUNS_FILE;
-use crate::summaries::reruns::KeptReruns;
 
 /// Rows without the parameter `limit`, and the most with it.
 pub const ROWS_DEFAULT: usize = 5_000;

@@ -25,7 +25,7 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::ParamsAndText;
 use crate::programs::compiled::Compiled;
 use crate::programs::registry::ChangeError;
-use crate::summaries::reruns::RerunError;
+use crate::programs::summary::reruns::RerunError;
 
 /// The completed runs of a program, the latest first.
 pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {

@@ -26,7 +26,7 @@ use crate::http::access::routes::Routes;
 use crate::http::queries::run::{PendingQuery, Running, answer, reading_thread, start};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
-use crate::summaries::reruns::RerunError;
+use crate::programs::summary::reruns::RerunError;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// The range without `start` and `end`: the last hour.

@@ -1,4 +1,4 @@
-//! The threads of the pipeline's stages: a stage restarts after a panic and ends at shutdown.
+//! The threads of stages: a stage restarts after a panic and ends at shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

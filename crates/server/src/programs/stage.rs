@@ -1,39 +1,39 @@
 //! The stage of programs: notes which buckets lines came of, in the order of arrival, and keeps the
-//! notes on disk. The programs themselves run on threads of their own
-//! ([`crate::programs::runner`]).
+//! notes on disk. The programs themselves run on threads of their own ([`super::runner`]).
 //!
 //! The parse stage makes it note lines after every few frames ([`ProgramStage::note_arrivals`]),
 //! for all programs behind one cursor. It looks at their types and times alone; filters are applied
 //! when buckets are computed. A thread of its own writes the notes to disk ([`ProgramStage::run`]).
 //! In a cluster, where other nodes parse the lines, that thread notes them too.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use platform::Clock;
 use platform::memory::Budget;
-use programs::{Helper, Interpreter, Launcher};
+use programs::{Helper, Interpreter, Launcher, Limits, Loaded};
 use query::source::TimeRange;
 use query::{Context, RunError};
 use record::Batch;
 
-use super::arrivals::{Noted, Notes};
-use super::stage::{StageThread, Stages, lock};
+use super::checkpoint::Checkpoint;
+use super::compiled::Compiled;
+use super::compute::Engine;
+use super::registry::{ChangeError, Registry};
+use super::rows::{self, Completed, Found};
+use super::runner::{RowWriter, Runner};
+use super::runs::{self, RunContext};
+use super::summary::reruns::{KeptReruns, RerunError};
+use super::trial;
 use crate::cluster::Lines;
-use crate::config::programs::ProgramOptions;
-use crate::programs::checkpoint::Checkpoint;
-use crate::programs::compiled::Compiled;
-use crate::programs::compute::Engine;
-use crate::programs::registry::{ChangeError, Registry};
-use crate::programs::rows::{self, Completed, Found};
-use crate::programs::runner::{RowStore, RowWriter, Runner};
-use crate::programs::runs::{self, RunContext};
-use crate::programs::trial;
+use crate::process::stages::{StageThread, Stages, lock};
 use crate::storage::PROGRAM_RUNS_FILE;
+use crate::storage::arrivals::{Noted, Notes};
 use crate::storage::keep::Keep;
+use crate::storage::row_store::RowStore;
 use crate::storage::stored::Parsers;
-use crate::summaries::reruns::{KeptReruns, RerunError};
 
 /// The hidden subcommand that puts a process into its sandbox ([`programs::sandbox::main`]).
 pub const SANDBOX_COMMAND: &str = "program-sandbox";
@@ -45,6 +45,19 @@ const NOTES_MAX: usize = 8;
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the notes are written to disk, if they have changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Programs of the configuration, and how those in AWK run.
+#[derive(Clone, Debug)]
+pub struct ProgramOptions {
+    /// Folder whose files are programs; it need not exist.
+    pub folder: PathBuf,
+    /// The programs of `[[programs]]`.
+    pub configured: Vec<Loaded>,
+    /// The AWK; `None` for the best one of the machine.
+    pub interpreter: Option<PathBuf>,
+    /// Limits of each process.
+    pub limits: Limits,
+}
 
 /// The stage of programs.
 pub struct ProgramStage {

@@ -16,10 +16,10 @@ use programs::summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 use query::{Progress, RunError};
 use store::{ArrivalCursor, FrameHandle, Store, StoreError};
 
-use super::stage::{Stages, lock};
+use super::reruns::{self, KeptReruns, RerunError};
+use super::rows;
+use crate::process::stages::{Stages, lock};
 use crate::storage::stored::Parsers;
-use crate::summaries::reruns::{self, KeptReruns, RerunError};
-use crate::summaries::rows;
 
 /// How often the stage checks whether rows are due, if nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
