@@ -201,7 +201,7 @@ impl Definition {
 }
 
 /// Extension of programs in a language that Loginson does not run any more. Their files are shown
-/// as invalid: passed over, they would be missed by nobody but their owner.
+/// as invalid, because a program that is passed over would end without a word to its owner.
 const VRL: &str = "vrl";
 
 /// A program as it was found in a folder.

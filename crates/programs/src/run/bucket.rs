@@ -29,10 +29,10 @@ use crate::rows::reader::{OutputError, Rejected, RowReader};
 use crate::run::spec::RunSpec;
 use crate::sandbox::Applied;
 
-/// What a run took.
+/// What a run, or a query in its place, took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Lines that the pipe took, without a header.
+    /// Lines that the program got: those that the pipe took, without a header.
     pub lines: u64,
     /// Bytes that the pipe took.
     pub bytes: u64,
@@ -44,7 +44,14 @@ pub struct Usage {
     pub wall: Duration,
 }
 
-/// How a run ended.
+impl Usage {
+    /// Lines that were given to the program, whether it read them or not.
+    pub fn lines_given(&self) -> u64 {
+        self.lines + self.lines_left
+    }
+}
+
+/// What became of a bucket: how its run ended, or the query that made its rows.
 #[derive(Clone, Debug)]
 pub struct BucketOutcome {
     /// The rows, or why there are none.
@@ -62,11 +69,26 @@ pub struct BucketOutcome {
     pub sandbox: Option<Applied>,
 }
 
+impl BucketOutcome {
+    /// An outcome without a process.
+    pub fn of(result: Result<Vec<Row>, ProgramError>) -> Self {
+        Self {
+            result,
+            rejected: Rejected::default(),
+            usage: Usage::default(),
+            is_input_left: false,
+            stderr: String::new(),
+            sandbox: None,
+        }
+    }
+}
+
 /// A run; see the module. Dropping it kills the process.
 #[derive(Debug)]
 pub struct BucketRun {
     process: Process,
-    output: Output,
+    reader: RowReader,
+    rows: Vec<Row>,
     timeout: Duration,
     started: Instant,
     /// The header of the columns, until it is written.
@@ -82,12 +104,6 @@ pub struct BucketRun {
     error: Option<ProgramError>,
 }
 
-#[derive(Debug)]
-struct Output {
-    reader: RowReader,
-    rows: Vec<Row>,
-}
-
 impl BucketRun {
     /// Starts the process.
     pub fn start(launcher: &Arc<Launcher>, spec: &RunSpec) -> Result<Self, ProgramError> {
@@ -96,7 +112,8 @@ impl BucketRun {
         header.push_header(&spec.definition.input);
         Ok(Self {
             process: launcher.launch(spec)?,
-            output: Output { reader: RowReader::new(spec.limits.output), rows: Vec::new() },
+            reader: RowReader::new(spec.limits.output),
+            rows: Vec::new(),
             timeout: spec.timeout(),
             started,
             header,
@@ -196,7 +213,7 @@ impl BucketRun {
         self.usage.wall = self.started.elapsed();
         BucketOutcome {
             result,
-            rejected: self.output.reader.rejected().clone(),
+            rejected: self.reader.rejected().clone(),
             usage: self.usage,
             is_input_left: self.is_input_left || self.usage.lines_left > 0,
             stderr: self.process.stderr().text(),
@@ -206,8 +223,8 @@ impl BucketRun {
 
     fn rows_of(&mut self, exit: Exit) -> Result<Vec<Row>, ProgramError> {
         check_exit(&self.process, exit)?;
-        self.output.reader.finish(&mut self.output.rows)?;
-        Ok(std::mem::take(&mut self.output.rows))
+        self.reader.finish(&mut self.rows)?;
+        Ok(std::mem::take(&mut self.rows))
     }
 
     fn feed_block(
@@ -255,9 +272,9 @@ impl BucketRun {
 
     /// One step of the process; its output goes to the reader of rows.
     fn step(&mut self, input: &[u8], patience: Duration) -> Result<usize, ProgramError> {
-        let Output { reader, rows } = &mut self.output;
+        let Self { process, reader, rows, .. } = self;
         let mut take = |bytes: &[u8]| reader.push(bytes, rows).map_err(StepError::from);
-        let stepped = self.process.step(input, patience, &mut take)?;
+        let stepped = process.step(input, patience, &mut take)?;
         if !input.is_empty() {
             self.waited += stepped.waited;
         }

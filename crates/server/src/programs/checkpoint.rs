@@ -15,9 +15,12 @@ use crate::storage::keep::Keep;
 
 const VERSION: u32 = 1;
 
-/// The state of all programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The state of all programs, as the file has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Checkpoint {
+    /// The version of the file.
+    pub version: Version,
     /// Lines up to here were noted; `None` if there never was a program.
     pub cursor: Option<String>,
     /// Programs that an operator has disabled.
@@ -27,18 +30,30 @@ pub struct Checkpoint {
     pub pending: BTreeMap<String, Vec<(i64, i64)>>,
     /// The last revision of rows: the next one is greater, also where the clock went back or the
     /// clock of another node is behind.
+    #[serde(default)]
     pub revision: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    version: u32,
-    cursor: Option<String>,
-    disabled: BTreeSet<String>,
-    pending: BTreeMap<String, Vec<(i64, i64)>>,
-    #[serde(default)]
-    revision: u64,
+/// The one version of the file that can be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Version;
+
+impl TryFrom<u32> for Version {
+    type Error = String;
+
+    fn try_from(found: u32) -> Result<Version, String> {
+        match found {
+            VERSION => Ok(Version),
+            _ => Err(format!("its version is {found}")),
+        }
+    }
+}
+
+impl From<Version> for u32 {
+    fn from(_: Version) -> u32 {
+        VERSION
+    }
 }
 
 impl Checkpoint {
@@ -47,17 +62,7 @@ impl Checkpoint {
         let place = keep.place(PROGRAMS_FILE);
         let text = keep.read(PROGRAMS_FILE).with_context(|| format!("reading {place}"))?;
         let Some(text) = text else { return Ok(Checkpoint::default()) };
-        let read = || -> Result<Checkpoint> {
-            let written: Written = serde_json::from_slice(&text)?;
-            anyhow::ensure!(written.version == VERSION, "its version is {}", written.version);
-            Ok(Checkpoint {
-                cursor: written.cursor,
-                disabled: written.disabled,
-                pending: written.pending,
-                revision: written.revision,
-            })
-        };
-        read().with_context(|| {
+        serde_json::from_slice(&text).with_context(|| {
             format!(
                 "{place} is damaged; without it, programs run on lines from now on: move it away to start, and \
                  run them again over the time that they missed"
@@ -67,14 +72,7 @@ impl Checkpoint {
 
     /// Replaces the file, durably.
     pub fn write(&self, keep: &dyn Keep) -> io::Result<()> {
-        let written = Written {
-            version: VERSION,
-            cursor: self.cursor.clone(),
-            disabled: self.disabled.clone(),
-            pending: self.pending.clone(),
-            revision: self.revision,
-        };
-        let text = serde_json::to_vec(&written).expect("plain values are JSON");
+        let text = serde_json::to_vec(self).expect("plain values are JSON");
         keep.replace(PROGRAMS_FILE, &text)
     }
 }
@@ -90,6 +88,7 @@ mod tests {
         let keep = Folder::new(directory.path());
         assert_eq!(Checkpoint::open(&keep).unwrap(), Checkpoint::default());
         let checkpoint = Checkpoint {
+            version: Version,
             cursor: Some("a1-00000007-42".to_owned()),
             disabled: ["b".to_owned()].into(),
             pending: [("a".to_owned(), vec![(i64::MIN, -5), (0, i64::MAX)])].into(),

@@ -3,6 +3,8 @@
 use programs::{Definition, DefinitionError, Input, Language};
 use query::{Filter, Query, Stats, quote};
 
+use super::pending::Buckets;
+
 /// A program; see the module.
 #[derive(Clone, Debug)]
 pub struct Compiled {
@@ -21,6 +23,11 @@ impl Compiled {
             Language::LogsQl => stats_of(&definition)?,
         };
         Ok(Compiled { definition, query })
+    }
+
+    /// The buckets of which it makes rows.
+    pub fn buckets(&self) -> Buckets {
+        Buckets::of_width(self.definition.width_s)
     }
 
     /// Whether lines of a type may be for the program.

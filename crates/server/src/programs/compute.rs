@@ -11,16 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use platform::memory::{Budget, Purpose};
-use programs::sandbox::Applied;
 use programs::{
-    BucketRun, InputBlock, Interpreter, Language, Launcher, Limits, NoInterpreter, ProgramError,
-    Rejected, Row, RowError, RunSpec, Variable,
+    BucketOutcome, BucketRun, InputBlock, Interpreter, Language, Launcher, Limits, NoInterpreter,
+    ProgramError, Rejected, Row, RowError, RunSpec, Usage, Variable,
 };
 use query::source::{Source, TimeRange};
 use query::{Account, Context, Rows, RunError, Scratch};
 
 use super::compiled::{Compiled, columns};
-use super::pending::Schedule;
 use crate::cluster::Lines;
 
 /// Buckets that are computed in one call, each with an open process.
@@ -42,22 +40,6 @@ pub struct Engine {
     pub interpreter: Result<Interpreter, NoInterpreter>,
     limits: Limits,
     query_limits: query::Limits,
-}
-
-/// What became of one bucket.
-pub struct BucketResult {
-    /// Its number.
-    pub bucket: i64,
-    /// Its rows, or why there are none.
-    pub rows: Result<Vec<Row>, ProgramError>,
-    /// Lines that the program got.
-    pub lines: u64,
-    /// Lines of output that are no rows.
-    pub rejected: Rejected,
-    /// What the program wrote to stderr.
-    pub stderr: String,
-    /// What the sandbox applied.
-    pub sandbox: Option<Applied>,
 }
 
 impl Engine {
@@ -111,26 +93,26 @@ impl Engine {
     }
 
     /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. In AWK, a
-    /// bucket without lines gives no result. Errors are those of reading; then there are no results.
+    /// bucket without lines gives no outcome. Errors are those of reading; then there are none.
     pub fn compute(
         &self,
         compiled: &Compiled,
         (start, end): (i64, i64),
         cancelled: &Arc<AtomicBool>,
-    ) -> Result<Vec<BucketResult>, RunError> {
-        let schedule = schedule(compiled.definition.width_s, 0);
-        let range =
-            TimeRange { start_ns: schedule.start_ns(start), end_ns: schedule.start_ns(end) };
+    ) -> Result<Vec<(i64, BucketOutcome)>, RunError> {
+        let buckets = compiled.buckets();
+        let range = |start, end| TimeRange {
+            start_ns: buckets.start_ns(start),
+            end_ns: buckets.start_ns(end),
+        };
         match compiled.definition.language {
-            Language::Awk => self.run_awk(compiled, &schedule, &self.context(range, cancelled)),
+            Language::Awk => self.run_awk(compiled, &self.context(range(start, end), cancelled)),
             Language::LogsQl => {
                 let computed = (start..end).map(|bucket| {
-                    let range = TimeRange {
-                        start_ns: schedule.start_ns(bucket),
-                        end_ns: schedule.start_ns(bucket.saturating_add(1)),
-                    };
+                    let range = range(bucket, bucket.saturating_add(1));
                     let context = self.context(range, cancelled);
-                    run_query(compiled, bucket, &*self.source(), &context)
+                    let outcome = run_query(compiled, &*self.source(), &context);
+                    outcome.map(|outcome| (bucket, outcome))
                 });
                 computed.collect()
             }
@@ -140,17 +122,18 @@ impl Engine {
     fn run_awk(
         &self,
         compiled: &Compiled,
-        schedule: &Schedule,
         context: &Context,
-    ) -> Result<Vec<BucketResult>, RunError> {
+    ) -> Result<Vec<(i64, BucketOutcome)>, RunError> {
+        let buckets = compiled.buckets();
         let mut open: BTreeMap<i64, OpenBucket> = BTreeMap::new();
         let mut scratch = Scratch::default();
         let mut push = |rows: Rows| {
             for index in 0..rows.len() {
                 if let Some((batch, row)) = rows.line(index) {
-                    let bucket = schedule.bucket(batch.row(row as usize).time_ns());
+                    let bucket = buckets.at(batch.row(row as usize).time_ns());
+                    let start_ns = buckets.start_ns(bucket);
                     let open = (open.entry(bucket))
-                        .or_insert_with(|| OpenBucket::start(self, compiled, schedule, bucket));
+                        .or_insert_with(|| OpenBucket::start(self, compiled, start_ns));
                     open.lines.push(index);
                 }
             }
@@ -163,18 +146,12 @@ impl Engine {
         query::run(&compiled.query, &*self.source(), context, &mut push)?;
         // All inputs end first, so that the programs print at the same time.
         open.values_mut().for_each(|open| open.close(&context.cancelled));
-        let mut results = Vec::new();
-        for (bucket, open) in open {
-            let finished = open.finish(bucket, &context.cancelled);
-            results.push(finished.ok_or(RunError::Cancelled)?);
-        }
-        Ok(results)
+        let finished = open.into_iter().map(|(bucket, open)| {
+            let outcome = open.finish(&context.cancelled).ok_or(RunError::Cancelled);
+            outcome.map(|outcome| (bucket, outcome))
+        });
+        finished.collect()
     }
-}
-
-/// The buckets of a width in seconds.
-pub fn schedule(width_s: u32, delay_s: u64) -> Schedule {
-    Schedule { width_ns: i64::from(width_s) * SECOND_NS, delay_ns: delay_s as i64 * SECOND_NS }
 }
 
 /// A bucket whose lines are being read, and its process.
@@ -183,12 +160,11 @@ struct OpenBucket {
     block: InputBlock,
     /// Indexes of its lines in the rows that are being taken.
     lines: Vec<usize>,
-    lines_total: u64,
 }
 
 impl OpenBucket {
-    fn start(engine: &Engine, compiled: &Compiled, schedule: &Schedule, bucket: i64) -> OpenBucket {
-        let start_s = schedule.start_ns(bucket).div_euclid(SECOND_NS);
+    fn start(engine: &Engine, compiled: &Compiled, start_ns: i64) -> OpenBucket {
+        let start_s = start_ns.div_euclid(SECOND_NS);
         let variable = |name: &str, value: String| Variable { name: name.to_owned(), value };
         let variables = vec![
             variable("BUCKET", start_s.to_string()),
@@ -200,7 +176,7 @@ impl OpenBucket {
                 message: error.as_ref().err().map(ToString::to_string).unwrap_or_default(),
             }),
         };
-        OpenBucket { run, block: InputBlock::new(), lines: Vec::new(), lines_total: 0 }
+        OpenBucket { run, block: InputBlock::new(), lines: Vec::new() }
     }
 
     /// Takes over the lines that are marked, and feeds the process when many wait.
@@ -211,7 +187,6 @@ impl OpenBucket {
         scratch: &mut Scratch,
         cancelled: &AtomicBool,
     ) {
-        self.lines_total += self.lines.len() as u64;
         if self.run.is_ok() {
             match names {
                 None => {
@@ -254,46 +229,27 @@ impl OpenBucket {
         }
     }
 
-    /// The result; none when the run was cancelled.
-    fn finish(self, bucket: i64, cancelled: &AtomicBool) -> Option<BucketResult> {
-        let lines = self.lines_total;
-        let result = match self.run {
-            Ok(mut run) => {
-                while !run.poll(PATIENCE) {
-                    if cancelled.load(Relaxed) {
-                        return None;
-                    }
-                }
-                let outcome = run.finish();
-                BucketResult {
-                    bucket,
-                    rows: outcome.result,
-                    lines,
-                    rejected: outcome.rejected,
-                    stderr: outcome.stderr,
-                    sandbox: outcome.sandbox,
-                }
-            }
-            Err(error) => BucketResult {
-                bucket,
-                rows: Err(error),
-                lines,
-                rejected: Rejected::default(),
-                stderr: String::new(),
-                sandbox: None,
-            },
+    /// The outcome; none when the run was cancelled.
+    fn finish(self, cancelled: &AtomicBool) -> Option<BucketOutcome> {
+        let mut run = match self.run {
+            Ok(run) => run,
+            Err(error) => return Some(BucketOutcome::of(Err(error))),
         };
-        Some(result)
+        while !run.poll(PATIENCE) {
+            if cancelled.load(Relaxed) {
+                return None;
+            }
+        }
+        Some(run.finish())
     }
 }
 
 /// Runs a query on the lines of one bucket.
 pub fn run_query(
     compiled: &Compiled,
-    bucket: i64,
     source: &dyn Source,
     context: &Context,
-) -> Result<BucketResult, RunError> {
+) -> Result<BucketOutcome, RunError> {
     let (mut made, mut rejected) = (Vec::new(), Rejected::default());
     let limits = Limits::default().output;
     let mut scratch = Scratch::default();
@@ -330,8 +286,8 @@ pub fn run_query(
     } else {
         Ok(made)
     };
-    let lines = outcome.lines_scanned;
-    Ok(BucketResult { bucket, rows, lines, rejected, stderr: String::new(), sandbox: None })
+    let usage = Usage { lines: outcome.lines_scanned, ..Usage::default() };
+    Ok(BucketOutcome { rejected, usage, ..BucketOutcome::of(rows) })
 }
 
 /// Rows of a query that cannot be stored, of which the text is kept.

@@ -1,44 +1,46 @@
 //! The buckets of a program that have lines which its rows do not count yet.
 //!
-//! Buckets are numbered: bucket `i` of width `w` covers the event times from `i * w` to before
-//! `(i + 1) * w`. They are kept as ranges, each with the time at which it is due.
+//! Buckets are numbered ([`Buckets`]). They are kept as ranges, each with the time at which it is
+//! due. A bucket that fails is due again after a pause that doubles.
 //!
 //! Invariants:
-//! - A noted bucket stays until it was taken and not put back: nothing is forgotten. At the bound,
-//!   neighbouring ranges become one, so that buckets between them are computed without need.
+//! - A noted bucket stays until it was taken and its rows are durable: nothing is forgotten. At the
+//!   bound, neighbouring ranges become one, so that buckets between them are computed without need.
 //! - Ranges do not overlap.
 
 use std::collections::BTreeMap;
 
+const SECOND_NS: i64 = 1_000_000_000;
 /// Ranges of one program. Beyond it, those with the smallest gaps between them become one.
 pub const RANGES_MAX: usize = 10_000;
+/// Buckets whose attempts are remembered; of others every failure counts as the first.
+const ATTEMPTS_MAX: usize = 10_000;
+/// The longest pause before a bucket that failed is tried again.
+const BUCKET_PAUSE_MAX_S: i64 = 600;
+/// The longest pause of a program whose buckets fail one after the other.
+const PROGRAM_PAUSE_MAX_S: i64 = 60;
 
-/// When buckets are due.
+/// The buckets of a width: bucket `i` covers the event times from `i` widths to before `i + 1`.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub struct Buckets {
     /// Width of a bucket, nanoseconds; above zero.
     pub width_ns: i64,
-    /// Waiting for lines that are a little late, nanoseconds.
-    pub delay_ns: i64,
 }
 
-impl Schedule {
+impl Buckets {
+    /// The buckets of a width in seconds.
+    pub fn of_width(width_s: u32) -> Buckets {
+        Buckets { width_ns: i64::from(width_s) * SECOND_NS }
+    }
+
     /// The bucket of an instant.
-    pub fn bucket(&self, time_ns: i64) -> i64 {
+    pub fn at(&self, time_ns: i64) -> i64 {
         time_ns.div_euclid(self.width_ns)
     }
 
     /// The first instant of a bucket; the nearest that there is where it would be beyond all times.
     pub fn start_ns(&self, bucket: i64) -> i64 {
         bucket.saturating_mul(self.width_ns)
-    }
-
-    /// When a bucket is due of which a line came at `now_ns`: a little after its end; at the latest
-    /// a width after the line, for lines with times in the future.
-    fn due_ns(&self, bucket: i64, now_ns: i64) -> i64 {
-        let end_ns = self.start_ns(bucket.saturating_add(1));
-        let latest_ns = now_ns.saturating_add(self.width_ns);
-        end_ns.clamp(now_ns, latest_ns).saturating_add(self.delay_ns)
     }
 }
 
@@ -51,22 +53,52 @@ struct Range {
 }
 
 /// Pending buckets; see the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Pending {
+    buckets: Buckets,
+    /// Waiting for lines that are a little late, nanoseconds.
+    delay_ns: i64,
     /// By the first bucket.
     ranges: BTreeMap<i64, Range>,
     /// Whether the newest range is taken next, or the oldest.
     takes_oldest: bool,
+    /// Buckets that are being computed: the first, and the one behind the last.
+    taken: Option<(i64, i64)>,
+    /// Failed attempts of buckets, as long as they fail.
+    attempts: BTreeMap<i64, u32>,
+    /// Nothing is taken before.
+    paused_until_ns: i64,
 }
 
 impl Pending {
+    /// No buckets. `delay_s` is the wait for lines that are a little late.
+    pub fn new(buckets: Buckets, delay_s: u64) -> Pending {
+        Pending {
+            buckets,
+            delay_ns: i64::try_from(delay_s).unwrap_or(i64::MAX).saturating_mul(SECOND_NS),
+            ranges: BTreeMap::new(),
+            takes_oldest: false,
+            taken: None,
+            attempts: BTreeMap::new(),
+            paused_until_ns: 0,
+        }
+    }
+
     /// Notes that a line of a bucket came at `now_ns`.
-    pub fn note(&mut self, bucket: i64, now_ns: i64, schedule: &Schedule) {
+    pub fn note(&mut self, bucket: i64, now_ns: i64) {
         if self.range_of(bucket).is_none() {
-            let due_ns = schedule.due_ns(bucket, now_ns);
+            let due_ns = self.due_ns(bucket, now_ns);
             self.ranges.insert(bucket, Range { end: bucket.saturating_add(1), due_ns });
             self.compact();
         }
+    }
+
+    /// When a bucket is due of which a line came at `now_ns`: a little after its end; at the latest
+    /// a width after the line, for lines with times in the future.
+    fn due_ns(&self, bucket: i64, now_ns: i64) -> i64 {
+        let end_ns = self.buckets.start_ns(bucket.saturating_add(1));
+        let latest_ns = now_ns.saturating_add(self.buckets.width_ns);
+        end_ns.clamp(now_ns, latest_ns).saturating_add(self.delay_ns)
     }
 
     /// Puts the buckets from `start` to before `end` back, due at `due_ns`. Those that were noted
@@ -89,8 +121,45 @@ impl Pending {
 
     /// Takes at most `buckets_max` buckets next to each other that are due: in turn the newest and
     /// the oldest, so that neither live charts nor a backlog wait for the other. Returns the first,
-    /// and the one behind the last.
+    /// and the one behind the last. They stay pending until they are [settled](Self::settle).
     pub fn take(&mut self, now_ns: i64, buckets_max: i64) -> Option<(i64, i64)> {
+        // A thread that panicked may have left buckets behind.
+        if let Some((start, end)) = self.taken.take() {
+            self.put_back(start, end, now_ns);
+        }
+        if self.paused_until_ns <= now_ns {
+            self.taken = self.take_due(now_ns, buckets_max);
+        }
+        self.taken
+    }
+
+    /// The buckets that were taken are done, but for those that were put back or failed since.
+    pub fn settle(&mut self) {
+        self.taken = None;
+    }
+
+    /// The rows of a bucket are durable.
+    pub fn forget_failures(&mut self, bucket: i64) {
+        self.attempts.remove(&bucket);
+    }
+
+    /// Puts a bucket back that failed. It is due after a second, doubled with each failure.
+    pub fn fail(&mut self, bucket: i64, now_ns: i64) {
+        let room = self.attempts.len() < ATTEMPTS_MAX;
+        let before = self.attempts.get(&bucket).copied().unwrap_or(0);
+        if before > 0 || room {
+            self.attempts.insert(bucket, before.saturating_add(1));
+        }
+        let due_ns = now_ns.saturating_add(pause_ns(before.saturating_add(1), BUCKET_PAUSE_MAX_S));
+        self.put_back(bucket, bucket.saturating_add(1), due_ns);
+    }
+
+    /// Takes nothing for a while, after `failures` without a success between them.
+    pub fn pause(&mut self, failures: u32, now_ns: i64) {
+        self.paused_until_ns = now_ns.saturating_add(pause_ns(failures, PROGRAM_PAUSE_MAX_S));
+    }
+
+    fn take_due(&mut self, now_ns: i64, buckets_max: i64) -> Option<(i64, i64)> {
         let is_due = |(_, range): &(&i64, &Range)| range.due_ns <= now_ns;
         self.takes_oldest = !self.takes_oldest;
         let mut due = self.ranges.iter();
@@ -124,15 +193,15 @@ impl Pending {
         self.ranges.values().map(|range| range.due_ns).min()
     }
 
-    /// Buckets that are due, or will be.
-    pub fn buckets(&self) -> u64 {
-        let widths = self.ranges.iter().map(|(start, range)| range.end.saturating_sub(*start));
-        widths.map(|width| width as u64).sum()
+    /// Buckets that are due, or will be, or are being computed.
+    pub fn count(&self) -> u64 {
+        self.ranges().map(|(start, end)| end.saturating_sub(start) as u64).sum()
     }
 
-    /// The ranges: first bucket, and the one behind the last.
+    /// The ranges, and the buckets that are being computed: first bucket, and the one behind the
+    /// last.
     pub fn ranges(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
-        self.ranges.iter().map(|(start, range)| (*start, range.end))
+        self.ranges.iter().map(|(start, range)| (*start, range.end)).chain(self.taken)
     }
 
     fn range_of(&self, bucket: i64) -> Option<(i64, Range)> {
@@ -168,6 +237,12 @@ impl Pending {
     }
 }
 
+/// One second, doubled with each attempt after the first.
+fn pause_ns(attempts: u32, max_s: i64) -> i64 {
+    let doubled = 1i64 << attempts.saturating_sub(1).min(20);
+    doubled.min(max_s) * SECOND_NS
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -177,52 +252,86 @@ mod tests {
     use super::*;
 
     const S: i64 = 1_000_000_000;
-    const SCHEDULE: Schedule = Schedule { width_ns: 10 * S, delay_ns: 2 * S };
+    const BUCKETS: Buckets = Buckets { width_ns: 10 * S };
+
+    fn none() -> Pending {
+        Pending::new(BUCKETS, 2)
+    }
+
+    /// Takes buckets, and is done with them.
+    fn take(pending: &mut Pending, now_ns: i64, buckets_max: i64) -> Option<(i64, i64)> {
+        let taken = pending.take(now_ns, buckets_max);
+        pending.settle();
+        taken
+    }
 
     #[test]
     fn a_bucket_is_due_a_little_after_its_end() {
-        let mut pending = Pending::default();
-        pending.note(SCHEDULE.bucket(25 * S), 26 * S, &SCHEDULE);
+        let mut pending = none();
+        pending.note(BUCKETS.at(25 * S), 26 * S);
         assert_eq!(pending.next_due_ns(), Some(32 * S));
-        assert_eq!(pending.take(32 * S - 1, 8), None);
-        assert_eq!(pending.take(32 * S, 8), Some((2, 3)));
+        assert_eq!(take(&mut pending, 32 * S - 1, 8), None);
+        assert_eq!(take(&mut pending, 32 * S, 8), Some((2, 3)));
         assert_eq!(pending.next_due_ns(), None);
     }
 
     #[test]
     fn late_lines_are_due_soon_and_lines_of_the_future_before_their_time() {
-        let mut pending = Pending::default();
-        pending.note(0, 1000 * S, &SCHEDULE);
+        let mut pending = none();
+        pending.note(0, 1000 * S);
         assert_eq!(pending.next_due_ns(), Some(1002 * S));
-        let mut pending = Pending::default();
-        pending.note(1_000_000, 1000 * S, &SCHEDULE);
+        let mut pending = none();
+        pending.note(1_000_000, 1000 * S);
         assert_eq!(pending.next_due_ns(), Some(1012 * S));
-        pending.note(i64::MAX, 1000 * S, &SCHEDULE);
-        pending.note(i64::MIN, 1000 * S, &SCHEDULE);
-        while pending.take(i64::MAX, 8).is_some() {}
+        pending.note(i64::MAX, 1000 * S);
+        pending.note(i64::MIN, 1000 * S);
+        while take(&mut pending, i64::MAX, 8).is_some() {}
         assert_eq!(pending.ranges().count(), 0);
     }
 
     #[test]
     fn the_newest_and_the_oldest_buckets_are_taken_in_turn() {
-        let mut pending = Pending::default();
+        let mut pending = none();
         for bucket in [1, 2, 3, 50, 51, 99, 100] {
-            pending.note(bucket, 0, &SCHEDULE);
+            pending.note(bucket, 0);
         }
-        assert_eq!(pending.take(i64::MAX, 2), Some((1, 3)));
-        assert_eq!(pending.take(i64::MAX, 2), Some((99, 101)));
-        assert_eq!(pending.take(i64::MAX, 2), Some((3, 4)));
-        assert_eq!(pending.take(i64::MAX, 2), Some((50, 52)));
-        assert_eq!(pending.take(i64::MAX, 2), None);
+        assert_eq!(take(&mut pending, i64::MAX, 2), Some((1, 3)));
+        assert_eq!(take(&mut pending, i64::MAX, 2), Some((99, 101)));
+        assert_eq!(take(&mut pending, i64::MAX, 2), Some((3, 4)));
+        assert_eq!(take(&mut pending, i64::MAX, 2), Some((50, 52)));
+        assert_eq!(take(&mut pending, i64::MAX, 2), None);
     }
 
     #[test]
     fn what_is_put_back_waits_and_what_was_noted_meanwhile_does_not() {
-        let mut pending = Pending::default();
-        pending.note(5, 0, &SCHEDULE);
+        let mut pending = none();
+        pending.note(5, 0);
         pending.put_back(3, 8, i64::MAX);
-        assert_eq!(pending.take(1000 * S, 8), Some((5, 6)));
+        assert_eq!(take(&mut pending, 1000 * S, 8), Some((5, 6)));
         assert_eq!(pending.ranges().collect::<Vec<_>>(), [(3, 5), (6, 8)]);
+    }
+
+    #[test]
+    fn a_bucket_that_fails_waits_longer_each_time() {
+        let mut pending = none();
+        pending.note(5, 0);
+        let mut now_ns = 1000 * S;
+        for pause_s in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600] {
+            assert_eq!(pending.take(now_ns, 8), Some((5, 6)));
+            assert_eq!(pending.count(), 1, "it is pending while it is computed");
+            pending.settle();
+            pending.fail(5, now_ns);
+            now_ns += pause_s * S;
+            assert_eq!(take(&mut pending, now_ns - 1, 8), None);
+        }
+        pending.forget_failures(5);
+        pending.fail(5, now_ns);
+        // The pause of the program counts as well as that of the bucket.
+        pending.pause(3, now_ns);
+        assert_eq!(take(&mut pending, now_ns + 4 * S - 1, 8), None);
+        assert_eq!(pending.take(now_ns + 4 * S, 8), Some((5, 6)));
+        // Not settled: the thread died.
+        assert_eq!(pending.take(now_ns + 4 * S, 8), Some((5, 6)));
     }
 
     proptest! {
@@ -232,17 +341,17 @@ mod tests {
             put_back in (-60i64..60, 0i64..20),
             buckets_max in 1i64..9,
         ) {
-            let mut pending = Pending::default();
+            let mut pending = none();
             let mut expected = BTreeSet::new();
             for bucket in noted {
-                pending.note(bucket, 0, &SCHEDULE);
+                pending.note(bucket, 0);
                 expected.insert(bucket);
             }
             pending.put_back(put_back.0, put_back.0 + put_back.1, 0);
             expected.extend(put_back.0..put_back.0 + put_back.1);
-            prop_assert_eq!(pending.buckets(), expected.len() as u64);
+            prop_assert_eq!(pending.count(), expected.len() as u64);
             let mut taken = BTreeSet::new();
-            while let Some((start, end)) = pending.take(i64::MAX, buckets_max) {
+            while let Some((start, end)) = take(&mut pending, i64::MAX, buckets_max) {
                 prop_assert!(start < end && end - start <= buckets_max);
                 for bucket in start..end {
                     prop_assert!(taken.insert(bucket), "{} is taken once", bucket);
@@ -254,13 +363,13 @@ mod tests {
 
     #[test]
     fn at_the_bound_ranges_are_joined() {
-        let mut pending = Pending::default();
+        let mut pending = none();
         let noted = |i: i64| i * 3 + i / 100 * 1000;
         for i in 0..=RANGES_MAX as i64 {
-            pending.note(noted(i), 0, &SCHEDULE);
+            pending.note(noted(i), 0);
         }
         assert!(pending.ranges.len() <= RANGES_MAX / 2 + 1, "{}", pending.ranges.len());
         assert!((0..=RANGES_MAX as i64).all(|i| pending.range_of(noted(i)).is_some()));
-        assert!(pending.buckets() < 4 * RANGES_MAX as u64, "{}", pending.buckets());
+        assert!(pending.count() < 4 * RANGES_MAX as u64, "{}", pending.count());
     }
 }

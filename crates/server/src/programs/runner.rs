@@ -4,18 +4,18 @@
 //! minutes. When several buckets fail in a row, the program itself pauses, up to a minute, so that
 //! one that always hangs does not take a processor.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use collector::ALONE_BYTES_MAX;
 use platform::Clock;
+use programs::BucketOutcome;
 use query::RunError;
 
 use super::compiled::Compiled;
-use super::compute::{BUCKETS_MAX, BucketResult, Engine, schedule};
-use super::pending::{Pending, Schedule};
+use super::compute::{BUCKETS_MAX, Engine};
+use super::pending::{Buckets, Pending};
 use super::rows::{self, BucketOf};
 use super::status::{LastError, Status};
 use crate::process::stages::lock;
@@ -24,10 +24,6 @@ use crate::storage::row_store::RowStore;
 /// The longest sleep, after which the thread checks whether it has to end.
 const TICK: Duration = Duration::from_millis(500);
 const SECOND_NS: i64 = 1_000_000_000;
-/// The longest pause before a bucket that failed is tried again.
-const BUCKET_PAUSE_MAX_S: i64 = 600;
-/// The longest pause of a program whose buckets fail one after the other.
-const PROGRAM_PAUSE_MAX_S: i64 = 60;
 
 /// Stores rows; shared by all programs.
 pub struct RowWriter {
@@ -73,27 +69,13 @@ pub struct Runner {
     engine: Arc<Engine>,
     writer: Arc<RowWriter>,
     clock: Arc<dyn Clock>,
-    schedule: Schedule,
-    queue: Mutex<Queue>,
+    buckets: Buckets,
+    pending: Mutex<Pending>,
     changed: Condvar,
     status: Mutex<Status>,
     /// Ends the thread, and the query that reads.
     stopped: Arc<AtomicBool>,
 }
-
-#[derive(Default)]
-struct Queue {
-    pending: Pending,
-    /// Buckets that are being computed.
-    taken: Option<(i64, i64)>,
-    /// Failed attempts of buckets, as long as they fail.
-    attempts: BTreeMap<i64, u32>,
-    /// Nothing is computed before.
-    paused_until_ns: i64,
-}
-
-/// Buckets whose attempts are remembered; of others every failure counts as the first.
-const ATTEMPTS_MAX: usize = 10_000;
 
 impl Runner {
     /// A program at rest, with the pending event times (nanoseconds since 1970 UTC) of an earlier
@@ -106,20 +88,20 @@ impl Runner {
         delay_s: u64,
         pending_ns: &[(i64, i64)],
     ) -> Runner {
-        let schedule = schedule(compiled.definition.width_s, delay_s);
-        let mut pending = Pending::default();
+        let buckets = compiled.buckets();
+        let mut pending = Pending::new(buckets, delay_s);
         let now_ns = clock.now_ns();
         for (start_ns, end_ns) in pending_ns {
-            let last = schedule.bucket(end_ns.saturating_sub(1));
-            pending.put_back(schedule.bucket(*start_ns), last.saturating_add(1), now_ns);
+            let last = buckets.at(end_ns.saturating_sub(1));
+            pending.put_back(buckets.at(*start_ns), last.saturating_add(1), now_ns);
         }
         Runner {
             compiled,
             engine,
             writer,
             clock,
-            schedule,
-            queue: Mutex::new(Queue { pending, ..Queue::default() }),
+            buckets,
+            pending: Mutex::new(pending),
             changed: Condvar::new(),
             status: Mutex::default(),
             stopped: Arc::default(),
@@ -129,12 +111,12 @@ impl Runner {
     /// Notes lines with these event times, seconds since 1970 UTC, sorted.
     pub fn note(&self, seconds: impl Iterator<Item = i64>) {
         let now_ns = self.clock.now_ns();
-        let mut queue = lock(&self.queue);
+        let mut pending = lock(&self.pending);
         let mut last = None;
         for second in seconds {
-            let bucket = self.schedule.bucket(second.saturating_mul(SECOND_NS));
+            let bucket = self.buckets.at(second.saturating_mul(SECOND_NS));
             if last.replace(bucket) != Some(bucket) {
-                queue.pending.note(bucket, now_ns, &self.schedule);
+                pending.note(bucket, now_ns);
             }
         }
     }
@@ -142,20 +124,17 @@ impl Runner {
     /// Event times that are to be computed, nanoseconds since 1970 UTC: start, and the first
     /// instant behind.
     pub fn pending_ns(&self) -> Vec<(i64, i64)> {
-        let queue = lock(&self.queue);
-        let ranges = queue.pending.ranges().chain(queue.taken);
-        let times =
-            ranges.map(|(start, end)| (self.schedule.start_ns(start), self.schedule.start_ns(end)));
-        times.collect()
+        let start_ns = |bucket| self.buckets.start_ns(bucket);
+        let pending = lock(&self.pending);
+        pending.ranges().map(|(start, end)| (start_ns(start), start_ns(end))).collect()
     }
 
     /// Buckets that are to be computed, and since when the oldest of them is due, nanoseconds.
     pub fn backlog(&self) -> (u64, i64) {
         let now_ns = self.clock.now_ns();
-        let queue = lock(&self.queue);
-        let due_ns = queue.pending.next_due_ns().unwrap_or(i64::MAX);
-        let taken = queue.taken.map_or(0, |(start, end)| (end - start) as u64);
-        (queue.pending.buckets() + taken, now_ns.saturating_sub(due_ns).max(0))
+        let pending = lock(&self.pending);
+        let due_ns = pending.next_due_ns().unwrap_or(i64::MAX);
+        (pending.count(), now_ns.saturating_sub(due_ns).max(0))
     }
 
     /// What it did so far.
@@ -172,30 +151,16 @@ impl Runner {
     /// Computes buckets until the program is stopped.
     pub fn run(&self) {
         while !self.stopped.load(Relaxed) {
-            let taken = self.take();
+            let taken = lock(&self.pending).take(self.clock.now_ns(), BUCKETS_MAX);
             match taken {
                 Some(buckets) => self.compute(buckets),
                 None => {
-                    let queue = lock(&self.queue);
+                    let pending = lock(&self.pending);
                     // The result says only whether the time is over.
-                    drop(self.changed.wait_timeout(queue, TICK));
+                    drop(self.changed.wait_timeout(pending, TICK));
                 }
             }
         }
-    }
-
-    fn take(&self) -> Option<(i64, i64)> {
-        let now_ns = self.clock.now_ns();
-        let mut queue = lock(&self.queue);
-        // A stage that panicked may have left buckets behind.
-        if let Some((start, end)) = queue.taken.take() {
-            queue.pending.put_back(start, end, now_ns);
-        }
-        if queue.paused_until_ns > now_ns {
-            return None;
-        }
-        queue.taken = queue.pending.take(now_ns, BUCKETS_MAX);
-        queue.taken
     }
 
     fn compute(&self, buckets: (i64, i64)) {
@@ -203,79 +168,75 @@ impl Runner {
         // another node stores them meanwhile.
         let revision = self.writer.next_revision();
         let computed = self.engine.compute(&self.compiled, buckets, &self.stopped);
-        let failed = match computed {
-            Ok(results) => self.keep(results, revision),
+        let not_computed = match computed {
+            Ok(outcomes) => self.keep(outcomes, revision),
             Err(RunError::Cancelled) if self.stopped.load(Relaxed) => {
                 (buckets.0..buckets.1).map(|bucket| (bucket, None)).collect()
             }
             Err(error) => {
-                let message = format!("its lines could not be read: {error}");
-                let all = buckets.0..buckets.1;
-                all.map(|bucket| (bucket, Some((message.clone(), String::new())))).collect()
+                let failure = Failure::new(format!("its lines could not be read: {error}"));
+                (buckets.0..buckets.1).map(|bucket| (bucket, Some(failure.clone()))).collect()
             }
         };
-        self.settle(failed);
+        self.settle(not_computed);
     }
 
-    /// Stores the rows of buckets; returns those that failed, with message and stderr.
-    fn keep(
-        &self,
-        results: Vec<BucketResult>,
-        revision: u64,
-    ) -> Vec<(i64, Option<(String, String)>)> {
-        let mut failed = Vec::new();
+    /// Stores the rows of buckets; returns those that are to be computed again.
+    fn keep(&self, outcomes: Vec<(i64, BucketOutcome)>, revision: u64) -> Vec<NotComputed> {
+        let mut not_computed = Vec::new();
         let mut lines = Vec::new();
         // Buckets whose rows are in `lines`, with their numbers of lines and rows.
         let mut written: Vec<(i64, u64, u64)> = Vec::new();
-        for result in results {
+        for (bucket, outcome) in outcomes {
             {
                 let mut status = lock(&self.status);
-                status.note_rejected(&result.rejected);
-                status.sandbox = result.sandbox.or(status.sandbox.take());
+                status.note_rejected(&outcome.rejected);
+                status.sandbox = outcome.sandbox.or(status.sandbox.take());
             }
-            let rows = match result.rows {
+            let rows = match outcome.result {
                 Ok(rows) => rows,
                 Err(_) if self.stopped.load(Relaxed) => {
-                    failed.push((result.bucket, None));
+                    not_computed.push((bucket, None));
                     continue;
                 }
                 Err(error) => {
-                    failed.push((result.bucket, Some((error.to_string(), result.stderr))));
+                    let failure = Failure { message: error.to_string(), stderr: outcome.stderr };
+                    not_computed.push((bucket, Some(failure)));
                     continue;
                 }
             };
             let mut own = Vec::new();
-            let bucket = BucketOf {
+            let of = BucketOf {
                 program: &self.compiled.definition.name,
-                start_ns: self.schedule.start_ns(result.bucket),
+                start_ns: self.buckets.start_ns(bucket),
                 width_s: self.compiled.definition.width_s,
                 revision,
                 is_of_run: false,
             };
-            rows::write_bucket(&bucket, &rows, &mut own);
+            rows::write_bucket(&of, &rows, &mut own);
             if own.len() > ALONE_BYTES_MAX {
-                let message = format!(
+                let failure = Failure::new(format!(
                     "its rows have {} bytes, more than the {ALONE_BYTES_MAX} that a bucket may have; group by fewer values",
                     own.len()
-                );
-                failed.push((result.bucket, Some((message, String::new()))));
+                ));
+                not_computed.push((bucket, Some(failure)));
                 continue;
             }
             if lines.len() + own.len() > ALONE_BYTES_MAX {
-                self.write(&mut lines, &mut written, &mut failed);
+                self.write(&mut lines, &mut written, &mut not_computed);
             }
             lines.append(&mut own);
-            written.push((result.bucket, result.lines, rows.len() as u64));
+            written.push((bucket, outcome.usage.lines_given(), rows.len() as u64));
         }
-        self.write(&mut lines, &mut written, &mut failed);
-        failed
+        self.write(&mut lines, &mut written, &mut not_computed);
+        not_computed
     }
 
     fn write(
         &self,
         lines: &mut Vec<u8>,
         written: &mut Vec<(i64, u64, u64)>,
-        failed: &mut Vec<(i64, Option<(String, String)>)>,
+        not_computed: &mut Vec<NotComputed>,
     ) {
         if lines.is_empty() {
             return;
@@ -291,54 +252,40 @@ impl Runner {
                 status.last_run_ns = Some(self.clock.now_ns());
                 status.failures_in_a_row = 0;
                 drop(status);
-                let mut queue = lock(&self.queue);
+                let mut pending = lock(&self.pending);
                 for (bucket, ..) in &*written {
-                    queue.attempts.remove(bucket);
+                    pending.forget_failures(*bucket);
                 }
             }
             Err(error) => {
-                let message = format!("its rows could not be stored: {error}");
+                let failure = Failure::new(format!("its rows could not be stored: {error}"));
                 let all = written.iter();
-                failed.extend(
-                    all.map(|(bucket, ..)| (*bucket, Some((message.clone(), String::new())))),
-                );
+                not_computed.extend(all.map(|(bucket, ..)| (*bucket, Some(failure.clone()))));
             }
         }
         lines.clear();
         written.clear();
     }
 
-    /// Puts the buckets that failed back; those without a message were not tried to their end.
-    fn settle(&self, failed: Vec<(i64, Option<(String, String)>)>) {
+    /// Puts buckets back that are to be computed again.
+    fn settle(&self, not_computed: Vec<NotComputed>) {
         let now_ns = self.clock.now_ns();
-        let mut queue = lock(&self.queue);
-        queue.taken = None;
+        // Held to the end, so that no checkpoint misses a bucket that is neither taken nor put
+        // back.
+        let mut pending = lock(&self.pending);
+        pending.settle();
         let mut failures_in_a_row = 0;
-        for (bucket, failure) in failed {
-            let Some((message, stderr)) = failure else {
-                queue.pending.put_back(bucket, bucket.saturating_add(1), now_ns);
+        for (bucket, failure) in not_computed {
+            let Some(Failure { message, stderr }) = failure else {
+                pending.put_back(bucket, bucket.saturating_add(1), now_ns);
                 continue;
             };
-            let room = queue.attempts.len() < ATTEMPTS_MAX;
-            let attempts = match queue.attempts.get_mut(&bucket) {
-                Some(attempts) => {
-                    *attempts += 1;
-                    *attempts
-                }
-                None => {
-                    if room {
-                        queue.attempts.insert(bucket, 1);
-                    }
-                    1
-                }
-            };
-            let due_ns = now_ns.saturating_add(pause_ns(attempts, BUCKET_PAUSE_MAX_S));
-            queue.pending.put_back(bucket, bucket.saturating_add(1), due_ns);
+            pending.fail(bucket, now_ns);
             let mut status = lock(&self.status);
             status.failures += 1;
             status.failures_in_a_row = status.failures_in_a_row.saturating_add(1);
             failures_in_a_row = status.failures_in_a_row;
-            let bucket_ns = self.schedule.start_ns(bucket);
+            let bucket_ns = self.buckets.start_ns(bucket);
             let is_new = status.last_error.as_ref().is_none_or(|last| last.message != message);
             if is_new {
                 let name = &self.compiled.definition.name;
@@ -349,14 +296,25 @@ impl Runner {
         }
         // A single bucket that fails delays no other one.
         if failures_in_a_row > 2 {
-            queue.paused_until_ns =
-                now_ns.saturating_add(pause_ns(failures_in_a_row - 2, PROGRAM_PAUSE_MAX_S));
+            pending.pause(failures_in_a_row - 2, now_ns);
         }
     }
 }
 
-/// One second, doubled with each attempt after the first.
-fn pause_ns(attempts: u32, max_s: i64) -> i64 {
-    let doubled = 1i64 << attempts.saturating_sub(1).min(20);
-    doubled.min(max_s) * SECOND_NS
+/// A bucket that is to be computed again, and why; without a reason, it was not tried to its end.
+type NotComputed = (i64, Option<Failure>);
+
+/// Why a bucket has no rows.
+#[derive(Clone, Debug)]
+struct Failure {
+    message: String,
+    /// The end of what the program wrote to stderr.
+    stderr: String,
+}
+
+impl Failure {
+    /// One that is not the fault of a process.
+    fn new(message: String) -> Failure {
+        Failure { message, stderr: String::new() }
+    }
 }

@@ -13,7 +13,7 @@ use query::source::TimeRange;
 use query::{Query, RunError, Scratch};
 
 use super::compiled::Compiled;
-use super::compute::{BUCKETS_MAX, Engine, schedule};
+use super::compute::{BUCKETS_MAX, Engine};
 use super::rows::{self, BucketOf, StoredRow};
 use super::runner::RowWriter;
 use crate::programs::summary::reruns::{KeptReruns, RerunError};
@@ -139,11 +139,11 @@ fn compute(
     range: TimeRange,
     each: EachBucket<'_>,
 ) -> Result<(TimeRange, u64), RerunError> {
-    let schedule = schedule(compiled.definition.width_s, 0);
-    let last = schedule.bucket(range.end_ns.saturating_sub(1));
+    let all = compiled.buckets();
+    let last = all.at(range.end_ns.saturating_sub(1));
     let range = TimeRange {
-        start_ns: schedule.start_ns(schedule.bucket(range.start_ns)),
-        end_ns: schedule.start_ns(last.saturating_add(1)),
+        start_ns: all.start_ns(all.at(range.start_ns)),
+        end_ns: all.start_ns(last.saturating_add(1)),
     };
     let buckets = buckets_with_lines(with, compiled, range)?;
     let progress = &with.context.progress;
@@ -156,15 +156,15 @@ fn compute(
             buckets[at..].iter().take_while(|bucket| **bucket < start + BUCKETS_MAX).count();
         let end = buckets[at + count - 1] + 1;
         let cancelled = Arc::clone(&with.context.cancelled);
-        for result in with.engine.compute(compiled, (start, end), &cancelled)? {
-            let start_ns = schedule.start_ns(result.bucket);
-            let rows = result.rows.map_err(|error| {
+        for (bucket, outcome) in with.engine.compute(compiled, (start, end), &cancelled)? {
+            let start_ns = all.start_ns(bucket);
+            let rows = outcome.result.map_err(|error| {
                 let time = query::time::format_time(start_ns);
                 RerunError::Program(format!("bucket {time}: {error}"))
             })?;
             each(start_ns, &rows)?;
             progress.rows.fetch_add(rows.len() as u64, Relaxed);
-            progress.lines_scanned.fetch_add(result.lines, Relaxed);
+            progress.lines_scanned.fetch_add(outcome.usage.lines_given(), Relaxed);
         }
         at += count;
         progress.units_done.fetch_add(count as u64, Relaxed);
@@ -178,7 +178,7 @@ fn buckets_with_lines(
     compiled: &Compiled,
     range: TimeRange,
 ) -> Result<Vec<i64>, RerunError> {
-    let schedule = schedule(compiled.definition.width_s, 0);
+    let all = compiled.buckets();
     let text = format!("* | stats by (_time:{}s) count() lines", compiled.definition.width_s);
     let stats = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
     let query = Query::new(compiled.query.filter().clone(), stats.pipes().to_vec());
@@ -188,7 +188,7 @@ fn buckets_with_lines(
     query::run(&query, &*with.engine.source(), &context, &mut |rows| {
         for index in 0..rows.len() {
             let time_ns = query::parse_timestamp(rows.get(index, "_time", &mut scratch));
-            buckets.extend(time_ns.map(|time_ns| schedule.bucket(time_ns)));
+            buckets.extend(time_ns.map(|time_ns| all.at(time_ns)));
         }
         match buckets.len() > RUN_BUCKETS_MAX {
             true => ControlFlow::Break(()),

@@ -18,7 +18,7 @@ use query::source::TimeRange;
 use query::{Context, RunError};
 use record::Batch;
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Version};
 use super::compiled::Compiled;
 use super::compute::Engine;
 use super::registry::{ChangeError, Registry};
@@ -306,6 +306,7 @@ impl ProgramStage {
         let pending =
             |runner: &Arc<Runner>| (runner.compiled.definition.name.clone(), runner.pending_ns());
         let checkpoint = Checkpoint {
+            version: Version,
             cursor: noted.cursor.clone(),
             disabled: self.registry.disabled(),
             revision: self.writer.last_revision(),

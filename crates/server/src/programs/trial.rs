@@ -80,8 +80,8 @@ pub fn run(
     let source = Sample(sample);
     let context = Context { oldest_first: true, ..Context::default() };
     if compiled.definition.language == Language::LogsQl {
-        let result = run_query(compiled, 0, &source, &context)?;
-        let (rows, error) = match result.rows {
+        let outcome = run_query(compiled, &source, &context)?;
+        let (rows, error) = match outcome.result {
             Ok(rows) => (rows, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
@@ -89,7 +89,7 @@ pub fn run(
         return Ok(Trial {
             rows,
             error,
-            rejected: result.rejected,
+            rejected: outcome.rejected,
             lines_matching,
             ..Trial::default()
         });
