@@ -4,10 +4,12 @@
 //! [`source::Source`] through its filter and pipes; [`explain`] only says what would be done.
 //! `docs/logsql.md` says what of the language there is.
 //!
-//! There are three layers, each in a folder: `syntax` (text to tree), `plan` (what is decided
-//! before anything is read) and `exec` (what is done with units and rows). Filters and pipes stand
-//! beside them, one file each with its share of all three: so a new one is a new file. Rows are
-//! blocks (`block`), and `endpoint` has what the endpoints of VictoriaLogs ask beside queries.
+//! Six folders, each of which imports itself and those before it: `base` (limits, errors, memory,
+//! fields, encoders), `block` (rows), `lang` (filters, pipes, their syntax, and the traits that they
+//! run against), `plan` (what is decided before anything is read), `exec` (what is done with units
+//! and rows, and the queue), `dist` (what splits a query over nodes). A filter or pipe is one file
+//! in `lang`, so a new one is a new file. `endpoint` has what the endpoints of VictoriaLogs ask
+//! beside queries.
 //!
 //! Invariants: no text makes the parser panic or run out of stack; writing a query and reading it
 //! again gives the same tree; what a query holds in memory is counted and limited; values are
@@ -16,44 +18,43 @@
 //! Left out: how the store prunes and counts without reading, which its units say
 //! ([`source::ScanUnit`]).
 
-mod bitmap;
+mod base;
 mod block;
+mod dist;
 mod endpoint;
 mod exec;
-mod filter;
-mod json;
-mod number;
+mod lang;
 #[cfg(test)]
 mod oracle;
-mod pipe;
 mod plan;
-pub mod source;
-mod syntax;
 #[cfg(test)]
 mod testing;
 
-pub use block::{Change, NamePattern, RAW_LINE, Scratch};
+pub use base::names::{NamePattern, RAW_LINE};
+pub use base::number::parse_timestamp;
+pub use base::{
+    Account, Buffer, CHECK_ROWS, FieldSet, Hold, Limits, LineSet, Meter, Outcome, Progress, RowKey,
+    RunError, TimeOrder, time,
+};
+pub use block::{Change, Scratch};
+pub use dist::{PartialState, answer_share, run, run_merged, run_partial};
 pub use endpoint::{
     Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,
     field_values, hits, stream_field_names, stream_field_values, stream_id, streams,
 };
-pub use exec::ordered::{LineSet, RowKey, TimeOrder};
+pub use exec::Rows;
+pub use exec::explain::{Amount, ExplainedPipe, Explanation, explain};
 pub use exec::queue::{
-    BACKGROUND, Cancel, Change as QueueChange, EXPORT, Hold, Permit, QueryInfo, Queue, QueueError,
+    BACKGROUND, Cancel, Change as QueueChange, EXPORT, Permit, QueryInfo, Queue, QueueError,
     QueueLimits, SHARE, State, TAIL, Ticket,
 };
 pub use exec::tail::TailQuery;
-pub use exec::{
-    Account, Buffer, CHECK_ROWS, Context, Limits, Meter, Outcome, PartialState, Piece, Pieces,
-    Progress, Rows, RunError, Share, Sides, Wanted, answer_share, explain, run, run_merged,
-    run_partial,
-};
-pub use filter::{
+pub use lang::context::Context;
+pub use lang::filter::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring,
     Subquery, SubqueryTest, Test, ValueKind, WeekRange, network,
 };
-pub use number::parse_timestamp;
-pub use pipe::{
+pub use lang::pipe::{
     Anomalies, BlocksCount, Bucket, By, Coalesce, Differences, Documentation, DropEmptyFields,
     Expression, Extract, ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence,
     Join, JoinedWith, JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Moving, Offset,
@@ -62,12 +63,20 @@ pub use pipe::{
     StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,
     ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
-pub use plan::explain::{Amount, ExplainedPipe, Explanation};
-pub use plan::fields::FieldSet;
-pub use syntax::cursor::{NESTING_MAX, quote};
-pub use syntax::error::ParseError;
-pub use syntax::options::QueryOptions;
-pub use syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query, SHARE_BYTES_MAX};
-pub use syntax::regexes::{REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget};
-pub use syntax::time;
-pub use syntax::unquote::unquote;
+pub use lang::source::{Piece, Pieces, Share, Sides, Wanted};
+pub use lang::syntax::cursor::{NESTING_MAX, quote};
+pub use lang::syntax::error::ParseError;
+pub use lang::syntax::options::QueryOptions;
+pub use lang::syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query, SHARE_BYTES_MAX};
+pub use lang::syntax::regexes::{
+    REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget,
+};
+pub use lang::syntax::unquote::unquote;
+
+/// What a query reads: the traits that a source of lines implements.
+pub mod source {
+    pub use crate::base::{Phrase, Phrases, SourceError, TimeRange, Whose};
+    pub use crate::lang::source::{
+        Answers, ChooseLines, EachCount, Grouped, ScanUnit, SomeLines, Source, UnitKey, WithColumns,
+    };
+}

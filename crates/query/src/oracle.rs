@@ -11,15 +11,16 @@ use record::Transport;
 use filters::{any_filter, any_level_filter, selects};
 use stats::{any_stats, apply, bucketed, seconds_of};
 
-use crate::number::{compare_values, parse_timestamp};
-use crate::source::TimeRange;
+use crate::base::names::NamePattern;
+use crate::base::number::{compare_values, parse_timestamp};
+use crate::base::time::format_time;
+use crate::base::{Limits, TimeRange};
+use crate::lang::context::Context;
 use crate::testing::{Memory, Record, batch_of, collect};
-use crate::time::format_time;
 use crate::{
-    Bucket, By, Change, Context, DropEmptyFields, Facets, FieldNames, Filter, Format, Function,
-    JsonArray, Limit, Limits, Measure, NamePattern, Offset, Overwrite, Parts, Pipe, Query,
-    QueryOptions, Rewrite, Sample, Select, Sort, SortKey, Stats, StatsFunction, TextChange, Top,
-    Uniq, Unroll, ValueNumber,
+    Bucket, By, Change, DropEmptyFields, Facets, FieldNames, Filter, Format, Function, JsonArray,
+    Limit, Measure, Offset, Overwrite, Parts, Pipe, Query, QueryOptions, Rewrite, Sample, Select,
+    Sort, SortKey, Stats, StatsFunction, TextChange, Top, Uniq, Unroll, ValueNumber,
 };
 
 /// A row of the naive evaluator: without empty values.

@@ -2,17 +2,23 @@
 
 mod columns;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
 use columns::BatchColumns;
 
-use crate::source::{
-    Answers, ChooseLines, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines, Source,
-    SourceError, TimeRange, UnitKey, Whose, WithColumns,
+use crate::base::{Outcome, Phrase, Phrases, RunError, SourceError, TimeRange, Whose};
+use crate::exec::delivery::Delivery;
+use crate::exec::task::{ExecutionContext, QueryThread, Task};
+use crate::lang::context::Context;
+use crate::lang::pipe::Next;
+use crate::lang::source::{
+    Answers, ChooseLines, EachCount, Grouped, ScanUnit, SomeLines, Source, UnitKey, WithColumns,
 };
-use crate::{Context, Outcome, Query, RunError, Scratch};
+use crate::plan::Order;
+use crate::{Query, Rows, Scratch};
 
 /// A record: event time and fields.
 pub(crate) type Record = (i64, Vec<(String, Vec<u8>)>);
@@ -198,7 +204,7 @@ pub(crate) fn collect(
 ) -> (Vec<Shown>, Result<Outcome, RunError>) {
     let mut rows = Vec::new();
     let mut scratch = Scratch::default();
-    let outcome = crate::run(query, source, context, &mut |block| {
+    let outcome = crate::dist::run(query, source, context, &mut |block| {
         for i in 0..block.len() {
             let mut row = Vec::new();
             block.visit(i, &mut scratch, |name, value| {
@@ -206,7 +212,7 @@ pub(crate) fn collect(
             });
             rows.push(row);
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     });
     (rows, outcome)
 }
@@ -227,4 +233,24 @@ pub(crate) fn rows_of(text: &str, records: &[Record]) -> Vec<String> {
 /// Checks the rows that pipes make of records.
 pub(crate) fn check_pipe(records: &[Record], pipes: &str, expected: &[&str]) {
     assert_eq!(rows_of(&format!("* | {pipes}"), records), expected, "{pipes}");
+}
+
+/// Calls `with` with the stages behind a last pipe, for tests of single pipes.
+pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_>) -> T) -> (T, Vec<Rows>) {
+    let mut sent = Vec::new();
+    let (context, nothing) = (Context::default(), Memory::new(Vec::new()));
+    let result = {
+        let mut out = |rows| {
+            sent.push(rows);
+            ControlFlow::Continue(())
+        };
+        let execution = ExecutionContext::new(&nothing, &context, |_, _, _, _| {
+            unreachable!("there is no query inside")
+        });
+        let (range, outcome) = (context.range, Outcome::default());
+        let mut delivery = Delivery::new(&Order::Stream, &execution, &mut out);
+        let task = Task { execution, range, whose: Whose::Sent, outcome };
+        with(&mut QueryThread::new(Vec::new(), task).chain(Some(&mut delivery)))
+    };
+    (result, sent)
 }

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::exec::{Meter, RunError};
+use crate::base::names::NamePattern;
+use crate::base::{Meter, RunError};
 
 /// Fields that rows may have behind a pipe that copies or unpacks fields. Beyond it the query
 /// fails: `copy a* as b*` doubles the fields, and a few such pipes would exhaust any memory.
@@ -35,15 +36,6 @@ pub enum Change {
     Copy(Vec<(NamePattern, NamePattern)>),
 }
 
-/// A field name, or the beginning of field names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamePattern {
-    /// The name or its beginning.
-    pub name: String,
-    /// Whether `name` is only a beginning.
-    pub prefix: bool,
-}
-
 /// Many patterns: names are looked up by hash, only beginnings are compared one after the other.
 pub(crate) struct Patterns<'p> {
     names: HashSet<&'p str, foldhash::fast::RandomState>,
@@ -62,30 +54,6 @@ impl<'p> Patterns<'p> {
     /// Whether any of the patterns matches.
     pub(crate) fn matches(&self, name: &str) -> bool {
         self.names.contains(name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
-    }
-}
-
-impl NamePattern {
-    /// All names.
-    pub const ANY: NamePattern = NamePattern { name: String::new(), prefix: true };
-
-    /// One name.
-    pub fn exact(name: &str) -> NamePattern {
-        NamePattern { name: name.to_owned(), prefix: false }
-    }
-
-    /// Whether a field name equals `self.name`, or begins with it if it is a prefix.
-    pub fn matches(&self, name: &str) -> bool {
-        if self.prefix { name.starts_with(&self.name) } else { name == self.name }
-    }
-
-    /// The new name of a field that this pattern matches, when `to` replaces the pattern.
-    pub(crate) fn replaced(&self, name: &str, to: &NamePattern) -> String {
-        if self.prefix {
-            format!("{}{}", to.name, &name[self.name.len()..])
-        } else {
-            to.name.clone()
-        }
     }
 }
 

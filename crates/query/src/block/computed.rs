@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Block, Column, Layout, Scratch};
-use crate::exec::{Meter, RunError};
+use crate::base::{Meter, RunError};
 
 /// Longest value that a pipe makes, in bytes. A query that makes a longer one fails: a pipe that
 /// puts a field twice into itself would otherwise exhaust any memory in a few steps.

@@ -8,8 +8,8 @@ use record::{Batch, FieldId};
 
 use super::change::{Change, Named, NewNames, work_bytes};
 use super::{Column, Hidden, common_names, is_computed};
-use crate::exec::{Meter, RunError};
-use crate::filter::MSG;
+use crate::base::names::MSG;
+use crate::base::{Meter, RunError};
 
 /// The columns of a block of lines after pipes have changed them.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Each;
 use super::change::{Change, Named, NewNames};
-use crate::exec::{Meter, RunError};
-use crate::pipe::{Decoder, Encoder};
+use crate::base::partial_state::{Decoder, Encoder};
+use crate::base::{Meter, RunError};
 
 /// Bytes and fields of a row up to which its memory is counted once at the end, not while it grows.
 const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
@@ -271,14 +271,15 @@ impl MadeRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Limits};
+    use crate::base::Limits;
+    use crate::lang::context::Context;
 
     /// The old allocation exists until its bytes are copied: both together stay within the limit.
     #[test]
     fn what_is_copied_while_a_row_grows_is_counted() {
         let limit = 16 << 20;
         let limits = Limits { memory_bytes_max: limit as u64, ..Limits::default() };
-        let mut meter = Meter::new(&Context { limits, ..Context::default() });
+        let mut meter = Context { limits, ..Context::default() }.meter();
         let value = vec![b'x'; 1 << 20];
         let (mut row, mut counted, mut moved) = (MadeRow::default(), 0, 0);
         let error = loop {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::filter::MSG;
+use crate::base::names::MSG;
 
 /// Names and values of a row's fields, copied.
 #[derive(Default)]

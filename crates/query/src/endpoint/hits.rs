@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use super::{HITS, number, with_rows};
-use crate::exec::{Buffer, Context, RunError};
-use crate::pipe::tuples::put_part;
-use crate::pipe::{Bucket, By, Function, Stats, StatsFunction, time_bucket};
-use crate::source::{Source, TimeRange};
-use crate::syntax::query::Query;
-use crate::time::parse_time;
+use crate::base::time::parse_time;
+use crate::base::{Buffer, RunError, TimeRange};
+use crate::lang::context::Context;
+use crate::lang::pipe::tuples::put_part;
+use crate::lang::pipe::{Bucket, By, Function, Stats, StatsFunction, time_bucket};
+use crate::lang::source::Source;
+use crate::lang::syntax::query::Query;
 
 /// Points of all series up to which empty buckets are included. Beyond it they are left out,
 /// because a short step over a long time would make an answer of zeros.

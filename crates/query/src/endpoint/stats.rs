@@ -6,13 +6,14 @@
 //! `_time`, and rows are sorted and selected within each step.
 
 use super::with_rows;
-use crate::exec::{Context, RunError};
-use crate::pipe::shown::Shown;
-use crate::pipe::{Bucket, By, Pipe, Sort, Stats, StatsFunction};
-use crate::source::Source;
-use crate::syntax::error::ParseError;
-use crate::syntax::query::Query;
-use crate::time::parse_time;
+use crate::base::RunError;
+use crate::base::time::parse_time;
+use crate::lang::context::Context;
+use crate::lang::pipe::shown::Shown;
+use crate::lang::pipe::{Bucket, By, Pipe, Sort, Stats, StatsFunction};
+use crate::lang::source::Source;
+use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::query::Query;
 
 /// A query that ends in `stats`, possibly followed by pipes that compute, rename, sort or select
 /// rows.
@@ -138,7 +139,7 @@ impl StatsQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::Context;
+    use crate::lang::context::Context;
     use crate::testing::{Memory, record};
 
     fn check(text: &str, step: Option<(i64, i64)>, expected: &[&str]) {

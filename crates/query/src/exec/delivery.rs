@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::context::{Context, RunError};
-use super::execution::Task;
 use super::newest::Newest;
-use super::ordered::{Ordered, RowKey};
+use super::ordered::Ordered;
 use super::rows::Rows;
+use super::task::{ExecutionContext, RowsOut};
+use crate::base::{Outcome, RowKey, RunError};
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
+use crate::lang::pipe::RowReceiver;
 use crate::plan::Order;
 
 /// The order in which rows go to the client, with the rows held for it.
@@ -21,22 +22,24 @@ enum Sink {
 
 /// Sends rows to the client.
 pub(crate) struct Delivery<'a> {
-    out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: RowsOut<'a>,
+    execution: ExecutionContext<'a>,
     sink: Sink,
     /// Rows to skip, and to send after those, unless only the newest rows are wanted.
     skip: usize,
     left: usize,
     include: Arc<[String]>,
     scratch: Scratch,
+    /// Rows sent.
+    sent: u64,
+    /// The client stopped the query.
+    stopped: bool,
 }
 
 impl<'a> Delivery<'a> {
     /// Delivers to `out`, in the order of the plan.
-    pub fn new(
-        order: &Order,
-        context: &Context,
-        out: &'a mut dyn FnMut(Rows) -> ControlFlow<()>,
-    ) -> Self {
+    pub fn new(order: &Order, execution: &ExecutionContext<'a>, out: RowsOut<'a>) -> Self {
+        let context = execution.context;
         let sink = match order {
             Order::Stream => Sink::Stream,
             Order::Newest(count) => Sink::Newest(Newest::new(*count)),
@@ -46,28 +49,25 @@ impl<'a> Delivery<'a> {
         };
         Delivery {
             out,
+            execution: execution.clone(),
             sink,
             skip: context.offset,
             left: context.limit.unwrap_or(usize::MAX),
             include: context.include.clone().into(),
             scratch: Scratch::default(),
+            sent: 0,
+            stopped: false,
         }
     }
 
-    /// Takes rows from behind the last pipe.
-    pub fn take(&mut self, block: Block, task: &mut Task<'_>) -> Result<ControlFlow<()>, RunError> {
-        let meter = &mut task.execution.meter;
-        match &mut self.sink {
-            Sink::Newest(newest) => {
-                newest.add(&block, &self.include, meter, &mut self.scratch)?;
-                Ok(ControlFlow::Continue(()))
-            }
-            Sink::Ordered(ordered) => {
-                ordered.add(&block, &self.include, meter, &mut self.scratch)?;
-                Ok(ControlFlow::Continue(()))
-            }
-            Sink::Stream => self.send_wanted(block, Vec::new(), task),
-        }
+    /// Whether the client stopped the query.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// What was done for the query, with the rows that were sent.
+    pub fn outcome(&self, done: Outcome) -> Outcome {
+        Outcome { rows: self.sent, stopped: self.stopped, ..done }
     }
 
     /// Rows older than this are no longer needed.
@@ -85,29 +85,24 @@ impl<'a> Delivery<'a> {
     pub fn before_unit(
         &mut self,
         unit_oldest_ns: i64,
-        task: &mut Task<'_>,
     ) -> Option<Result<ControlFlow<()>, RunError>> {
         let Sink::Ordered(ordered) = &self.sink else { return None };
         if unit_oldest_ns > ordered.newest_wanted_ns() {
             return Some(Ok(ControlFlow::Break(())));
         }
-        Some(self.send_older(unit_oldest_ns, task))
+        Some(self.send_older(unit_oldest_ns))
     }
 
     /// Sends the held rows that are older than an instant, or all of them at the end. Only for rows
     /// in order of time.
-    pub fn send_older(
-        &mut self,
-        before_ns: i64,
-        task: &mut Task<'_>,
-    ) -> Result<ControlFlow<()>, RunError> {
+    pub fn send_older(&mut self, before_ns: i64) -> Result<ControlFlow<()>, RunError> {
         while let Sink::Ordered(ordered) = &mut self.sink {
-            if self.left == 0 || task.outcome.stopped {
+            if self.left == 0 || self.stopped {
                 return Ok(ControlFlow::Break(()));
             }
-            let taken = ordered.take(before_ns, BLOCK_ROWS_MAX, &mut task.execution.meter);
+            let taken = ordered.take(before_ns, BLOCK_ROWS_MAX, &mut self.execution.meter);
             let Some((rows, keys)) = taken else { break };
-            let _ = self.send_wanted(Block::Made(rows), keys, task)?;
+            let _ = self.send_wanted(Block::Made(rows), keys)?;
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -126,7 +121,6 @@ impl<'a> Delivery<'a> {
         &mut self,
         mut block: Block,
         mut keys: Vec<RowKey>,
-        task: &mut Task<'_>,
     ) -> Result<ControlFlow<()>, RunError> {
         let skipped = self.skip.min(block.len());
         let taken = (block.len() - skipped).min(self.left);
@@ -135,38 +129,33 @@ impl<'a> Delivery<'a> {
         keys.truncate(skipped + taken);
         keys.drain(..skipped.min(keys.len()));
         block.slice(skipped, taken);
-        let flow = self.send(block, keys, task)?;
+        let flow = self.send(block, keys)?;
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { flow })
     }
 
     /// Sends rows to the client in small blocks.
-    fn send(
-        &mut self,
-        block: Block,
-        mut keys: Vec<RowKey>,
-        task: &mut Task<'_>,
-    ) -> Result<ControlFlow<()>, RunError> {
-        let context = task.execution.context;
+    fn send(&mut self, block: Block, mut keys: Vec<RowKey>) -> Result<ControlFlow<()>, RunError> {
+        let context = self.execution.context;
         let rows_max = context.limits.rows_max;
         let mut rest = block;
         while !rest.is_empty() {
-            task.execution.check()?;
+            self.execution.check()?;
             let count = whole_lines(&keys, BLOCK_ROWS_MAX);
             let behind = rest.split_off(count);
             let keys_behind = keys.split_off(keys.len().min(count));
             let count = rest.len() as u64;
-            if task.outcome.rows + count > rows_max {
-                rest.slice(0, (rows_max - task.outcome.rows) as usize);
+            if self.sent + count > rows_max {
+                rest.slice(0, (rows_max - self.sent) as usize);
                 let _ = (self.out)(Rows::new(rest, self.include.clone()));
-                task.outcome.rows = rows_max;
+                self.sent = rows_max;
                 context.progress.rows.store(rows_max, Relaxed);
                 return Err(RunError::RowLimit(rows_max));
             }
-            task.outcome.rows += count;
-            context.progress.rows.store(task.outcome.rows, Relaxed);
+            self.sent += count;
+            context.progress.rows.store(self.sent, Relaxed);
             let rows = Rows { keys, ..Rows::new(rest, self.include.clone()) };
             if (self.out)(rows).is_break() {
-                task.outcome.stopped = true;
+                self.stopped = true;
                 return Ok(ControlFlow::Break(()));
             }
             (rest, keys) = (behind, keys_behind);
@@ -175,13 +164,13 @@ impl<'a> Delivery<'a> {
     }
 
     /// Sends the rows that are still held, after the last row has arrived.
-    pub fn finish(&mut self, task: &mut Task<'_>) -> Result<(), RunError> {
+    pub fn finish(&mut self) -> Result<(), RunError> {
         if let Sink::Newest(newest) = &mut self.sink {
             let (mut rows, mut keys) = newest.take();
-            let skipped = task.execution.context.offset.min(rows.len());
+            let skipped = self.execution.context.offset.min(rows.len());
             rows.drain(..skipped);
             keys.drain(..skipped);
-            let _ = self.send(Block::Made(rows), keys, task)?;
+            let _ = self.send(Block::Made(rows), keys)?;
         }
         Ok(())
     }
@@ -189,6 +178,23 @@ impl<'a> Delivery<'a> {
     /// The held rows, for a deferred drop.
     pub fn into_held(self) -> impl Send + 'static {
         self.sink
+    }
+}
+
+impl RowReceiver for Delivery<'_> {
+    fn take(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
+        let meter = &mut self.execution.meter;
+        match &mut self.sink {
+            Sink::Newest(newest) => {
+                newest.add(&block, &self.include, meter, &mut self.scratch)?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Sink::Ordered(ordered) => {
+                ordered.add(&block, &self.include, meter, &mut self.scratch)?;
+                Ok(ControlFlow::Continue(()))
+            }
+            Sink::Stream => self.send_wanted(block, Vec::new()),
+        }
     }
 }
 

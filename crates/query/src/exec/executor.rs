@@ -4,36 +4,32 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Outcome;
-use super::context::RunError;
 use super::deferred_drop::drop_deferred;
 use super::delivery::Delivery;
-use super::execution::{ExecutionContext, Next, Task};
-use super::rows::Rows;
-use super::scan::{Found, Scan, Worker};
-use super::sides::{self, Pieces};
-use crate::pipe::Processor;
+use super::rollups::count_segments;
+use super::scan::{Found, Scan};
+use super::task::{ExecutionContext, QueryThread, RowsOut, Task};
+use crate::base::{Outcome, RunError};
+use crate::block::Weighted;
+use crate::lang::pipe::{Next, Pipe, Processor, Sort};
+use crate::lang::source::{Pieces, ScanUnit, arrived};
 use crate::plan::Plan;
-use crate::plan::rolled::Weighted;
-use crate::source::ScanUnit;
 
 /// Runs a plan in an execution context and calls `out` with its rows. `lines_before`: lines already
 /// read for queries inside its filters. `pieces`: lines of the sides, in place of the source's.
-pub(super) fn execute(
+pub(crate) fn execute(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
     lines_before: u64,
     pieces: Option<&mut dyn Pieces>,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
     let task = Task::new(plan, execution, lines_before);
-    let delivery = Delivery::new(&plan.order, task.execution.context, out);
-    let mut executor =
-        Executor { plan, task, delivery, stages: plan.stages(), numbers: Vec::new() };
+    let mut executor = Executor::new(plan, task, stages(plan), out);
     match executor.work(pieces) {
-        Ok(()) => Ok(executor.task.outcome),
+        Ok(()) => Ok(executor.outcome()),
         Err(error) => {
-            let Executor { task, delivery, stages, .. } = executor;
+            let Executor { thread: QueryThread { stages, task, .. }, delivery, .. } = executor;
             // The meter is dropped last: the memory it counts exists until then.
             let held = task.execution.meter.held();
             drop_deferred((stages, delivery.into_held(), task.execution.meter), held);
@@ -44,64 +40,83 @@ pub(super) fn execute(
 
 /// Runs the first part of a plan, up to the stage at index `place`, and returns that stage with
 /// what it collected.
-pub(super) fn collect(
+pub(crate) fn collect(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
     place: usize,
 ) -> Result<(Box<dyn Processor>, Outcome), RunError> {
-    let task = Task::new(plan, execution, 0);
-    let mut out = |_| ControlFlow::Continue(());
-    let delivery = Delivery::new(&plan.order, execution.context, &mut out);
-    let mut stages = plan.stages();
+    let mut stages = stages(plan);
     stages.truncate(place + 1);
-    let mut executor = Executor { plan, task, delivery, stages, numbers: Vec::new() };
+    let mut out = |_| ControlFlow::Continue(());
+    let mut executor = Executor::new(plan, Task::new(plan, execution, 0), stages, &mut out);
     executor.scan()?;
     // All stages before it are row-wise and have no rows left to hand on.
-    let stage = executor.stages.pop().expect("it is the last");
-    Ok((stage, executor.task.outcome))
+    let stage = executor.thread.stages.pop().expect("it is the last");
+    Ok((stage, executor.outcome()))
 }
 
 /// Runs the second part of a plan: merges the partial states for the stage at index `place`, and
 /// runs the stages behind it.
-pub(super) fn finish_merged(
+pub(crate) fn finish_merged(
     plan: &Plan<'_>,
     execution: &ExecutionContext<'_>,
     place: usize,
     collected: impl IntoIterator<Item = Result<Box<dyn Processor>, RunError>>,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
-    let task = Task::new(plan, execution, 0);
-    let delivery = Delivery::new(&plan.order, execution.context, out);
-    let stages = plan.stages().split_off(place);
-    let mut executor = Executor { plan, task, delivery, stages, numbers: Vec::new() };
+    let stages = stages(plan).split_off(place);
+    let mut executor = Executor::new(plan, Task::new(plan, execution, 0), stages, out);
     for other in collected {
-        executor.task.execution.check()?;
+        execution.check()?;
         executor.merge(0, &mut *other?)?;
     }
     executor.finish()?;
-    Ok(executor.task.outcome)
+    Ok(executor.outcome())
+}
+
+/// The stages that run the pipes of a plan.
+fn stages(plan: &Plan<'_>) -> Vec<Box<dyn Processor>> {
+    let pipes = plan.query.pipes().iter().zip(&plan.rows_wanted);
+    let stage = |(pipe, wanted): (&Pipe, &Option<u64>)| match (pipe.get::<Sort>(), wanted) {
+        (Some(sort), Some(rows)) => Pipe::new(sort.limited(*rows)).processor(&plan.carried),
+        _ => pipe.processor(&plan.carried),
+    };
+    pipes.map(stage).collect()
 }
 
 /// A plan that is being executed.
 struct Executor<'a, 'q> {
     plan: &'a Plan<'q>,
-    task: Task<'a>,
+    /// The query's own thread.
+    thread: QueryThread<'a>,
     delivery: Delivery<'a>,
-    stages: Vec<Box<dyn Processor>>,
     /// The numbers of the units that are read, where they are not their indexes.
     numbers: Vec<usize>,
 }
 
-impl<'a> Executor<'a, '_> {
+impl<'a, 'q> Executor<'a, 'q> {
+    fn new(
+        plan: &'a Plan<'q>,
+        task: Task<'a>,
+        stages: Vec<Box<dyn Processor>>,
+        out: RowsOut<'a>,
+    ) -> Self {
+        let delivery = Delivery::new(&plan.order, &task.execution, out);
+        Executor { plan, thread: QueryThread::new(stages, task), delivery, numbers: Vec::new() }
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.delivery.outcome(self.thread.task.outcome)
+    }
+
     /// All stages, with the delivery behind them.
-    fn chain(&mut self) -> Next<'_, 'a> {
-        let rest = &mut self.stages[..];
-        Next { rest, task: &mut self.task, delivery: Some(&mut self.delivery) }
+    fn chain(&mut self) -> Next<'_> {
+        self.thread.chain(Some(&mut self.delivery))
     }
 
     /// Reads the units and passes their rows through the stages.
     fn work(&mut self, pieces: Option<&mut dyn Pieces>) -> Result<(), RunError> {
-        if self.task.execution.context.limit != Some(0) {
+        if self.thread.task.execution.context.limit != Some(0) {
             match pieces {
                 Some(pieces) => self.scan_pieces(pieces)?,
                 None => self.scan()?,
@@ -112,33 +127,32 @@ impl<'a> Executor<'a, '_> {
 
     /// Finishes the stages one after the other, and sends the last rows.
     fn finish(&mut self) -> Result<(), RunError> {
-        for place in 0..self.stages.len() {
-            if self.task.outcome.stopped {
+        for place in 0..self.thread.stages.len() {
+            if self.delivery.is_stopped() {
                 break;
             }
-            let (stage, rest) = self.stages[place..].split_first_mut().expect("inside");
-            let delivery = Some(&mut self.delivery);
-            stage.finish(&mut Next { rest, task: &mut self.task, delivery })?;
+            let (stage, mut next) = self.thread.stage_at(place, Some(&mut self.delivery));
+            stage.finish(&mut next)?;
         }
-        self.delivery.finish(&mut self.task)
+        self.delivery.finish()
     }
 
     /// Lines older than this are no longer needed.
     fn oldest_wanted_ns(&self) -> i64 {
-        let newest = self.plan.newest_at.and_then(|place| self.stages.get(place));
+        let newest = self.plan.newest_at.and_then(|place| self.thread.stages.get(place));
         let wanted = newest.map_or(i64::MIN, |stage| stage.oldest_wanted_ns());
         self.delivery.oldest_wanted_ns().max(wanted)
     }
 
     /// Lines newer than this are no longer needed.
     fn newest_wanted_ns(&self) -> i64 {
-        let oldest = self.plan.oldest_at.and_then(|place| self.stages.get(place));
+        let oldest = self.plan.oldest_at.and_then(|place| self.thread.stages.get(place));
         oldest.map_or(i64::MAX, |stage| stage.newest_wanted_ns())
     }
 
     /// The units that the plan leaves to be read, in the order of reading.
     fn units(&mut self) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
-        let execution = &self.task.execution;
+        let execution = &self.thread.task.execution;
         let mut range = self.plan.range;
         range.start_ns = range.start_ns.max(self.delivery.oldest_wanted_ns());
         let mut units = execution.source.units(range, self.plan.whose)?;
@@ -167,7 +181,8 @@ impl<'a> Executor<'a, '_> {
 
     fn scan(&mut self) -> Result<(), RunError> {
         let mut units = self.units()?;
-        let ExecutionContext { source, context, meter, started } = self.task.execution.clone();
+        let ExecutionContext { source, context, meter, started, .. } =
+            self.thread.task.execution.clone();
         let oldest_wanted_ns = self.delivery.oldest_wanted_ns();
         let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), meter);
         if let Some(rolled) = &scan.rolled {
@@ -175,12 +190,12 @@ impl<'a> Executor<'a, '_> {
             let check = || context.check(started);
             let mut first = self.chain();
             let mut each = |rows: Weighted| first.push_weighted(&rows);
-            let counted = rolled.count_segments(&mut units, range, needs, &check, &mut each)?;
+            let counted = count_segments(rolled, &mut units, range, needs, &check, &mut each)?;
             context.progress.units_done.fetch_add(counted.len() as u64, Relaxed);
-            counted.iter().for_each(|unit| self.task.pass(&**unit, unit.lines()));
+            counted.iter().for_each(|unit| self.thread.task.pass(&**unit, unit.lines()));
         }
         for (unit, answer) in scan.take_known(&mut units) {
-            self.chain().take(0, &*unit, Found::Counted(answer))?;
+            self.thread.take(0, &*unit, Found::Counted(answer), Some(&mut self.delivery))?;
         }
         if let Some(place) = self.plan.merged_at
             && context.limits.threads > 1
@@ -190,7 +205,7 @@ impl<'a> Executor<'a, '_> {
         }
         loop {
             let _ = self.scan_units(&scan, &units)?;
-            if self.delivery.send_older(i64::MAX, &mut self.task)?.is_break() {
+            if self.delivery.send_older(i64::MAX)?.is_break() {
                 return Ok(());
             }
             if !self.delivery.next_pass() {
@@ -206,14 +221,14 @@ impl<'a> Executor<'a, '_> {
 
     /// Reads the lines that the sides send, in the order in which they arrive.
     fn scan_pieces(&mut self, pieces: &mut dyn Pieces) -> Result<(), RunError> {
-        let ExecutionContext { context, meter, started, .. } = self.task.execution.clone();
+        let ExecutionContext { context, meter, started, .. } = self.thread.task.execution.clone();
         let scan = Scan::new(self.plan, self.delivery.oldest_wanted_ns(), None, meter);
         let mut left = pieces.sides();
         while left > 0 {
             match pieces.next(None, &|| context.check(started))? {
                 (_, None) => left -= 1,
                 (side, Some(piece)) => {
-                    let (unit, rest_ns) = sides::arrived(&piece)?;
+                    let (unit, rest_ns) = arrived(&piece)?;
                     if self.scan_units(&scan, &[unit])?.is_break() {
                         break;
                     }
@@ -234,7 +249,7 @@ impl<'a> Executor<'a, '_> {
         scan: &Scan<'_>,
         units: &[Box<dyn ScanUnit>],
     ) -> Result<ControlFlow<()>, RunError> {
-        let ExecutionContext { context, started, .. } = self.task.execution;
+        let ExecutionContext { context, started, .. } = self.thread.task.execution;
         let mut last = ControlFlow::Continue(());
         scan.run(
             units,
@@ -243,14 +258,14 @@ impl<'a> Executor<'a, '_> {
             |place, found| {
                 context.check(started)?;
                 let number = self.numbers.get(place).copied().unwrap_or(place);
-                let Some(flow) = self.chain().take(number, &*units[place], found)? else {
+                let delivery = Some(&mut self.delivery);
+                let Some(flow) = self.thread.take(number, &*units[place], found, delivery)? else {
                     return Ok(ControlFlow::Continue(()));
                 };
                 last = flow;
                 let next = units.get(place + 1);
                 if let Some(next) = next
-                    && let Some(sent) =
-                        self.delivery.before_unit(oldest_ns(&**next), &mut self.task)
+                    && let Some(sent) = self.delivery.before_unit(oldest_ns(&**next))
                 {
                     return sent;
                 }
@@ -275,27 +290,27 @@ impl<'a> Executor<'a, '_> {
         units: &[Box<dyn ScanUnit>],
         place: usize,
     ) -> Result<(), RunError> {
+        let task = &self.thread.task;
         let other = |_| {
-            let mut stages = self.plan.stages();
+            let mut stages = stages(self.plan);
             stages.truncate(place + 1);
-            let task = Task { outcome: Outcome::default(), ..self.task.clone() };
-            Gatherer { stages, task }
+            QueryThread::new(stages, Task { outcome: Outcome::default(), ..task.clone() })
         };
-        let threads = self.task.execution.context.limits.threads.min(units.len());
-        let mut others: Vec<Gatherer<'_>> = (1..threads).map(other).collect();
-        let mut own = Own { task: &mut self.task, stages: &mut self.stages[..=place] };
-        if let Err(error) = scan.gather(units, &mut own, &mut others) {
+        let threads = task.execution.context.limits.threads.min(units.len());
+        let mut others: Vec<QueryThread<'_>> = (1..threads).map(other).collect();
+        if let Err(error) = scan.gather(units, &mut self.thread, &mut others) {
             let collected: Vec<_> = others.into_iter().map(|other| other.stages).collect();
-            let meter = self.task.execution.meter.clone();
+            let meter = self.thread.task.execution.meter.clone();
             let held = meter.held();
             drop_deferred((collected, meter), held);
             return Err(error);
         }
         for mut other in others {
             let Outcome { lines_scanned, units_skipped, units_gone, .. } = other.task.outcome;
-            self.task.outcome.lines_scanned += lines_scanned;
-            self.task.outcome.units_skipped += units_skipped;
-            self.task.outcome.units_gone += units_gone;
+            let own = &mut self.thread.task.outcome;
+            own.lines_scanned += lines_scanned;
+            own.units_skipped += units_skipped;
+            own.units_gone += units_gone;
             self.merge(place, &mut *other.stages[place])?;
         }
         Ok(())
@@ -304,8 +319,8 @@ impl<'a> Executor<'a, '_> {
     /// Merges the state of another stage of the same pipe into the stage at index `place`.
     fn merge(&mut self, place: usize, other: &mut dyn Processor) -> Result<(), RunError> {
         let collected = other.collected().expect("it is of the same pipe");
-        let mut next = Next { rest: &mut [], task: &mut self.task, delivery: None };
-        self.stages[place].merge(collected, &mut next)
+        let (stage, mut next) = self.thread.stage_at(place, None);
+        stage.merge(collected, &mut next)
     }
 }
 
@@ -317,38 +332,4 @@ fn oldest_ns(unit: &dyn ScanUnit) -> i64 {
 /// The latest event time of a unit; the highest possible value if it is unknown.
 fn newest_ns(unit: &dyn ScanUnit) -> i64 {
     unit.time_range_ns().map_or(i64::MAX, |(_, newest)| newest)
-}
-
-/// The query's own thread, where several threads collect.
-struct Own<'t, 'a> {
-    task: &'t mut Task<'a>,
-    stages: &'t mut [Box<dyn Processor>],
-}
-
-impl Worker for Own<'_, '_> {
-    fn check(&self) -> Result<(), RunError> {
-        self.task.execution.check()
-    }
-
-    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
-        let mut next = Next { rest: self.stages, task: self.task, delivery: None };
-        next.take(place, unit, found).map(drop)
-    }
-}
-
-/// Another thread, with its own copy of the pipes up to the one that collects.
-struct Gatherer<'a> {
-    stages: Vec<Box<dyn Processor>>,
-    task: Task<'a>,
-}
-
-impl Worker for Gatherer<'_> {
-    fn check(&self) -> Result<(), RunError> {
-        self.task.execution.check()
-    }
-
-    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError> {
-        let mut next = Next { rest: &mut self.stages, task: &mut self.task, delivery: None };
-        next.take(place, unit, found).map(drop)
-    }
 }

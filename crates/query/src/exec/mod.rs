@@ -13,104 +13,51 @@
 //! them ([`ordered`]).
 //!
 //! The [plan](crate::plan) of the query decides all of that. The [`executor`] carries it out, in an
-//! [execution context](execution).
+//! [execution context](task).
 //!
 //! Limits: time, memory collected by the pipes, rows sent. The limits and cancellation are checked
-//! before each unit, within the columns of a unit, and at least every [`CHECK_ROWS`] rows that a
+//! before each unit, within the columns of a unit, and at least every [`CHECK_ROWS`](crate::base::CHECK_ROWS) rows that a
 //! pipe holds or sends.
 
-pub(crate) mod answers;
-mod context;
+mod counting;
 mod deferred_drop;
-mod delivery;
-mod execution;
-mod executor;
-mod meter;
+pub(crate) mod delivery;
+pub(crate) mod executor;
+pub(crate) mod explain;
 mod newest;
-pub(crate) mod ordered;
-mod parallel;
-mod partial;
+mod ordered;
 pub(crate) mod queue;
+mod rollups;
 mod rows;
 mod scan;
-mod sharing;
-mod sides;
-pub(crate) mod sorted;
 mod subquery;
 pub(crate) mod tail;
+pub(crate) mod task;
 #[cfg(test)]
 mod tests;
+mod words;
 
-use std::ops::ControlFlow;
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
+use crate::base::{Limits, Outcome, RunError};
+use crate::lang::context::Context;
+use crate::lang::syntax::query::Query;
 use crate::plan::Plan;
-use crate::plan::explain::Explanation;
-use crate::source::{Source, Whose};
-use crate::syntax::query::Query;
 
-pub use context::{Context, Limits, Progress, RunError};
-use execution::ExecutionContext;
-pub(crate) use execution::Next;
-pub(crate) use meter::Held;
-pub use meter::{Account, Buffer, Meter};
-pub(crate) use parallel::{in_parallel, with_helpers};
-pub use partial::{PartialState, run_merged, run_partial};
 pub use rows::Rows;
-pub use sides::{Piece, Pieces, Share, Sides, Wanted, answer_share};
+use task::{ExecutionContext, RowsOut};
 
-/// Rows between two checks of the time limit and of cancellation.
-pub const CHECK_ROWS: usize = 4_096;
-
-/// Counts what a query did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// Rows sent.
-    pub rows: u64,
-    /// Lines read.
-    pub lines_scanned: u64,
-    /// Units that were skipped because they hold none of the words that the filter needs.
-    pub units_skipped: u64,
-    /// Units that retention deleted while the query ran.
-    pub units_gone: u64,
-    /// The client stopped the query.
-    pub stopped: bool,
-}
-
-/// Runs `query` over `source` and calls `out` with its rows; `out` ends the query by breaking.
-pub fn run(
-    query: &Query,
-    source: &dyn Source,
+/// The query with the restriction of its context, and the context as the options of the query
+/// change it. Each query that a caller gives passes here.
+pub(crate) fn prepared<'q>(
+    query: &'q Query,
     context: &Context,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
-) -> Result<Outcome, RunError> {
-    let context = &query.options().applied_to(context);
-    let restricted = restricted(query, context)?;
-    let query = restricted.as_ref().unwrap_or(query);
-    let meter = Meter::new(context);
-    let execution = ExecutionContext { source, context, started: Instant::now(), meter };
-    run_in(query, &execution, out)
-}
-
-/// Describes what [`run`] would do with the same arguments, without reading lines: only the units
-/// of the store are listed. Queries inside the filters are not run, so the plan lacks their values.
-pub fn explain(
-    query: &Query,
-    source: &dyn Source,
-    context: &Context,
-) -> Result<Explanation, RunError> {
-    let context = &query.options().applied_to(context);
-    let restricted = restricted(query, context)?;
-    let query = restricted.as_ref().unwrap_or(query);
-    let whose = query.filter().whose();
-    Explanation::new(&Plan::new(query, context, whose), source, context)
-}
-
-/// The query with the restriction of the context added; none where the context has no restriction.
-fn restricted(query: &Query, context: &Context) -> Result<Option<Query>, RunError> {
+) -> Result<(Cow<'q, Query>, Context), RunError> {
+    let context = query.options().applied_to(context);
     let restricted = context.restriction.as_deref().map(|to| query.restricted(to)).transpose();
-    restricted.map_err(|error| RunError::Failed(error.message))
+    let restricted = restricted.map_err(|error| RunError::Failed(error.message))?;
+    Ok((restricted.map_or(Cow::Borrowed(query), Cow::Owned), context))
 }
 
 /// Runs a query that is inside another one, over the same time range and within the time and memory
@@ -118,7 +65,7 @@ fn restricted(query: &Query, context: &Context) -> Result<Option<Query>, RunErro
 fn run_within(
     query: &Query,
     outer: &ExecutionContext<'_>,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
     // The options of the outer query hold for the queries inside it too.
     let applied = query.options().applied_to(outer.context);
@@ -133,59 +80,15 @@ fn run_within(
     run_in(query, &ExecutionContext { context: &context, ..outer.clone() }, out)
 }
 
-fn run_in(
+/// Runs the queries inside the filters of a query, plans it, and has the plan carried out.
+pub(crate) fn run_in(
     query: &Query,
     execution: &ExecutionContext<'_>,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
     // The values that queries inside the filter give do not count as named types.
     let whose = query.filter().whose();
     let (query, lines_before) = subquery::fill(query, execution)?;
     let plan = Plan::new(&query, execution.context, whose);
-    match execution.source.sides() {
-        Some(sides) => sides::run(&plan, execution, sides, lines_before, out),
-        None => executor::execute(&plan, execution, lines_before, None, out),
-    }
-}
-
-/// Runs a query without queries in its filters, over the lines of `whose`.
-fn run_planned(
-    query: &Query,
-    whose: Whose,
-    source: &dyn Source,
-    context: &Context,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
-) -> Result<Outcome, RunError> {
-    let meter = Meter::new(context);
-    let execution = ExecutionContext { source, context, started: Instant::now(), meter };
-    let plan = Plan::new(query, context, whose);
-    executor::execute(&plan, &execution, 0, None, out)
-}
-
-/// Calls `with` with the stages behind a last pipe, for tests of single pipes.
-#[cfg(test)]
-pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_, '_>) -> T) -> (T, Vec<Rows>) {
-    use crate::plan::Order;
-    use crate::source::Whose;
-
-    let mut sent = Vec::new();
-    let context = Context::default();
-    let nothing = crate::testing::Memory::new(Vec::new());
-    let result = {
-        let mut out = |rows| {
-            sent.push(rows);
-            ControlFlow::Continue(())
-        };
-        let (started, meter) = (Instant::now(), Meter::new(&context));
-        let mut task = execution::Task {
-            execution: ExecutionContext { source: &nothing, context: &context, started, meter },
-            range: context.range,
-            whose: Whose::Sent,
-            outcome: Outcome::default(),
-            unit: 0,
-        };
-        let mut delivery = delivery::Delivery::new(&Order::Stream, &context, &mut out);
-        with(&mut Next { rest: &mut [], task: &mut task, delivery: Some(&mut delivery) })
-    };
-    (result, sent)
+    (execution.carry_out)(&plan, execution, lines_before, out)
 }

@@ -7,9 +7,8 @@ use std::cmp::Reverse;
 
 use record::LineId;
 
+use crate::base::{Meter, RowKey, RunError};
 use crate::block::{Block, MadeRow, Scratch};
-use crate::exec::ordered::RowKey;
-use crate::exec::{Meter, RunError};
 
 /// Collects the newest `limit` rows.
 pub(crate) struct Newest {

@@ -20,8 +20,8 @@ use std::collections::BinaryHeap;
 
 use record::LineId;
 
+use crate::base::{Meter, RowKey, RunError, TimeOrder};
 use crate::block::{Block, MadeRow, Scratch};
-use crate::exec::{Meter, RunError};
 
 /// Bytes of rows held to bring them into order. Beyond it, overlapping units are read in several
 /// passes.
@@ -29,52 +29,6 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of rows taken out at once. The rows of the last line may exceed it.
 const TAKEN_BYTES_MAX: usize = 4 << 20;
-
-/// Position of a row in the order of time: event time (nanoseconds since 1970 UTC), then line id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowKey {
-    /// Event time, nanoseconds since 1970 UTC.
-    pub time_ns: i64,
-    /// The line.
-    pub id: LineId,
-}
-
-/// The lines that were in the store at one moment: those of all frames up to a sequence number of
-/// that store, except the missing ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LineSet {
-    /// The greatest sequence number that was in the store.
-    pub through: u64,
-    /// Smaller sequence numbers that were not, in order: their frames were still on their way.
-    pub missing: Vec<u64>,
-}
-
-impl LineSet {
-    /// Whether the lines of a frame belong to the set.
-    pub fn contains(&self, sequence: u64) -> bool {
-        sequence <= self.through && self.missing.binary_search(&sequence).is_err()
-    }
-}
-
-/// Which lines an answer in order of time covers. By default all lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TimeOrder {
-    /// Only rows behind this one.
-    pub after: Option<RowKey>,
-    /// Only lines that were not in the store at that moment.
-    pub since: Option<LineSet>,
-    /// Only lines that were in the store at that moment.
-    pub within: Option<LineSet>,
-}
-
-impl TimeOrder {
-    /// Whether the row with this key is wanted; its line came in the frame numbered `sequence`.
-    fn wants(&self, key: RowKey, sequence: u64) -> bool {
-        self.after.is_none_or(|after| key > after)
-            && self.within.as_ref().is_none_or(|set| set.contains(sequence))
-            && self.since.as_ref().is_none_or(|set| !set.contains(sequence))
-    }
-}
 
 struct Held {
     key: RowKey,
@@ -256,8 +210,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Query;
+    use crate::base::Limits;
+    use crate::base::LineSet;
+    use crate::dist::run;
+    use crate::lang::context::Context;
     use crate::testing::{Memory, batch, record};
-    use crate::{Context, Limits, Query, run};
 
     /// The text of each row, with its key where the row was the last of a block.
     fn read(

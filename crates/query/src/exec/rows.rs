@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use record::Batch;
 
-use crate::block::{Block, LINE, Scratch};
-use crate::exec::ordered::RowKey;
+use crate::base::RowKey;
+use crate::base::names::LINE;
+use crate::block::{Block, Scratch};
 
 /// Rows for the client: a small block of them.
 #[derive(Debug)]
@@ -22,9 +23,13 @@ impl Rows {
     }
 
     /// Position of the last row in the order of time, to resume behind with
-    /// [`crate::TimeOrder::after`]. None where rows do not come in that order.
+    /// [`crate::base::TimeOrder::after`]. None where rows do not come in that order.
     pub fn last_key(&self) -> Option<RowKey> {
         self.keys.last().copied()
+    }
+
+    pub(crate) fn block(&self) -> &Block {
+        &self.block
     }
 
     pub(crate) fn into_block(self) -> Block {
@@ -48,7 +53,7 @@ impl Rows {
 
     /// Calls `each` with the name and value of every field of row `index` that is not empty:
     /// `_time`, `_stream`, `_msg` and the line's other fields, or those that pipes made, in their
-    /// order; then the computed fields of [`super::Context::include`].
+    /// order; then the computed fields of [`crate::lang::context::Context::include`].
     pub fn visit(&self, index: usize, scratch: &mut Scratch, mut each: impl FnMut(&str, &[u8])) {
         self.block.visit(index, &self.include, scratch, &mut |name, value, _| each(name, value));
     }
@@ -59,7 +64,7 @@ impl Rows {
     }
 
     /// The line as it was sent. None for rows that pipes made, and for rows that had to be kept
-    /// when [`super::Context::include`] does not name `_line`.
+    /// when [`crate::lang::context::Context::include`] does not name `_line`.
     pub fn raw(&self, index: usize) -> Option<&[u8]> {
         match &self.block {
             Block::Lines(lines) => Some(lines.batch.row(lines.rows[index] as usize).raw()),

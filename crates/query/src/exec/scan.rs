@@ -24,16 +24,19 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::bitmap::Bitmap;
-use crate::block::{Block, HIDDEN, LINE, Lines, Scratch};
-use crate::exec::answers::Answers;
-use crate::exec::{Held, Meter, RunError, in_parallel, with_helpers};
-use crate::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
+use super::counting::{count, stored_fields, tally, tally_few};
+use super::rollups::count_unit;
+use super::task::QueryThread;
+use super::words::ruled_out;
+use crate::base::bitmap::Bitmap;
+use crate::base::names::{HIDDEN, LINE, TIME};
+use crate::base::parallel::{in_parallel, with_helpers};
+use crate::base::{FieldSet, Held, Meter, RunError, SourceError, TimeRange};
+use crate::block::{Block, Lines, Scratch, Tally, Weighted};
+use crate::lang::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
+use crate::lang::source::{Answers, ScanUnit, SomeLines, UnitKey};
 use crate::plan::Plan;
-use crate::plan::counting::{Tally, stored_fields};
-use crate::plan::fields::FieldSet;
-use crate::plan::rolled::{Rolled, Weighted, without_time};
-use crate::source::{ScanUnit, SomeLines, SourceError, TimeRange, UnitKey};
+use crate::plan::rolled::{Rolled, without_time};
 
 /// Units that the query's own thread reads before it starts helpers, at least.
 const UNITS_ALONE: usize = 2;
@@ -233,8 +236,8 @@ impl<'q> Scan<'q> {
     pub fn gather(
         &self,
         units: &[Box<dyn ScanUnit>],
-        own: &mut impl Worker,
-        others: &mut [impl Worker + Send],
+        own: &mut QueryThread<'_>,
+        others: &mut [QueryThread<'_>],
     ) -> Result<(), RunError> {
         let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let places = || (!stopped.load(Relaxed)).then(|| next.fetch_add(1, Relaxed));
@@ -242,23 +245,24 @@ impl<'q> Scan<'q> {
         let others = others.iter_mut();
         in_parallel(
             || self.work(own, units, places, stopped),
-            others.map(|worker| move || self.work(worker, units, places, stopped)),
+            others.map(|thread| move || self.work(thread, units, places, stopped)),
         )
     }
 
     /// Reads the units whose indexes `places` gives, until there are no more.
     fn work(
         &self,
-        worker: &mut impl Worker,
+        thread: &mut QueryThread<'_>,
         units: &[Box<dyn ScanUnit>],
         places: &impl Fn() -> Option<usize>,
         stopped: &AtomicBool,
     ) -> Result<(), RunError> {
         let mut scratch = Scratch::default();
         let mut look = |place: usize, unit: &dyn ScanUnit| {
-            worker.check()?;
-            let (found, _held) = self.look(unit, &mut scratch, &|| worker.check())?;
-            worker.take(place, unit, found)
+            let execution = &thread.task.execution;
+            execution.check()?;
+            let (found, _held) = self.look(unit, &mut scratch, &|| execution.check())?;
+            thread.take(place, unit, found, None).map(drop)
         };
         while let Some((place, unit)) = places().and_then(|p| Some((p, units.get(p)?))) {
             look(place, &**unit).inspect_err(|_| stopped.store(true, Relaxed))?;
@@ -297,12 +301,12 @@ impl<'q> Scan<'q> {
             return Ok(Found::Outside);
         }
         let kept = self.answers.zip(self.key_inside(unit));
-        let words = self.plan.needs.known(unit)?;
-        if !words.may_pass {
+        let words = ruled_out(&self.plan.needs, unit)?;
+        if words.unit {
             return Ok(Found::Skipped);
         }
-        if let Some(rolled) = &self.rolled
-            && let Some(rows) = rolled.count_unit(unit, range, scratch)
+        if let Some(counts) = self.rolled.and_then(|rolled| rolled.whole.as_ref())
+            && let Some(rows) = count_unit(counts, unit, range, scratch)
         {
             return Ok(Found::Counted(rows.into()));
         }
@@ -311,7 +315,7 @@ impl<'q> Scan<'q> {
             end_ns: newest_wanted_ns.saturating_add(1),
         });
         held.add(&self.meter, unit.bytes() as usize)?;
-        if let Some(found) = self.look_at_columns(unit, wanted, &words.ruled_out, check)? {
+        if let Some(found) = self.look_at_columns(unit, wanted, &words.tests, check)? {
             match &found {
                 Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
                 Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
@@ -388,12 +392,12 @@ impl<'q> Scan<'q> {
         let lines = columns.rows() as u64;
         if let Some(counted) = &self.plan.counted
             && !bits.is_empty()
-            && let Some(tally) = counted.tally_few(fields, &bits)?
+            && let Some(tally) = tally_few(counted, fields, &bits)?
         {
             return Ok(Some(Found::Tallied(tally)));
         }
         if let Some(counted) = &self.plan.counted
-            && let Some(rows) = counted.count(fields, &bits)?
+            && let Some(rows) = count(counted, fields, &bits)?
         {
             return Ok(Some(Found::Counted(rows.into())));
         }
@@ -401,7 +405,7 @@ impl<'q> Scan<'q> {
             return Ok(Some(Found::Lines(None, lines)));
         }
         if let Some(counted) = &self.plan.counted
-            && let Some(tally) = counted.tally(fields, &bits)?
+            && let Some(tally) = tally(counted, fields, &bits)?
         {
             return Ok(Some(Found::Tallied(tally)));
         }
@@ -442,16 +446,8 @@ impl<'q> Scan<'q> {
 fn stored_names(set: &FieldSet) -> Option<Vec<String>> {
     let mut names = set.names()?;
     // The other computed fields are known of each row without its line.
-    names.retain(|name| *name != "_time" && (!HIDDEN.contains(name) || *name == LINE));
+    names.retain(|name| *name != TIME && (!HIDDEN.contains(name) || *name == LINE));
     (!names.contains(&LINE)).then(|| names.into_iter().map(str::to_owned).collect())
-}
-
-/// Receives what units give; each thread has one.
-pub(crate) trait Worker {
-    /// Checks that the worker may continue.
-    fn check(&self) -> Result<(), RunError>;
-    /// Takes what a unit gives.
-    fn take(&mut self, place: usize, unit: &dyn ScanUnit, found: Found) -> Result<(), RunError>;
 }
 
 /// The newest `count` rows, and those as old as the oldest of them.

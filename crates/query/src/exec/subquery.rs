@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use super::execution::ExecutionContext;
 use super::run_within;
+use super::task::ExecutionContext;
+use crate::base::RunError;
 use crate::block::Scratch;
-use crate::exec::RunError;
-use crate::filter::{Filter, Subquery, SubqueryTest};
-use crate::syntax::query::Query;
+use crate::lang::filter::{Filter, Subquery, SubqueryTest};
+use crate::lang::syntax::query::Query;
 
 /// Most different values for `contains_any` and `contains_all`, each of which is searched for in
 /// every row. Beyond it the query fails with [`RunError::ValuesLimit`]. Values for `in` take a

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use record::Batch;
 
+use crate::base::{Account, Limits, RunError, Whose};
 use crate::block::{Block, Lines, NewNames, Scratch};
-use crate::exec::{Account, Context, Limits, Meter, Rows, RunError};
-use crate::filter::Selector;
-use crate::pipe::{Pipe, RowWise, Work};
-use crate::source::Whose;
-use crate::syntax::error::ParseError;
-use crate::syntax::query::Query;
+use crate::exec::Rows;
+use crate::lang::context::Context;
+use crate::lang::filter::Selector;
+use crate::lang::pipe::{Pipe, RowWise, Work};
+use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::query::Query;
 
 /// Memory of the values that pipes compute for the lines handled at a time. A tail whose pipes need
 /// more ends with [`RunError::MemoryLimit`].
@@ -28,7 +29,7 @@ pub struct TailQuery {
 }
 
 impl Query {
-    /// Prepares the query to run over each new batch; `include` as in [`crate::Context::include`].
+    /// Prepares the query to run over each new batch; `include` as in [`crate::lang::context::Context::include`].
     /// An error when a pipe needs all rows before it can hand on the first.
     pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
         if self.has_subqueries() {
@@ -96,7 +97,7 @@ impl TailQuery {
         for mut part in block.into_parts(rows_max) {
             let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
             let account = Arc::clone(account);
-            let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
+            let mut meter = Context { limits, account, ..Context::default() }.meter();
             let mut held = 0;
             let mut names: Vec<NewNames> = self.steps.iter().map(|_| NewNames::default()).collect();
             for (step, names) in self.steps.iter().zip(&mut names) {

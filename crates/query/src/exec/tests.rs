@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use record::{Batch, LineId};
 
-use crate::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use crate::base::{Limits, Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
+use crate::dist::run;
+use crate::lang::context::Context;
+use crate::lang::source::{ScanUnit, Source};
 use crate::testing::{Memory, Record, batch, collect, record};
-use crate::{Context, Limits, Outcome, Query, Rows, RunError, Scratch, TimeOrder, run};
+use crate::{Query, Rows, Scratch};
 
 fn query(text: &str) -> Query {
     Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"))

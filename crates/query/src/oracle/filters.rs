@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
 use super::{Row, any_name, any_number, any_word, time_of, value};
-use crate::number::{parse_comparable, parse_number, parse_timestamp};
-use crate::source::TimeRange;
-use crate::time::{DAY_NS, MINUTE_NS};
+use crate::base::TimeRange;
+use crate::base::number::{parse_comparable, parse_number, parse_timestamp};
+use crate::base::time::{DAY_NS, MINUTE_NS};
 use crate::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring, Test,
     ValueKind, WeekRange,

@@ -8,10 +8,13 @@ use proptest::prelude::*;
 
 use super::filters::any_filter;
 use super::{Row, any_name, time_of, value};
-use crate::number::{compare_values, parse_number, parse_quantity, write_number};
-use crate::pipe::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_patterns};
-use crate::time::format_time;
-use crate::{Bucket, By, Function, NamePattern, Number, Query, Stats, StatsFunction, quote};
+use crate::base::names::NamePattern;
+use crate::base::number::{compare_values, parse_number, parse_quantity, write_number};
+use crate::base::time::format_time;
+use crate::lang::pipe::{
+    FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_patterns,
+};
+use crate::{Bucket, By, Function, Number, Query, Stats, StatsFunction, quote};
 
 /// The values of the named fields in a row. A name that is only a beginning gives the values of the
 /// matching fields that the row has, ordered by field name.
@@ -198,7 +201,7 @@ pub(super) fn bucketed(by: &By, row: &Row) -> String {
             // The tests of the pipe cover how durations and addresses are written in buckets.
             let mut out = Vec::new();
             let shift = offset.as_ref().map_or(0.0, |o| -o.value);
-            crate::pipe::write_step(text.as_bytes(), size.value, shift, &mut out);
+            crate::lang::pipe::write_step(text.as_bytes(), size.value, shift, &mut out);
             String::from_utf8(out).unwrap()
         }
         Some(Bucket::Number { size, offset }) => match parse_number(text.as_bytes()) {

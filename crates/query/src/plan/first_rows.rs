@@ -2,8 +2,8 @@
 //! the sort itself. The sort then holds no more rows than that. If it sorts by time, newest first,
 //! units that hold only older lines are not read; if oldest first, those that hold only newer ones.
 
-use crate::exec::Context;
-use crate::pipe::{Limit, Offset, Pipe, Sort};
+use crate::lang::context::Context;
+use crate::lang::pipe::{Limit, Offset, Pipe, Sort};
 
 /// How many rows can pass the pipes `behind` and reach the client; none where all can.
 pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
@@ -53,7 +53,7 @@ fn by_time(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::query::Query;
+    use crate::lang::syntax::query::Query;
 
     #[test]
     fn rows_that_can_get_to_the_client() {

@@ -2,29 +2,23 @@
 //!
 //! A [`Plan`] is a value. It holds which event times and whose lines a query reads, by which words
 //! units are skipped ([`needs`]), whether lines are counted from rollups ([`rolled`]) or columns
-//! ([`counting`]) instead of being read, which fields of lines are needed ([`fields`]), the order
-//! of the rows, and which pipe collects on several threads. The executor carries the plan out;
-//! [`explain`] prints it.
+//! instead of being read, which fields of lines are needed, the order of the rows, and which pipe
+//! collects on several threads. `exec` carries the plan out and explains it.
 //!
-//! Left out: facts known only once units are listed, such as their number, or only while they are
+//! Planning knows the query and its context. Left out: the source, its units and rows, and with
+//! them all facts known only once units are listed, such as their number, or only while they are
 //! read, such as the time from which on the newest rows are complete.
 
-pub(crate) mod counting;
-pub(crate) mod explain;
-pub(crate) mod fields;
 pub(crate) mod first_rows;
 pub(crate) mod needs;
 pub(crate) mod raw_lines;
 pub(crate) mod rolled;
 
-use crate::exec::Context;
-use crate::exec::ordered::TimeOrder;
-use crate::pipe::{Merges, Pipe, Processor, Sort};
-use crate::source::{TimeRange, Whose};
-use crate::syntax::query::Query;
+use crate::base::{FieldSet, TimeOrder, TimeRange, Whose};
+use crate::lang::context::Context;
+use crate::lang::pipe::{CountedBy, Merges, Pipe};
+use crate::lang::syntax::query::Query;
 
-use counting::CountedBy;
-use fields::FieldSet;
 use needs::Needs;
 use raw_lines::RawLines;
 use rolled::Rolled;
@@ -52,7 +46,7 @@ pub(crate) enum Site {
 }
 
 impl Site {
-    fn shown(self) -> &'static str {
+    pub fn shown(self) -> &'static str {
         match self {
             Site::Lines => "where the lines are",
             Site::Merged => "where the lines are, merged where the answer is given",
@@ -137,7 +131,7 @@ impl<'q> Plan<'q> {
             raw_lines: RawLines::of(query.filter()),
             needed: query.needed_fields(&context.include),
             carried: query.computed_fields(&context.include),
-            counted: CountedBy::of(pipes.first()),
+            counted: pipes.first().and_then(Pipe::counted_by),
             rolled: Rolled::of(query),
             order,
             oldest_first: context.order.is_some() || context.oldest_first || oldest_at.is_some(),
@@ -174,15 +168,5 @@ impl<'q> Plan<'q> {
         let places = 0..self.query.pipes().len();
         let is_merged = |place: &usize| self.site(*place) == Site::Merged;
         places.rev().find(is_merged).filter(|_| !self.query.has_subqueries())
-    }
-
-    /// The stages that run the pipes.
-    pub fn stages(&self) -> Vec<Box<dyn Processor>> {
-        let pipes = self.query.pipes().iter().zip(&self.rows_wanted);
-        let stage = |(pipe, wanted): (&Pipe, &Option<u64>)| match (pipe.get::<Sort>(), wanted) {
-            (Some(sort), Some(rows)) => Pipe::new(sort.limited(*rows)).processor(&self.carried),
-            _ => pipe.processor(&self.carried),
-        };
-        pipes.map(stage).collect()
     }
 }

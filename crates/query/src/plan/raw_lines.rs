@@ -18,8 +18,9 @@ use aho_corasick::AhoCorasick;
 use record::frame::HEADER_BYTES;
 use record::{Frame, Hints};
 
-use crate::filter::{Filter, MSG, Test};
-use crate::source::Phrase;
+use crate::base::Phrase;
+use crate::base::names::MSG;
+use crate::lang::filter::{Filter, Test};
 
 /// With more needles, all lines are parsed instead.
 const NEEDLES_MAX: usize = 64;
@@ -157,7 +158,7 @@ mod tests {
     use record::{Format, FrameBuilder, Origin, Transport};
 
     use super::*;
-    use crate::syntax::query::Query;
+    use crate::lang::syntax::query::Query;
 
     fn needles(query: &str) -> Option<(Vec<String>, bool)> {
         let query = Query::parse(query, 0).unwrap();

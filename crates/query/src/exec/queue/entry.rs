@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::hold::Held;
 use super::places::{Places, State};
-use crate::exec::Progress;
-use crate::source::TimeRange;
+use crate::base::{Pauses, Progress, TimeRange};
 
 /// Bytes of a query's text that are listed; the rest is cut off.
 const LISTED_TEXT_BYTES_MAX: usize = 4_096;
@@ -76,7 +74,7 @@ pub(super) struct Entry {
     pub error: Option<String>,
     pub progress: Arc<Progress>,
     pub cancelled: Arc<AtomicBool>,
-    pub held: Arc<Held>,
+    pub pauses: Arc<Pauses>,
 }
 
 impl Entry {
@@ -95,7 +93,7 @@ impl Entry {
             error: None,
             progress: Arc::default(),
             cancelled: Arc::default(),
-            held: Arc::default(),
+            pauses: Arc::default(),
         }
     }
 
@@ -105,8 +103,18 @@ impl Entry {
         let wait = self.ran_from.unwrap_or(end).saturating_duration_since(self.came);
         let since =
             self.ran_from.map_or(Duration::ZERO, |from| end.saturating_duration_since(from));
-        let run = since.saturating_sub(self.held.time(end));
+        let run = since.saturating_sub(self.pauses.time(end));
         (self.before.0 + wait, self.before.1 + run)
+    }
+
+    /// Sets the progress to that of a query that was listed before.
+    pub fn restore_progress(&self, info: &QueryInfo) {
+        self.progress.units_planned.store(info.blocks_planned, Relaxed);
+        self.progress.units_done.store(info.blocks_done, Relaxed);
+        self.progress.bytes_planned.store(info.bytes_planned, Relaxed);
+        self.progress.bytes_scanned.store(info.bytes_scanned, Relaxed);
+        self.progress.lines_scanned.store(info.lines_scanned, Relaxed);
+        self.progress.rows.store(info.rows, Relaxed);
     }
 
     pub fn info(&self, id: u64, places: &Places) -> QueryInfo {

@@ -10,7 +10,6 @@
 //! outlives the process, belong to the caller that entered it.
 
 mod entry;
-mod hold;
 mod limits;
 mod places;
 #[cfg(test)]
@@ -18,19 +17,18 @@ mod tests;
 mod ticket;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use entry::Entry;
 pub use entry::QueryInfo;
-pub use hold::Hold;
 pub use limits::{QueueError, QueueLimits};
 pub use places::State;
 use places::{Class, ClassLimits, Places};
 pub use ticket::{Permit, Ticket};
 
-use crate::source::TimeRange;
+use crate::base::{Pauses, TimeRange};
 
 /// The kind of live tails.
 pub const TAIL: &str = "tail";
@@ -158,7 +156,7 @@ impl Queue {
         entry.ended = Some((info.state, entry.came));
         entry.before = (info.wait, info.run);
         entry.error.clone_from(&info.error);
-        entry.progress.restore(info);
+        entry.restore_progress(info);
         inner.entries.insert(info.id, entry);
         inner.last_id = inner.last_id.max(info.id);
     }
@@ -242,7 +240,7 @@ impl Queue {
         if entry.kind == TAIL {
             return Change::Endless;
         }
-        entry.held.ask();
+        entry.pauses.request();
         inner.places.pause(id);
         self.shared.changed.notify_all();
         Change::Changed(State::Paused)
@@ -287,6 +285,33 @@ impl Queue {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("nothing panics inside")
+    }
+
+    /// Blocks while a query is paused, or waits for a place after its pause, and is not cancelled.
+    /// Cancels it when the pause exceeds its limit: a paused query keeps its memory and its open
+    /// files. The pause ends under the lock, so that no new one is lost.
+    fn wait_for_resume(&self, id: u64, pauses: &Pauses, cancelled: &AtomicBool) {
+        let mut paused_since: Option<Instant> = None;
+        let mut inner = self.lock();
+        while !cancelled.load(Relaxed) {
+            inner = match inner.places.state(id) {
+                Some(State::Paused) => {
+                    let since = paused_since.get_or_insert_with(Instant::now);
+                    let left = self.limits.pause_max.saturating_sub(since.elapsed());
+                    if left.is_zero() {
+                        pauses.expire(cancelled);
+                        break;
+                    }
+                    self.changed.wait_timeout(inner, left).expect("nothing panics inside").0
+                }
+                Some(State::Waiting) => {
+                    paused_since = None;
+                    self.changed.wait(inner).expect("nothing panics inside")
+                }
+                _ => break,
+            };
+        }
+        pauses.end();
     }
 
     /// Ends a query that is in the queue.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use super::hold::Hold;
 use super::limits::QueueError;
 use super::places::{Class, State};
 use super::{BACKGROUND, Shared, class_of};
-use crate::exec::Progress;
+use crate::base::{Hold, Progress};
 
 /// A place, or a position in the line for one. Dropping the ticket without waiting removes the
 /// query from the queue and from the list.
@@ -53,12 +52,15 @@ impl Ticket {
                 break QueueError::Cancelled;
             } else if state == State::Running {
                 entry.ran_from = Some(Instant::now());
-                entry.held.run();
+                entry.pauses.begin_run();
+                let (queue, pauses) = (Arc::clone(&self.shared), Arc::clone(&entry.pauses));
+                let wait =
+                    move |cancelled: &AtomicBool| queue.wait_for_resume(id, &pauses, cancelled);
                 return Ok(Permit {
                     id,
                     cancelled: Arc::clone(&entry.cancelled),
                     progress: Arc::clone(&entry.progress),
-                    hold: Hold::of(id, &self.shared, &entry.held),
+                    hold: Hold::new(&entry.pauses, Arc::new(wait)),
                     shared: Arc::clone(&self.shared),
                     left: false,
                 });

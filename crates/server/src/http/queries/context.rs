@@ -51,7 +51,7 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
     let now_ns = crate::http::now_ns();
     let seen = Seen::new(params.restriction(now_ns)?)?;
     let body = answer(pending, move |running| {
-        let mut meter = Meter::new(&running.context);
+        let mut meter = running.context.meter();
         let found = match running.source().sides() {
             Some(_) => around_of_sides(running, id, before, after, seen)?,
             None => {
@@ -203,7 +203,7 @@ fn around_of_sides(
         rows.extend(found.into_iter().rev().map(|(_, row)| row));
     }
     let mut row =
-        Show::new().row(&(Arc::clone(&batch), target.index()), &mut Meter::new(&context))?;
+        Show::new().row(&(Arc::clone(&batch), target.index()), &mut context.meter())?;
     row["_is_target"] = "true".into();
     rows.push(row);
     if after > 0 {

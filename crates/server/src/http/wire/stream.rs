@@ -148,7 +148,7 @@ impl Writer {
         let resumes = self.pieces.as_ref().is_some_and(|pieces| pieces.resumes);
         let mut encoder = Encoder::new(self.format, columns, !resumes);
         let mut written =
-            Written { bytes: Vec::new(), meter: Meter::new(&running.context), counted: 0 };
+            Written { bytes: Vec::new(), meter: running.context.meter(), counted: 0 };
         encoder.begin(&mut written.bytes);
         self.encoder = Some(encoder);
         let mut key = None;

@@ -23,7 +23,7 @@ impl Whole {
     /// query counted for it is released afterwards; that of the text is counted before it is
     /// allocated.
     pub fn json(context: &Context, value: impl Serialize) -> Result<Whole, RunError> {
-        let meter = Meter::new(context);
+        let meter = context.meter();
         let held = usize::try_from(meter.held()).unwrap_or(usize::MAX);
         let mut writer = Writer { whole: Whole { buffer: Buffer::default(), meter }, failed: None };
         let written = serde_json::to_writer(&mut writer, &value);
@@ -125,7 +125,7 @@ mod tests {
     fn a_text_is_counted_while_it_grows_and_until_it_is_sent() {
         // Room for the value, the text, and the shorter text that is copied when it grows.
         let context = context(2 << 20);
-        let mut meter = Meter::new(&context);
+        let mut meter = context.meter();
         // The memory counted for the value is released with it.
         meter.take(400 << 10).unwrap();
         let whole = Whole::json(&context, "x".repeat(300 << 10)).unwrap();

@@ -194,7 +194,7 @@ impl Jobs {
             results: &results,
             encoder,
             rows: Rows::default(),
-            meter: Meter::new(&context),
+            meter: context.meter(),
             counted: 0,
             key: None,
             written: started,

@@ -63,7 +63,7 @@ fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
         metric: Metric<'a>,
         value: Point<'a>,
     }
-    let mut meter = Meter::new(context);
+    let mut meter = context.meter();
     let mut numbers: Vec<One<'_>> = Vec::new();
     each_number(rows, &mut meter, |_, metric, number, meter| {
         // The list may have grown to twice its length.
@@ -86,7 +86,7 @@ fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
     /// length.
     const SERIES_BYTES: usize =
         2 * (size_of::<Series<'_>>() + size_of::<(Metric<'_>, usize)>()) + 64;
-    let mut meter = Meter::new(context);
+    let mut meter = context.meter();
     let mut indexes: HashMap<Metric<'_>, usize> = HashMap::new();
     let mut series: Vec<Series<'_>> = Vec::new();
     each_number(rows, &mut meter, |row, metric, number, meter| {

@@ -297,7 +297,7 @@ impl Follower {
     fn show_blocking(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, RunError> {
         let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
         let account = Arc::clone(&self.account);
-        let mut meter = Meter::new(&Context { limits, account, ..Context::default() });
+        let mut meter = Context { limits, account, ..Context::default() }.meter();
         let mut chunk = Vec::new();
         let mut scratch = Scratch::default();
         let mut any = false;

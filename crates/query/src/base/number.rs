@@ -1,0 +1,269 @@
+//! Numbers in field values and queries: integers, decimals, durations, byte sizes, IPv4 addresses;
+//! and the order of values.
+//!
+//! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`: whole
+//! numbers beyond 2^53 compare with its precision.
+
+use std::cmp::Ordering;
+
+use crate::base::time::{parse_duration, parse_time};
+
+/// Longest text that is tried as a number; longer values are text.
+const NUMBER_BYTES_MAX: usize = 64;
+
+/// The number a value stands for, if the whole value is one: `12`, `-1.5e3`, `1_000`, `0xff`,
+/// `1.5s`, `10KB`, `1.5MiB`, `10.0.0.1`, `inf`.
+pub fn parse_number(value: &[u8]) -> Option<f64> {
+    let first = *value.first()?;
+    if value.len() > NUMBER_BYTES_MAX {
+        return None;
+    }
+    if let Some(whole) = parse_integer(value) {
+        return Some(whole);
+    }
+    let starts = first.is_ascii_digit() || matches!(first, b'-' | b'+' | b'.');
+    if !starts && !first.eq_ignore_ascii_case(&b'i') {
+        return None;
+    }
+    parse_other(std::str::from_utf8(value).ok()?)
+}
+
+/// The number that `sum`, `avg`, `quantile` and their like take a value for: as [`parse_number`],
+/// but addresses are none.
+pub fn parse_quantity(value: &[u8]) -> Option<f64> {
+    let number = parse_number(value)?;
+    // Three points make an address, and no other number.
+    (memchr::memchr_iter(b'.', value).count() < 3).then_some(number)
+}
+
+/// The number that a value is compared as: as [`parse_number`], and full times as nanoseconds since
+/// 1970.
+pub fn parse_comparable(value: &[u8]) -> Option<f64> {
+    parse_number(value).or_else(|| parse_timestamp(value).map(|ns| ns as f64))
+}
+
+/// Up to 15 digits with or without minus: most numbers in logs.
+#[inline]
+fn parse_integer(value: &[u8]) -> Option<f64> {
+    let (negative, digits) = match value {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, value),
+    };
+    if digits.is_empty() || digits.len() > 15 {
+        return None;
+    }
+    let mut number = 0i64;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + i64::from(digit - b'0');
+    }
+    Some(if negative { -number } else { number } as f64)
+}
+
+fn parse_other(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if unsigned.eq_ignore_ascii_case("inf") {
+        return Some(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY });
+    }
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return Some(number);
+    }
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    let radix = |prefix: &str, radix: u32| {
+        let digits = unsigned.strip_prefix(prefix).filter(|d| !d.starts_with(['+', '-']))?;
+        u64::from_str_radix(&digits.replace('_', ""), radix).ok()
+    };
+    if let Some(number) = radix("0x", 16).or_else(|| radix("0b", 2)).or_else(|| radix("0o", 8)) {
+        return Some(sign * number as f64);
+    }
+    if text.contains('_') {
+        return parse_other(&text.replace('_', ""));
+    }
+    if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
+        return Some(f64::from(address.to_bits()));
+    }
+    parse_bytes(text).or_else(|| parse_duration(text).map(|ns| ns as f64))
+}
+
+/// A byte size: decimal (`KB`, `K`) and binary (`KiB`, `Ki`) units.
+fn parse_bytes(text: &str) -> Option<f64> {
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "B" => 1.0,
+        "K" | "KB" | "kB" => 1e3,
+        "M" | "MB" => 1e6,
+        "G" | "GB" => 1e9,
+        "T" | "TB" => 1e12,
+        "Ki" | "KiB" => 1024.0,
+        "Mi" | "MiB" => 1_048_576.0,
+        "Gi" | "GiB" => 1_073_741_824.0,
+        "Ti" | "TiB" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// Appends a number as text: whole numbers without a point, otherwise as few digits as tell it
+/// apart.
+pub fn write_number(number: f64, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let result = if number.is_nan() {
+        write!(out, "NaN")
+    } else if number.is_infinite() {
+        write!(out, "{}", if number > 0.0 { "+Inf" } else { "-Inf" })
+    } else if number == 0.0 {
+        write!(out, "0")
+    } else {
+        write!(out, "{number}")
+    };
+    result.expect("writing to memory");
+}
+
+/// What a value is as far as order goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Empty,
+    Number(f64),
+    /// An RFC 3339 time, nanoseconds since 1970 UTC.
+    Time(i64),
+    Text,
+}
+
+impl Kind {
+    pub fn of(value: &[u8]) -> Kind {
+        if value.is_empty() {
+            Kind::Empty
+        } else if let Some(number) = parse_number(value) {
+            Kind::Number(number)
+        } else if let Some(ns) = parse_timestamp(value) {
+            Kind::Time(ns)
+        } else {
+            Kind::Text
+        }
+    }
+}
+
+/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none when it is anything else. As
+/// text, times with and without fractions of a second would not be in order.
+pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
+    let shape = (20..=35).contains(&value.len())
+        && value[4] == b'-'
+        && matches!(value[10], b'T' | b't' | b' ');
+    let text =
+        std::str::from_utf8(value).ok().filter(|t| shape && t.as_bytes()[0].is_ascii_digit())?;
+    parse_time(text, 0).map(|t| t.start_ns)
+}
+
+/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,
+/// then text by bytes. Total: what is equal in size is ordered by bytes. For few values: what runs
+/// compares kinds.
+#[cfg(test)]
+pub(crate) fn compare_values(a: &[u8], b: &[u8]) -> Ordering {
+    compare_kinds((Kind::of(a), a), (Kind::of(b), b))
+}
+
+/// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,
+/// then text by bytes. Total: what is equal in size is ordered by bytes.
+pub(crate) fn compare_kinds(a: (Kind, &[u8]), b: (Kind, &[u8])) -> Ordering {
+    let class = |kind: Kind| match kind {
+        Kind::Empty => 0,
+        Kind::Number(_) => 1,
+        Kind::Time(_) => 2,
+        Kind::Text => 3,
+    };
+    let by_size = match (a.0, b.0) {
+        (Kind::Number(x), Kind::Number(y)) => x.total_cmp(&y),
+        (Kind::Time(x), Kind::Time(y)) => x.cmp(&y),
+        (x, y) => class(x).cmp(&class(y)),
+    };
+    by_size.then_with(|| a.1.cmp(b.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers() {
+        let check = |text: &str, expected: Option<f64>| {
+            assert_eq!(parse_number(text.as_bytes()), expected, "{text}");
+        };
+        check("12", Some(12.0));
+        check("-7", Some(-7.0));
+        check("4.2", Some(4.2));
+        check(".5", Some(0.5));
+        check("1e3", Some(1000.0));
+        check("1_000", Some(1000.0));
+        check("1.234_567", Some(1.234_567));
+        check("1_000KB", Some(1e6));
+        check("1_0ms", Some(1e7));
+        check("0xff", Some(255.0));
+        check("0b101", Some(5.0));
+        check("10KB", Some(10_000.0));
+        check("1.5MiB", Some(1_572_864.0));
+        check("10Ki", Some(10_240.0));
+        check("1.5s", Some(1_500_000_000.0));
+        check("1h30m", Some(5.4e12));
+        check("5m", Some(3e11));
+        check("0.0.1.0", Some(256.0));
+        check("inf", Some(f64::INFINITY));
+        check("-Inf", Some(f64::NEG_INFINITY));
+        for text in
+            ["", "-", "abc", "12a", "1.2.3", "the 4.2", "in", "+", "nan", "1 ", "0x", "12:30"]
+        {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn addresses_and_times_are_numbers_to_compare_only() {
+        for (text, quantity, comparable) in [
+            ("1.5", Some(1.5), Some(1.5)),
+            ("2s", Some(2e9), Some(2e9)),
+            ("0.0.1.0", None, Some(256.0)),
+            ("1970-01-01T00:00:01Z", None, Some(1e9)),
+            ("x", None, None),
+        ] {
+            assert_eq!(parse_quantity(text.as_bytes()), quantity, "{text}");
+            assert_eq!(parse_comparable(text.as_bytes()), comparable, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_short() {
+        let check = |number: f64, expected: &str| {
+            let mut out = Vec::new();
+            write_number(number, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check(3.0, "3");
+        check(0.1, "0.1");
+        check(-0.0, "0");
+        check(f64::NAN, "NaN");
+        check(1e15, "1000000000000000");
+    }
+
+    #[test]
+    fn values_have_an_order() {
+        let (later, earlier) = ("2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00Z");
+        let mut values = ["b", later, "10", "9", "", "a", earlier, "1KB", "2s", "10.0"];
+        values.sort_by(|a, b| compare_values(a.as_bytes(), b.as_bytes()));
+        assert_eq!(values, ["", "9", "10", "10.0", "1KB", "2s", earlier, later, "a", "b"]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_is_total(a in "[-0-9.kKBsmi]{0,4}", b in "[-0-9.kKBsmi]{0,4}", c in "[-0-9.kKBsmi]{0,4}") {
+            let less = |x: &str, y: &str| compare_values(x.as_bytes(), y.as_bytes()).is_lt();
+            prop_assert!(!(less(&a, &b) && less(&b, &a)));
+            prop_assert!(!(less(&a, &b) && less(&b, &c)) || less(&a, &c));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Counts lines from the counts that segments keep ([`ScanUnit::count_segment`]), for queries that
+//! these can answer ([`Rolled`]).
+//!
+//! A segment is not opened if its counts separate the lines in the time range from the others. Each
+//! count becomes a row that stands for its lines. The row goes through the filter into the first
+//! pipe, which counts it as that many lines. Without a field, a unit whose times all fall into one
+//! bucket is not opened either.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::words::open_units;
+use crate::base::bitmap::Bitmap;
+use crate::base::names::TIME;
+use crate::base::time::write_time;
+use crate::base::{RunError, TimeRange};
+use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch, Weighted};
+#[cfg(doc)]
+use crate::lang::filter::tests_of;
+use crate::lang::filter::{ColumnSelector, Fields, Pulse};
+use crate::lang::pipe::time_bucket;
+use crate::lang::source::{Grouped, ScanUnit};
+use crate::plan::needs::Needs;
+use crate::plan::rolled::{Counts, Rolled};
+
+/// A test is ruled out by columns where words leave it open in one of so many units at most. A word
+/// filter errs for one absent word of 256.
+const OPEN_PARTS: usize = 8;
+/// Room for an average value: a time, to the second. Values may be longer.
+const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
+
+/// [`Counts`] by which tests are ruled out.
+type CountsWithout = HashMap<Vec<bool>, Option<Counts>, foldhash::fast::RandomState>;
+
+/// Calls `each` with the selected rows of every segment that can be counted. Removes the units
+/// of these segments from `units` and returns them.
+pub(crate) fn count_segments(
+    rolled: &Rolled,
+    units: &mut Vec<Box<dyn ScanUnit>>,
+    range: TimeRange,
+    needs: &Needs,
+    check: &dyn Fn() -> Result<(), RunError>,
+    each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
+    // In the order of their first units.
+    let mut segments: Vec<(u64, Vec<&dyn ScanUnit>)> = Vec::new();
+    let mut places: HashMap<u64, usize, foldhash::fast::RandomState> = HashMap::default();
+    for unit in units.iter() {
+        if let Some((segment, _)) = unit.segment() {
+            let place = *places.entry(segment).or_insert(segments.len());
+            if place == segments.len() {
+                segments.push((segment, Vec::new()));
+            }
+            segments[place].1.push(&**unit);
+        }
+    }
+    let mut without = CountsWithout::default();
+    let mut counted = HashSet::<u64, foldhash::fast::RandomState>::default();
+    for (segment, units) in segments {
+        let mut is_counted = match &rolled.whole {
+            Some(whole) => count_segment(whole, units[0], range, each)?,
+            None => false,
+        };
+        if !is_counted
+            && rolled.rules_out()
+            && let Some(tests) = ruled_out(rolled, &units, needs, check)?
+        {
+            let rest = without.entry(tests);
+            let rest = rest.or_insert_with_key(|tests| rolled.counts_without(tests));
+            is_counted = match rest {
+                Some(counts) => count_segment(counts, units[0], range, each)?,
+                None => false,
+            };
+        }
+        if is_counted {
+            counted.insert(segment);
+        }
+    }
+    let is_counted = |unit: &mut Box<dyn ScanUnit>| {
+        unit.segment().is_some_and(|(segment, _)| counted.contains(&segment))
+    };
+    Ok(units.extract_if(.., is_counted).collect())
+}
+
+/// For each [test](tests_of) of the filter, whether no line of a segment can pass it; none
+/// where that holds for no test. Where the words of a few units leave it open, their columns
+/// decide.
+fn ruled_out(
+    rolled: &Rolled,
+    units: &[&dyn ScanUnit],
+    needs: &Needs,
+    check: &dyn Fn() -> Result<(), RunError>,
+) -> Result<Option<Vec<bool>>, RunError> {
+    check()?;
+    let Some(open) = open_units(needs, units)? else { return Ok(None) };
+    let mut ruled_out = Vec::with_capacity(open.len());
+    for (test, open) in rolled.tests.iter().zip(&open) {
+        let mut none_passes = open.len() * OPEN_PARTS <= units.len();
+        for &unit in open {
+            none_passes = none_passes && has_none(units[unit], test.as_ref(), check)?;
+        }
+        ruled_out.push(none_passes);
+    }
+    Ok(ruled_out.contains(&true).then_some(ruled_out))
+}
+
+fn count_segment(
+    counts: &Counts,
+    unit: &dyn ScanUnit,
+    range: TimeRange,
+    each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
+) -> Result<bool, RunError> {
+    let mut rows = CountedRows::new(counts);
+    let mut scratch = Scratch::default();
+    let mut result = Ok(());
+    let fields: Vec<&str> = counts.fields.iter().map(String::as_str).collect();
+    let grouped = Grouped { fields: &fields, bucket_ns: counts.bucket_ns, range };
+    let known = unit.count_segment(grouped, &mut |time_ns, values, lines| {
+        rows.push(time_ns, values, lines);
+        if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
+            result = each(rows.take_selected(&mut scratch));
+        }
+    })?;
+    result?;
+    each(rows.take_selected(&mut scratch))?;
+    Ok(known)
+}
+
+/// A row that stands for all lines of a unit. None if the query may distinguish these lines.
+pub(crate) fn count_unit(
+    counts: &Counts,
+    unit: &dyn ScanUnit,
+    range: TimeRange,
+    scratch: &mut Scratch,
+) -> Option<Weighted> {
+    let (oldest, newest) = unit.time_range_ns()?;
+    let one_bucket = counts.bucket_ns.is_none_or(|(step_ns, offset_ns)| {
+        time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
+    });
+    let alike = counts.fields.is_empty() && one_bucket;
+    if !alike || !is_inside(unit, range) || unit.lines() == 0 {
+        return None;
+    }
+    let mut rows = CountedRows::new(counts);
+    rows.push(oldest, &[], unit.lines());
+    Some(rows.take_selected(scratch))
+}
+/// Whether all event times of the unit are known to be in the range.
+fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
+    let times = unit.time_range_ns();
+    times.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest))
+}
+
+/// Whether the columns of a unit show that no line of it passes a test.
+fn has_none(
+    unit: &dyn ScanUnit,
+    test: Option<&ColumnSelector>,
+    check: &dyn Fn() -> Result<(), RunError>,
+) -> Result<bool, RunError> {
+    let Some(test) = test else { return Ok(false) };
+    let pulse = Pulse::new(check);
+    let mut is_none = false;
+    unit.with_columns(&mut |columns| {
+        let mut bits = Bitmap::full(columns.rows());
+        is_none = test.narrow(&Fields::new(columns, &pulse, &[]), &mut bits)? && bits.is_empty();
+        Ok(())
+    })?;
+    pulse.end()?;
+    Ok(is_none)
+}
+
+/// Rows that are being built.
+struct CountedRows<'r> {
+    counts: &'r Counts,
+    time: Option<Arc<str>>,
+    fields: Vec<Arc<str>>,
+    text: Vec<u8>,
+    rows: Vec<MadeRow>,
+    lines: Vec<u64>,
+    times_ns: Vec<i64>,
+}
+
+impl<'r> CountedRows<'r> {
+    fn new(counts: &'r Counts) -> Self {
+        CountedRows {
+            counts,
+            time: counts.bucket_ns.map(|_| TIME.into()),
+            fields: counts.fields.iter().map(|name| name.as_str().into()).collect(),
+            text: Vec::new(),
+            rows: Vec::new(),
+            lines: Vec::new(),
+            times_ns: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, time_ns: i64, values: &[&[u8]], lines: u64) {
+        let fields = self.fields.len() + usize::from(self.time.is_some());
+        let mut row = MadeRow::default();
+        row.reserve(fields, fields * VALUE_BYTES);
+        if let Some(name) = &self.time {
+            self.text.clear();
+            write_time(time_ns, &mut self.text);
+            row.push(name.clone(), &self.text);
+            self.times_ns.push(time_ns);
+        }
+        for (name, value) in self.fields.iter().zip(values) {
+            row.push(name.clone(), value);
+        }
+        self.rows.push(row);
+        self.lines.push(lines);
+    }
+
+    /// Takes out the rows that the filter selects, and drops the others.
+    fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
+        let mut block = Block::Made(std::mem::take(&mut self.rows));
+        let mut bits = Bitmap::full(block.len());
+        self.counts.selector.narrow(&block, &mut bits, scratch);
+        block.retain(&bits);
+        let lines = bits.iter().map(|row| self.lines[row]).collect();
+        let times_ns = match self.times_ns.is_empty() {
+            true => Vec::new(),
+            false => bits.iter().map(|row| self.times_ns[row]).collect(),
+        };
+        self.lines.clear();
+        self.times_ns.clear();
+        Weighted { block, lines, times_ns }
+    }
+}

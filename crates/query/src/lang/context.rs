@@ -1,0 +1,81 @@
+//! What the caller passes to a run besides the query.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use super::filter::Filter;
+#[cfg(doc)]
+use super::syntax::query::Query;
+use crate::base::{Account, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange};
+
+/// The arguments of a run besides the query.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Range of event times; the query's own `_time` narrows it further.
+    pub range: TimeRange,
+    /// Send only this many rows: the newest lines, or the first rows where a pipe makes the rows.
+    pub limit: Option<usize>,
+    /// Rows to skip before `limit` applies.
+    pub offset: usize,
+    /// Read the oldest units first. A limit then keeps the rows that are read first.
+    pub oldest_first: bool,
+    /// Send rows in order of time, the oldest first; a limit then keeps the oldest. Where a pipe
+    /// makes rows of its own, this only makes the oldest units be read first.
+    pub order: Option<TimeOrder>,
+    /// Computed fields to add to rows that are lines: `_line_id`, `_line`, `_received`.
+    pub include: Vec<String>,
+    /// Filter for the lines that the query may see, whatever it selects. See [`Query::restricted`].
+    pub restriction: Option<Arc<Filter>>,
+    /// Resources that the query may use.
+    pub limits: Limits,
+    /// Counts the memory of the query and of whatever assembles its answer.
+    pub account: Arc<Account>,
+    /// Receives the progress.
+    pub progress: Arc<Progress>,
+    /// Set by others to cancel the query.
+    pub cancelled: Arc<AtomicBool>,
+    /// Lets others pause the query.
+    pub hold: Hold,
+}
+
+impl Context {
+    /// Counts memory in the account of the query, up to its limit.
+    pub fn meter(&self) -> Meter {
+        Meter::new(&self.account, self.limits.memory_bytes_max, &self.progress)
+    }
+
+    /// Checks that a query that began at `started` may continue: not cancelled, within its time
+    /// limit. Blocks while the query is paused.
+    pub fn check(&self, started: Instant) -> Result<(), RunError> {
+        self.hold.pass(&self.cancelled);
+        if self.cancelled.load(Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        let (run_time, elapsed) = (self.limits.run_time, started.elapsed());
+        // The pause time is read, under a lock, only once it can change the outcome.
+        match elapsed > run_time && elapsed.saturating_sub(self.hold.held()) > run_time {
+            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Context {
+            range: TimeRange::ALL,
+            limit: None,
+            offset: 0,
+            oldest_first: false,
+            order: None,
+            include: Vec::new(),
+            restriction: None,
+            limits: Limits::default(),
+            account: Arc::default(),
+            progress: Arc::default(),
+            cancelled: Arc::default(),
+            hold: Hold::default(),
+        }
+    }
+}

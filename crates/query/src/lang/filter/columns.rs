@@ -1,0 +1,562 @@
+//! Runs filters over columns: selects the rows of a block before any line is assembled.
+//!
+//! A value is tested once, however many rows have it. As long as most rows are candidates, a text
+//! is searched in all values at once ([`Probe`]), and only the values that contain it are tested.
+//! Once few candidates are left, these rows are tested one by one. A column is read only when its
+//! test runs: after a test that leaves no row, the remaining columns are not read at all. Every
+//! [`PULSE_BYTES`] of values the filter checks whether the query may continue ([`Pulse`]).
+//!
+//! Left out: filters on computed fields and comparisons of two fields; they are run over lines.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use memchr::memmem::Finder;
+use record::automaton::Automaton;
+use record::columns::{Columns, Decide, FieldColumn, NO_VALUE, Places};
+
+use super::Filter;
+use super::automaton::LazyAutomaton;
+use super::lines::LineRegex;
+use super::value::{Matcher, Test};
+use super::word::PhraseFinder;
+use crate::base::RunError;
+use crate::base::bitmap::Bitmap;
+use crate::base::names::is_stored;
+use crate::base::{SourceError, TimeRange};
+#[cfg(doc)]
+use crate::lang::filter::tests_of;
+
+/// If a column has more values than this for each candidate row, the rows are tested one by one
+/// instead of the values.
+const VALUES_PER_ROW_MAX: usize = 8;
+
+/// A shorter literal of a regular expression is contained in too many values to be searched first:
+/// for example the point in each IP address.
+const LITERAL_BYTES_MIN: usize = 3;
+
+/// Bytes of values between two checks whether the query may continue: a few milliseconds with the
+/// slowest tests.
+const PULSE_BYTES: usize = 64 << 10;
+
+/// A filter prepared to run over columns.
+pub(crate) struct ColumnSelector {
+    node: Node,
+}
+
+enum Node {
+    All,
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Time(TimeRange),
+    Field {
+        name: String,
+        test: Box<ValueTest>,
+    },
+    /// Any stored field whose name begins with `beginning`.
+    AnyField {
+        beginning: String,
+        test: Box<ValueTest>,
+    },
+    /// A `Field` or `AnyField`, with its index among the tests of the filter ([`tests_of`]).
+    Numbered(usize, Box<Node>),
+}
+
+struct ValueTest {
+    matcher: Matcher,
+    /// Finds the values that may pass.
+    probe: Option<Probe>,
+    /// A text that a value must contain.
+    text: Option<TextTest>,
+    /// Whether a value with that text passes without further test.
+    only_text: bool,
+    /// Runs the test on templates, without assembling the values.
+    automaton: Option<LazyAutomaton>,
+}
+
+/// Passes values that contain a text, at word boundaries or anywhere.
+struct TextTest {
+    text: Vec<u8>,
+    words: Option<PhraseFinder>,
+}
+
+/// Finds the values that may pass by a search through all values at once.
+enum Probe {
+    /// The values that contain this text.
+    Text(Box<Finder<'static>>),
+    /// The values that contain a match of this expression.
+    AnyCase(regex::bytes::Regex),
+    /// The values that match this expression; they pass without further test. For values that are
+    /// lines.
+    Lines(Box<LineRegex>),
+}
+
+/// Checks, each time some bytes of values were tested, whether the query may continue.
+pub(crate) struct Pulse<'p> {
+    check: &'p dyn Fn() -> Result<(), RunError>,
+    /// Bytes until the next check.
+    left: Cell<usize>,
+    ended: RefCell<Result<(), RunError>>,
+    is_over: Cell<bool>,
+}
+
+impl<'p> Pulse<'p> {
+    pub fn new(check: &'p dyn Fn() -> Result<(), RunError>) -> Self {
+        let (left, ended) = (Cell::new(PULSE_BYTES), RefCell::new(Ok(())));
+        Pulse { check, left, ended, is_over: Cell::new(false) }
+    }
+
+    /// Counts a value of `bytes` that is about to be tested. False if the query has ended, and the
+    /// value need not be tested.
+    #[inline]
+    fn may_continue(&self, bytes: usize) -> bool {
+        match self.left.get().checked_sub(bytes + 1) {
+            Some(left) => self.left.set(left),
+            None => self.check_now(),
+        }
+        !self.is_over.get()
+    }
+
+    #[cold]
+    fn check_now(&self) {
+        self.left.set(PULSE_BYTES);
+        if !self.is_over.get()
+            && let Err(error) = (self.check)()
+        {
+            self.is_over.set(true);
+            *self.ended.borrow_mut() = Err(error);
+        }
+    }
+
+    /// Whether the query has ended, so that the rows found are incomplete.
+    pub fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Why the query ended, if it did.
+    pub fn end(self) -> Result<(), RunError> {
+        self.ended.into_inner()
+    }
+}
+
+/// The columns of a block, each read when it is first needed.
+pub(crate) struct Fields<'c> {
+    columns: &'c dyn Columns,
+    pulse: &'c Pulse<'c>,
+    /// For each test of the filter, by its index: whether no value of the block passes it.
+    ruled_out: &'c [bool],
+    read: RefCell<Vec<(String, Option<Rc<FieldColumn<'c>>>)>>,
+}
+
+impl<'c> Fields<'c> {
+    /// `ruled_out`: for each of the [tests of the filter](tests_of), whether no value of the block
+    /// passes it.
+    pub fn new(columns: &'c dyn Columns, pulse: &'c Pulse<'c>, ruled_out: &'c [bool]) -> Self {
+        Fields { columns, pulse, ruled_out, read: RefCell::default() }
+    }
+
+    pub fn columns(&self) -> &'c dyn Columns {
+        self.columns
+    }
+
+    /// The column of a field, read at most once; none if the values can be had only from the lines.
+    pub fn get(&self, name: &str) -> Result<Option<Rc<FieldColumn<'c>>>, SourceError> {
+        if let Some((_, column)) = self.read.borrow().iter().find(|(known, _)| known == name) {
+            return Ok(column.clone());
+        }
+        let column = self.columns.field(name)?.map(Rc::new);
+        self.read.borrow_mut().push((name.to_owned(), column.clone()));
+        Ok(column)
+    }
+
+    /// The values of a field in few rows; none where reading the whole column is as fast, or it is
+    /// read already.
+    pub fn get_of(
+        &self,
+        name: &str,
+        bits: &Bitmap,
+    ) -> Result<Option<FieldColumn<'c>>, SourceError> {
+        if self.is_read(name) || bits.count() * 2 >= self.columns.rows() {
+            return Ok(None);
+        }
+        let rows: Vec<u32> = bits.iter().map(|row| row as u32).collect();
+        Ok(self.columns.field_of(name, &rows)?)
+    }
+
+    fn is_read(&self, name: &str) -> bool {
+        self.read.borrow().iter().any(|(known, _)| known == name)
+    }
+}
+
+impl ColumnSelector {
+    /// None if the filter has to be run over lines.
+    pub fn new(filter: &Filter) -> Option<ColumnSelector> {
+        Node::new(filter, &mut 0).map(|node| ColumnSelector { node })
+    }
+
+    /// Removes from `bits` the rows that the filter does not select. False if this can be decided
+    /// only on the lines.
+    pub fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
+        self.node.narrow(fields, bits)
+    }
+}
+
+impl Node {
+    /// `tests`: the number of tests before this filter; it is advanced by the tests in the filter.
+    fn new(filter: &Filter, tests: &mut usize) -> Option<Node> {
+        let cheap_first = |filters: &[Filter], tests: &mut usize| {
+            let nodes = filters.iter().map(|filter| Node::new(filter, tests));
+            let mut nodes = nodes.collect::<Option<Vec<Node>>>()?;
+            nodes.sort_by_key(Node::cost);
+            Some(nodes)
+        };
+        let mut numbered = |node: Node| {
+            *tests += 1;
+            Node::Numbered(*tests - 1, Box::new(node))
+        };
+        Some(match filter {
+            Filter::All => Node::All,
+            Filter::And(filters) => Node::And(cheap_first(filters, tests)?),
+            Filter::Or(filters) => Node::Or(cheap_first(filters, tests)?),
+            Filter::Not(filter) => Node::Not(Box::new(Node::new(filter, tests)?)),
+            Filter::Time(range) => Node::Time(*range),
+            Filter::Field { name, test } if is_stored(name) => {
+                numbered(Node::Field { name: name.clone(), test: Box::new(ValueTest::new(test)) })
+            }
+            Filter::AnyField { beginning, test } => numbered(Node::AnyField {
+                beginning: beginning.clone(),
+                test: Box::new(ValueTest::new(test)),
+            }),
+            _ => return None,
+        })
+    }
+
+    /// Rough time per row. The message is the largest column by far: it comes last.
+    fn cost(&self) -> u32 {
+        match self {
+            Node::All => 0,
+            Node::Time(_) => 1,
+            Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(Node::cost).sum(),
+            Node::Not(node) | Node::Numbered(_, node) => node.cost(),
+            Node::Field { name, test } => {
+                test.matcher.cost() + if name == crate::base::names::MSG { 100 } else { 0 }
+            }
+            // These fields include the message, unless the prefix excludes it.
+            Node::AnyField { test, .. } => 200 + test.matcher.cost(),
+        }
+    }
+
+    fn narrow(&self, fields: &Fields<'_>, bits: &mut Bitmap) -> Result<bool, SourceError> {
+        match self {
+            Node::All => {}
+            Node::And(nodes) => {
+                for node in nodes {
+                    if bits.is_empty() {
+                        break;
+                    }
+                    if !node.narrow(fields, bits)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Node::Or(nodes) => {
+                let mut open = bits.clone();
+                let mut selected = bits.clone();
+                selected.clear();
+                for node in nodes {
+                    if open.is_empty() {
+                        break;
+                    }
+                    let mut found = open.clone();
+                    if !node.narrow(fields, &mut found)? {
+                        return Ok(false);
+                    }
+                    open.subtract(&found);
+                    selected.add(&found);
+                }
+                *bits = selected;
+            }
+            Node::Not(node) => {
+                let mut found = bits.clone();
+                if !node.narrow(fields, &mut found)? {
+                    return Ok(false);
+                }
+                bits.subtract(&found);
+            }
+            Node::Time(range) => {
+                let times = fields.columns.times_ns()?;
+                bits.retain(|row| range.contains(times[row]));
+            }
+            Node::Numbered(place, _) if fields.ruled_out.get(*place) == Some(&true) => bits.clear(),
+            Node::Numbered(_, node) => return node.narrow(fields, bits),
+            Node::Field { name, test } => return test.narrow(name, fields, bits),
+            Node::AnyField { beginning, test } => return test.narrow_any(beginning, fields, bits),
+        }
+        Ok(true)
+    }
+}
+
+impl ValueTest {
+    fn new(test: &Test) -> ValueTest {
+        let text = match test {
+            Test::Phrase(text) => Some((text.as_str(), Some(PhraseFinder::new(text, false)))),
+            Test::Prefix(text) => Some((text.as_str(), Some(PhraseFinder::new(text, true)))),
+            Test::Substring(text) => Some((text.as_str(), None)),
+            Test::Regex(pattern) if pattern.literal().len() >= LITERAL_BYTES_MIN => {
+                Some((pattern.literal(), None))
+            }
+            _ => None,
+        };
+        let text = text.filter(|(text, _)| !text.is_empty());
+        ValueTest {
+            matcher: Matcher::new(test),
+            probe: Probe::of(test),
+            text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
+            only_text: !matches!(test, Test::Regex(_)),
+            automaton: LazyAutomaton::of(test),
+        }
+    }
+
+    /// Removes the rows in which no stored field whose name begins with `beginning` has a value
+    /// that passes; empty values do not count. False if this can be decided only on the lines.
+    fn narrow_any(
+        &self,
+        beginning: &str,
+        fields: &Fields<'_>,
+        bits: &mut Bitmap,
+    ) -> Result<bool, SourceError> {
+        let mut names = fields.columns.names();
+        names.retain(|name| is_stored(name) && name.starts_with(beginning));
+        // The message comes last: if all rows pass by another field, it need not be read.
+        names.sort_by_key(|name| *name == crate::base::names::MSG);
+        let takes_empty = self.matcher.matches(b"");
+        let mut open = bits.clone();
+        for name in names {
+            if open.is_empty() {
+                break;
+            }
+            let mut found = open.clone();
+            if !self.narrow(name, fields, &mut found)? {
+                return Ok(false);
+            }
+            if takes_empty && !found.is_empty() {
+                let Some(column) = fields.get(name)? else { return Ok(false) };
+                found.retain(|row| !column.get(row).is_empty());
+            }
+            open.subtract(&found);
+        }
+        bits.subtract(&open);
+        Ok(true)
+    }
+
+    /// Removes the rows whose value of a field does not pass. False if this can be decided only on
+    /// the lines.
+    fn narrow(
+        &self,
+        name: &str,
+        fields: &Fields<'_>,
+        bits: &mut Bitmap,
+    ) -> Result<bool, SourceError> {
+        if let Some(test) = &self.text
+            && !fields.is_read(name)
+            && let Some(rows) = test.rows_in(name, fields.columns)?
+        {
+            bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
+            if self.only_text || bits.is_empty() {
+                return Ok(true);
+            }
+        }
+        if !fields.is_read(name)
+            && bits.count() * VALUES_PER_ROW_MAX > fields.columns.rows()
+            && self.automaton.is_some()
+            && let Some(rows) = fields.columns.passing(name, self)?
+        {
+            bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
+            return Ok(true);
+        }
+        let Some(column) = fields.get(name)? else { return Ok(false) };
+        let (column, pulse) = (&*column, fields.pulse);
+        if column.values() / VALUES_PER_ROW_MAX > bits.count() {
+            self.matcher.retain(bits, |row, test| {
+                let value = column.get(row);
+                pulse.may_continue(value.len()) && test(value)
+            });
+            return Ok(true);
+        }
+        match column.places() {
+            Places::All(place) => {
+                if !self.matcher.matches(column.value(*place)) {
+                    bits.clear();
+                }
+            }
+            Places::Each => bits.intersect(&self.passing(column, pulse)),
+            Places::Listed(places) => {
+                let (passing, none) = (self.passing(column, pulse), self.matcher.matches(b""));
+                let keeps = |place: u32| match place {
+                    NO_VALUE => none,
+                    place => passing.contains(place as usize),
+                };
+                bits.retain(|row| keeps(places[row]));
+            }
+            Places::Classes(classes, places) => {
+                let passing = self.passing(column, pulse);
+                let keeps = |&place: &u32| match place {
+                    NO_VALUE => self.matcher.matches(b""),
+                    place => passing.contains(place as usize),
+                };
+                let keeps: Vec<bool> = places.iter().map(keeps).collect();
+                if !keeps.iter().all(|keep| *keep) {
+                    bits.retain(|row| keeps[classes[row] as usize]);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The indexes of the values that pass.
+    fn passing(&self, column: &FieldColumn<'_>, pulse: &Pulse<'_>) -> Bitmap {
+        let mut passing = Bitmap::empty(column.values());
+        match &self.probe {
+            Some(Probe::Text(finder)) => column.search(
+                |text, at| finder.find(&text[at..]).map(|found| at + found),
+                |value, _| pulse.may_continue(value.len()) && self.matcher.matches(value),
+                |place| passing.set(place as usize),
+            ),
+            Some(Probe::AnyCase(regex)) => column.search(
+                |text, at| {
+                    let find = |text: &[u8], at| regex.find_at(text, at).map(|found| found.start());
+                    if column.gap() == 1 {
+                        find_in_lines(find, text, at, pulse)
+                    } else {
+                        find(text, at)
+                    }
+                },
+                |value, _| pulse.may_continue(value.len()) && self.matcher.matches(value),
+                |place| passing.set(place as usize),
+            ),
+            // A match has at least one byte and contains no newline: its last byte is in the value.
+            Some(Probe::Lines(regex)) if column.gap() == 1 => {
+                let search = regex.for_text(column.text());
+                column.search(
+                    |text, at| {
+                        let find = |text: &[u8], at| search.match_end(text, at).map(|end| end - 1);
+                        find_in_lines(find, text, at, pulse)
+                    },
+                    |_, _| true,
+                    |place| passing.set(place as usize),
+                );
+            }
+            _ => {
+                passing = Bitmap::full(column.values());
+                self.matcher.retain(&mut passing, |place, test| {
+                    let value = column.value(place as u32);
+                    pulse.may_continue(value.len()) && test(value)
+                });
+            }
+        }
+        passing
+    }
+}
+
+/// The first result of `find` at or behind `at`. Some lines are searched at a time, with a check of
+/// the pulse after each such piece; so `find` must not find matches that span lines.
+fn find_in_lines(
+    find: impl Fn(&[u8], usize) -> Option<usize>,
+    text: &[u8],
+    mut at: usize,
+    pulse: &Pulse<'_>,
+) -> Option<usize> {
+    while at < text.len() {
+        let rest = text.get(at + PULSE_BYTES..).unwrap_or_default();
+        let end = match memchr::memchr(b'\n', rest) {
+            Some(more) => at + PULSE_BYTES + more + 1,
+            None => text.len(),
+        };
+        if let Some(found) = find(&text[..end], at) {
+            // Many matches in a row are many searches of few bytes each: they are counted too.
+            return pulse.may_continue(found - at).then_some(found);
+        }
+        if !pulse.may_continue(end - at) {
+            return None;
+        }
+        at = end;
+    }
+    None
+}
+
+impl Decide for ValueTest {
+    fn automaton(&self) -> Option<&Automaton> {
+        self.automaton.as_ref().and_then(LazyAutomaton::get)
+    }
+
+    fn passes(&self, value: &[u8]) -> bool {
+        self.matcher.matches(value)
+    }
+}
+
+impl TextTest {
+    fn rows_in(&self, name: &str, columns: &dyn Columns) -> Result<Option<Vec<u32>>, SourceError> {
+        let Some(words) = &self.words else { return Ok(columns.holding(name, &self.text, None)?) };
+        let accept = |value: &[u8], at: usize| words.accepts(value, at);
+        Ok(columns.holding(name, &self.text, Some(&accept))?)
+    }
+}
+
+impl Probe {
+    fn of(test: &Test) -> Option<Probe> {
+        match test {
+            Test::Regex(pattern) => {
+                let regex = LineRegex::new(pattern.source(), pattern.literal())?;
+                return Some(Probe::Lines(Box::new(regex)));
+            }
+            Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text)
+                if !text.is_empty() && !text.contains('\n') =>
+            {
+                let mut builder = regex::bytes::RegexBuilder::new(&regex::escape(text));
+                return builder.case_insensitive(true).build().ok().map(Probe::AnyCase);
+            }
+            _ => {}
+        }
+        let needed = test.needed();
+        let longest = needed.phrases.iter().max_by_key(|phrase| phrase.text.len());
+        let longest = longest.filter(|_| !needed.any || needed.phrases.len() == 1)?;
+        let finder = Finder::new(longest.text.as_bytes()).into_owned();
+        Some(Probe::Text(Box::new(finder)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_of_a_column_ends_when_the_query_does() {
+        let text = "some words, no number\n".repeat(40_000);
+        let values = 40_000;
+        let column = || FieldColumn::of_lines(text.as_bytes().into(), values, Places::Each);
+        let parse = |text: &str| {
+            let query = crate::Query::parse(text, 0).unwrap();
+            let Filter::Field { test, .. } = query.filter() else { panic!("{text}") };
+            ValueTest::new(test)
+        };
+        for (filter, ended_in) in [
+            ("words", "each value that holds it"),
+            ("i(words)", "any value"),
+            ("~\"[0-9]{3}\"", "lines without a match"),
+            ("~\"[a-z]+ words\"", "lines with a match"),
+        ] {
+            let checks = Cell::new(0);
+            let check = || {
+                checks.set(checks.get() + 1);
+                if checks.get() == 3 { Err(RunError::Cancelled) } else { Ok(()) }
+            };
+            let pulse = Pulse::new(&check);
+            let found = parse(filter).passing(&column(), &pulse);
+            assert!(pulse.is_over(), "{filter}: {ended_in}");
+            assert!(found.count() < values, "{filter}: {}", found.count());
+            assert_eq!(checks.get(), 3, "{filter}");
+            assert!(matches!(pulse.end(), Err(RunError::Cancelled)));
+        }
+    }
+}

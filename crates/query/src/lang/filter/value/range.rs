@@ -1,0 +1,105 @@
+//! `took:range(4.2, Inf)`, `range[1, 10KB]`: the value is a number in the range; `(` and `)`
+//! exclude an end.
+//!
+//! Full times are numbers of nanoseconds here. Values that are not wholly a number do not pass.
+
+use super::{Matches, Test};
+use crate::base::names::NamePattern;
+use crate::base::number::parse_comparable;
+use crate::lang::filter::Filter;
+use crate::lang::syntax::cursor::Cursor;
+use crate::lang::syntax::error::ParseError;
+
+/// A number with the text it was written as.
+#[derive(Clone, Debug)]
+pub struct Number {
+    /// As written.
+    pub text: String,
+    /// Its value; durations in nanoseconds, sizes in bytes.
+    pub value: f64,
+}
+
+impl Number {
+    /// Parses a number as it is written in queries and field values.
+    pub fn parse(text: &str) -> Option<Number> {
+        Some(Number { text: text.to_owned(), value: parse_comparable(text.as_bytes())? })
+    }
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+pub(in crate::lang::filter) fn parse(
+    cursor: &mut Cursor<'_>,
+    field: &NamePattern,
+    _function: &str,
+) -> Result<Filter, ParseError> {
+    let low_inside = cursor.eat('[');
+    if !low_inside {
+        cursor.expect('(', "range(…)")?;
+    }
+    let low = parse_number_argument(cursor)?;
+    cursor.expect(',', "range(…)")?;
+    let high = parse_number_argument(cursor)?;
+    let high_inside = cursor.eat(']');
+    if !high_inside {
+        cursor.expect(')', "range(…)")?;
+    }
+    Ok(field.filter(Test::Range { low, low_inside, high, high_inside }))
+}
+
+fn parse_number_argument(cursor: &mut Cursor<'_>) -> Result<Number, ParseError> {
+    let what = "a number such as 10, 1.5KB or 250ms, or a time";
+    let written = cursor.run(",()[]|", what)?;
+    Number::parse(&written.text)
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a number"))
+}
+
+/// A range of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::lang::filter) struct NumberRange {
+    pub low: f64,
+    pub low_inside: bool,
+    pub high: f64,
+    pub high_inside: bool,
+}
+
+impl Matches for NumberRange {
+    fn cost(&self) -> u32 {
+        4
+    }
+
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        parse_comparable(value).is_some_and(|n| {
+            (n > self.low || self.low_inside && n == self.low)
+                && (n < self.high || self.high_inside && n == self.high)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lang::filter::tests::check_fields as check;
+
+    #[test]
+    fn ranges_of_numbers() {
+        let fields = [("size", "10KB"), ("request.duration", "4.3")];
+        check("request.duration:range(4.2, Inf)", &fields, true);
+        check("size:range(1, 10KB)", &fields, false);
+        check("size:range(1, 10KB]", &fields, true);
+        check("size:range[10_000, 11KB)", &fields, true);
+        check("size:range(10_000, 11KB)", &fields, false);
+        check("size:range[1, 10KB]", &fields, true);
+        check("size:range(9, 1)", &fields, false);
+        let times = [("at", "2026-01-30T12:00:00.5Z")];
+        check("at:range[2026-01-30T12:00:00.5Z, 2026-01-30T13:00:00+01:00)", &times, false);
+        check("at:range[2026-01-30T12:00:00.5Z, 2026-01-30T14:00:00+01:00)", &times, true);
+        check("at:range(2026-01-30T12:00:00.5Z, inf)", &times, false);
+        check("range(1, 10)", &[("_msg", "the request took 4.2 seconds")], false);
+        check("none:range(-inf, inf)", &fields, false);
+    }
+}

@@ -1,0 +1,444 @@
+//! Reads the text of a query piece by piece: words, quoted strings, punctuation.
+//!
+//! LogsQL is lexed by context (a time is written without quotes, `-` is NOT before a filter and a
+//! sign before a number), so there is no list of tokens; the parser asks for what may stand at the
+//! cursor. Positions are bytes of the text. Nothing here panics, whatever the text.
+
+use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::regexes::RegexBudget;
+
+/// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's
+/// stack.
+pub const NESTING_MAX: usize = 100;
+
+/// Levels that a query inside a query counts as: so there are at most ten in each other.
+const QUERY_LEVELS: usize = 10;
+/// Levels that a shorthand counts as, such as `{a!="b" or c="d"}`: the filters that it stands for
+/// are at most so much deeper.
+const SHORTHAND_LEVELS: usize = 2;
+
+/// Bytes of names of fields that filters of a query hold. A name before a group, `name:(a or b)`,
+/// is held for each filter of the group. More are refused.
+const NAMES_BYTES_MAX: usize = 16 << 20;
+
+/// Whether `c` belongs to words of a log message: letters, digits and underscore.
+#[inline]
+pub fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// A place in the text of a query.
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    names_bytes: usize,
+    /// What `now` means in times, nanoseconds since 1970 UTC.
+    pub now_ns: i64,
+    /// What regular expressions may still take.
+    pub regexes: RegexBudget,
+}
+
+/// A string as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub text: String,
+    pub quoted: bool,
+    pub position: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(text: &'a str, now_ns: i64) -> Self {
+        Cursor { text, at: 0, depth: 0, names_bytes: 0, now_ns, regexes: RegexBudget::default() }
+    }
+
+    /// The place of what comes next, behind spaces.
+    pub fn position(&mut self) -> usize {
+        self.skip_spaces();
+        self.at
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Passes spaces, and comments: from a `#` that no word stands before to the end of the line.
+    pub fn skip_spaces(&mut self) {
+        loop {
+            self.at = self.text.len() - self.rest().trim_start().len();
+            if self.adjacent() != Some('#') {
+                return;
+            }
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// The character at the cursor, spaces included.
+    pub fn adjacent(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// The next character behind spaces; none at the end.
+    pub fn peek(&mut self) -> Option<char> {
+        self.skip_spaces();
+        self.adjacent()
+    }
+
+    /// Takes `c` if it comes next, behind spaces; otherwise nothing, not even the spaces.
+    pub fn eat(&mut self, c: char) -> bool {
+        let before = self.at;
+        self.skip_spaces();
+        let found = self.eat_adjacent(c);
+        if !found {
+            self.at = before;
+        }
+        found
+    }
+
+    /// Takes `c` if it stands at the cursor.
+    pub fn eat_adjacent(&mut self, c: char) -> bool {
+        let found = self.adjacent() == Some(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+
+    /// Takes `text` if it stands at the cursor.
+    pub fn eat_text(&mut self, text: &str) -> bool {
+        let found = self.rest().starts_with(text);
+        if found {
+            self.at += text.len();
+        }
+        found
+    }
+
+    /// Takes `c`, or says that it is missing after `what`.
+    pub fn expect(&mut self, c: char, what: &str) -> Result<(), ParseError> {
+        if self.eat(c) {
+            return Ok(());
+        }
+        let message = match self.found() {
+            None => format!("the query ends in the middle of {what}"),
+            Some(found) => format!("unexpected {found} in {what}"),
+        };
+        Err(self.error(&[&format!("\"{c}\"")], message))
+    }
+
+    /// What stands at the cursor, for messages.
+    pub fn found(&mut self) -> Option<String> {
+        let c = self.peek()?;
+        let word: String = self.rest().chars().take_while(|&c| is_word_char(c)).take(30).collect();
+        Some(if word.is_empty() { format!("\"{c}\"") } else { format!("\"{word}\"") })
+    }
+
+    pub fn error(&mut self, expected: &[&str], message: impl Into<String>) -> ParseError {
+        let position = self.position();
+        self.error_at(position, expected, message)
+    }
+
+    pub fn error_at(
+        &self,
+        position: usize,
+        expected: &[&str],
+        message: impl Into<String>,
+    ) -> ParseError {
+        let expected = expected.iter().map(|e| e.to_string()).collect();
+        let query = self.text.to_owned();
+        ParseError { position, expected, message: message.into(), query }
+    }
+
+    /// Where it is, to come back to.
+    pub fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Goes back to a place that it was at.
+    pub fn go_back(&mut self, place: usize) {
+        self.at = place;
+    }
+
+    /// Runs `parse`, which reads a query inside a query. It counts as many levels.
+    pub fn nested_query<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        let message = || format!("more than {} queries in each other", NESTING_MAX / QUERY_LEVELS);
+        self.deeper(QUERY_LEVELS, message, parse)
+    }
+
+    /// Runs `parse`, which reads a shorthand for filters that are written out in more levels.
+    pub fn shorthand<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        self.deeper(SHORTHAND_LEVELS, too_deep, parse)
+    }
+
+    /// Runs `parse` one level deeper.
+    pub fn nested<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        self.deeper(1, too_deep, parse)
+    }
+
+    fn deeper<T>(
+        &mut self,
+        levels: usize,
+        message: impl FnOnce() -> String,
+        parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        if self.depth + levels > NESTING_MAX {
+            return Err(self.error(&[], message()));
+        }
+        self.depth += levels;
+        let result = parse(self);
+        self.depth -= levels;
+        result
+    }
+
+    /// Counts that `filters` filters hold a name.
+    pub fn take_name(&mut self, name: &str, filters: usize) -> Result<(), ParseError> {
+        self.names_bytes = self.names_bytes.saturating_add(name.len().saturating_mul(filters));
+        if self.names_bytes <= NAMES_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the names of fields of all filters together have more than {NAMES_BYTES_MAX} bytes; write in(…) or fewer values \
+             behind a long name"
+        );
+        Err(self.error(&[], message))
+    }
+
+    /// The bare word that comes next, not taken; empty if none. Words end at spaces, quotes,
+    /// brackets and `| , ! * :`; with `colons` a colon is part of the word.
+    pub fn peek_word(&mut self, colons: bool) -> &'a str {
+        self.skip_spaces();
+        let rest = self.rest();
+        let end = rest.find(|c: char| match c {
+            ':' => !colons,
+            c => c.is_whitespace() || "\"'`()[]{}|,!*".contains(c),
+        });
+        &rest[..end.unwrap_or(rest.len())]
+    }
+
+    /// What stands right behind the bare word that comes next.
+    pub fn behind_word(&mut self) -> Option<char> {
+        let length = self.peek_word(false).len();
+        self.rest()[length..].chars().next()
+    }
+
+    /// Takes the bare word `keyword` (lower case) in any case, if it comes next.
+    pub fn eat_keyword(&mut self, keyword: &str) -> bool {
+        let found = self.peek_word(false).eq_ignore_ascii_case(keyword);
+        if found {
+            self.at += keyword.len();
+        }
+        found
+    }
+
+    /// Takes `name(` (lower case) in any case, if it comes next; otherwise nothing.
+    pub fn eat_call(&mut self, name: &str) -> bool {
+        let before = self.at;
+        let found = self.eat_keyword(name) && self.eat_adjacent('(');
+        if !found {
+            self.at = before;
+        }
+        found
+    }
+
+    /// Takes a word or a quoted string, if one comes next.
+    pub fn string(&mut self, colons: bool) -> Result<Option<Written>, ParseError> {
+        match self.peek() {
+            Some('"' | '\'' | '`') => self.quoted().map(Some),
+            _ => {
+                let word = self.peek_word(colons);
+                if word.is_empty() {
+                    return Ok(None);
+                }
+                let position = self.at;
+                self.at += word.len();
+                Ok(Some(Written { text: word.to_owned(), quoted: false, position }))
+            }
+        }
+    }
+
+    /// Takes a word or a quoted string, or says that `what` is missing.
+    pub fn expect_string(&mut self, colons: bool, what: &str) -> Result<Written, ParseError> {
+        if let Some(string) = self.string(colons)? {
+            return Ok(string);
+        }
+        let message = match self.found() {
+            None => "the query ends too early".to_owned(),
+            Some(found) => format!("unexpected {found}"),
+        };
+        Err(self.error(&[what], message))
+    }
+
+    /// Takes everything up to a space or one of `stops`; for times and numbers, whose colons and
+    /// signs belong to them. A quoted string counts as its content.
+    pub fn run(&mut self, stops: &str, what: &str) -> Result<Written, ParseError> {
+        if let Some('"' | '\'' | '`') = self.peek() {
+            return self.quoted();
+        }
+        let rest = self.rest();
+        let end = rest.find(|c: char| c.is_whitespace() || stops.contains(c));
+        let text = &rest[..end.unwrap_or(rest.len())];
+        if text.is_empty() {
+            return self.expect_string(true, what);
+        }
+        let position = self.at;
+        self.at += text.len();
+        Ok(Written { text: text.to_owned(), quoted: false, position })
+    }
+
+    /// A quoted string: backticks take everything as it stands, the others know the escapes of Go.
+    fn quoted(&mut self) -> Result<Written, ParseError> {
+        let position = self.at;
+        let quote = self.adjacent().expect("the caller saw a quote");
+        self.at += 1;
+        let mut bytes = Vec::new();
+        loop {
+            let Some(c) = self.adjacent() else {
+                let expected = format!("a closing {quote}");
+                return Err(self.error_at(position, &[&expected], "the quoted text does not end"));
+            };
+            self.at += c.len_utf8();
+            if c == quote {
+                break;
+            }
+            if c == '\\' && quote != '`' {
+                self.escape(&mut bytes)?;
+            } else {
+                bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Written { text, quoted: true, position }),
+            Err(_) => {
+                let message = "the escapes do not make valid UTF-8; search such bytes with a regex";
+                Err(self.error_at(position, &[], message))
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), ParseError> {
+        let position = self.at - 1;
+        let wrong = "an unknown escape in the quoted text; write \\\\ for a backslash";
+        let Some(c) = self.adjacent() else {
+            return Err(self.error_at(position, &[], wrong));
+        };
+        self.at += c.len_utf8();
+        let simple = match c {
+            'n' => b'\n',
+            't' => b'\t',
+            'r' => b'\r',
+            'a' => 7,
+            'b' => 8,
+            'f' => 12,
+            'v' => 11,
+            '\\' | '"' | '\'' | '`' => c as u8,
+            _ => 0,
+        };
+        if simple != 0 {
+            out.push(simple);
+            return Ok(());
+        }
+        let digits = match c {
+            'x' => 2,
+            'u' => 4,
+            'U' => 8,
+            _ => return Err(self.error_at(position, &[], wrong)),
+        };
+        let number = self.text.get(self.at..self.at + digits);
+        let number = number.filter(|n| n.bytes().all(|b| b.is_ascii_hexdigit()));
+        let number = number.and_then(|n| u32::from_str_radix(n, 16).ok());
+        let Some(number) = number else {
+            let expected = format!("{digits} hexadecimal digits");
+            return Err(self.error_at(position, &[&expected], wrong));
+        };
+        self.at += digits;
+        if digits == 2 {
+            out.push(number as u8);
+        } else if let Some(c) = char::from_u32(number) {
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        } else {
+            return Err(self.error_at(position, &[], "the escape names no character"));
+        }
+        Ok(())
+    }
+}
+
+fn too_deep() -> String {
+    format!(
+        "more than {NESTING_MAX} filters in each other; write fewer parentheses and NOTs, or send several queries"
+    )
+}
+
+/// Writes `text` in quotes so that it is read back as it is.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Writes a field name, in quotes when it needs them.
+pub(crate) fn quote_name(name: &str) -> String {
+    let plain = |c: char| is_word_char(c) || c == '.' || c == '/' || c == '@';
+    let reserved = ["and", "or", "not", "as", "by", "in", "if", "limit", "offset", "with"];
+    let word = name.starts_with(|c: char| is_word_char(c)) && name.chars().all(plain);
+    if word && !reserved.iter().any(|r| name.eq_ignore_ascii_case(r)) {
+        name.to_owned()
+    } else {
+        quote(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_strings() {
+        let check = |text: &str, expected: &str| {
+            let string = Cursor::new(text, 0).string(false).unwrap().unwrap();
+            assert_eq!((string.text.as_str(), string.quoted), (expected, true), "{text}");
+        };
+        check(r#""a b""#, "a b");
+        check(r#"'it"s'"#, "it\"s");
+        check(r"`a\nb`", "a\\nb");
+        check(r#""\"\\\n\t\x41\u00e9\U0001F600""#, "\"\\\n\tA\u{e9}\u{1F600}");
+        check(r#""\xc3\xa9""#, "\u{e9}");
+        for wrong in
+            ["\"a", "'a\\'", r#""\q""#, r#""\x4""#, r#""\ud800""#, r#""\xff""#, r#""\x+f""#]
+        {
+            assert!(Cursor::new(wrong, 0).string(false).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn words_end_at_punctuation() {
+        let check = |text: &str, colons: bool, expected: &str| {
+            assert_eq!(Cursor::new(text, 0).peek_word(colons), expected, "{text}");
+        };
+        check("  10.0.0.1 x", false, "10.0.0.1");
+        check("a:b", false, "a");
+        check("a:b|", true, "a:b");
+        check("/var/log/x.log*", false, "/var/log/x.log");
+        check("key=value)", false, "key=value");
+        check("(", false, "");
+    }
+}

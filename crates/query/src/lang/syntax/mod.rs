@@ -1,0 +1,18 @@
+//! From text to tree: characters and tokens ([`cursor`]), options, a query of a filter and pipes,
+//! and back to text by `Display`.
+//!
+//! Each filter and each pipe is parsed in its own file (`filter/`, `pipe/`); here is what they
+//! share. Nothing here reads a line of the store.
+
+pub(crate) mod cursor;
+#[cfg(test)]
+mod depth_tests;
+pub(crate) mod error;
+pub(crate) mod options;
+pub(crate) mod placeholder;
+pub(crate) mod query;
+#[cfg(test)]
+mod query_tests;
+pub(crate) mod regexes;
+mod restrict;
+pub(crate) mod unquote;

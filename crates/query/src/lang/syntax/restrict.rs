@@ -1,0 +1,176 @@
+//! A filter that a query cannot escape: added to the query and to every query inside it.
+//!
+//! Tools that let somebody see some lines only send it beside the query (`extra_filters`).
+//! Everywhere a query reads lines of the store it must hold: in the query itself, in queries inside
+//! filters (`in(…)`, `contains_any(…)`), wherever these stand, in `join` and `union`, and behind
+//! `stream_context`, which reads lines that no filter has selected.
+//!
+//! Invariant: no row of a restricted query was made of a line that the filter does not select.
+
+use crate::lang::filter::Filter;
+use crate::lang::pipe::{Pipe, Select};
+use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::query::Query;
+
+/// Most queries that a restricted query has inside. Each gets a copy of the filter, so more of them
+/// are refused.
+const QUERIES_MAX: usize = 1_000;
+
+impl Query {
+    /// The same query over the lines that `to` selects. An error when it has too many queries
+    /// inside.
+    ///
+    /// The marks that `stream_context` sets between lines are left out, as they are no lines.
+    pub fn restricted(&self, to: &Filter) -> Result<Query, ParseError> {
+        let (mut query, mut left) = (self.clone(), QUERIES_MAX);
+        match query.restrict(to, &mut left) {
+            Some(()) => Ok(query),
+            None => Err(ParseError {
+                position: 0,
+                expected: Vec::new(),
+                message: format!(
+                    "a query with more than {QUERIES_MAX} queries inside cannot be restricted"
+                ),
+                query: String::new(),
+            }),
+        }
+    }
+
+    /// None when there are more queries than are left.
+    fn restrict(&mut self, to: &Filter, left: &mut usize) -> Option<()> {
+        *left = left.checked_sub(1)?;
+        for filter in self.filters_mut() {
+            restrict_inside(filter, to, left)?;
+        }
+        for pipe in &mut self.pipes {
+            pipe.queries_mut().into_iter().try_for_each(|query| query.restrict(to, left))?;
+        }
+        for place in (0..self.pipes.len()).rev() {
+            if self.pipes[place].reads_other_lines() {
+                self.pipes.insert(place + 1, Pipe::from(Select { filter: to.clone() }));
+            }
+        }
+        let own = std::mem::replace(&mut self.filter, Filter::All);
+        self.filter = match own {
+            Filter::All => to.clone(),
+            own => Filter::and(vec![to.clone(), own]),
+        };
+        Some(())
+    }
+}
+
+/// Restricts the queries inside a filter.
+fn restrict_inside(filter: &mut Filter, to: &Filter, left: &mut usize) -> Option<()> {
+    match filter {
+        Filter::And(filters) | Filter::Or(filters) => {
+            filters.iter_mut().try_for_each(|filter| restrict_inside(filter, to, left))
+        }
+        Filter::Not(filter) => restrict_inside(filter, to, left),
+        Filter::Subquery(subquery) => subquery.query.restrict(to, left),
+        _ => Some(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::TimeRange;
+    use crate::lang::context::Context;
+    use crate::testing::{Memory, collect, record};
+
+    fn only(text: &str) -> Filter {
+        Query::parse(text, 0).unwrap().filter().clone()
+    }
+
+    #[test]
+    fn every_query_inside_is_restricted() {
+        for (text, expected) in [
+            ("*", "t:=a"),
+            ("x or y", "t:=a (\"x\" or \"y\")"),
+            ("u:in(x | fields u)", "t:=a u:in(t:=a \"x\" | fields u)"),
+            (
+                "!u:contains_any(* | fields u) or y",
+                "t:=a (!u:contains_any(t:=a | fields u) or \
+            \"y\")",
+            ),
+            (
+                "* | filter u:in(v:in(x | fields v) | fields u)",
+                "t:=a | filter u:in(t:=a v:in(t:=a \"x\" | fields v) | fields u)",
+            ),
+            (
+                "* | stats count() if (u:in(x | fields u)) n",
+                "t:=a | stats count() if (u:in(t:=a \"x\" | fields u)) n",
+            ),
+            ("* | join by (u) (x | fields u, v)", "t:=a | join by (u) (t:=a \"x\" | fields u, v)"),
+            ("* | union (x | union (y))", "t:=a | union (t:=a \"x\" | union (t:=a \"y\"))"),
+            (
+                "* | format if (u:in(x | fields u)) \"<u>\" as w",
+                "t:=a | format if (u:in(t:=a \"x\" | fields u)) \"<u>\" as w",
+            ),
+            ("x | stream_context after 1", "t:=a \"x\" | stream_context after 1 | filter t:=a"),
+        ] {
+            let restricted = Query::parse(text, 0).unwrap().restricted(&only("t:=a")).unwrap();
+            let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
+            assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_inside_are_bounded() {
+        let with = |inside: usize| {
+            let text = vec!["a:in(* | fields a)"; inside].join(" or ");
+            Query::parse(&text, 0).unwrap().restricted(&only("t:=a"))
+        };
+        assert!(with(QUERIES_MAX - 1).is_ok());
+        assert!(with(QUERIES_MAX).unwrap_err().message.contains("1000 queries"));
+    }
+
+    /// Whatever a query does, it gives what it gives over a store that holds nothing else.
+    #[test]
+    fn it_cannot_be_escaped() {
+        let all: Vec<_> = (0..12)
+            .map(|n| {
+                let tenant = if n % 3 == 0 { "a" } else { "b" };
+                record(n * 10, &[("t", tenant), ("n", &n.to_string()), ("u", &(n % 2).to_string())])
+            })
+            .collect();
+        let own: Vec<_> = all.iter().step_by(3).cloned().collect();
+        let to = Arc::new(only("t:=a"));
+        for text in [
+            "*",
+            "t:b",
+            "t:b or *",
+            "options(ignore_global_time_filter=true) *",
+            "* | stats by (t) count() c",
+            "* | union (*)",
+            "* | union (options(ignore_global_time_filter=true) t:b)",
+            "* | filter n:in(t:b | fields n)",
+            "u:in(t:b | fields u)",
+            "!u:in(t:b | fields u)",
+            "* | join by (u) (t:b | fields u, n) prefix \"o.\"",
+            "* | delete t | union (* | delete t)",
+            "* | format \"a\" as t | union (*)",
+            "* | stats count() if (n:in(* | fields n)) c",
+            "* | field_names",
+            "* | facets",
+            "* | patterns of t",
+            "* | differences where (u:in(t:b | fields u))",
+            "* | uniq by (t)",
+        ] {
+            let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let rows = |records: &[_], restriction| {
+                let range = TimeRange { start_ns: 20, end_ns: i64::MAX };
+                let context = Context { range, restriction, ..Context::default() };
+                collect(&query, &Memory::of(records), &context).0
+            };
+            assert_eq!(rows(&all, Some(Arc::clone(&to))), rows(&own, None), "{text}");
+        }
+        let context = Context { restriction: Some(to), ..Context::default() };
+        let around = Query::parse("n:=3 | stream_context before 3 after 3", 0).unwrap();
+        let rows = collect(&around, &Memory::of(&all), &context).0;
+        let of_others = |row: &Vec<(String, String)>| !row.contains(&("t".into(), "a".into()));
+        assert!(!rows.is_empty() && !rows.iter().any(of_others), "{rows:?}");
+    }
+}
