@@ -14,7 +14,7 @@ export interface Documented {
   example: string;
 }
 
-const SOURCES = fileURLToPath(new URL('../../crates/query/src/pipe', import.meta.url));
+const SOURCES = fileURLToPath(new URL('../../crates/query/src/lang/pipe', import.meta.url));
 const TARGET = fileURLToPath(new URL('../src/lib/logsqlHelp.json', import.meta.url));
 
 /**

@@ -4,7 +4,7 @@ import { documentation, helpFile } from '../dev/help';
 import { FILTER_FUNCTIONS, FUNCTIONS, helpOn, keywordsOf, PIPES, SERIES_FUNCTIONS } from '../src/lib/logsqlHelp';
 
 function source(path: string): string {
-  return readFileSync(new URL(`../../crates/query/src/${path}`, import.meta.url), 'utf8');
+  return readFileSync(new URL(`../../crates/query/src/lang/${path}`, import.meta.url), 'utf8');
 }
 
 test('help has every pipe and function of the server, in its words', () => {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, Whose, WithColumns,
 };
-use query::{Context, Outcome, Piece, Pieces, Query, RunError, Share, Sides};
+use query::{Context, Outcome, Query, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId};
 
 use crate::ast::LogQuery;
@@ -196,7 +196,7 @@ impl Source for Nearest<'_> {
 
 /// Shares of sides that end once their lines are too far.
 impl Sides for Nearest<'_> {
-    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
+    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn SharePieces>, RunError> {
         let inner = self.inner.sides().expect("it has been asked for before");
         let inner = inner.begin(share, context)?;
         Ok(Box::new(NearPieces { inner, bound: Arc::clone(&self.bound), forward: self.forward }))
@@ -204,12 +204,12 @@ impl Sides for Nearest<'_> {
 }
 
 struct NearPieces {
-    inner: Box<dyn Pieces>,
+    inner: Box<dyn SharePieces>,
     bound: Arc<AtomicI64>,
     forward: bool,
 }
 
-impl Pieces for NearPieces {
+impl SharePieces for NearPieces {
     fn sides(&self) -> usize {
         self.inner.sides()
     }
@@ -218,9 +218,9 @@ impl Pieces for NearPieces {
         &mut self,
         side: Option<usize>,
         check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<(usize, Option<Piece>), RunError> {
+    ) -> Result<(usize, Option<SharePiece>), RunError> {
         let (side, piece) = self.inner.next(side, check)?;
-        if let Some(Piece::Lines(_, Some(rest_ns))) = piece {
+        if let Some(SharePiece::Lines(_, Some(rest_ns))) = piece {
             let bound = self.bound.load(Relaxed);
             if if self.forward { rest_ns > bound } else { rest_ns < bound } {
                 self.inner.end(side);

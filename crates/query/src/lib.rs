@@ -5,11 +5,11 @@
 //! `docs/logsql.md` says what of the language there is.
 //!
 //! Six folders, each of which imports itself and those before it: `base` (limits, errors, memory,
-//! fields, encoders), `block` (rows), `lang` (filters, pipes, their syntax, and the traits that they
-//! run against), `plan` (what is decided before anything is read), `exec` (what is done with units
-//! and rows, and the queue), `dist` (what splits a query over nodes). A filter or pipe is one file
-//! in `lang`, so a new one is a new file. `endpoint` has what the endpoints of VictoriaLogs ask
-//! beside queries.
+//! fields, encoders), `block` (rows), `lang` (filters, pipes, their syntax, and the traits that
+//! they run against), `plan` (what is decided before anything is read), `exec` (what is done with
+//! units and rows, and the queue), `dist` (what splits a query over nodes). A filter or pipe is one
+//! file in `lang`, so a new one is a new file. `endpoint` has what the endpoints of VictoriaLogs
+//! ask beside queries.
 //!
 //! Invariants: no text makes the parser panic or run out of stack; writing a query and reading it
 //! again gives the same tree; what a query holds in memory is counted and limited; values are
@@ -42,11 +42,11 @@ pub use endpoint::{
     Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,
     field_values, hits, stream_field_names, stream_field_values, stream_id, streams,
 };
-pub use exec::Rows;
+pub use exec::ResultRows;
 pub use exec::explain::{Amount, ExplainedPipe, Explanation, explain};
 pub use exec::queue::{
-    BACKGROUND, Cancel, Change as QueueChange, EXPORT, Permit, QueryInfo, Queue, QueueError,
-    QueueLimits, SHARE, State, TAIL, Ticket,
+    BACKGROUND, Cancel, EXPORT, Permit, QueryInfo, QueryQueue, QueryState, QueueChange, QueueError,
+    QueueLimits, SHARE, TAIL, Ticket,
 };
 pub use exec::tail::TailQuery;
 pub use lang::context::Context;
@@ -63,7 +63,7 @@ pub use lang::pipe::{
     StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,
     ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
-pub use lang::source::{Piece, Pieces, Share, Sides, Wanted};
+pub use lang::source::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub use lang::syntax::cursor::{NESTING_MAX, quote};
 pub use lang::syntax::error::ParseError;
 pub use lang::syntax::options::QueryOptions;

@@ -10,7 +10,7 @@ use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transpor
 use columns::BatchColumns;
 
 use crate::base::{Outcome, Phrase, Phrases, RunError, SourceError, TimeRange, Whose};
-use crate::exec::delivery::Delivery;
+use crate::exec::delivery::RowDelivery;
 use crate::exec::task::{ExecutionContext, QueryThread, Task};
 use crate::lang::context::Context;
 use crate::lang::pipe::Next;
@@ -18,7 +18,7 @@ use crate::lang::source::{
     Answers, ChooseLines, EachCount, Grouped, ScanUnit, SomeLines, Source, UnitKey, WithColumns,
 };
 use crate::plan::Order;
-use crate::{Query, Rows, Scratch};
+use crate::{Query, ResultRows, Scratch};
 
 /// A record: event time and fields.
 pub(crate) type Record = (i64, Vec<(String, Vec<u8>)>);
@@ -150,7 +150,7 @@ impl ScanUnit for Unit {
         Ok(rows.map(|rows| SomeLines { batch: self.batch.clone(), rows }))
     }
 
-    /// Exact about texts, so that as many tests as possible are ruled out.
+    /// Gives exact answers, so that as many tests as possible are ruled out.
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         if self.columns.is_none() {
             return Ok(None);
@@ -236,7 +236,7 @@ pub(crate) fn check_pipe(records: &[Record], pipes: &str, expected: &[&str]) {
 }
 
 /// Calls `with` with the stages behind a last pipe, for tests of single pipes.
-pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_>) -> T) -> (T, Vec<Rows>) {
+pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_>) -> T) -> (T, Vec<ResultRows>) {
     let mut sent = Vec::new();
     let (context, nothing) = (Context::default(), Memory::new(Vec::new()));
     let result = {
@@ -248,7 +248,7 @@ pub(crate) fn with_next<T>(with: impl FnOnce(&mut Next<'_>) -> T) -> (T, Vec<Row
             unreachable!("there is no query inside")
         });
         let (range, outcome) = (context.range, Outcome::default());
-        let mut delivery = Delivery::new(&Order::Stream, &execution, &mut out);
+        let mut delivery = RowDelivery::new(&Order::Stream, &execution, &mut out);
         let task = Task { execution, range, whose: Whose::Sent, outcome };
         with(&mut QueryThread::new(Vec::new(), task).chain(Some(&mut delivery)))
     };

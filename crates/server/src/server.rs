@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use collector::{Accounting, Credentials};
 use platform::threads::STACK_BYTES;
 use platform::{RealClock, RealDisk, placement};
-use query::Queue;
+use query::QueryQueue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -133,7 +133,7 @@ fn join_engines(
 
 fn open_jobs(
     config: &Config,
-    queue: Queue,
+    queue: QueryQueue,
     pipeline: &Arc<Pipeline>,
     cluster: Option<Arc<Cluster>>,
 ) -> Result<Arc<Jobs>> {

@@ -1,14 +1,14 @@
 //! Writes JSON: what functions and pipes put into one value.
 //!
-//! Values are bytes: what is not UTF-8 becomes the replacement character (RFC 8259 knows no other
+//! Values are bytes: what is not UTF-8 becomes the replacement character (RFC 8259 allows no other
 //! text).
 
 use std::io::Write;
 
 use crate::base::{Buffer, Meter, RunError};
 
-/// Of fewer bytes it is not looked at how many need an escape: room is made for the most that they
-/// can become.
+/// For a shorter text, room is made for its longest escaped form, without counting the bytes that
+/// need an escape.
 const TEXT_BYTES_FEW: usize = 1 << 10;
 
 /// Appends a text in quotes.
@@ -39,13 +39,13 @@ pub(crate) fn text_bytes(text: &[u8]) -> usize {
     let more: usize = text.iter().map(escaped).sum();
     let invalid = match std::str::from_utf8(text) {
         Ok(_) => 0,
-        // Each sequence that is not valid has one byte at least, and becomes three.
+        // Each invalid sequence has at least one byte, and is written as three.
         Err(_) => 2 * text.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count(),
     };
     2 + text.len() + more + invalid
 }
 
-/// Appends a text as [`write_text`] does, counted before.
+/// Appends a text as [`write_text`] does, after counting the memory.
 pub(crate) fn put_text(text: &[u8], out: &mut Buffer, meter: &mut Meter) -> Result<(), RunError> {
     let most = match text.len() > TEXT_BYTES_FEW {
         true => text_bytes(text),
@@ -55,7 +55,7 @@ pub(crate) fn put_text(text: &[u8], out: &mut Buffer, meter: &mut Meter) -> Resu
     Ok(())
 }
 
-/// Appends a member as [`write_member`] does, counted before.
+/// Appends a member as [`write_member`] does, after counting the memory.
 pub(crate) fn put_member(
     name: &str,
     value: &[u8],

@@ -145,12 +145,12 @@ impl Meter {
 
 /// The memory of a unit that is being read; counted until this value is dropped.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct UnitMemory {
     meter: Option<Meter>,
     bytes: usize,
 }
 
-impl Held {
+impl UnitMemory {
     /// Counts more bytes for this unit.
     pub fn add(&mut self, meter: &Meter, bytes: usize) -> Result<(), RunError> {
         self.bytes += bytes;
@@ -161,7 +161,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for UnitMemory {
     fn drop(&mut self) {
         if let Some(meter) = &self.meter {
             meter.account.in_units.fetch_sub(self.bytes as u64, Relaxed);
@@ -250,7 +250,7 @@ mod tests {
         let mut second = meter(10 << 20, &budget);
         second.take(4 << 20).unwrap();
         assert!(matches!(second.take(1 << 20), Err(RunError::Budget(_))));
-        let mut held = Held::default();
+        let mut held = UnitMemory::default();
         assert!(matches!(held.add(&second, 1), Err(RunError::Budget(_))));
         drop(held);
         drop(second);

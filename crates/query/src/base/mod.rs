@@ -25,7 +25,7 @@ pub use field_set::FieldSet;
 pub use hold::Hold;
 pub(crate) use hold::Pauses;
 pub use limits::{CHECK_ROWS, Limits, Outcome, Progress};
-pub(crate) use meter::Held;
+pub(crate) use meter::UnitMemory;
 pub use meter::{Account, Buffer, Meter};
 pub use phrases::{Phrase, Phrases};
 pub use range::{TimeRange, Whose};

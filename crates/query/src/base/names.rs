@@ -13,8 +13,8 @@ pub(crate) const HIDDEN: [&str; 3] = ["_received", LINE, LINE_ID];
 pub(crate) const LINE: &str = "_line";
 /// The id of a line.
 pub(crate) const LINE_ID: &str = "_line_id";
-/// As [`LINE`], for filters that test the line itself even if it brings a field `_line`. No field
-/// can have this name.
+/// As [`LINE`], for filters that test the line as it was sent even if it brings a field `_line`. No
+/// field can have this name.
 pub const RAW_LINE: &str = "_line\0";
 
 /// Whether a field of this name is stored with the line, rather than computed.

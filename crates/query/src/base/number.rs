@@ -28,11 +28,11 @@ pub fn parse_number(value: &[u8]) -> Option<f64> {
     parse_other(std::str::from_utf8(value).ok()?)
 }
 
-/// The number that `sum`, `avg`, `quantile` and their like take a value for: as [`parse_number`],
-/// but addresses are none.
+/// The number that `sum`, `avg`, `quantile` and similar functions read from a value: as
+/// [`parse_number`], but an address is not a number.
 pub fn parse_quantity(value: &[u8]) -> Option<f64> {
     let number = parse_number(value)?;
-    // Three points make an address, and no other number.
+    // An address has three points; no other number does.
     (memchr::memchr_iter(b'.', value).count() < 3).then_some(number)
 }
 
@@ -42,7 +42,7 @@ pub fn parse_comparable(value: &[u8]) -> Option<f64> {
     parse_number(value).or_else(|| parse_timestamp(value).map(|ns| ns as f64))
 }
 
-/// Up to 15 digits with or without minus: most numbers in logs.
+/// Parses an integer of up to 15 digits, with or without a minus. Most numbers in logs are such.
 #[inline]
 fn parse_integer(value: &[u8]) -> Option<f64> {
     let (negative, digits) = match value {
@@ -109,8 +109,8 @@ fn parse_bytes(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * factor)
 }
 
-/// Appends a number as text: whole numbers without a point, otherwise as few digits as tell it
-/// apart.
+/// Appends a number as text: whole numbers without a point, others with the fewest digits that
+/// identify them.
 pub fn write_number(number: f64, out: &mut Vec<u8>) {
     use std::io::Write;
     let result = if number.is_nan() {
@@ -125,9 +125,9 @@ pub fn write_number(number: f64, out: &mut Vec<u8>) {
     result.expect("writing to memory");
 }
 
-/// What a value is as far as order goes.
+/// How a value is ordered among others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum SortKind {
     Empty,
     Number(f64),
     /// An RFC 3339 time, nanoseconds since 1970 UTC.
@@ -135,22 +135,22 @@ pub(crate) enum Kind {
     Text,
 }
 
-impl Kind {
-    pub fn of(value: &[u8]) -> Kind {
+impl SortKind {
+    pub fn of(value: &[u8]) -> SortKind {
         if value.is_empty() {
-            Kind::Empty
+            SortKind::Empty
         } else if let Some(number) = parse_number(value) {
-            Kind::Number(number)
+            SortKind::Number(number)
         } else if let Some(ns) = parse_timestamp(value) {
-            Kind::Time(ns)
+            SortKind::Time(ns)
         } else {
-            Kind::Text
+            SortKind::Text
         }
     }
 }
 
-/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none when it is anything else. As
-/// text, times with and without fractions of a second would not be in order.
+/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none for any other text. Times cannot
+/// be compared as text, because some have fractions of a second and others do not.
 pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
     let shape = (20..=35).contains(&value.len())
         && value[4] == b'-'
@@ -161,25 +161,25 @@ pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
 }
 
 /// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,
-/// then text by bytes. Total: what is equal in size is ordered by bytes. For few values: what runs
-/// compares kinds.
+/// then text by bytes. The order is total: values of equal size are ordered by bytes. For few
+/// values only; running pipes use [`compare_kinds`], which reads each value once.
 #[cfg(test)]
 pub(crate) fn compare_values(a: &[u8], b: &[u8]) -> Ordering {
-    compare_kinds((Kind::of(a), a), (Kind::of(b), b))
+    compare_kinds((SortKind::of(a), a), (SortKind::of(b), b))
 }
 
 /// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,
-/// then text by bytes. Total: what is equal in size is ordered by bytes.
-pub(crate) fn compare_kinds(a: (Kind, &[u8]), b: (Kind, &[u8])) -> Ordering {
-    let class = |kind: Kind| match kind {
-        Kind::Empty => 0,
-        Kind::Number(_) => 1,
-        Kind::Time(_) => 2,
-        Kind::Text => 3,
+/// then text by bytes. The order is total: values of equal size are ordered by bytes.
+pub(crate) fn compare_kinds(a: (SortKind, &[u8]), b: (SortKind, &[u8])) -> Ordering {
+    let class = |kind: SortKind| match kind {
+        SortKind::Empty => 0,
+        SortKind::Number(_) => 1,
+        SortKind::Time(_) => 2,
+        SortKind::Text => 3,
     };
     let by_size = match (a.0, b.0) {
-        (Kind::Number(x), Kind::Number(y)) => x.total_cmp(&y),
-        (Kind::Time(x), Kind::Time(y)) => x.cmp(&y),
+        (SortKind::Number(x), SortKind::Number(y)) => x.total_cmp(&y),
+        (SortKind::Time(x), SortKind::Time(y)) => x.cmp(&y),
         (x, y) => class(x).cmp(&class(y)),
     };
     by_size.then_with(|| a.1.cmp(b.1))

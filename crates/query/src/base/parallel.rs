@@ -1,10 +1,10 @@
-//! Work of one query on several threads, each of which may fail.
+//! Runs the work of one query on several threads, each of which may fail.
 
 use platform::helpers::{self, Scope};
 
 use crate::base::{RunError, SourceError};
 
-/// [`helpers::with_helpers`], of this thread's queries.
+/// As [`helpers::with_helpers`], with helpers that are named after queries.
 pub(crate) fn with_helpers<'s, R>(
     count: usize,
     own: impl FnOnce(&Scope<'s>) -> R,
@@ -13,8 +13,8 @@ pub(crate) fn with_helpers<'s, R>(
         .map_err(|error| SourceError(format!("cannot start a thread: {error}")))
 }
 
-/// Does `own` on this thread and each of `others` on one of its own. The error is that of the first
-/// that has one.
+/// Runs `own` on this thread and each of `others` on a thread of its own. Returns the error of the
+/// first of them that has one.
 pub(crate) fn in_parallel<W>(
     own: impl FnOnce() -> Result<(), RunError>,
     others: impl IntoIterator<Item = W>,

@@ -14,8 +14,8 @@ pub struct Phrase {
     pub whole_end: bool,
 }
 
-/// The phrases that a query needs, and what a source prepares from them once for all its units, of
-/// which a query may read very many.
+/// The phrases that a query needs, and what a source prepares from them. It prepares that once,
+/// because a query may read very many units.
 #[derive(Debug, Default)]
 pub struct Phrases {
     pub(crate) all: Vec<Phrase>,

@@ -1,6 +1,7 @@
 //! Which lines a query reads: their event times, and whose they are.
 
-/// Event times a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before `end_ns`.
+/// Event times that a query asks for, nanoseconds since 1970 UTC: from `start_ns` to before
+/// `end_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
     /// First instant inside.
@@ -42,9 +43,9 @@ impl TimeRange {
 /// Whose lines are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Those that were sent.
+    /// Lines that were sent.
     Sent,
-    /// Also those that Loginson made itself: rows of the summary. For queries whose filter names
+    /// Also lines that Loginson made itself: rows of the summary. For queries whose filter names
     /// them ([`crate::Filter::whose`]).
     All,
 }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::vec::IntoIter;
 
 use crate::base::RunError;
-use crate::base::number::Kind;
+use crate::base::number::SortKind;
 
 /// Values of a piece: sorting it takes some milliseconds where each comparison has to fetch both
 /// texts from memory.
@@ -151,13 +151,13 @@ pub(crate) fn key_bytes_max(value: &[u8]) -> usize {
 }
 
 /// Appends a value as bytes that compare in the order of
-/// [`compare_kinds`](crate::base::number::compare_kinds), or in the reverse order. Bytes appended behind
-/// it are compared where values are equal.
+/// [`compare_kinds`](crate::base::number::compare_kinds), or in the reverse order. Bytes appended
+/// behind it are compared where values are equal.
 pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {
     let from = out.len();
-    match Kind::of(value) {
-        Kind::Empty => out.push(0),
-        Kind::Number(number) => {
+    match SortKind::of(value) {
+        SortKind::Empty => out.push(0),
+        SortKind::Number(number) => {
             // As in `f64::total_cmp`: all bits of negative numbers are inverted, and the sign bit
             // of others.
             let bits = number.to_bits();
@@ -165,11 +165,11 @@ pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {
             out.push(1);
             out.extend_from_slice(&turned.to_be_bytes());
         }
-        Kind::Time(ns) => {
+        SortKind::Time(ns) => {
             out.push(2);
             out.extend_from_slice(&(ns as u64 ^ 1 << 63).to_be_bytes());
         }
-        Kind::Text => out.push(3),
+        SortKind::Text => out.push(3),
     }
     // A zero is followed by 255, so that the two zeros at the end sort before any longer value.
     let mut rest = value;

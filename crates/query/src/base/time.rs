@@ -19,7 +19,7 @@ pub const DAY_NS: i64 = 24 * HOUR_NS;
 pub struct Instants {
     /// First instant.
     pub start_ns: i64,
-    /// First instant behind it.
+    /// First instant behind the period.
     pub end_ns: i64,
 }
 
@@ -127,7 +127,7 @@ fn parse_rfc3339(text: &str) -> Option<Instants> {
         (Some(month @ 1..=11), ..) => (first_of(year, month + 1) - days) * DAY_NS,
         _ => (first_of(year + 1, 1) - days) * DAY_NS,
     };
-    // Times out of range count as the ends of time.
+    // Times out of range count as the first or the last representable instant.
     let clamp = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     Some(Instants { start_ns: clamp(nanoseconds), end_ns: clamp(nanoseconds + i128::from(length)) })
 }
@@ -156,7 +156,8 @@ fn split_zone(text: &str) -> Option<(&str, i64)> {
 }
 
 /// Reads a duration in nanoseconds: `500ms`, `1h30m`, `-5s`, `2.5d15m42.345s`. Units: ns, us or µs,
-/// ms, s, m, h, d, w, y (365 days). Too long ones count as the longest.
+/// ms, s, m, h, d, w, y (365 days). A longer duration than 64 bits of nanoseconds counts as the
+/// longest possible one.
 pub fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -228,8 +229,8 @@ pub fn format_duration(ns: i64) -> String {
     out
 }
 
-/// Appends a duration as a value is written, as VictoriaLogs does: from a second on with a fraction
-/// of seconds, `µs`, and 0 without a unit.
+/// Appends a duration as it is written in values, as VictoriaLogs does: from one second on, seconds
+/// have a fraction; microseconds are `µs`; 0 has no unit.
 pub(crate) fn write_duration_value(ns: i64, out: &mut Vec<u8>) {
     if ns == 0 {
         return out.push(b'0');
@@ -260,7 +261,7 @@ pub(crate) fn write_duration_value(ns: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends an instant as RFC 3339 in UTC with as many digits behind the point as it needs.
+/// Appends an instant as RFC 3339 in UTC with as many digits of the second as needed.
 pub fn write_time(ns: i64, out: &mut Vec<u8>) {
     let (days, clock) = (ns.div_euclid(DAY_NS), ns.rem_euclid(DAY_NS));
     let (year, month, day) = civil_from_days(days);

@@ -17,7 +17,8 @@ pub struct RowKey {
 pub struct LineSet {
     /// The greatest sequence number that was in the store.
     pub through: u64,
-    /// Smaller sequence numbers that were not, in order: their frames were still on their way.
+    /// Smaller sequence numbers that were not in the store, ascending: their frames were on their
+    /// way.
     pub missing: Vec<u64>,
 }
 

@@ -51,13 +51,13 @@ const TEXT_BYTES_FEW: usize = 256 << 10;
 /// Rows of one kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
-    Lines(Lines),
+    Lines(BatchLines),
     Made(Vec<MadeRow>),
 }
 
 /// Rows that are still lines of a batch.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines {
+pub(crate) struct BatchLines {
     pub batch: Arc<Batch>,
     /// Indexes of the rows in the batch.
     pub rows: Vec<u32>,
@@ -141,10 +141,10 @@ pub struct Scratch {
     places: Vec<(u32, u32)>,
 }
 
-impl Lines {
+impl BatchLines {
     /// The lines at these indexes of a batch, with all their fields.
-    pub fn new(batch: Arc<Batch>, rows: Vec<u32>) -> Lines {
-        Lines { batch, rows, layout: None, values: Vec::new() }
+    pub fn new(batch: Arc<Batch>, rows: Vec<u32>) -> BatchLines {
+        BatchLines { batch, rows, layout: None, values: Vec::new() }
     }
 
     /// Whether no pipe has changed the columns.
@@ -211,8 +211,8 @@ impl Block {
     /// The source of the values of `name`.
     pub fn column<'n>(&self, name: &'n str) -> Column<'n> {
         match self {
-            Block::Lines(Lines { batch, layout: None, .. }) => Column::of_batch(batch, name),
-            Block::Lines(Lines { layout: Some(layout), .. }) => layout.column(name),
+            Block::Lines(BatchLines { batch, layout: None, .. }) => Column::of_batch(batch, name),
+            Block::Lines(BatchLines { layout: Some(layout), .. }) => layout.column(name),
             Block::Made(_) => Column::Made(name),
         }
     }
@@ -268,7 +268,7 @@ impl Block {
     /// Copies the rows at `picks`, each as often as it occurs there.
     pub fn repeat(&self, picks: &[u32]) -> Block {
         match self {
-            Block::Lines(lines) => Block::Lines(Lines {
+            Block::Lines(lines) => Block::Lines(BatchLines {
                 batch: lines.batch.clone(),
                 rows: picks.iter().map(|&i| lines.rows[i as usize]).collect(),
                 layout: lines.layout.clone(),
@@ -283,7 +283,7 @@ impl Block {
     /// Keeps `count` rows from `from` on.
     pub fn slice(&mut self, from: usize, count: usize) {
         match self {
-            Block::Lines(Lines { rows, values, .. }) => {
+            Block::Lines(BatchLines { rows, values, .. }) => {
                 rows.truncate(from.saturating_add(count));
                 rows.drain(..from.min(rows.len()));
                 values.iter_mut().for_each(|values| values.slice(from, count));
@@ -300,7 +300,7 @@ impl Block {
         match self {
             Block::Lines(lines) => {
                 let at = count.min(lines.rows.len());
-                Block::Lines(Lines {
+                Block::Lines(BatchLines {
                     batch: lines.batch.clone(),
                     rows: lines.rows.split_off(at),
                     layout: lines.layout.clone(),
@@ -319,7 +319,7 @@ impl Block {
                 let part = |(number, rows): (usize, &[u32])| {
                     let values = lines.values.iter();
                     let from = number * rows_max;
-                    Block::Lines(Lines {
+                    Block::Lines(BatchLines {
                         batch: lines.batch.clone(),
                         rows: rows.to_vec(),
                         layout: lines.layout.clone(),
@@ -434,7 +434,7 @@ impl Block {
     }
 }
 
-impl Lines {
+impl BatchLines {
     fn visit(&self, row: usize, include: &[String], scratch: &mut Scratch, each: Each<'_>) {
         let names = common_names();
         let line = self.batch.row(self.rows[row] as usize);

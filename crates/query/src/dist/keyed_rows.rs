@@ -1,5 +1,5 @@
-//! Rows with their keys as bytes, as a side sends them: for each row that there is one, its key, and
-//! its fields. No further row ends a piece.
+//! Rows with their keys as bytes, as a side sends them. A piece has a 1 before each row, then the
+//! key and the fields of the row; a 0 ends the piece.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use record::LineId;
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{Meter, RowKey, RunError};
 use crate::block::{MadeRow, Scratch};
-use crate::exec::Rows;
+use crate::exec::ResultRows;
 use crate::lang::source::misfit;
 
 /// Bytes of rows that a side collects before it sends them.
 const PIECE_BYTES: usize = 256 << 10;
-/// Stands for the fingerprint of a pipe in rows, which no pipe made.
+/// Takes the place of the fingerprint of a pipe, because no pipe made these rows.
 const ROWS_FINGERPRINT: u64 = 0x726f_7773;
 
 /// Encodes rows that have keys, as pieces of about [`PIECE_BYTES`].
 pub(super) fn encode_rows(
-    rows: &Rows,
+    rows: &ResultRows,
     include: &[String],
     scratch: &mut Scratch,
     meter: &mut Meter,

@@ -17,11 +17,11 @@ use std::ops::ControlFlow;
 use crate::base::{Outcome, RunError};
 use crate::exec::executor::execute;
 use crate::exec::task::{ExecutionContext, RowsOut};
-use crate::exec::{Rows, prepared, run_in};
+use crate::exec::{ResultRows, prepared, run_in};
 use crate::lang::context::Context;
 use crate::lang::source::Source;
 use crate::lang::syntax::query::Query;
-use crate::plan::Plan;
+use crate::plan::QueryPlan;
 
 pub use partial::{PartialState, run_merged, run_partial};
 pub use share::answer_share;
@@ -31,7 +31,7 @@ pub fn run(
     query: &Query,
     source: &dyn Source,
     context: &Context,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: &mut dyn FnMut(ResultRows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let (query, context) = prepared(query, context)?;
     run_in(&query, &ExecutionContext::new(source, &context, carry_out), out)
@@ -39,7 +39,7 @@ pub fn run(
 
 /// Carries out a plan over the sides of the source, or over its own lines where it has no sides.
 fn carry_out(
-    plan: &Plan<'_>,
+    plan: &QueryPlan<'_>,
     execution: &ExecutionContext<'_>,
     lines_before: u64,
     out: RowsOut<'_>,

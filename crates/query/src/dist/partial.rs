@@ -19,11 +19,11 @@ use crate::base::partial_state::{STATES_MAX, wrong_state};
 use crate::base::{Outcome, RunError};
 use crate::exec::executor::{collect, finish_merged};
 use crate::exec::task::ExecutionContext;
-use crate::exec::{Rows, prepared};
+use crate::exec::{ResultRows, prepared};
 use crate::lang::context::Context;
 use crate::lang::source::Source;
 use crate::lang::syntax::query::Query;
-use crate::plan::Plan;
+use crate::plan::QueryPlan;
 
 /// The partial state that one side collected for a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn run_partial(
     context: &Context,
 ) -> Result<Option<PartialState>, RunError> {
     let (query, context) = prepared(query, context)?;
-    let plan = Plan::new(&query, &context, query.filter().whose());
+    let plan = QueryPlan::new(&query, &context, query.filter().whose());
     let Some(place) = plan.split_at() else { return Ok(None) };
     let mut execution = ExecutionContext::new(source, &context, carry_out);
     let (stage, outcome) = collect(&plan, &execution, place)?;
@@ -59,10 +59,10 @@ pub fn run_merged<'s>(
     states: impl IntoIterator<Item = &'s [u8]>,
     source: &dyn Source,
     context: &Context,
-    out: &mut dyn FnMut(Rows) -> ControlFlow<()>,
+    out: &mut dyn FnMut(ResultRows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let (query, context) = prepared(query, context)?;
-    let plan = Plan::new(&query, &context, query.filter().whose());
+    let plan = QueryPlan::new(&query, &context, query.filter().whose());
     let place = plan.split_at().ok_or_else(|| wrong_state("the query has no such result"))?;
     let pipe = &query.pipes()[place];
     let mut execution = ExecutionContext::new(source, &context, carry_out);

@@ -17,27 +17,27 @@ use crate::exec::prepared;
 use crate::exec::task::{ExecutionContext, RowsOut};
 use crate::lang::context::Context;
 use crate::lang::pipe::Pipe;
-use crate::lang::source::{Piece, ScanUnit, Share, Source, Wanted, misfit};
+use crate::lang::source::{ScanUnit, Share, SharePiece, Source, Wanted, misfit};
 use crate::lang::syntax::query::Query;
-use crate::plan::Plan;
+use crate::plan::QueryPlan;
 
 /// Bytes of lines that a side collects before it sends them.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes of the tree of a query for each byte of its text, at most: a list of short values.
+/// Most bytes of the tree of a query per byte of its text, which a list of short values takes.
 const TREE_FACTOR: usize = 32;
 /// Units that a side searches before it says how far it is.
 const UNITS_AT_ONCE: usize = 16;
 
 /// Carries out a share over the lines of `source`, and calls `out` with its pieces until `out`
-/// breaks. Of `context`, the limits, the account, the restriction and the means to cancel and to
-/// pause count.
+/// breaks. Of `context`, only the limits, the account, the restriction, and the means to cancel and
+/// to pause are used.
 ///
 /// Errors: those of queries; a share that does not fit its query.
 pub fn answer_share(
     share: &Share,
     source: &dyn Source,
     context: &Context,
-    out: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+    out: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     // The tree of a long query is counted before it is made.
     let mut tree = context.meter();
@@ -53,12 +53,12 @@ pub fn answer_share(
     let row_wise = query.pipes().iter().all(Pipe::is_row_wise);
     match share.wanted {
         Wanted::State => {
-            let plan = Plan::new(&query, &context, share.whose);
+            let plan = QueryPlan::new(&query, &context, share.whose);
             let place = plan.split_at().ok_or_else(misfit)?;
             let mut execution = ExecutionContext::new(source, &context, carry_out);
             let (stage, outcome) = collect(&plan, &execution, place)?;
             let state = query.pipes()[place].encode(&*stage, &mut execution.meter)?;
-            let _ = out(Piece::State(state));
+            let _ = out(SharePiece::State(state));
             Ok(outcome)
         }
         Wanted::NewestRows | Wanted::OrderedRows if row_wise => {
@@ -80,7 +80,7 @@ fn send_rows(
     whose: Whose,
     source: &dyn Source,
     context: &Context,
-    out: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+    out: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let mut meter = context.meter();
     let mut scratch = Scratch::default();
@@ -94,7 +94,7 @@ fn send_rows(
     ) {
         Ok(pieces) => {
             for piece in pieces {
-                flow = out(Piece::Rows(piece));
+                flow = out(SharePiece::Rows(piece));
                 if flow.is_break() {
                     break;
                 }
@@ -118,7 +118,7 @@ fn run_planned(
     out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
     let execution = ExecutionContext::new(source, context, carry_out);
-    execute(&Plan::new(query, context, whose), &execution, 0, None, out)
+    execute(&QueryPlan::new(query, context, whose), &execution, 0, None, out)
 }
 
 /// Searches the units in parts and sends the lines that the filter selects.
@@ -127,7 +127,7 @@ fn send_lines(
     whose: Whose,
     source: &dyn Source,
     context: &Context,
-    out: &mut dyn FnMut(Piece) -> ControlFlow<()>,
+    out: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let range = context.range.intersect(query.filter().time_range());
     let mut units = source.units(range, whose)?;
@@ -151,7 +151,7 @@ fn send_lines(
             true => oldest(&**unit),
             false => newest(&**unit),
         });
-        // Before the rest of this part, lines of its own may be as far as any of them.
+        // While this part is being sent, later lines may be as far as the farthest of its units.
         let within = part.iter().map(|unit| match context.oldest_first {
             true => oldest(&**unit),
             false => newest(&**unit),
@@ -165,11 +165,11 @@ fn send_lines(
                 let (batch, place) = rows.line(index).expect("there is no pipe");
                 let row = batch.row(place as usize);
                 if !writer.push(batch, &row) {
-                    flow = out(Piece::Lines(writer.take(), within));
+                    flow = out(SharePiece::Lines(writer.take(), within));
                     writer.push(batch, &row);
                 }
                 if writer.bytes() >= PIECE_BYTES && flow.is_continue() {
-                    flow = out(Piece::Lines(writer.take(), within));
+                    flow = out(SharePiece::Lines(writer.take(), within));
                 }
                 if flow.is_break() {
                     break;
@@ -183,7 +183,7 @@ fn send_lines(
         total.units_skipped += outcome.units_skipped;
         total.units_gone += outcome.units_gone;
         if flow.is_continue() && writer.rows() > 0 {
-            flow = out(Piece::Lines(writer.take(), rest));
+            flow = out(SharePiece::Lines(writer.take(), rest));
         }
         if flow.is_break() {
             total.stopped = true;

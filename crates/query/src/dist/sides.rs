@@ -1,7 +1,7 @@
 //! Runs a query over several sides: other nodes, each with lines of its own.
 //!
-//! A side carries out its [`Share`] of the query ([`super::share`]) and sends [`Piece`]s. The side
-//! that gives the answer begins the shares through the trait [`Sides`], and puts the pieces
+//! A side carries out its [`Share`] of the query ([`super::share`]) and sends [`SharePiece`]s. The
+//! side that gives the answer begins the shares through the trait [`Sides`], and puts the pieces
 //! together. What a side sends depends on the query:
 //!
 //! - Where the first pipe that is not row-wise has partial states that can be merged, each side
@@ -19,17 +19,17 @@ use std::collections::VecDeque;
 use super::keyed_rows::decode_rows;
 use crate::base::{Outcome, RowKey, RunError};
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
-use crate::exec::delivery::Delivery;
+use crate::exec::delivery::RowDelivery;
 use crate::exec::executor::{execute, finish_merged};
 use crate::exec::task::{ExecutionContext, RowsOut};
 use crate::lang::pipe::Processor;
-use crate::lang::source::{Piece, Pieces, Share, Sides, Wanted, misfit};
+use crate::lang::source::{Share, SharePiece, SharePieces, Sides, Wanted, misfit};
 use crate::lang::syntax::query::{Query, SHARE_BYTES_MAX};
-use crate::plan::{Order, Plan};
+use crate::plan::{Order, QueryPlan};
 
 /// Runs a planned query over the sides.
 pub(super) fn run_over_sides(
-    plan: &Plan<'_>,
+    plan: &QueryPlan<'_>,
     execution: &ExecutionContext<'_>,
     sides: &dyn Sides,
     lines_before: u64,
@@ -90,10 +90,10 @@ fn with_counts(outcome: Outcome, sides: Outcome) -> Outcome {
     }
 }
 
-/// The partial states of the sides, as stages, as they come.
+/// The partial states of the sides as stages, in the order of their arrival.
 struct States<'p, 'a> {
-    pieces: &'p mut dyn Pieces,
-    plan: &'p Plan<'p>,
+    pieces: &'p mut dyn SharePieces,
+    plan: &'p QueryPlan<'p>,
     place: usize,
     execution: ExecutionContext<'a>,
     /// Sides that have ended.
@@ -109,7 +109,7 @@ impl Iterator for States<'_, '_> {
         while self.ended < self.pieces.sides() {
             match self.pieces.next(None, &|| execution.check()) {
                 Err(error) => return Some(Err(error)),
-                Ok((_, Some(Piece::State(state)))) => {
+                Ok((_, Some(SharePiece::State(state)))) => {
                     let pipe = &self.plan.query.pipes()[self.place];
                     return Some(pipe.decode(&state, &self.plan.carried, &mut meter));
                 }
@@ -138,7 +138,7 @@ fn merge_rows(
     let newest_first = share.wanted == Wanted::NewestRows;
     let mut pieces = sides.begin(share, execution.context)?;
     let mut meter = execution.meter.clone();
-    let mut delivery = Delivery::new(&Order::Stream, execution, out);
+    let mut delivery = RowDelivery::new(&Order::Stream, execution, out);
     let mut queued: Vec<Queued> = (0..pieces.sides()).map(|_| Queued::default()).collect();
     let check = || execution.check();
     loop {
@@ -146,7 +146,7 @@ fn merge_rows(
         for (side, queue) in queued.iter_mut().enumerate() {
             while queue.rows.is_empty() && !queue.has_ended {
                 match pieces.next(Some(side), &check)?.1 {
-                    Some(Piece::Rows(bytes)) => {
+                    Some(SharePiece::Rows(bytes)) => {
                         queue.rows = decode_rows(&bytes, &mut meter)?;
                     }
                     Some(_) => return Err(misfit()),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     struct Kept {
-        pieces: Vec<VecDeque<Piece>>,
+        pieces: Vec<VecDeque<SharePiece>>,
         ended: Vec<bool>,
         outcome: Outcome,
     }
@@ -226,7 +226,11 @@ mod tests {
     }
 
     impl Sides for Together {
-        fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
+        fn begin(
+            &self,
+            share: &Share,
+            context: &Context,
+        ) -> Result<Box<dyn SharePieces>, RunError> {
             let mut kept =
                 Kept { pieces: Vec::new(), ended: Vec::new(), outcome: Outcome::default() };
             for side in &self.sides {
@@ -246,7 +250,7 @@ mod tests {
         }
     }
 
-    impl Pieces for Kept {
+    impl SharePieces for Kept {
         fn sides(&self) -> usize {
             self.pieces.len()
         }
@@ -255,7 +259,7 @@ mod tests {
             &mut self,
             side: Option<usize>,
             check: &dyn Fn() -> Result<(), RunError>,
-        ) -> Result<(usize, Option<Piece>), RunError> {
+        ) -> Result<(usize, Option<SharePiece>), RunError> {
             check()?;
             // Sides take turns. An end is told once.
             let fullest = (0..self.pieces.len()).max_by_key(|&side| self.pieces[side].len());
@@ -391,8 +395,8 @@ mod tests {
         let mut meter = Context::default().meter();
         assert!(decode_rows(b"", &mut meter).is_err());
         assert!(decode_rows(&[1; 40], &mut meter).is_err());
-        assert!(arrived(&Piece::Lines(vec![7; 30], None)).is_err());
-        assert!(arrived(&Piece::State(Vec::new())).is_err());
+        assert!(arrived(&SharePiece::Lines(vec![7; 30], None)).is_err());
+        assert!(arrived(&SharePiece::State(Vec::new())).is_err());
         let share = |query: &str, wanted| Share {
             query: query.to_owned(),
             wanted,

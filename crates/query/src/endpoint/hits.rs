@@ -31,7 +31,8 @@ pub struct HitsRequest {
     pub offset_ns: i64,
     /// Each combination of values of these fields makes a series.
     pub fields: Vec<String>,
-    /// Series kept, those with the most rows; the others are added up in one series without fields.
+    /// Number of series that are returned, those with the most rows. The others are added up in one
+    /// series without fields.
     pub fields_limit: Option<usize>,
     /// Whether empty buckets are included, as long as there are at most 100,000 points in total.
     pub empty_buckets: bool,
@@ -61,7 +62,7 @@ pub fn hits(
     let HitsRequest { step_ns, offset_ns, fields, fields_limit, empty_buckets } = request;
     assert!(*step_ns > 0, "the length of buckets is positive");
     let bucket = Bucket::Time { step_ns: *step_ns, offset_ns: *offset_ns };
-    // A repeated field, or the time, distinguishes no more series.
+    // A repeated field and the time do not distinguish more series.
     let mut names: Vec<&str> = Vec::with_capacity(fields.len());
     for name in fields {
         if name != "_time" && !names.contains(&name.as_str()) {

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use crate::base::{Meter, RunError};
 use crate::block::Scratch;
 use crate::dist::run;
-use crate::exec::Rows;
+use crate::exec::ResultRows;
 use crate::lang::context::Context;
 use crate::lang::pipe::{Facets, FieldNames, Join, JoinedWith, Pipe, Top, Union, xxh64};
 use crate::lang::source::Source;
@@ -154,7 +154,7 @@ fn with_rows(
     let mut row = vec![String::new(); columns.len()];
     let mut meter = context.meter();
     let mut failed = None;
-    let mut one = |rows: &Rows, index: usize| {
+    let mut one = |rows: &ResultRows, index: usize| {
         // The row exists twice for a moment.
         let bytes = columns.iter().map(|name| rows.get(index, name, &mut scratch).len()).sum();
         meter.take(bytes)?;

@@ -31,8 +31,8 @@ const PAIR_BYTES: usize = size_of::<(String, String)>() + 32;
 /// A row of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsRow {
-    /// Names and values of the fields that group the rows. Empty values are left out, and with a
-    /// step the time.
+    /// Names and values of the fields that group the rows. Empty values are left out; with a step,
+    /// the time is left out too.
     pub labels: Vec<(String, String)>,
     /// Start of the step, nanoseconds since 1970 UTC; none without a step.
     pub time_ns: Option<i64>,

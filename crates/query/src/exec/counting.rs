@@ -16,7 +16,7 @@ use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
 use crate::base::SourceError;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::{STREAM, is_stored};
-use crate::block::{Block, Lines, Tally, Weighted};
+use crate::block::{BatchLines, Block, Tally, Weighted};
 use crate::lang::filter::Fields;
 use crate::lang::pipe::{CountedBy, time_bucket};
 
@@ -61,7 +61,7 @@ pub(crate) fn count(
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let Some(batch) = columns.batch_of(&rows, &names)? else { return Ok(None) };
     let rows = (0..rows.len() as u32).collect();
-    let block = Block::Lines(Lines::new(batch.into(), rows));
+    let block = Block::Lines(BatchLines::new(batch.into(), rows));
     Ok(Some(Weighted { block, lines, times_ns: Vec::new() }))
 }
 

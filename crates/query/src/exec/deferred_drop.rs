@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Less than this is freed on the calling thread, which takes a few milliseconds.
+/// Less memory than this is freed on the calling thread, within a few milliseconds.
 const DEFERRED_BYTES_MIN: u64 = 4 << 20;
 /// Threads that free memory at the same time. Beyond it a query frees its memory before it ends.
 const THREADS_MAX: usize = 4;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::newest::Newest;
 use super::ordered::Ordered;
-use super::rows::Rows;
+use super::rows::ResultRows;
 use super::task::{ExecutionContext, RowsOut};
 use crate::base::{Outcome, RowKey, RunError};
 use crate::block::{BLOCK_ROWS_MAX, Block, Scratch};
@@ -21,7 +21,7 @@ enum Sink {
 }
 
 /// Sends rows to the client.
-pub(crate) struct Delivery<'a> {
+pub(crate) struct RowDelivery<'a> {
     out: RowsOut<'a>,
     execution: ExecutionContext<'a>,
     sink: Sink,
@@ -36,7 +36,7 @@ pub(crate) struct Delivery<'a> {
     stopped: bool,
 }
 
-impl<'a> Delivery<'a> {
+impl<'a> RowDelivery<'a> {
     /// Delivers to `out`, in the order of the plan.
     pub fn new(order: &Order, execution: &ExecutionContext<'a>, out: RowsOut<'a>) -> Self {
         let context = execution.context;
@@ -47,7 +47,7 @@ impl<'a> Delivery<'a> {
                 Sink::Ordered(Ordered::new(order.clone(), context.limits.memory_bytes_max))
             }
         };
-        Delivery {
+        RowDelivery {
             out,
             execution: execution.clone(),
             sink,
@@ -146,14 +146,14 @@ impl<'a> Delivery<'a> {
             let count = rest.len() as u64;
             if self.sent + count > rows_max {
                 rest.slice(0, (rows_max - self.sent) as usize);
-                let _ = (self.out)(Rows::new(rest, self.include.clone()));
+                let _ = (self.out)(ResultRows::new(rest, self.include.clone()));
                 self.sent = rows_max;
                 context.progress.rows.store(rows_max, Relaxed);
                 return Err(RunError::RowLimit(rows_max));
             }
             self.sent += count;
             context.progress.rows.store(self.sent, Relaxed);
-            let rows = Rows { keys, ..Rows::new(rest, self.include.clone()) };
+            let rows = ResultRows { keys, ..ResultRows::new(rest, self.include.clone()) };
             if (self.out)(rows).is_break() {
                 self.stopped = true;
                 return Ok(ControlFlow::Break(()));
@@ -181,7 +181,7 @@ impl<'a> Delivery<'a> {
     }
 }
 
-impl RowReceiver for Delivery<'_> {
+impl RowReceiver for RowDelivery<'_> {
     fn take(&mut self, block: Block) -> Result<ControlFlow<()>, RunError> {
         let meter = &mut self.execution.meter;
         match &mut self.sink {

@@ -5,23 +5,23 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::deferred_drop::drop_deferred;
-use super::delivery::Delivery;
+use super::delivery::RowDelivery;
 use super::rollups::count_segments;
-use super::scan::{Found, Scan};
+use super::scan::{Scan, UnitResult};
 use super::task::{ExecutionContext, QueryThread, RowsOut, Task};
 use crate::base::{Outcome, RunError};
 use crate::block::Weighted;
 use crate::lang::pipe::{Next, Pipe, Processor, Sort};
-use crate::lang::source::{Pieces, ScanUnit, arrived};
-use crate::plan::Plan;
+use crate::lang::source::{ScanUnit, SharePieces, arrived};
+use crate::plan::QueryPlan;
 
 /// Runs a plan in an execution context and calls `out` with its rows. `lines_before`: lines already
 /// read for queries inside its filters. `pieces`: lines of the sides, in place of the source's.
 pub(crate) fn execute(
-    plan: &Plan<'_>,
+    plan: &QueryPlan<'_>,
     execution: &ExecutionContext<'_>,
     lines_before: u64,
-    pieces: Option<&mut dyn Pieces>,
+    pieces: Option<&mut dyn SharePieces>,
     out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
     let task = Task::new(plan, execution, lines_before);
@@ -41,7 +41,7 @@ pub(crate) fn execute(
 /// Runs the first part of a plan, up to the stage at index `place`, and returns that stage with
 /// what it collected.
 pub(crate) fn collect(
-    plan: &Plan<'_>,
+    plan: &QueryPlan<'_>,
     execution: &ExecutionContext<'_>,
     place: usize,
 ) -> Result<(Box<dyn Processor>, Outcome), RunError> {
@@ -58,7 +58,7 @@ pub(crate) fn collect(
 /// Runs the second part of a plan: merges the partial states for the stage at index `place`, and
 /// runs the stages behind it.
 pub(crate) fn finish_merged(
-    plan: &Plan<'_>,
+    plan: &QueryPlan<'_>,
     execution: &ExecutionContext<'_>,
     place: usize,
     collected: impl IntoIterator<Item = Result<Box<dyn Processor>, RunError>>,
@@ -75,7 +75,7 @@ pub(crate) fn finish_merged(
 }
 
 /// The stages that run the pipes of a plan.
-fn stages(plan: &Plan<'_>) -> Vec<Box<dyn Processor>> {
+fn stages(plan: &QueryPlan<'_>) -> Vec<Box<dyn Processor>> {
     let pipes = plan.query.pipes().iter().zip(&plan.rows_wanted);
     let stage = |(pipe, wanted): (&Pipe, &Option<u64>)| match (pipe.get::<Sort>(), wanted) {
         (Some(sort), Some(rows)) => Pipe::new(sort.limited(*rows)).processor(&plan.carried),
@@ -86,22 +86,22 @@ fn stages(plan: &Plan<'_>) -> Vec<Box<dyn Processor>> {
 
 /// A plan that is being executed.
 struct Executor<'a, 'q> {
-    plan: &'a Plan<'q>,
+    plan: &'a QueryPlan<'q>,
     /// The query's own thread.
     thread: QueryThread<'a>,
-    delivery: Delivery<'a>,
+    delivery: RowDelivery<'a>,
     /// The numbers of the units that are read, where they are not their indexes.
     numbers: Vec<usize>,
 }
 
 impl<'a, 'q> Executor<'a, 'q> {
     fn new(
-        plan: &'a Plan<'q>,
+        plan: &'a QueryPlan<'q>,
         task: Task<'a>,
         stages: Vec<Box<dyn Processor>>,
         out: RowsOut<'a>,
     ) -> Self {
-        let delivery = Delivery::new(&plan.order, &task.execution, out);
+        let delivery = RowDelivery::new(&plan.order, &task.execution, out);
         Executor { plan, thread: QueryThread::new(stages, task), delivery, numbers: Vec::new() }
     }
 
@@ -115,7 +115,7 @@ impl<'a, 'q> Executor<'a, 'q> {
     }
 
     /// Reads the units and passes their rows through the stages.
-    fn work(&mut self, pieces: Option<&mut dyn Pieces>) -> Result<(), RunError> {
+    fn work(&mut self, pieces: Option<&mut dyn SharePieces>) -> Result<(), RunError> {
         if self.thread.task.execution.context.limit != Some(0) {
             match pieces {
                 Some(pieces) => self.scan_pieces(pieces)?,
@@ -157,8 +157,9 @@ impl<'a, 'q> Executor<'a, 'q> {
         range.start_ns = range.start_ns.max(self.delivery.oldest_wanted_ns());
         let mut units = execution.source.units(range, self.plan.whose)?;
         if self.plan.oldest_at.is_some() && !execution.context.oldest_first {
-            // Of rows with the same time, the first is that of any other sort: units are numbered
-            // in the order in which that reads them.
+            // Rows with equal times come in the order of the numbers of their units. Any other sort
+            // reads the newest units first, so units are numbered in that order, and both give the
+            // same rows.
             units.sort_by_key(|unit| Reverse(newest_ns(&**unit)));
             let mut numbered: Vec<_> = units.into_iter().enumerate().collect();
             numbered.sort_by_key(|(_, unit)| oldest_ns(&**unit));
@@ -195,7 +196,7 @@ impl<'a, 'q> Executor<'a, 'q> {
             counted.iter().for_each(|unit| self.thread.task.pass(&**unit, unit.lines()));
         }
         for (unit, answer) in scan.take_known(&mut units) {
-            self.thread.take(0, &*unit, Found::Counted(answer), Some(&mut self.delivery))?;
+            self.thread.take(0, &*unit, UnitResult::Counted(answer), Some(&mut self.delivery))?;
         }
         if let Some(place) = self.plan.merged_at
             && context.limits.threads > 1
@@ -220,7 +221,7 @@ impl<'a, 'q> Executor<'a, 'q> {
     }
 
     /// Reads the lines that the sides send, in the order in which they arrive.
-    fn scan_pieces(&mut self, pieces: &mut dyn Pieces) -> Result<(), RunError> {
+    fn scan_pieces(&mut self, pieces: &mut dyn SharePieces) -> Result<(), RunError> {
         let ExecutionContext { context, meter, started, .. } = self.thread.task.execution.clone();
         let scan = Scan::new(self.plan, self.delivery.oldest_wanted_ns(), None, meter);
         let mut left = pieces.sides();

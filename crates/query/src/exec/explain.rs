@@ -17,11 +17,11 @@ use crate::lang::source::{ScanUnit, Source};
 use crate::lang::syntax::query::Query;
 use crate::plan::raw_lines::RawLines;
 use crate::plan::rolled::Rolled;
-use crate::plan::{Order, Plan};
+use crate::plan::{Order, QueryPlan};
 
 /// Describes what [`run`](crate::run()) would do with the same arguments, without reading lines:
-/// only the units of the store are listed. Queries inside the filters are not run, so the plan lacks
-/// their values.
+/// only the units of the store are listed. Queries inside the filters are not run, so the plan
+/// lacks their values.
 pub fn explain(
     query: &Query,
     source: &dyn Source,
@@ -29,7 +29,7 @@ pub fn explain(
 ) -> Result<Explanation, RunError> {
     let (query, context) = prepared(query, context)?;
     let whose = query.filter().whose();
-    Explanation::new(&Plan::new(&query, &context, whose), source, &context)
+    Explanation::new(&QueryPlan::new(&query, &context, whose), source, &context)
 }
 
 /// What a query would do. `Display` writes it as lines of text.
@@ -126,7 +126,7 @@ impl Amount {
 
 impl Explanation {
     fn new(
-        plan: &Plan<'_>,
+        plan: &QueryPlan<'_>,
         source: &dyn Source,
         context: &Context,
     ) -> Result<Explanation, RunError> {

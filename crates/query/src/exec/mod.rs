@@ -16,8 +16,8 @@
 //! [execution context](task).
 //!
 //! Limits: time, memory collected by the pipes, rows sent. The limits and cancellation are checked
-//! before each unit, within the columns of a unit, and at least every [`CHECK_ROWS`](crate::base::CHECK_ROWS) rows that a
-//! pipe holds or sends.
+//! before each unit, within the columns of a unit, and at least every
+//! [`CHECK_ROWS`](crate::base::CHECK_ROWS) rows that a pipe holds or sends.
 
 mod counting;
 mod deferred_drop;
@@ -43,9 +43,9 @@ use std::sync::Arc;
 use crate::base::{Limits, Outcome, RunError};
 use crate::lang::context::Context;
 use crate::lang::syntax::query::Query;
-use crate::plan::Plan;
+use crate::plan::QueryPlan;
 
-pub use rows::Rows;
+pub use rows::ResultRows;
 use task::{ExecutionContext, RowsOut};
 
 /// The query with the restriction of its context, and the context as the options of the query
@@ -89,6 +89,6 @@ pub(crate) fn run_in(
     // The values that queries inside the filter give do not count as named types.
     let whose = query.filter().whose();
     let (query, lines_before) = subquery::fill(query, execution)?;
-    let plan = Plan::new(&query, execution.context, whose);
+    let plan = QueryPlan::new(&query, execution.context, whose);
     (execution.carry_out)(&plan, execution, lines_before, out)
 }

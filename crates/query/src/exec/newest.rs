@@ -44,7 +44,7 @@ impl Newest {
         meter: &mut Meter,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        // Lines are mostly in order of time: going backwards, few rows are taken only to be
+        // Lines are mostly in order of time. Read backwards, few of them are copied and later
         // dropped.
         for row in (0..block.len()).rev() {
             let key = block.line_key(row).expect("row-wise pipes hand lines on as lines");

@@ -23,13 +23,13 @@ use crate::lang::source::{Grouped, ScanUnit};
 use crate::plan::needs::Needs;
 use crate::plan::rolled::{Counts, Rolled};
 
-/// A test is ruled out by columns where words leave it open in one of so many units at most. A word
-/// filter errs for one absent word of 256.
+/// Where words leave a test open in at most one of this many units, the columns of these units are
+/// read to rule it out. A word filter gives one false positive in 256 absent words.
 const OPEN_PARTS: usize = 8;
 /// Room for an average value: a time, to the second. Values may be longer.
 const VALUE_BYTES: usize = "2026-01-31T12:00:00Z".len();
 
-/// [`Counts`] by which tests are ruled out.
+/// For each set of tests that are ruled out, how the lines of the segment are counted.
 type CountsWithout = HashMap<Vec<bool>, Option<Counts>, foldhash::fast::RandomState>;
 
 /// Calls `each` with the selected rows of every segment that can be counted. Removes the units
@@ -42,7 +42,7 @@ pub(crate) fn count_segments(
     check: &dyn Fn() -> Result<(), RunError>,
     each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
 ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
-    // In the order of their first units.
+    // Segments, in the order of their first units.
     let mut segments: Vec<(u64, Vec<&dyn ScanUnit>)> = Vec::new();
     let mut places: HashMap<u64, usize, foldhash::fast::RandomState> = HashMap::default();
     for unit in units.iter() {

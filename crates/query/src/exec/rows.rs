@@ -10,16 +10,16 @@ use crate::block::{Block, Scratch};
 
 /// Rows for the client: a small block of them.
 #[derive(Debug)]
-pub struct Rows {
+pub struct ResultRows {
     pub(super) block: Block,
     pub(super) include: Arc<[String]>,
     /// The key of each row, where rows come in the order of keys; else empty.
     pub(super) keys: Vec<RowKey>,
 }
 
-impl Rows {
-    pub(crate) fn new(block: Block, include: Arc<[String]>) -> Rows {
-        Rows { block, include, keys: Vec::new() }
+impl ResultRows {
+    pub(crate) fn new(block: Block, include: Arc<[String]>) -> ResultRows {
+        ResultRows { block, include, keys: Vec::new() }
     }
 
     /// Position of the last row in the order of time, to resume behind with

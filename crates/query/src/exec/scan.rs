@@ -14,9 +14,10 @@
 //! a thread is ahead by [`AHEAD_UNITS`] at most.
 //!
 //! The memory of units that are being read, or wait to be handed on, is reported with the memory of
-//! the query ([`Held`]): raw lines, and the records made of them. Whether the query may continue is
-//! checked before each unit and, within the columns of a unit, after some bytes ([`Pulse`]). Left
-//! out: avoiding the few units per thread that are read for nothing when the query ends early.
+//! the query ([`UnitMemory`]): raw lines, and the records made of them. Whether the query may
+//! continue is checked before each unit and, within the columns of a unit, after some bytes
+//! ([`Pulse`]). Left out: avoiding the few units per thread that are read for nothing when the
+//! query ends early.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,11 +32,11 @@ use super::words::ruled_out;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::{HIDDEN, LINE, TIME};
 use crate::base::parallel::{in_parallel, with_helpers};
-use crate::base::{FieldSet, Held, Meter, RunError, SourceError, TimeRange};
-use crate::block::{Block, Lines, Scratch, Tally, Weighted};
+use crate::base::{FieldSet, Meter, RunError, SourceError, TimeRange, UnitMemory};
+use crate::block::{BatchLines, Block, Scratch, Tally, Weighted};
 use crate::lang::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::lang::source::{Answers, ScanUnit, SomeLines, UnitKey};
-use crate::plan::Plan;
+use crate::plan::QueryPlan;
 use crate::plan::rolled::{Rolled, without_time};
 
 /// Units that the query's own thread reads before it starts helpers, at least.
@@ -62,7 +63,7 @@ fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
 }
 
 /// The result of reading a unit.
-pub(crate) enum Found {
+pub(crate) enum UnitResult {
     /// The unit holds no line in the time range.
     Outside,
     /// The unit holds none of the words that the filter needs, and was not read.
@@ -79,7 +80,7 @@ pub(crate) enum Found {
 
 /// Reads units for one plan.
 pub(crate) struct Scan<'q> {
-    plan: &'q Plan<'q>,
+    plan: &'q QueryPlan<'q>,
     range: TimeRange,
     selector: Selector,
     /// The filter for columns, if it can run over them.
@@ -88,11 +89,11 @@ pub(crate) struct Scan<'q> {
     takes_all: bool,
     /// The fields that the pipes read; none: any field.
     fields: Option<Vec<String>>,
-    /// Computed fields among those that a line may also bring itself.
+    /// Computed fields that the pipes read, and that a line may also bring itself.
     hidden: Vec<&'static str>,
     /// The cache of answers of units, and the number of this query in it.
     answers: Option<(&'q Answers, u32)>,
-    /// Counts lines from the counts that segments keep.
+    /// How lines are counted from the counts that segments keep, if that is possible.
     pub rolled: Option<&'q Rolled>,
     /// Counts the memory of units.
     meter: Meter,
@@ -104,12 +105,12 @@ pub(crate) struct Scan<'q> {
 impl<'q> Scan<'q> {
     /// Scans for a plan the lines that are not older than `oldest_wanted_ns`.
     pub fn new(
-        plan: &'q Plan<'q>,
+        plan: &'q QueryPlan<'q>,
         oldest_wanted_ns: i64,
         answers: Option<&'q Answers>,
         meter: Meter,
     ) -> Self {
-        let Plan { query, needed, range, .. } = plan;
+        let QueryPlan { query, needed, range, .. } = plan;
         let numbered = |answers: &'q Answers| {
             let pipe = plan.counted.as_ref().and(query.pipes().first())?;
             let text = format!("{} | {pipe}", without_time(query.filter()));
@@ -181,7 +182,7 @@ impl<'q> Scan<'q> {
         units: &[Box<dyn ScanUnit>],
         threads: usize,
         check: impl Fn() -> Result<(), RunError> + Sync,
-        mut each: impl FnMut(usize, Found) -> Result<ControlFlow<()>, RunError>,
+        mut each: impl FnMut(usize, UnitResult) -> Result<ControlFlow<()>, RunError>,
     ) -> Result<(), RunError> {
         let alone = if threads > 1 { alone(units) } else { units.len() };
         let mut scratch = Scratch::default();
@@ -276,8 +277,8 @@ impl<'q> Scan<'q> {
         unit: &dyn ScanUnit,
         scratch: &mut Scratch,
         check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<(Found, Held), RunError> {
-        let mut held = Held::default();
+    ) -> Result<(UnitResult, UnitMemory), RunError> {
+        let mut held = UnitMemory::default();
         let found = self.look_holding(unit, scratch, check, &mut held)?;
         Ok((found, held))
     }
@@ -287,8 +288,8 @@ impl<'q> Scan<'q> {
         unit: &dyn ScanUnit,
         scratch: &mut Scratch,
         check: &dyn Fn() -> Result<(), RunError>,
-        held: &mut Held,
-    ) -> Result<Found, RunError> {
+        held: &mut UnitMemory,
+    ) -> Result<UnitResult, RunError> {
         let range = self.range;
         let known = unit.time_range_ns();
         let oldest_wanted_ns = self.oldest_wanted_ns.load(Relaxed);
@@ -298,17 +299,17 @@ impl<'q> Scan<'q> {
                 || newest < oldest_wanted_ns
                 || oldest > newest_wanted_ns
         }) {
-            return Ok(Found::Outside);
+            return Ok(UnitResult::Outside);
         }
         let kept = self.answers.zip(self.key_inside(unit));
         let words = ruled_out(&self.plan.needs, unit)?;
         if words.unit {
-            return Ok(Found::Skipped);
+            return Ok(UnitResult::Skipped);
         }
         if let Some(counts) = self.rolled.and_then(|rolled| rolled.whole.as_ref())
             && let Some(rows) = count_unit(counts, unit, range, scratch)
         {
-            return Ok(Found::Counted(rows.into()));
+            return Ok(UnitResult::Counted(rows.into()));
         }
         let wanted = range.intersect(TimeRange {
             start_ns: oldest_wanted_ns,
@@ -317,11 +318,11 @@ impl<'q> Scan<'q> {
         held.add(&self.meter, unit.bytes() as usize)?;
         if let Some(found) = self.look_at_columns(unit, wanted, &words.tests, check)? {
             match &found {
-                Found::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
-                Found::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
+                UnitResult::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
+                UnitResult::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
                 _ => {}
             }
-            if let (Found::Counted(answer), Some(((answers, query), key))) = (&found, kept) {
+            if let (UnitResult::Counted(answer), Some(((answers, query), key))) = (&found, kept) {
                 answers.put(key, query, answer.clone());
             }
             return Ok(found);
@@ -333,7 +334,7 @@ impl<'q> Scan<'q> {
         let (batch, lines, mut rows) = match some {
             Some(SomeLines { batch, rows }) => (batch, unit.lines(), rows),
             None => {
-                let Some(batch) = unit.load()? else { return Ok(Found::Gone) };
+                let Some(batch) = unit.load()? else { return Ok(UnitResult::Gone) };
                 let lines = batch.len() as u32;
                 (batch, u64::from(lines), (0..lines).collect())
             }
@@ -343,9 +344,9 @@ impl<'q> Scan<'q> {
         if !wanted.contains(oldest) || !wanted.contains(newest) {
             rows.retain(|&row| wanted.contains(batch.row(row as usize).time_ns()));
         }
-        let mut block = Block::Lines(Lines::new(batch, rows));
+        let mut block = Block::Lines(BatchLines::new(batch, rows));
         self.selector.select(&mut block, scratch);
-        Ok(Found::Lines(Some(block), lines))
+        Ok(UnitResult::Lines(Some(block), lines))
     }
 
     /// What the columns of a unit give. None where the unit must be loaded.
@@ -355,7 +356,7 @@ impl<'q> Scan<'q> {
         wanted: TimeRange,
         ruled_out: &[bool],
         check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<Option<Found>, RunError> {
+    ) -> Result<Option<UnitResult>, RunError> {
         let Some(selector) = &self.columns else { return Ok(None) };
         // Columns save nothing where all fields of all lines are wanted.
         if self.takes_all
@@ -387,27 +388,27 @@ impl<'q> Scan<'q> {
     }
 
     /// Reads what the query needs of the selected rows. None where the unit must be loaded.
-    fn read(&self, fields: &Fields<'_>, bits: Bitmap) -> Result<Option<Found>, SourceError> {
+    fn read(&self, fields: &Fields<'_>, bits: Bitmap) -> Result<Option<UnitResult>, SourceError> {
         let columns = fields.columns();
         let lines = columns.rows() as u64;
         if let Some(counted) = &self.plan.counted
             && !bits.is_empty()
             && let Some(tally) = tally_few(counted, fields, &bits)?
         {
-            return Ok(Some(Found::Tallied(tally)));
+            return Ok(Some(UnitResult::Tallied(tally)));
         }
         if let Some(counted) = &self.plan.counted
             && let Some(rows) = count(counted, fields, &bits)?
         {
-            return Ok(Some(Found::Counted(rows.into())));
+            return Ok(Some(UnitResult::Counted(rows.into())));
         }
         if bits.is_empty() {
-            return Ok(Some(Found::Lines(None, lines)));
+            return Ok(Some(UnitResult::Lines(None, lines)));
         }
         if let Some(counted) = &self.plan.counted
             && let Some(tally) = tally(counted, fields, &bits)?
         {
-            return Ok(Some(Found::Tallied(tally)));
+            return Ok(Some(UnitResult::Tallied(tally)));
         }
         let rows: Vec<u32> = match self.plan.newest_lines {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),
@@ -436,8 +437,8 @@ impl<'q> Scan<'q> {
             None => columns.batch(&rows)?,
         };
         let rows = (0..rows.len() as u32).collect();
-        let block = Block::Lines(Lines::new(Arc::new(batch), rows));
-        Ok(Some(Found::Lines(Some(block), lines)))
+        let block = Block::Lines(BatchLines::new(Arc::new(batch), rows));
+        Ok(Some(UnitResult::Lines(Some(block), lines)))
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use record::Batch;
 
 use crate::base::{Account, Limits, RunError, Whose};
-use crate::block::{Block, Lines, NewNames, Scratch};
-use crate::exec::Rows;
+use crate::block::{BatchLines, Block, NewNames, Scratch};
+use crate::exec::ResultRows;
 use crate::lang::context::Context;
 use crate::lang::filter::Selector;
 use crate::lang::pipe::{Pipe, RowWise, Work};
@@ -29,8 +29,9 @@ pub struct TailQuery {
 }
 
 impl Query {
-    /// Prepares the query to run over each new batch; `include` as in [`crate::lang::context::Context::include`].
-    /// An error when a pipe needs all rows before it can hand on the first.
+    /// Prepares the query to run over each new batch; `include` as in
+    /// [`crate::lang::context::Context::include`]. An error when a pipe needs all rows before it
+    /// can hand on the first.
     pub fn tail(&self, include: &[String]) -> Result<TailQuery, ParseError> {
         if self.has_subqueries() {
             return Err(ParseError {
@@ -74,12 +75,12 @@ impl TailQuery {
     }
 
     /// The lines of a batch that the filter selects, in order, as they are before the pipes.
-    pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> Rows {
+    pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> ResultRows {
         let is_seen = self.whose == Whose::All || !batch.is_internal();
         let rows = if is_seen { (0..batch.len() as u32).collect() } else { Vec::new() };
-        let mut block = Block::Lines(Lines::new(batch.clone(), rows));
+        let mut block = Block::Lines(BatchLines::new(batch.clone(), rows));
         self.selector.select(&mut block, scratch);
-        Rows::new(block, self.include.clone())
+        ResultRows::new(block, self.include.clone())
     }
 
     /// Calls `each` with the rows that the query makes of a batch, in the order of its lines. The
@@ -90,7 +91,7 @@ impl TailQuery {
         batch: &Arc<Batch>,
         account: &Arc<Account>,
         scratch: &mut Scratch,
-        each: &mut dyn FnMut(&Rows) -> Result<(), RunError>,
+        each: &mut dyn FnMut(&ResultRows) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let block = self.selected(batch, scratch).into_block();
         let rows_max = self.steps.iter().map(|step| step.rows_max()).min().unwrap_or(usize::MAX);
@@ -108,7 +109,7 @@ impl TailQuery {
                 held += step.apply(&mut part, &mut Work { scratch, names, meter })?;
             }
             if !part.is_empty() {
-                each(&Rows::new(part, self.include.clone()))?;
+                each(&ResultRows::new(part, self.include.clone()))?;
             }
             names.into_iter().for_each(|names| names.give_back(&mut meter));
             meter.give_back(held);

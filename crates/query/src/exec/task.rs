@@ -8,25 +8,25 @@ use std::time::Instant;
 
 use record::Batch;
 
-use super::delivery::Delivery;
-use super::rows::Rows;
+use super::delivery::RowDelivery;
+use super::rows::ResultRows;
 use super::run_within;
-use super::scan::Found;
+use super::scan::UnitResult;
 use crate::base::{Meter, Outcome, RunError, TimeRange, Whose};
 use crate::block::Block;
 use crate::lang::context::Context;
 use crate::lang::pipe::{EachInner, Next, Processor, RowReceiver, RunningQuery, Sharing};
 use crate::lang::source::{ScanUnit, Source, arrived_unit};
 use crate::lang::syntax::query::Query;
-use crate::plan::Plan;
+use crate::plan::QueryPlan;
 
 /// Receives the rows of a query; it ends the query by breaking.
-pub(crate) type RowsOut<'o> = &'o mut dyn FnMut(Rows) -> ControlFlow<()>;
+pub(crate) type RowsOut<'o> = &'o mut dyn FnMut(ResultRows) -> ControlFlow<()>;
 
 /// Carries out a plan, over the lines of this node or over those of several ones. The number is
 /// that of the lines already read for queries inside the filters of the plan.
 pub(crate) type CarryOut =
-    fn(&Plan<'_>, &ExecutionContext<'_>, u64, RowsOut<'_>) -> Result<Outcome, RunError>;
+    fn(&QueryPlan<'_>, &ExecutionContext<'_>, u64, RowsOut<'_>) -> Result<Outcome, RunError>;
 
 /// The execution context: what a query shares with all queries inside it.
 #[derive(Clone)]
@@ -68,7 +68,11 @@ pub(crate) struct Task<'a> {
 
 impl<'a> Task<'a> {
     /// Starts a task for a plan. `lines_before`: lines already read for queries inside its filters.
-    pub fn new(plan: &Plan<'_>, execution: &ExecutionContext<'a>, lines_before: u64) -> Task<'a> {
+    pub fn new(
+        plan: &QueryPlan<'_>,
+        execution: &ExecutionContext<'a>,
+        lines_before: u64,
+    ) -> Task<'a> {
         Task {
             execution: execution.clone(),
             range: plan.range,
@@ -201,8 +205,8 @@ impl<'a> QueryThread<'a> {
         &mut self,
         place: usize,
         unit: &dyn ScanUnit,
-        found: Found,
-        delivery: Option<&mut Delivery<'_>>,
+        found: UnitResult,
+        delivery: Option<&mut RowDelivery<'_>>,
     ) -> Result<Option<ControlFlow<()>>, RunError> {
         self.unit = place;
         let receiver = delivery.map(|delivery| delivery as &mut dyn RowReceiver);
@@ -210,21 +214,21 @@ impl<'a> QueryThread<'a> {
         let mut flow = ControlFlow::Continue(());
         let mut lines_read = 0;
         match found {
-            Found::Outside => {}
-            Found::Skipped => self.task.outcome.units_skipped += 1,
-            Found::Gone => {
+            UnitResult::Outside => {}
+            UnitResult::Skipped => self.task.outcome.units_skipped += 1,
+            UnitResult::Gone => {
                 self.task.outcome.units_gone += 1;
                 return Ok(None);
             }
-            Found::Counted(rows) => {
+            UnitResult::Counted(rows) => {
                 lines_read = unit.lines();
                 self.chain(receiver).push_weighted(&rows)?;
             }
-            Found::Tallied(tally) => {
+            UnitResult::Tallied(tally) => {
                 lines_read = unit.lines();
                 self.chain(receiver).push_tally(&tally)?;
             }
-            Found::Lines(block, lines) => {
+            UnitResult::Lines(block, lines) => {
                 lines_read = lines;
                 if let Some(block) = block {
                     flow = self.chain(receiver).push(block)?;

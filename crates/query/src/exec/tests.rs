@@ -12,7 +12,7 @@ use crate::dist::run;
 use crate::lang::context::Context;
 use crate::lang::source::{ScanUnit, Source};
 use crate::testing::{Memory, Record, batch, collect, record};
-use crate::{Query, Rows, Scratch};
+use crate::{Query, ResultRows, Scratch};
 
 fn query(text: &str) -> Query {
     Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"))
@@ -245,7 +245,7 @@ fn rows_show_their_fields_in_order() {
         let include = vec!["_line_id".to_owned(), "_line".to_owned()];
         let context = Context { limit, include, ..Context::default() };
         let (mut shown, mut raw) = (Vec::new(), Vec::new());
-        let mut show = |rows: Rows| {
+        let mut show = |rows: ResultRows| {
             rows.visit(0, &mut Scratch::default(), |name, value| {
                 shown.push(format!("{name}={}", String::from_utf8_lossy(value)));
             });

@@ -1,5 +1,5 @@
-//! Asks units which words they may hold, by which units are skipped and tests ruled out. The units
-//! are not read.
+//! Asks units which words they may hold. By the answers, units are skipped and tests are ruled out,
+//! without reading the units.
 
 use crate::base::SourceError;
 #[cfg(doc)]

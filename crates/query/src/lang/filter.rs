@@ -205,7 +205,7 @@ impl Filter {
     }
 }
 
-/// The tests of stored fields in a filter, each once, in the order of the text.
+/// The tests of stored fields in a filter, in the order of its text.
 pub(crate) fn tests_of(filter: &Filter) -> Vec<&Test> {
     let test = |leaf| match leaf {
         &Filter::Field { ref test, .. } | &Filter::AnyField { ref test, .. } => Some(test),

@@ -99,7 +99,9 @@ pub use stats::{
     Stats, StatsFunction, function_documentation,
 };
 #[cfg(test)]
-pub(crate) use stats::{FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_step};
+pub(crate) use stats::{
+    FieldsCall, JsonValuesCall, KeptOfRow, QuantileCall, RowMinMaxCall, write_step,
+};
 pub use stream_context::StreamContext;
 pub use time_add::TimeAdd;
 pub use top::Top;
@@ -367,7 +369,9 @@ pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseErr
         return Err(cursor.error_at(position, &NAMES, format!("there is no pipe \"{name}\"")));
     }
     match cursor.peek() {
-        None | Some('|' | ')') => Err(cursor.error_at(position, &NAMES, "no pipe behind \"|\"")),
+        None | Some('|' | ')') => {
+            Err(cursor.error_at(position, &NAMES, "a pipe is missing behind \"|\""))
+        }
         Some(_) => parse_filter(cursor).map(|filter| vec![Pipe::new(Select { filter })]),
     }
 }

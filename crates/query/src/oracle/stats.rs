@@ -12,7 +12,7 @@ use crate::base::names::NamePattern;
 use crate::base::number::{compare_values, parse_number, parse_quantity, write_number};
 use crate::base::time::format_time;
 use crate::lang::pipe::{
-    FieldsCall, JsonValuesCall, Kept, QuantileCall, RowMinMaxCall, write_patterns,
+    FieldsCall, JsonValuesCall, KeptOfRow, QuantileCall, RowMinMaxCall, write_patterns,
 };
 use crate::{Bucket, By, Function, Number, Query, Stats, StatsFunction, quote};
 
@@ -88,8 +88,8 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
         let is_least = function.name().ends_with("min");
         let row = best(by, if is_least { Ordering::Less } else { Ordering::Greater });
         return match kept {
-            Kept::Row(names) => row.map_or("{}".to_owned(), |row| object(row, names)),
-            Kept::Field(name) => row.map_or(String::new(), |row| value(row, name).to_owned()),
+            KeptOfRow::Row(names) => row.map_or("{}".to_owned(), |row| object(row, names)),
+            KeptOfRow::Field(name) => row.map_or(String::new(), |row| value(row, name).to_owned()),
         };
     }
     if let Some(JsonValuesCall { fields, keys, limit }) = function.get() {

@@ -1,9 +1,9 @@
 //! Decides how a query runs, before anything is read.
 //!
-//! A [`Plan`] is a value. It holds which event times and whose lines a query reads, by which words
-//! units are skipped ([`needs`]), whether lines are counted from rollups ([`rolled`]) or columns
-//! instead of being read, which fields of lines are needed, the order of the rows, and which pipe
-//! collects on several threads. `exec` carries the plan out and explains it.
+//! A [`QueryPlan`] is a value. It holds which event times and whose lines a query reads, by which
+//! words units are skipped ([`needs`]), whether lines are counted from rollups ([`rolled`]) or
+//! columns instead of being read, which fields of lines are needed, the order of the rows, and
+//! which pipe collects on several threads. `exec` carries the plan out and explains it.
 //!
 //! Planning knows the query and its context. Left out: the source, its units and rows, and with
 //! them all facts known only once units are listed, such as their number, or only while they are
@@ -56,7 +56,7 @@ impl Site {
 }
 
 /// What a query will do.
-pub(crate) struct Plan<'q> {
+pub(crate) struct QueryPlan<'q> {
     pub query: &'q Query,
     /// Event times that the query reads.
     pub range: TimeRange,
@@ -68,7 +68,7 @@ pub(crate) struct Plan<'q> {
     pub raw_lines: Option<RawLines>,
     /// Fields that pipes and client need of the lines that the filter selects.
     pub needed: FieldSet,
-    /// Hidden computed fields that copies of rows keep.
+    /// Hidden computed fields that copies of rows keep, because the client or a pipe needs them.
     pub carried: Vec<String>,
     /// How rows are counted, if the first pipe does nothing else with them.
     pub counted: Option<CountedBy>,
@@ -94,10 +94,10 @@ pub(crate) struct Plan<'q> {
     pub merged_at: Option<usize>,
 }
 
-impl<'q> Plan<'q> {
+impl<'q> QueryPlan<'q> {
     /// Plans a query whose subqueries have been replaced by values. `whose`: whose lines the filter
     /// selected before that.
-    pub fn new(query: &'q Query, context: &Context, whose: Whose) -> Plan<'q> {
+    pub fn new(query: &'q Query, context: &Context, whose: Whose) -> QueryPlan<'q> {
         let pipes = query.pipes();
         let row_wise = pipes.iter().all(Pipe::is_row_wise);
         let order = match (&context.order, context.limit) {
@@ -120,11 +120,12 @@ impl<'q> Plan<'q> {
         let newest_at = newest_rows.map(|(place, _)| place);
         let oldest_at = first_rows::oldest(pipes, context).map(|(place, _)| place);
         let collects = pipes.iter().position(|pipe| !pipe.is_row_wise());
-        // Threads that take units in no order would read all units.
+        // A sort by time stops reading early; threads that take units in no order would read all
+        // units.
         let merges = |&place: &usize| {
             newest_at.or(oldest_at).is_none() && pipes[place].merges() == Merges::AnyOrder
         };
-        Plan {
+        QueryPlan {
             range: context.range.intersect(query.filter().time_range()),
             whose,
             needs: Needs::new(query.filter()),

@@ -14,13 +14,13 @@ use crate::lang::filter::{ColumnSelector, Filter, Selector, fields_of, leaves_of
 use crate::lang::pipe::{CountedBy, Pipe};
 use crate::lang::syntax::query::Query;
 
-/// Fields of such a query.
+/// Most fields by which segments keep counts together. A query by more fields reads columns.
 const FIELDS_MAX: usize = 2;
 
 /// A query that can be answered from the counts of segments.
 pub(crate) struct Rolled {
     counted: CountedBy,
-    /// Without tests of the time, which all rows pass.
+    /// The filter without tests of the time, which all rows pass.
     filter: Filter,
     /// How lines are counted by the whole filter; none where that looks at more fields.
     pub whole: Option<Counts>,

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use query::source::{TimeRange, Whose};
-use query::{Outcome, Piece, RowKey, Share, Wanted};
+use query::{Outcome, RowKey, Share, SharePiece, Wanted};
 use record::LineId;
 use serde::{Deserialize, Serialize};
 
@@ -149,7 +149,7 @@ pub enum Message {
     /// How far it is.
     Progress(Counts),
     /// A piece.
-    Piece(Piece),
+    Piece(SharePiece),
     /// The share is complete.
     Done(Outcome),
     /// The share failed: an HTTP status, and why.
@@ -167,9 +167,9 @@ impl Message {
             Message::Progress(Counts { bytes_planned, bytes_scanned, lines_scanned }) => {
                 (b'P', numbers(&[*bytes_planned, *bytes_scanned, *lines_scanned]))
             }
-            Message::Piece(Piece::State(state)) => (b'S', packed(&[], state)),
-            Message::Piece(Piece::Rows(rows)) => (b'R', packed(&[], rows)),
-            Message::Piece(Piece::Lines(lines, rest_ns)) => {
+            Message::Piece(SharePiece::State(state)) => (b'S', packed(&[], state)),
+            Message::Piece(SharePiece::Rows(rows)) => (b'R', packed(&[], rows)),
+            Message::Piece(SharePiece::Lines(lines, rest_ns)) => {
                 let rest = numbers(&[u64::from(rest_ns.is_some()), rest_ns.unwrap_or(0) as u64]);
                 (b'L', packed(&rest, lines))
             }
@@ -221,12 +221,12 @@ impl Message {
                 bytes_scanned: number(1)?,
                 lines_scanned: number(2)?,
             }),
-            b'S' => Message::Piece(Piece::State(unpacked(content, MESSAGE_BYTES_MAX)?)),
-            b'R' => Message::Piece(Piece::Rows(unpacked(content, LINES_BYTES_MAX)?)),
+            b'S' => Message::Piece(SharePiece::State(unpacked(content, MESSAGE_BYTES_MAX)?)),
+            b'R' => Message::Piece(SharePiece::Rows(unpacked(content, LINES_BYTES_MAX)?)),
             b'L' => {
                 let rest_ns = (number(0)? == 1).then_some(number(1)? as i64);
                 let lines = unpacked(content.get(16..)?, LINES_BYTES_MAX)?;
-                Message::Piece(Piece::Lines(lines, rest_ns))
+                Message::Piece(SharePiece::Lines(lines, rest_ns))
             }
             b'D' => Message::Done(Outcome {
                 lines_scanned: number(0)?,
@@ -277,10 +277,10 @@ mod tests {
         vec![
             Message::Hello(0xdead_beef),
             Message::Progress(Counts { bytes_planned: 7, bytes_scanned: 5, lines_scanned: 3 }),
-            Message::Piece(Piece::State(vec![1; 4_000])),
-            Message::Piece(Piece::Rows(b"rows".to_vec())),
-            Message::Piece(Piece::Lines(Vec::new(), None)),
-            Message::Piece(Piece::Lines(b"lines".to_vec(), Some(-9))),
+            Message::Piece(SharePiece::State(vec![1; 4_000])),
+            Message::Piece(SharePiece::Rows(b"rows".to_vec())),
+            Message::Piece(SharePiece::Lines(Vec::new(), None)),
+            Message::Piece(SharePiece::Lines(b"lines".to_vec(), Some(-9))),
             Message::Done(Outcome { lines_scanned: 8, ..Outcome::default() }),
             Message::Failed(503, "it is closed".into()),
         ]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use platform::placement::Role;
 use platform::threads::Threads;
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
-use query::{Context, Outcome, Piece, Pieces, Progress, RunError, Share, Sides};
+use query::{Context, Outcome, Progress, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId, read_rows};
 
 use super::engines::{Engines, Pieces as PieceList};
@@ -94,7 +94,7 @@ impl Source for ClusterSource {
 impl Sides for ClusterSource {
     /// Waits until each store of a copy has sent its first piece, or has none. Until then another
     /// copy can be asked in place of one with a store that is away.
-    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError> {
+    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn SharePieces>, RunError> {
         let request = ShareRequest::new(share, context.limits.run_time);
         let started = Instant::now();
         if let Some(engines) = self.cluster.engines() {
@@ -135,7 +135,7 @@ impl ClusterSource {
         request: &ShareRequest,
         context: &Context,
         started: Instant,
-    ) -> Result<Box<dyn Pieces>, RunError> {
+    ) -> Result<Box<dyn SharePieces>, RunError> {
         let range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
         let patience = match &self.missing {
             None => engines.config.lease * OWNER_WAIT_FACTOR,
@@ -199,7 +199,7 @@ pub fn ask(
     shares: Vec<(Arc<Node>, PieceList)>,
     share: &Share,
     context: &Context,
-) -> Result<Box<dyn Pieces>, RunError> {
+) -> Result<Box<dyn SharePieces>, RunError> {
     let started = Instant::now();
     let request = ShareRequest::new(share, context.limits.run_time);
     let nodes = shares.iter().map(|(node, _)| Arc::clone(node)).collect();
@@ -253,7 +253,7 @@ fn find_on_engines(
 fn line_of(node: &Node, request: &ShareRequest) -> Result<Option<Arc<Batch>>, String> {
     let (mut found, mut failed) = (None, None);
     let result = node.share(request, &mut |message| match message {
-        Message::Piece(Piece::Lines(lines, _)) => {
+        Message::Piece(SharePiece::Lines(lines, _)) => {
             found = Some(lines);
             ControlFlow::Continue(())
         }
@@ -276,7 +276,7 @@ fn line_of(node: &Node, request: &ShareRequest) -> Result<Option<Arc<Batch>>, St
 #[derive(Default)]
 struct Side {
     node: Option<u32>,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<SharePiece>,
     bytes: usize,
     counts: Counts,
     outcome: Outcome,
@@ -446,7 +446,10 @@ impl Answer {
     }
 
     /// The next piece of a store, or its end, if there is one. No store: of any.
-    fn look(&mut self, wanted: Option<usize>) -> Result<Option<(usize, Option<Piece>)>, RunError> {
+    fn look(
+        &mut self,
+        wanted: Option<usize>,
+    ) -> Result<Option<(usize, Option<SharePiece>)>, RunError> {
         let shared = Arc::clone(&self.asked.shared);
         let mut sides = shared.lock();
         if let Some((_, error)) = self.failed(&mut sides) {
@@ -490,7 +493,7 @@ impl Answer {
     }
 }
 
-impl Pieces for Answer {
+impl SharePieces for Answer {
     fn sides(&self) -> usize {
         self.copy.nodes.len()
     }
@@ -499,7 +502,7 @@ impl Pieces for Answer {
         &mut self,
         side: Option<usize>,
         check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<(usize, Option<Piece>), RunError> {
+    ) -> Result<(usize, Option<SharePiece>), RunError> {
         loop {
             if let Some(found) = self.look(side)? {
                 return Ok(found);

@@ -29,7 +29,7 @@ use axum::{Extension, Router};
 use collector::Accounting;
 use platform::memory::Budget;
 use platform::{Clock, RealClock};
-use query::Queue;
+use query::QueryQueue;
 use tokio::sync::{Semaphore, watch};
 
 pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
@@ -67,7 +67,7 @@ pub struct App {
     cluster_permits: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
     backup_permit: Arc<Semaphore>,
-    queue: Queue,
+    queue: QueryQueue,
     /// Permits for pages of rows of background queries; each is held until the last byte of the
     /// page is sent.
     page_permits: Arc<Semaphore>,
@@ -79,8 +79,8 @@ pub struct App {
     memory: Arc<Budget>,
     /// Background queries; set once the store is open.
     jobs: OnceLock<Arc<Jobs>>,
-    /// Queries that ended, by [`query::State`].
-    queries_ended: [AtomicU64; query::State::COUNT],
+    /// Queries that ended, by [`query::QueryState`].
+    queries_ended: [AtomicU64; query::QueryState::COUNT],
     queries_refused: AtomicU64,
     /// Lines that live tails missed, as their clients were told.
     tail_lines_skipped: AtomicU64,
@@ -136,7 +136,7 @@ impl App {
         stopping: watch::Receiver<bool>,
     ) -> Self {
         App {
-            queue: Queue::new(config.query.queue),
+            queue: QueryQueue::new(config.query.queue),
             page_permits: Arc::new(Semaphore::new(config.query.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(config.query.client_idle_max, tls),
@@ -165,7 +165,7 @@ impl App {
     }
 
     /// The queue of queries.
-    pub fn queue(&self) -> &Queue {
+    pub fn queue(&self) -> &QueryQueue {
         &self.queue
     }
 
@@ -198,7 +198,7 @@ impl App {
     /// Whether queries run; tails, which wait for lines most of the time, are not counted.
     pub fn runs_queries(&self) -> bool {
         let runs = |info: &query::QueryInfo| {
-            info.state == query::State::Running && info.kind != query::TAIL
+            info.state == query::QueryState::Running && info.kind != query::TAIL
         };
         self.queue.list().iter().any(runs)
     }

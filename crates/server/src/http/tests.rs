@@ -174,7 +174,7 @@ async fn a_query_that_panics_counts_as_failed() {
     assert_eq!(error.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(fixture.metric(failed).await, 1);
     assert_eq!(fixture.metric("loginson_queries_total{state=\"done\"}").await, 1);
-    assert_eq!(fixture.app.queue.list()[0].state, query::State::Failed);
+    assert_eq!(fixture.app.queue.list()[0].state, query::QueryState::Failed);
     let error = run(|_| Err(RunError::TimeLimit(1.0))).await.unwrap_err();
     assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(fixture.metric(failed).await, 2);
@@ -218,7 +218,7 @@ async fn an_unread_export_releases_its_slot_and_says_why() {
         tokio::task::yield_now().await;
     }
     let entry = fixture.app.queue.list().remove(0);
-    assert_eq!(entry.state, query::State::Cancelled);
+    assert_eq!(entry.state, query::QueryState::Cancelled);
     let expected = "the client read nothing of its response for 1 s (query.client_idle_max)";
     assert_eq!(entry.error.as_deref(), Some(expected));
     assert_eq!(fixture.metric("loginson_http_clients_stalled_total").await, 1);

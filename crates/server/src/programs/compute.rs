@@ -16,7 +16,7 @@ use programs::{
     ProgramError, Rejected, Row, RowError, RunSpec, Usage, Variable,
 };
 use query::source::{Source, TimeRange};
-use query::{Account, Context, Rows, RunError, Scratch};
+use query::{Account, Context, ResultRows, RunError, Scratch};
 
 use super::compiled::{Compiled, columns};
 use crate::cluster::Lines;
@@ -127,7 +127,7 @@ impl Engine {
         let buckets = compiled.buckets();
         let mut open: BTreeMap<i64, OpenBucket> = BTreeMap::new();
         let mut scratch = Scratch::default();
-        let mut push = |rows: Rows| {
+        let mut push = |rows: ResultRows| {
             for index in 0..rows.len() {
                 if let Some((batch, row)) = rows.line(index) {
                     let bucket = buckets.at(batch.row(row as usize).time_ns());
@@ -182,7 +182,7 @@ impl OpenBucket {
     /// Takes over the lines that are marked, and feeds the process when many wait.
     fn take(
         &mut self,
-        rows: &Rows,
+        rows: &ResultRows,
         names: Option<&[String]>,
         scratch: &mut Scratch,
         cancelled: &AtomicBool,

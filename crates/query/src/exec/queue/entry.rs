@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::places::{Places, State};
+use super::places::{Places, QueryState};
 use crate::base::{Pauses, Progress, TimeRange};
 
 /// Bytes of a query's text that are listed; the rest is cut off.
@@ -24,7 +24,7 @@ pub struct QueryInfo {
     /// The time range that the query reads; none where it has none, or none was reported.
     pub range: Option<TimeRange>,
     /// The present state.
-    pub state: State,
+    pub state: QueryState,
     /// Position in the line, from 1, while the query waits.
     pub position: Option<usize>,
     /// When the query arrived.
@@ -58,7 +58,7 @@ pub struct QueryInfo {
 }
 
 /// The entry of a query in the queue.
-pub(super) struct Entry {
+pub(super) struct QueueEntry {
     pub kind: String,
     pub query: String,
     pub client: String,
@@ -67,7 +67,7 @@ pub(super) struct Entry {
     pub came: Instant,
     pub ran_from: Option<Instant>,
     /// How and when the query ended; none while it runs, waits, or is paused.
-    pub ended: Option<(State, Instant)>,
+    pub ended: Option<(QueryState, Instant)>,
     /// Times that the query waited and ran before this entry: in an earlier process, or before it
     /// was resumed.
     pub before: (Duration, Duration),
@@ -77,10 +77,10 @@ pub(super) struct Entry {
     pub pauses: Arc<Pauses>,
 }
 
-impl Entry {
-    pub fn new(kind: &str, query: &str, client: &str, started: SystemTime) -> Entry {
+impl QueueEntry {
+    pub fn new(kind: &str, query: &str, client: &str, started: SystemTime) -> QueueEntry {
         let cut = query.floor_char_boundary(LISTED_TEXT_BYTES_MAX);
-        Entry {
+        QueueEntry {
             kind: kind.to_owned(),
             query: query[..cut].to_owned(),
             client: client.to_owned(),
@@ -121,9 +121,9 @@ impl Entry {
         let progress = &self.progress;
         let live = || places.state(id).expect("it has not ended");
         let state = self.ended.map_or_else(live, |(state, _)| state);
-        let share = if state == State::Done { 1.0 } else { progress.share() };
+        let share = if state == QueryState::Done { 1.0 } else { progress.share() };
         let (wait, run) = self.times();
-        let left = (state == State::Running && share >= PROGRESS_MIN)
+        let left = (state == QueryState::Running && share >= PROGRESS_MIN)
             .then(|| (run - self.before.1).mul_f64((1.0 - share) / share));
         QueryInfo {
             id,

@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
-use entry::Entry;
 pub use entry::QueryInfo;
+use entry::QueueEntry;
 pub use limits::{QueueError, QueueLimits};
-pub use places::State;
+pub use places::QueryState;
 use places::{Class, ClassLimits, Places};
 pub use ticket::{Permit, Ticket};
 
@@ -54,18 +54,18 @@ pub enum Cancel {
     /// The query will end soon, if it has not yet.
     Cancelled,
     /// The query had ended before, in this state.
-    Ended(State),
+    Ended(QueryState),
     /// There is no such query, or it ended long ago.
     Unknown,
 }
 
 /// Result of a request to pause or resume a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum QueueChange {
     /// The query is now in this state.
-    Changed(State),
+    Changed(QueryState),
     /// The query cannot be paused or resumed in this state.
-    Refused(State),
+    Refused(QueryState),
     /// The query is a tail, which cannot be paused.
     Endless,
     /// There is no such query, or it ended long ago.
@@ -74,34 +74,35 @@ pub enum Change {
 
 /// The queue. Clones are the same queue.
 #[derive(Clone)]
-pub struct Queue {
+pub struct QueryQueue {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     limits: QueueLimits,
     inner: Mutex<Inner>,
-    /// A place was given or left, a query was cancelled or paused, or the queue was closed.
+    /// Notified when a place is given or left, a query is cancelled or paused, or the queue is
+    /// closed.
     changed: Condvar,
 }
 
 struct Inner {
     last_id: u64,
     places: Places,
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, QueueEntry>,
     ended: VecDeque<u64>,
     closed: bool,
 }
 
-impl Queue {
+impl QueryQueue {
     /// An empty queue.
-    pub fn new(limits: QueueLimits) -> Queue {
+    pub fn new(limits: QueueLimits) -> QueryQueue {
         let class = |running_max, waiting_max| ClassLimits { running_max, waiting_max };
         let places = Places::new([
             class(limits.concurrent_max, limits.waiting_max),
             class(limits.background_concurrent_max, limits.background_waiting_max),
             class(limits.tails_max, 0),
-            // Shares of exports take hours; others do not wait behind them.
+            // A share of an export takes hours. Other shares must not wait behind it.
             class(limits.concurrent_max + limits.background_concurrent_max, limits.waiting_max),
         ]);
         let inner = Inner {
@@ -112,7 +113,7 @@ impl Queue {
             closed: false,
         };
         let shared = Shared { limits, inner: Mutex::new(inner), changed: Condvar::new() };
-        Queue { shared: Arc::new(shared) }
+        QueryQueue { shared: Arc::new(shared) }
     }
 
     /// The limits.
@@ -131,13 +132,18 @@ impl Queue {
         let mut inner = self.shared.lock();
         inner.last_id += 1;
         let id = inner.last_id;
-        inner.entries.insert(id, Entry::new(kind, query, client, SystemTime::now()));
+        inner.entries.insert(id, QueueEntry::new(kind, query, client, SystemTime::now()));
         self.ticket(&mut inner, id).inspect_err(|error| {
             if kind == BACKGROUND {
                 // The caller never learns the id, so it could not forget the entry.
                 inner.entries.remove(&id);
             } else {
-                inner.end(id, State::Failed, Some(error.to_string()), self.limits().finished_kept);
+                inner.end(
+                    id,
+                    QueryState::Failed,
+                    Some(error.to_string()),
+                    self.limits().finished_kept,
+                );
             }
         })
     }
@@ -152,7 +158,7 @@ impl Queue {
     pub fn restore(&self, info: &QueryInfo) {
         assert!(info.state.is_ended(), "what runs is entered");
         let mut inner = self.shared.lock();
-        let mut entry = Entry::new(&info.kind, &info.query, &info.client, info.started);
+        let mut entry = QueueEntry::new(&info.kind, &info.query, &info.client, info.started);
         entry.ended = Some((info.state, entry.came));
         entry.before = (info.wait, info.run);
         entry.error.clone_from(&info.error);
@@ -181,9 +187,9 @@ impl Queue {
             panic!("query {id} is not listed as ended");
         };
         let before = entry.times();
-        let fresh = Entry::new(&entry.kind, &entry.query, &entry.client, entry.started);
+        let fresh = QueueEntry::new(&entry.kind, &entry.query, &entry.client, entry.started);
         let range = entry.range;
-        let was = std::mem::replace(entry, Entry { before, range, ..fresh });
+        let was = std::mem::replace(entry, QueueEntry { before, range, ..fresh });
         self.ticket(&mut inner, id).inspect_err(|_| {
             // A query that is refused keeps its old entry.
             inner.entries.insert(id, was);
@@ -231,32 +237,32 @@ impl Queue {
     }
 
     /// Takes a query's place away until it is resumed. A running query stops within milliseconds.
-    pub fn pause(&self, id: u64) -> Change {
+    pub fn pause(&self, id: u64) -> QueueChange {
         let mut inner = self.shared.lock();
-        let Some(entry) = inner.entries.get(&id) else { return Change::Unknown };
+        let Some(entry) = inner.entries.get(&id) else { return QueueChange::Unknown };
         if let Some((state, _)) = entry.ended {
-            return Change::Refused(state);
+            return QueueChange::Refused(state);
         }
         if entry.kind == TAIL {
-            return Change::Endless;
+            return QueueChange::Endless;
         }
         entry.pauses.request();
         inner.places.pause(id);
         self.shared.changed.notify_all();
-        Change::Changed(State::Paused)
+        QueueChange::Changed(QueryState::Paused)
     }
 
     /// Resumes a paused query, as soon as it has a place again.
-    pub fn resume(&self, id: u64) -> Change {
+    pub fn resume(&self, id: u64) -> QueueChange {
         let mut inner = self.shared.lock();
-        let Some(entry) = inner.entries.get(&id) else { return Change::Unknown };
+        let Some(entry) = inner.entries.get(&id) else { return QueueChange::Unknown };
         if let Some((state, _)) = entry.ended {
-            return Change::Refused(state);
+            return QueueChange::Refused(state);
         }
         let resumed = inner.places.resume(id);
         let state = inner.places.state(id).expect("it has not ended");
         self.shared.changed.notify_all();
-        if resumed { Change::Changed(state) } else { Change::Refused(state) }
+        if resumed { QueueChange::Changed(state) } else { QueueChange::Refused(state) }
     }
 
     /// Removes an ended query from the list.
@@ -295,7 +301,7 @@ impl Shared {
         let mut inner = self.lock();
         while !cancelled.load(Relaxed) {
             inner = match inner.places.state(id) {
-                Some(State::Paused) => {
+                Some(QueryState::Paused) => {
                     let since = paused_since.get_or_insert_with(Instant::now);
                     let left = self.limits.pause_max.saturating_sub(since.elapsed());
                     if left.is_zero() {
@@ -304,7 +310,7 @@ impl Shared {
                     }
                     self.changed.wait_timeout(inner, left).expect("nothing panics inside").0
                 }
-                Some(State::Waiting) => {
+                Some(QueryState::Waiting) => {
                     paused_since = None;
                     self.changed.wait(inner).expect("nothing panics inside")
                 }
@@ -319,7 +325,7 @@ impl Shared {
         &self,
         mut inner: MutexGuard<'_, Inner>,
         id: u64,
-        state: State,
+        state: QueryState,
         error: Option<String>,
     ) {
         inner.places.leave(id);
@@ -329,7 +335,7 @@ impl Shared {
 }
 
 impl Inner {
-    fn end(&mut self, id: u64, state: State, error: Option<String>, finished_kept: usize) {
+    fn end(&mut self, id: u64, state: QueryState, error: Option<String>, finished_kept: usize) {
         let entry = self.entries.get_mut(&id).expect("a query ends once");
         entry.error = error;
         entry.ended = Some((state, Instant::now()));

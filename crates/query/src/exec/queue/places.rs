@@ -27,7 +27,7 @@ pub enum Class {
 
 /// The state of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum QueryState {
     /// Waits for a place.
     Waiting,
     /// Runs.
@@ -44,26 +44,26 @@ pub enum State {
     Interrupted,
 }
 
-impl State {
+impl QueryState {
     /// Number of states.
     pub const COUNT: usize = 7;
 
     /// The name in the API.
     pub fn name(self) -> &'static str {
         match self {
-            State::Waiting => "waiting",
-            State::Running => "running",
-            State::Paused => "paused",
-            State::Done => "done",
-            State::Cancelled => "cancelled",
-            State::Failed => "failed",
-            State::Interrupted => "interrupted",
+            QueryState::Waiting => "waiting",
+            QueryState::Running => "running",
+            QueryState::Paused => "paused",
+            QueryState::Done => "done",
+            QueryState::Cancelled => "cancelled",
+            QueryState::Failed => "failed",
+            QueryState::Interrupted => "interrupted",
         }
     }
 
     /// The state with this name in the API.
-    pub fn named(name: &str) -> Option<State> {
-        use State::*;
+    pub fn named(name: &str) -> Option<QueryState> {
+        use QueryState::*;
         [Waiting, Running, Paused, Done, Cancelled, Failed, Interrupted]
             .into_iter()
             .find(|state| state.name() == name)
@@ -71,7 +71,7 @@ impl State {
 
     /// Whether the query has ended. An ended query runs again only if it is resumed.
     pub fn is_ended(self) -> bool {
-        !matches!(self, State::Waiting | State::Running | State::Paused)
+        !matches!(self, QueryState::Waiting | QueryState::Running | QueryState::Paused)
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) struct ClassLimits {
 #[derive(Debug)]
 pub(super) struct Places {
     classes: [ClassPlaces; 4],
-    live: BTreeMap<u64, (Class, State)>,
+    live: BTreeMap<u64, (Class, QueryState)>,
 }
 
 #[derive(Debug)]
@@ -113,14 +113,14 @@ impl Places {
             return false;
         }
         places.line.push_back(id);
-        let before = self.live.insert(id, (class, State::Waiting));
+        let before = self.live.insert(id, (class, QueryState::Waiting));
         assert!(before.is_none(), "query {id} enters once");
         self.admit(class);
         true
     }
 
     /// The state of a query; none when it has ended or never entered.
-    pub fn state(&self, id: u64) -> Option<State> {
+    pub fn state(&self, id: u64) -> Option<QueryState> {
         self.live.get(&id).map(|(_, state)| *state)
     }
 
@@ -136,12 +136,12 @@ impl Places {
 
     /// Takes a query's place or position until it is resumed. False when it is paused already.
     pub fn pause(&mut self, id: u64) -> bool {
-        self.change(id, State::Paused)
+        self.change(id, QueryState::Paused)
     }
 
     /// Lets a paused query wait for a place again. False when it is not paused.
     pub fn resume(&mut self, id: u64) -> bool {
-        self.state(id) == Some(State::Paused) && self.change(id, State::Waiting)
+        self.state(id) == Some(QueryState::Paused) && self.change(id, QueryState::Waiting)
     }
 
     /// Removes a query, in whichever state it is.
@@ -151,7 +151,7 @@ impl Places {
         self.admit(class);
     }
 
-    fn change(&mut self, id: u64, to: State) -> bool {
+    fn change(&mut self, id: u64, to: QueryState) -> bool {
         let (class, from) = *self.live.get(&id).expect("it is here");
         if from == to {
             return false;
@@ -160,20 +160,20 @@ impl Places {
         self.live.insert(id, (class, to));
         let places = &mut self.classes[class as usize];
         match to {
-            State::Paused => places.paused += 1,
-            State::Waiting => places.line.push_back(id),
+            QueryState::Paused => places.paused += 1,
+            QueryState::Waiting => places.line.push_back(id),
             _ => unreachable!("queries run when they are admitted"),
         }
         self.admit(class);
         true
     }
 
-    fn count_out(&mut self, id: u64, class: Class, state: State) {
+    fn count_out(&mut self, id: u64, class: Class, state: QueryState) {
         let places = &mut self.classes[class as usize];
         match state {
-            State::Waiting => places.line.retain(|&waiting| waiting != id),
-            State::Running => places.running -= 1,
-            State::Paused => places.paused -= 1,
+            QueryState::Waiting => places.line.retain(|&waiting| waiting != id),
+            QueryState::Running => places.running -= 1,
+            QueryState::Paused => places.paused -= 1,
             _ => unreachable!("what has ended is not here"),
         }
     }
@@ -185,7 +185,7 @@ impl Places {
             && let Some(first) = places.line.pop_front()
         {
             places.running += 1;
-            self.live.insert(first, (class, State::Running));
+            self.live.insert(first, (class, QueryState::Running));
         }
     }
 }
@@ -213,37 +213,39 @@ mod tests {
 
     /// Reference model: a list in the order of the line, scanned from its start.
     #[derive(Default)]
-    struct Naive(Vec<(u64, Class, State)>);
+    struct Naive(Vec<(u64, Class, QueryState)>);
 
     impl Naive {
-        fn count(&self, class: Class, state: State) -> usize {
+        fn count(&self, class: Class, state: QueryState) -> usize {
             self.0.iter().filter(|q| q.1 == class && q.2 == state).count()
         }
 
         fn settle(&mut self) {
             for class in CLASSES {
-                while self.count(class, State::Running) < LIMITS[class as usize].running_max
+                while self.count(class, QueryState::Running) < LIMITS[class as usize].running_max
                     && let Some(first) =
-                        self.0.iter_mut().find(|q| q.1 == class && q.2 == State::Waiting)
+                        self.0.iter_mut().find(|q| q.1 == class && q.2 == QueryState::Waiting)
                 {
-                    first.2 = State::Running;
+                    first.2 = QueryState::Running;
                 }
             }
         }
 
         fn enter(&mut self, id: u64, class: Class) -> bool {
             let limits = LIMITS[class as usize];
-            let held = self.count(class, State::Waiting) + self.count(class, State::Paused);
-            if self.count(class, State::Running) == limits.running_max && held >= limits.waiting_max
+            let held =
+                self.count(class, QueryState::Waiting) + self.count(class, QueryState::Paused);
+            if self.count(class, QueryState::Running) == limits.running_max
+                && held >= limits.waiting_max
             {
                 return false;
             }
-            self.0.push((id, class, State::Waiting));
+            self.0.push((id, class, QueryState::Waiting));
             self.settle();
             true
         }
 
-        fn set(&mut self, id: u64, state: Option<State>) {
+        fn set(&mut self, id: u64, state: Option<QueryState>) {
             let at = self.0.iter().position(|q| q.0 == id).unwrap();
             let (_, class, _) = self.0.remove(at);
             self.0.extend(state.map(|state| (id, class, state)));
@@ -278,19 +280,19 @@ mod tests {
                         naive.set(id, None);
                     },
                     Step::Pause(n) => if let Some((id, _, state)) = some(n, &naive) {
-                        let paused = state != State::Paused;
+                        let paused = state != QueryState::Paused;
                         prop_assert_eq!(places.pause(id), paused);
-                        if paused { naive.set(id, Some(State::Paused)); }
+                        if paused { naive.set(id, Some(QueryState::Paused)); }
                     },
                     Step::Resume(n) => if let Some((id, _, state)) = some(n, &naive) {
-                        let resumed = state == State::Paused;
+                        let resumed = state == QueryState::Paused;
                         prop_assert_eq!(places.resume(id), resumed);
-                        if resumed { naive.set(id, Some(State::Waiting)); }
+                        if resumed { naive.set(id, Some(QueryState::Waiting)); }
                     },
                 }
                 prop_assert_eq!(places.live.len(), naive.0.len());
                 for class in CLASSES {
-                    let line = naive.0.iter().filter(|q| q.1 == class && q.2 == State::Waiting);
+                    let line = naive.0.iter().filter(|q| q.1 == class && q.2 == QueryState::Waiting);
                     for (at, (id, ..)) in line.enumerate() {
                         prop_assert_eq!(places.position(*id), Some(at + 1));
                     }
@@ -310,13 +312,13 @@ mod tests {
         assert_eq!((places.position(5), places.position(1)), (Some(3), None));
         // A paused query counts as waiting, because it will need a place again.
         assert!(places.pause(1) && !places.pause(1));
-        assert_eq!(places.state(3), Some(State::Running));
+        assert_eq!(places.state(3), Some(QueryState::Running));
         assert!(!places.enter(8, Class::Interactive));
         places.leave(4);
         assert!(places.enter(9, Class::Interactive));
         assert!(places.resume(1));
         assert_eq!(places.position(1), Some(3));
         assert!(places.enter(10, Class::Background), "places of its own");
-        assert_eq!(places.state(10), Some(State::Running));
+        assert_eq!(places.state(10), Some(QueryState::Running));
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::*;
 
-fn queue(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Queue {
+fn queue(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> QueryQueue {
     let tails_max = 1;
-    Queue::new(QueueLimits {
+    QueryQueue::new(QueueLimits {
         concurrent_max,
         waiting_max,
         wait_max,
@@ -23,13 +23,13 @@ fn queue(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Queue
 }
 
 /// Blocks until `wanted` holds for the list; another thread must bring that about soon.
-fn until(queue: &Queue, wanted: impl Fn(&[QueryInfo]) -> bool) {
+fn until(queue: &QueryQueue, wanted: impl Fn(&[QueryInfo]) -> bool) {
     while !wanted(&queue.list()) {
         thread::yield_now();
     }
 }
 
-fn states(queue: &Queue) -> Vec<(u64, &'static str)> {
+fn states(queue: &QueryQueue) -> Vec<(u64, &'static str)> {
     queue.list().iter().map(|q| (q.id, q.state.name())).collect()
 }
 
@@ -63,11 +63,11 @@ fn refusals_name_the_setting() {
     let permit = queue.submit("query", "a", "me").unwrap();
     let error = queue.submit("query", "b", "me").err().unwrap();
     assert!(error.to_string().contains("query.waiting_max"));
-    let waiting = Queue::new(QueueLimits { waiting_max: 1, ..queue.limits() });
+    let waiting = QueryQueue::new(QueueLimits { waiting_max: 1, ..queue.limits() });
     let other = waiting.submit("query", "a", "me").unwrap();
     let error = waiting.submit("query", "b", "me").err().unwrap();
     assert!(error.to_string().contains("query.wait_max"));
-    assert_eq!(waiting.get(2).unwrap().state, State::Failed);
+    assert_eq!(waiting.get(2).unwrap().state, QueryState::Failed);
     // Tails have places of their own, up to their own limit.
     let tail = queue.submit(TAIL, "c", "me").unwrap();
     assert!(queue.submit(TAIL, "d", "me").err().unwrap().to_string().contains("query.tails_max"));
@@ -85,12 +85,12 @@ fn cancel_while_waiting_running_and_after() {
     until(&queue, |list| list.len() == 2);
     assert_eq!(queue.cancel(2), Cancel::Cancelled);
     assert_eq!(waiter.join().unwrap(), Some(QueueError::Cancelled));
-    assert_eq!(queue.cancel(2), Cancel::Ended(State::Cancelled));
+    assert_eq!(queue.cancel(2), Cancel::Ended(QueryState::Cancelled));
     assert_eq!(queue.cancel(1), Cancel::Cancelled);
     assert!(first.cancelled.load(Relaxed));
-    first.finish(State::Failed, Some("x".to_owned()));
+    first.finish(QueryState::Failed, Some("x".to_owned()));
     assert_eq!(queue.get(1).unwrap().error.as_deref(), Some("x"));
-    assert_eq!(queue.cancel(1), Cancel::Ended(State::Failed));
+    assert_eq!(queue.cancel(1), Cancel::Ended(QueryState::Failed));
     assert_eq!(queue.cancel(77), Cancel::Unknown);
 }
 
@@ -121,7 +121,7 @@ fn background_queries_are_in_nobodys_way() {
     assert!(error.to_string().contains("query.background_concurrent_max"), "{error}");
     let permit = first.wait().unwrap();
     let id = permit.id();
-    permit.finish(State::Done, None);
+    permit.finish(QueryState::Done, None);
     for _ in 0..4 {
         drop(queue.submit(EXPORT, "e", "me").unwrap());
     }
@@ -136,18 +136,18 @@ fn who_is_paused_gives_the_place_up_and_waits_for_another() {
     let queue = queue(1, 8, Duration::from_secs(60));
     let first = queue.submit("query", "a", "me").unwrap();
     let (of_thread, cancelled) = (queue.clone(), Arc::clone(&first.cancelled));
-    assert_eq!(queue.pause(1), Change::Changed(State::Paused));
-    assert_eq!(queue.pause(1), Change::Changed(State::Paused));
+    assert_eq!(queue.pause(1), QueueChange::Changed(QueryState::Paused));
+    assert_eq!(queue.pause(1), QueueChange::Changed(QueryState::Paused));
     let hold = first.hold.clone();
     let paused = thread::spawn(move || hold.pass(&cancelled));
     let second = queue.submit("query", "b", "me").unwrap();
-    assert_eq!(queue.resume(1), Change::Changed(State::Waiting));
+    assert_eq!(queue.resume(1), QueueChange::Changed(QueryState::Waiting));
     assert_eq!(queue.get(1).unwrap().position, Some(1));
-    assert_eq!(queue.resume(1), Change::Refused(State::Waiting));
+    assert_eq!(queue.resume(1), QueueChange::Refused(QueryState::Waiting));
     assert!(!paused.is_finished());
     drop(second);
     paused.join().unwrap();
-    assert_eq!(of_thread.get(1).unwrap().state, State::Running);
+    assert_eq!(of_thread.get(1).unwrap().state, QueryState::Running);
     // Paused again, and cancelled.
     queue.pause(1);
     assert_eq!(queue.cancel(1), Cancel::Cancelled);
@@ -155,16 +155,16 @@ fn who_is_paused_gives_the_place_up_and_waits_for_another() {
     assert!(!first.hold.expired());
     drop(first);
     assert_eq!(states(&queue)[1], (1, "cancelled"));
-    assert_eq!(queue.resume(1), Change::Refused(State::Cancelled));
-    assert_eq!(queue.pause(99), Change::Unknown);
+    assert_eq!(queue.resume(1), QueueChange::Refused(QueryState::Cancelled));
+    assert_eq!(queue.pause(99), QueueChange::Unknown);
     let tail = queue.submit(TAIL, "c", "me").unwrap();
-    assert_eq!(queue.pause(tail.id()), Change::Endless);
+    assert_eq!(queue.pause(tail.id()), QueueChange::Endless);
 }
 
 #[test]
 fn a_pause_has_an_end() {
     let limits = QueueLimits { pause_max: Duration::ZERO, ..QueueLimits::default() };
-    let queue = Queue::new(limits);
+    let queue = QueryQueue::new(limits);
     let permit = queue.submit(BACKGROUND, "a", "me").unwrap();
     queue.pause(permit.id());
     permit.hold.pass(&permit.cancelled);
@@ -173,9 +173,9 @@ fn a_pause_has_an_end() {
 
 #[test]
 fn a_pause_in_line_has_an_end_too() {
-    for (kind, state) in [(BACKGROUND, State::Interrupted), (EXPORT, State::Cancelled)] {
+    for (kind, state) in [(BACKGROUND, QueryState::Interrupted), (EXPORT, QueryState::Cancelled)] {
         let limits = QueueLimits { pause_max: Duration::ZERO, ..QueueLimits::default() };
-        let queue = Queue::new(QueueLimits { background_concurrent_max: 0, ..limits });
+        let queue = QueryQueue::new(QueueLimits { background_concurrent_max: 0, ..limits });
         let ticket = queue.enter(kind, "a", "me").unwrap();
         queue.pause(1);
         assert_eq!(ticket.wait().err(), Some(QueueError::PausedTooLong(0)));
@@ -189,8 +189,8 @@ fn whoever_enters_again_what_has_not_ended_is_alone_with_that() {
     let permit = queue.submit("query", "a", "me").unwrap();
     let of_thread = queue.clone();
     assert!(thread::spawn(move || drop(of_thread.enter_again(1))).join().is_err());
-    permit.finish(State::Done, None);
-    assert_eq!(queue.get(1).unwrap().state, State::Done);
+    permit.finish(QueryState::Done, None);
+    assert_eq!(queue.get(1).unwrap().state, QueryState::Done);
 }
 
 #[test]
@@ -199,16 +199,16 @@ fn what_was_interrupted_is_listed_and_enters_again() {
     let permit = before.submit(BACKGROUND, "a", "me").unwrap();
     permit.progress.bytes_planned.store(10, Relaxed);
     permit.progress.bytes_scanned.store(5, Relaxed);
-    permit.finish(State::Interrupted, None);
+    permit.finish(QueryState::Interrupted, None);
     let info = before.get(1).unwrap();
 
     let after = queue(1, 8, Duration::ZERO);
     after.restore(&info);
     assert_eq!((after.get(1).unwrap().state, after.get(1).unwrap().progress), (info.state, 0.5));
-    assert_eq!(after.cancel(1), Cancel::Ended(State::Interrupted));
+    assert_eq!(after.cancel(1), Cancel::Ended(QueryState::Interrupted));
     let permit = after.enter_again(1).unwrap().wait().unwrap();
-    assert_eq!((permit.id(), after.get(1).unwrap().state), (1, State::Running));
+    assert_eq!((permit.id(), after.get(1).unwrap().state), (1, QueryState::Running));
     drop(permit);
-    assert_eq!(after.get(1).unwrap().state, State::Done);
+    assert_eq!(after.get(1).unwrap().state, QueryState::Done);
     assert_eq!(after.submit("query", "b", "me").unwrap().id(), 2);
 }

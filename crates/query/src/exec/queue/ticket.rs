@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::limits::QueueError;
-use super::places::{Class, State};
+use super::places::{Class, QueryState};
 use super::{BACKGROUND, Shared, class_of};
 use crate::base::{Hold, Progress};
 
@@ -29,14 +29,14 @@ impl Ticket {
     pub fn wait(mut self) -> Result<Permit, QueueError> {
         self.used = true;
         let (id, shared) = (self.id, &*self.shared);
-        // Whether the query is paused, and since when it is or is not.
+        // Whether the query is paused, and since when it has been in this phase.
         let mut phase = (false, Instant::now());
         let mut inner = shared.lock();
         let error = loop {
             let closed = inner.closed;
             let state = inner.places.state(id).expect("it has not ended");
             let entry = inner.entries.get_mut(&id).expect("it has not ended");
-            let paused = state == State::Paused;
+            let paused = state == QueryState::Paused;
             if paused != phase.0 {
                 phase = (paused, Instant::now());
             }
@@ -50,7 +50,7 @@ impl Ticket {
                 break QueueError::Closed;
             } else if cancelled {
                 break QueueError::Cancelled;
-            } else if state == State::Running {
+            } else if state == QueryState::Running {
                 entry.ran_from = Some(Instant::now());
                 entry.pauses.begin_run();
                 let (queue, pauses) = (Arc::clone(&self.shared), Arc::clone(&entry.pauses));
@@ -86,11 +86,11 @@ impl Ticket {
         let state = match error {
             // A background query can be resumed later.
             QueueError::PausedTooLong(_) if inner.entries[&id].kind == BACKGROUND => {
-                State::Interrupted
+                QueryState::Interrupted
             }
-            QueueError::Cancelled | QueueError::PausedTooLong(_) => State::Cancelled,
-            QueueError::Closed => State::Interrupted,
-            _ => State::Failed,
+            QueueError::Cancelled | QueueError::PausedTooLong(_) => QueryState::Cancelled,
+            QueueError::Closed => QueryState::Interrupted,
+            _ => QueryState::Failed,
         };
         shared.leave(inner, id, state, Some(error.to_string()));
         Err(error)
@@ -128,11 +128,11 @@ impl Permit {
     }
 
     /// Ends the query in this state.
-    pub fn finish(mut self, state: State, error: Option<String>) {
+    pub fn finish(mut self, state: QueryState, error: Option<String>) {
         self.leave(state, error);
     }
 
-    fn leave(&mut self, state: State, error: Option<String>) {
+    fn leave(&mut self, state: QueryState, error: Option<String>) {
         if std::mem::replace(&mut self.left, true) {
             return;
         }
@@ -143,11 +143,11 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let (state, error) = if std::thread::panicking() {
-            (State::Failed, Some("the query ended by a bug; see the server's log".to_owned()))
+            (QueryState::Failed, Some("the query ended by a bug; see the server's log".to_owned()))
         } else if self.cancelled.load(Relaxed) {
-            (State::Cancelled, None)
+            (QueryState::Cancelled, None)
         } else {
-            (State::Done, None)
+            (QueryState::Done, None)
         };
         self.leave(state, error);
     }

@@ -80,7 +80,7 @@ fn parse_clock(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
         .map(|(hours, minutes)| hours * 60 + minutes);
     minutes
         .filter(|minutes| *minutes <= DAY_MINUTES)
-        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a time of day"))
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "this is not a time of day"))
 }
 
 impl fmt::Display for DayRange {

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use super::Filter;
 use super::value::Comparison;
 use crate::base::names::NamePattern;
-use crate::base::number::Kind;
+use crate::base::number::SortKind;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -41,9 +41,9 @@ impl FieldComparison {
     #[inline]
     pub(crate) fn holds(self, left: &[u8], right: &[u8]) -> bool {
         let FieldComparison::Ordered(comparison) = self else { return left == right };
-        let ordering = match (Kind::of(left), Kind::of(right)) {
-            (Kind::Number(left), Kind::Number(right)) => left.partial_cmp(&right),
-            (Kind::Time(left), Kind::Time(right)) => Some(left.cmp(&right)),
+        let ordering = match (SortKind::of(left), SortKind::of(right)) {
+            (SortKind::Number(left), SortKind::Number(right)) => left.partial_cmp(&right),
+            (SortKind::Time(left), SortKind::Time(right)) => Some(left.cmp(&right)),
             _ => Some(left.cmp(right)),
         };
         ordering.is_some_and(|ordering: Ordering| comparison.holds(ordering))

@@ -74,9 +74,8 @@ fn parse_not(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Fil
             }
             let word = cursor.peek_word(false);
             if word.eq_ignore_ascii_case("and") || word.eq_ignore_ascii_case("or") {
-                let message = format!(
-                    "\"{word}\" stands where a filter should; quote it to search for the word"
-                );
+                let message =
+                    format!("\"{word}\" cannot begin a filter; quote it to search for the word");
                 return Err(cursor.error(FILTER, message));
             }
             parse_word_or_field(cursor, field)

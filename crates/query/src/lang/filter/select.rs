@@ -10,7 +10,7 @@ use super::{FieldComparison, Filter, Recurring};
 use crate::base::TimeRange;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::is_stored;
-use crate::block::{Block, Column, Lines, Scratch};
+use crate::block::{BatchLines, Block, Column, Scratch};
 
 /// A filter prepared to run over blocks.
 pub(crate) struct Selector {
@@ -161,7 +161,7 @@ impl Node {
                     }
                 }
                 (Block::Lines(lines), Column::Field(id)) => {
-                    let Lines { batch, rows, .. } = lines;
+                    let BatchLines { batch, rows, .. } = lines;
                     matcher.retain(bits, |row, test| {
                         test(batch.row(rows[row] as usize).get(id).unwrap_or_default())
                     });

@@ -40,7 +40,8 @@ fn parse_label(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError> {
         }
     };
     if name == "_time" {
-        return Err(cursor.error(&[], "write _time outside of the stream selector"));
+        return Err(cursor
+            .error(&[], "a stream selector cannot select by _time; write _time outside of it"));
     }
     let name = name.as_str();
     let exact = |c: &mut Cursor<'_>| -> Result<Filter, ParseError> {
@@ -71,7 +72,7 @@ fn parse_label(cursor: &mut Cursor<'_>) -> Result<Filter, ParseError> {
     } else if cursor.eat_keyword("not_in") {
         return values(cursor).map(not);
     }
-    Err(cursor.error(signs, format!("no comparison behind the label \"{name}\"")))
+    Err(cursor.error(signs, format!("the label \"{name}\" needs a comparison behind it")))
 }
 
 #[cfg(test)]

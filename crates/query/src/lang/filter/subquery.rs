@@ -63,7 +63,7 @@ pub(super) fn parse(
     let position = cursor.position();
     let query = parse_inner(cursor, &format!("{function}(…)"))?;
     if value_field(&query).is_none() {
-        let message = format!("it is not clear which values {function}(…) means");
+        let message = format!("the query inside {function}(…) does not end with one field");
         return Err(cursor.error_at(
             position,
             &["a query that ends with one field: … | fields a"],

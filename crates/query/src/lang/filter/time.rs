@@ -120,11 +120,11 @@ fn parse_instants(cursor: &mut Cursor<'_>, stops: &str) -> Result<Instants, Pars
 pub(crate) fn parse_duration_argument(cursor: &mut Cursor<'_>) -> Result<i64, ParseError> {
     let written = cursor.run("()[]|,", DURATION)?;
     parse_duration(&written.text)
-        .ok_or_else(|| cursor.error_at(written.position, &[DURATION], "not a duration"))
+        .ok_or_else(|| cursor.error_at(written.position, &[DURATION], "this is not a duration"))
 }
 
 fn not_a_time(cursor: &Cursor<'_>, position: usize, expected: &[&str]) -> ParseError {
-    cursor.error_at(position, expected, "not a time")
+    cursor.error_at(position, expected, "this is not a time")
 }
 
 /// Prints a filter on the time.

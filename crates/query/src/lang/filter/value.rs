@@ -200,7 +200,7 @@ fn parse_list(cursor: &mut Cursor<'_>, function: &str) -> Result<Option<Vec<Stri
 }
 
 /// The argument of `in(…)` and similar filters.
-pub(super) enum Given {
+pub(super) enum ListedValues {
     /// Any value.
     Any,
     /// A list of values.
@@ -214,17 +214,17 @@ pub(super) fn parse_values_or_query(
     cursor: &mut Cursor<'_>,
     field: &NamePattern,
     function: &str,
-) -> Result<Given, ParseError> {
+) -> Result<ListedValues, ParseError> {
     cursor.expect('(', &format!("{function}(…)"))?;
     let begin = cursor.place();
     let wrong_list = match parse_list(cursor, function) {
-        Ok(None) => return Ok(Given::Any),
-        Ok(Some(values)) => return Ok(Given::Values(values)),
+        Ok(None) => return Ok(ListedValues::Any),
+        Ok(Some(values)) => return Ok(ListedValues::Values(values)),
         Err(error) => error,
     };
     cursor.go_back(begin);
     match subquery::parse(cursor, field, function) {
-        Ok(filter) => Ok(Given::Query(filter)),
+        Ok(filter) => Ok(ListedValues::Query(filter)),
         // The parser that got farther is more likely to be the intended one.
         Err(error) if error.position > wrong_list.position => Err(error),
         Err(error) if error.query[begin..].contains('|') => Err(error),

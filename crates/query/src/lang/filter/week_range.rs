@@ -71,7 +71,7 @@ fn parse_day(cursor: &mut Cursor<'_>) -> Result<u8, ParseError> {
     };
     let day = DAYS.iter().position(same);
     day.map(|day| day as u8)
-        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a day of the week"))
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "this is not a day of the week"))
 }
 
 impl fmt::Display for WeekRange {

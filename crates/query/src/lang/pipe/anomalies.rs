@@ -54,7 +54,8 @@ pub(super) static ANOMALIES: Registration = Registration {
         name: "anomalies",
         aliases: &[],
         syntax: "anomalies [by (<field>, …)] <field> [step <duration>]",
-        summary: "the rows, each with the expected number, a score of how unusual its number is, and the reason",
+        summary: "adds to each row how unusual its number is: the expected number, a score, and \
+                  the reason",
         example: "anomalies by (host) hits step 5m",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -68,7 +69,8 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Anomalies, ParseError> {
     let position = cursor.position();
     let field = cursor.expect_string(false, "the field of the number")?.text;
     if by.contains(&field) || field == TIME {
-        let message = format!("\"{field}\" cannot be both the number and what a series is");
+        let message =
+            format!("\"{field}\" cannot be both the number and a field that distinguishes series");
         return Err(cursor.error_at(position, &["another field"], message));
     }
     let mut step_ns = None;
@@ -76,7 +78,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Anomalies, ParseError> {
         let written = cursor.run("|)", STEP)?;
         step_ns = parse_duration(&written.text).filter(|ns| *ns > 0);
         if step_ns.is_none() {
-            return Err(cursor.error_at(written.position, &[STEP], "not a step"));
+            return Err(cursor.error_at(written.position, &[STEP], "this is not a step"));
         }
     }
     Ok(Anomalies { by, field, step_ns })

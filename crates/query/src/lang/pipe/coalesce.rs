@@ -29,7 +29,7 @@ pub(super) static COALESCE: Registration = Registration {
         name: "coalesce",
         aliases: &[],
         syntax: "coalesce(<field>, …) [default \"<text>\"] [as <name>]",
-        summary: "the first of some fields that has a value",
+        summary: "sets a field to the first of some fields that has a value",
         example: "coalesce(user, login) default \"nobody\" as who",
     },
     parse: |cursor| parse(cursor).map(one),

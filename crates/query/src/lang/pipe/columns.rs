@@ -16,7 +16,7 @@ pub(super) static FIELDS: Registration = Registration {
         name: "fields",
         aliases: &["keep"],
         syntax: "fields <field>, …",
-        summary: "these fields only, in this order",
+        summary: "keeps only these fields, in this order",
         example: "fields _time, level, app*",
     },
     parse: |cursor| parse_patterns(cursor).map(|patterns| one(Change::Keep(patterns))),
@@ -27,7 +27,7 @@ pub(super) static DELETE: Registration = Registration {
         name: "delete",
         aliases: &["drop", "del", "rm"],
         syntax: "delete <field>, …",
-        summary: "all fields but these",
+        summary: "removes these fields",
         example: "delete _stream, x*",
     },
     parse: |cursor| parse_patterns(cursor).map(|patterns| one(Change::Drop(patterns))),
@@ -38,7 +38,7 @@ pub(super) static RENAME: Registration = Registration {
         name: "rename",
         aliases: &["mv"],
         syntax: "rename <field> as <name>, …",
-        summary: "other names",
+        summary: "renames fields",
         example: "rename level as severity, k8s.* as *",
     },
     parse: |cursor| parse_pairs(cursor).map(|pairs| one(Change::Rename(pairs))),
@@ -49,7 +49,7 @@ pub(super) static COPY: Registration = Registration {
         name: "copy",
         aliases: &["cp"],
         syntax: "copy <field> as <name>, …",
-        summary: "second names",
+        summary: "copies fields to other names",
         example: "copy level as severity",
     },
     parse: |cursor| parse_pairs(cursor).map(|pairs| one(Change::Copy(pairs))),
@@ -88,7 +88,7 @@ fn parse_pairs(cursor: &mut Cursor<'_>) -> Result<Vec<(NamePattern, NamePattern)
         let position = cursor.position();
         let to = parse_pattern(cursor, "a new field name")?;
         if from.prefix != to.prefix {
-            let message = "a \"*\" behind one of the names needs one behind the other";
+            let message = "if one of the names ends with \"*\", the other must end with it too";
             return Err(cursor.error_at(position, &["a name", "a beginning with \"*\""], message));
         }
         pairs.push((from, to));

@@ -1,14 +1,14 @@
-//! `differences [N] where (filter) [scale R]`: what is different about the rows that a filter
-//! selects, beside all others.
+//! `differences [N] where (filter) [scale R]`: the differences between the rows that a filter
+//! selects and all other rows.
 //!
 //! Both sides are rows of the query: two windows of time (`where (_time:[…])`), or two groups
-//! (`where (host:=web7)`). Compared are the patterns of messages, the values of each field, and the
-//! quantiles of fields with numbers. Each difference has a score, and the fields that all its rows
-//! have in common. What another difference explains is left out.
+//! (`where (host:=web7)`). The patterns of messages, the values of each field, and the quantiles of
+//! fields with numbers are compared. Each difference has a score, and the fields that all its rows
+//! have in common. A difference that another one explains is left out.
 //!
 //! Numbers of other rows are multiplied by `scale` before they are compared, such as the length of
-//! the selected window as a share of the other one. Without it, shares of all rows are compared,
-//! and nothing if a side has no rows.
+//! the selected window as a share of the other one. Without it, shares of all rows are compared; if
+//! a side has no rows, nothing is compared.
 
 mod fields;
 mod found;
@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use self::fields::Fields;
-use self::found::{Difference, Kind};
+use self::found::{Difference, DifferenceKind};
 use self::messages::Messages;
 use self::row::Row;
 use super::limit::parse_count;
@@ -65,7 +65,7 @@ pub(super) static DIFFERENCES: Registration = Registration {
         name: "differences",
         aliases: &[],
         syntax: "differences [<n>] where (<filter>) [scale <number>]",
-        summary: "what is different about the rows that a filter selects, beside all others",
+        summary: "lists the differences between the rows that a filter selects and all other rows",
         example: "differences 5 where (hostname:=web7)",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -91,7 +91,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Differences, ParseError> {
         let number = parse_quantity(written.text.as_bytes());
         scale = number.filter(|number| number.is_finite() && *number > 0.0);
         if scale.is_none() {
-            return Err(cursor.error_at(written.position, &[what], "not a number above 0"));
+            return Err(cursor.error_at(written.position, &[what], "this is not a number above 0"));
         }
     }
     Ok(Differences { limit, filter, scale })
@@ -156,7 +156,7 @@ struct Comparison {
     skeleton: patterns::Scratch,
 }
 
-/// The rows of both sides: others, selected.
+/// The rows of both sides: first the others, then the selected ones.
 #[derive(Default)]
 struct Collected {
     rows: [u64; 2],
@@ -273,16 +273,16 @@ fn result(
     meter: &mut Meter,
 ) -> Result<RowBuilder, RunError> {
     let kind = match difference.kind {
-        Kind::Pattern => "pattern",
-        Kind::Value => "value",
-        Kind::Number => "number",
+        DifferenceKind::Pattern => "pattern",
+        DifferenceKind::Value => "value",
+        DifferenceKind::Number => "number",
     };
     let time = |time_ns: Option<i64>| time_ns.map(|time_ns| format_time(time_ns).into_bytes());
     let shift = difference.shift.as_ref();
     let values = [
         Some(kind.as_bytes().to_vec()),
         Some(difference.field.as_bytes().to_vec()),
-        (difference.kind != Kind::Number).then(|| difference.value.clone()),
+        (difference.kind != DifferenceKind::Number).then(|| difference.value.clone()),
         Some(difference.rows[1].to_string().into_bytes()),
         Some(number(difference.expected)),
         Some(difference.rows[0].to_string().into_bytes()),
@@ -324,14 +324,14 @@ fn with_json(difference: &Difference, meter: &mut Meter) -> Result<Option<Vec<u8
 /// The difference in words.
 fn text(difference: &Difference) -> Vec<u8> {
     let mut text = match (&difference.kind, &difference.shift) {
-        (Kind::Number, Some(shift)) => {
+        (DifferenceKind::Number, Some(shift)) => {
             let percentile = exact((shift.quantile * 100.0).round());
             let (from, to) = (exact(shift.from), exact(shift.to));
             let arrow = " → ".as_bytes();
             return [difference.field.as_bytes(), b": p", &percentile, b" ", &from, arrow, &to]
                 .concat();
         }
-        (Kind::Pattern, _) => difference.value.clone(),
+        (DifferenceKind::Pattern, _) => difference.value.clone(),
         _ => [difference.field.as_bytes(), b"=", &difference.value].concat(),
     };
     text.extend_from_slice(b": ");

@@ -52,7 +52,7 @@ pub(super) static EXTRACT: Registration = Registration {
         name: "extract",
         aliases: &[],
         syntax: "extract [if (<filter>)] \"<pattern>\" [from <field>] [keep_original_fields] [skip_empty_results]",
-        summary: "what stands between the texts of a pattern, as fields",
+        summary: "extracts the texts between the fixed parts of a pattern into fields",
         example: "extract \"ip=<ip> port=<port>;\" from head",
     },
     parse: |cursor| parse(cursor, false).map(one),
@@ -63,7 +63,7 @@ pub(super) static EXTRACT_REGEXP: Registration = Registration {
         name: "extract_regexp",
         aliases: &[],
         syntax: "extract_regexp [if (<filter>)] \"<regexp>\" [from <field>] [keep_original_fields] [skip_empty_results]",
-        summary: "what the named groups of a regular expression find, as fields",
+        summary: "extracts what the named groups of a regular expression match into fields",
         example: "extract_regexp \"ip=(?P<ip>[0-9.]+)\" from head",
     },
     parse: |cursor| parse(cursor, true).map(one),
@@ -96,7 +96,7 @@ fn check_steps(steps: &[Step]) -> Result<(), String> {
     }
     match steps.iter().skip(1).find(|step| step.text.is_empty()) {
         Some(step) => {
-            Err(format!("there is no text before <{}> to find its beginning by", step.field))
+            Err(format!("<{}> has no text before it, so its beginning cannot be found", step.field))
         }
         None => Ok(()),
     }

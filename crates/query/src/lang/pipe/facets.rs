@@ -18,7 +18,7 @@ use super::outgoing::{Outgoing, RowBuilder};
 use super::tuples;
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{CHECK_ROWS, FieldSet, Meter, RunError};
-use crate::block::{Block, Lines, Scratch};
+use crate::block::{BatchLines, Block, Scratch};
 use crate::lang::pipe::Next;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
@@ -47,7 +47,7 @@ pub(super) static FACETS: Registration = Registration {
         name: "facets",
         aliases: &[],
         syntax: "facets [<n>] [max_values_per_field <n>] [max_value_len <n>] [keep_const_fields]",
-        summary: "the most frequent values of every field",
+        summary: "counts the most frequent values of every field",
         example: "facets 5 max_values_per_field 100 max_value_len 50 keep_const_fields",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -205,7 +205,7 @@ impl Processor for FacetCounts {
         if let Block::Lines(lines) = &block
             && lines.is_plain()
         {
-            let Lines { batch, rows, .. } = lines;
+            let BatchLines { batch, rows, .. } = lines;
             let meter = next.meter();
             let places: Result<Vec<usize>, RunError> =
                 batch.names().iter().map(|name| counts.place(name, meter)).collect();

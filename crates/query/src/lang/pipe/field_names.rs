@@ -15,7 +15,7 @@ use super::{Pipe, tuples};
 use crate::base::names::NamePattern;
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{CHECK_ROWS, FieldSet, Meter, RunError};
-use crate::block::{Block, Change, Lines, Scratch};
+use crate::block::{BatchLines, Block, Change, Scratch};
 use crate::lang::filter::{Filter, Test};
 use crate::lang::pipe::Next;
 use crate::lang::syntax::cursor::Cursor;
@@ -30,7 +30,7 @@ pub(super) static FIELD_NAMES: Registration = Registration {
         name: "field_names",
         aliases: &[],
         syntax: "field_names [as <name>] [filter <text>]",
-        summary: "the names of fields, with the number of rows that have them",
+        summary: "lists the names of fields, with the number of rows that have each",
         example: "field_names as n",
     },
     parse,
@@ -105,7 +105,7 @@ impl Processor for Names {
         if let Block::Lines(lines) = &block
             && lines.is_plain()
         {
-            let Lines { batch, rows, .. } = lines;
+            let BatchLines { batch, rows, .. } = lines;
             // Rows are counted by field id, and ids are turned into names once per batch.
             let mut by_field = vec![0u64; batch.names().len()];
             for &row in rows {

@@ -41,7 +41,7 @@ pub(super) static FORMAT: Registration = Registration {
         name: "format",
         aliases: &[],
         syntax: "format [if (<filter>)] \"<pattern>\" [as <name>] [keep_original_fields] [skip_empty_results]",
-        summary: "a text put together from fields",
+        summary: "puts fields together into a text",
         example: "format \"from <ip>:<port>\" as peer",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -53,7 +53,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Format, ParseError> {
     let wrong = |message: String| cursor.error_at(written.position, &["a \"pattern\""], message);
     let steps = parse_steps(&written.text).map_err(wrong)?;
     if let Some(step) = steps.iter().find(|step| encode::option(&step.option).is_none()) {
-        return Err(wrong(format!("there is no option \"{}\" of a field in format", step.option)));
+        return Err(wrong(format!("format has no option \"{}\" for a field", step.option)));
     }
     let result = parse_field(cursor, "as")?.unwrap_or(MSG.to_owned());
     Ok(Format { condition, pattern: written.text, result, overwrite: Overwrite::parse(cursor) })

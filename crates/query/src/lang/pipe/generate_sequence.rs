@@ -24,7 +24,7 @@ pub(super) static GENERATE_SEQUENCE: Registration = Registration {
         name: "generate_sequence",
         aliases: &[],
         syntax: "generate_sequence <n>",
-        summary: "in place of all rows, the numbers from 0 on in _msg",
+        summary: "replaces all rows by <n> rows with the numbers from 0 on in _msg",
         example: "generate_sequence 10",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -33,7 +33,11 @@ pub(super) static GENERATE_SEQUENCE: Registration = Registration {
 fn parse(cursor: &mut Cursor<'_>) -> Result<GenerateSequence, ParseError> {
     let position = cursor.position();
     match parse_count(cursor, None)? {
-        0 => Err(cursor.error_at(position, &["a number from 1 on"], "a sequence of no numbers")),
+        0 => Err(cursor.error_at(
+            position,
+            &["a number from 1 on"],
+            "a sequence needs at least one number",
+        )),
         count => Ok(GenerateSequence { count }),
     }
 }

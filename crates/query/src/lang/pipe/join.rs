@@ -48,7 +48,8 @@ pub(super) static JOIN: Registration = Registration {
         name: "join",
         aliases: &[],
         syntax: "join by (<field>, …) (<query>) [inner] [prefix \"<text>\"], or rows({…}, …) in place of the query",
-        summary: "rows with the fields of those of another query that are alike in some fields",
+        summary: "adds to each row the fields of the rows of another query that have the same \
+                  values in these fields",
         example: "join by (user) (app:x | stats by (user) count() n) inner prefix \"x.\"",
     },
     parse: |cursor| parse(cursor).map(one),

@@ -47,7 +47,7 @@ pub(super) static UNPACK_WORDS: Registration = Registration {
         name: "unpack_words",
         aliases: &[],
         syntax: "unpack_words [from <field>] [as <name>] [drop_duplicates]",
-        summary: "the words of a value, as a JSON array",
+        summary: "splits a value into its words, as a JSON array",
         example: "unpack_words from path as words drop_duplicates",
     },
     parse: |cursor| parse_words(cursor).map(one),
@@ -58,14 +58,14 @@ pub(super) static SPLIT: Registration = Registration {
         name: "split",
         aliases: &[],
         syntax: "split \"<separator>\" [from <field>] [as <name>]",
-        summary: "what is between separators, as a JSON array",
+        summary: "splits a value at a separator, as a JSON array",
         example: "split \",\" from tags as list",
     },
     parse: |cursor| parse_split(cursor).map(one),
 };
 
 pub(super) fn parse_split(cursor: &mut Cursor<'_>) -> Result<JsonArray, ParseError> {
-    // Unquoted, the separator may not be a punctuation mark such as a comma.
+    // A punctuation mark such as a comma must be quoted to be a separator.
     let separator = cursor.expect_string(true, "a \"separator\"")?.text;
     parse_fields(cursor, Parts::Separated(separator))
 }

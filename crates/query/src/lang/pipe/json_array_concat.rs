@@ -31,7 +31,7 @@ pub(super) static JSON_ARRAY_CONCAT: Registration = Registration {
         name: "json_array_concat",
         aliases: &[],
         syntax: "json_array_concat \"<separator>\" [from <field>] [as <name>]",
-        summary: "the items of a JSON array as a text",
+        summary: "joins the items of a JSON array into a text",
         example: "json_array_concat \"-\" from tags as text",
     },
     parse: |cursor| parse(cursor).map(one),

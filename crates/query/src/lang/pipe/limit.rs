@@ -32,7 +32,7 @@ pub(super) static LIMIT: Registration = Registration {
         name: "limit",
         aliases: &["head"],
         syntax: "limit [<n>]",
-        summary: "so many rows",
+        summary: "passes at most <n> rows, 10 by default; put sort before it to choose which",
         example: "limit 10",
     },
     parse: |cursor| parse_count(cursor, Some(10)).map(|count| one(Limit { count })),
@@ -43,7 +43,7 @@ pub(super) static OFFSET: Registration = Registration {
         name: "offset",
         aliases: &["skip"],
         syntax: "offset <n>",
-        summary: "all rows but so many",
+        summary: "skips the first <n> rows; put sort before it to choose which",
         example: "offset 10",
     },
     parse: |cursor| parse_count(cursor, None).map(|count| one(Offset { count })),
@@ -63,7 +63,7 @@ pub(super) fn parse_count(
         Some(count) if count >= 0.0 && count.fract() == 0.0 && count <= u64::MAX as f64 => {
             Ok(count as u64)
         }
-        _ => Err(cursor.error_at(written.position, &[what], "not a number of rows")),
+        _ => Err(cursor.error_at(written.position, &[what], "this is not a number of rows")),
     }
 }
 

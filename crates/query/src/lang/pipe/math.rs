@@ -123,7 +123,7 @@ pub(super) static MATH: Registration = Registration {
         name: "math",
         aliases: &["eval"],
         syntax: "math <expression> [as <name>], …",
-        summary: "numbers computed from fields",
+        summary: "computes numbers from fields",
         example: "math took / 1s as seconds, round(seconds, 0.1) r",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -222,7 +222,7 @@ fn parse_operand(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Result<(), P
         }
         let Some(number) = parse_number(written.text.as_bytes()) else {
             let expected = &["a number such as 10, 1.5KB or 250ms", "a field name in quotes"];
-            return Err(cursor.error_at(written.position, expected, "not a number"));
+            return Err(cursor.error_at(written.position, expected, "this is not a number"));
         };
         return push(cursor, steps, Step::Number(number, written.text));
     }

@@ -269,13 +269,13 @@ pub(crate) trait Processor: Send {
     }
 
     /// Rows older than this can no longer change the result; for the pipe that keeps the newest
-    /// rows ([`crate::plan::Plan::newest_at`]).
+    /// rows ([`crate::plan::QueryPlan::newest_at`]).
     fn oldest_wanted_ns(&self) -> i64 {
         i64::MIN
     }
 
     /// Rows newer than this can no longer change the result; for the pipe that keeps the oldest
-    /// rows ([`crate::plan::Plan::oldest_at`]).
+    /// rows ([`crate::plan::QueryPlan::oldest_at`]).
     fn newest_wanted_ns(&self) -> i64 {
         i64::MAX
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Merges, Pipe, Processor, function_documentation, pipe_documentation};
 use crate::base::{Limits, RunError};
-use crate::block::{Block, Lines, Scratch};
+use crate::block::{BatchLines, Block, Scratch};
 use crate::lang::context::Context;
 use crate::lang::pipe::Next;
 use crate::testing::{Record, batch, record, with_next};
@@ -48,7 +48,7 @@ fn record_of(number: usize, (host, n, took): (u8, u8, u16)) -> Record {
 }
 
 fn block(records: &[Record]) -> Block {
-    Block::Lines(Lines::new(batch(1, records), (0..records.len() as u32).collect()))
+    Block::Lines(BatchLines::new(batch(1, records), (0..records.len() as u32).collect()))
 }
 
 /// A stage that has taken these rows.

@@ -1,9 +1,9 @@
 //! `patterns [N] [of field] [by (a, b)]`: the patterns of messages, such as `Connection from <*>
 //! closed`, with the number of their rows, the first and last time, and an example.
 //!
-//! How patterns are found, and what partial states guarantee, is said in the crate `patterns`: up
-//! to [`Counts::SKELETONS_MAX`] different skeletons a group the result does not depend on how rows
-//! are distributed. The rarest rows beyond that are counted as the pattern `<*>`.
+//! The crate `patterns` documents how patterns are found, and what partial states guarantee: up to
+//! [`Counts::SKELETONS_MAX`] different skeletons a group the result does not depend on how rows are
+//! distributed. The rarest rows beyond that are counted as the pattern `<*>`.
 //!
 //! Rows without the field are left out.
 
@@ -50,7 +50,8 @@ pub(super) static PATTERNS: Registration = Registration {
         name: "patterns",
         aliases: &[],
         syntax: "patterns [<n>] [of <field>] [by (<field>, …)]",
-        summary: "the patterns of messages, most rows first, with an example of each",
+        summary: "finds the patterns of messages, those with the most rows first, with an example \
+                  of each",
         example: "patterns 20 of user by (hostname)",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -139,7 +140,7 @@ struct Groups {
 const GROUP_BYTES: usize = ENTRY_BYTES + size_of::<Counts>();
 
 impl Groups {
-    /// The messages of a group; an empty key is that of a query without groups.
+    /// The messages of a group. The key is empty in a query without groups.
     fn of(&mut self, key: &[u8], meter: &mut Meter) -> Result<&mut Counts, RunError> {
         if !self.counts.contains_key(key) {
             meter.take(key.len() + GROUP_BYTES)?;

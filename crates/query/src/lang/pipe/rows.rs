@@ -47,7 +47,7 @@ pub(super) static SAMPLE: Registration = Registration {
         name: "sample",
         aliases: &[],
         syntax: "sample <n>",
-        summary: "one row in so many, by chance",
+        summary: "passes one row of <n> on average, chosen at random",
         example: "sample 100",
     },
     parse: |cursor| parse_sample(cursor).map(one),
@@ -58,7 +58,7 @@ pub(super) static DROP_EMPTY_FIELDS: Registration = Registration {
         name: "drop_empty_fields",
         aliases: &[],
         syntax: "drop_empty_fields",
-        summary: "only rows that have any field",
+        summary: "drops rows in which no field has a value",
         example: "drop_empty_fields",
     },
     parse: |_| Ok(one(DropEmptyFields)),
@@ -69,7 +69,7 @@ pub(super) static BLOCKS_COUNT: Registration = Registration {
         name: "blocks_count",
         aliases: &[],
         syntax: "blocks_count [as <name>]",
-        summary: "the number of parts in which the rows came",
+        summary: "counts the blocks in which the rows are processed",
         example: "blocks_count as n",
     },
     parse: |cursor| parse_blocks_count(cursor).map(one),
@@ -81,7 +81,9 @@ const BLOCKS_COUNT_FIELD: &str = "blocks_count";
 fn parse_sample(cursor: &mut Cursor<'_>) -> Result<Sample, ParseError> {
     let position = cursor.position();
     match parse_count(cursor, None)? {
-        0 => Err(cursor.error_at(position, &["a number from 1 on"], "not one row in 0")),
+        0 => {
+            Err(cursor.error_at(position, &["a number from 1 on"], "one row in 0 cannot be passed"))
+        }
         one_in => Ok(Sample { one_in }),
     }
 }

@@ -20,7 +20,7 @@ pub(super) static FILTER: Registration = Registration {
         name: "filter",
         aliases: &["where"],
         syntax: "filter <filter>",
-        summary: "the rows that a filter selects",
+        summary: "passes only the rows that a filter selects",
         example: "filter size:>10",
     },
     parse: |cursor| parse_filter(cursor).map(|filter| one(Select { filter })),

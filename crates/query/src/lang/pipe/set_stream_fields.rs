@@ -27,7 +27,7 @@ pub(super) static SET_STREAM_FIELDS: Registration = Registration {
         name: "set_stream_fields",
         aliases: &[],
         syntax: "set_stream_fields [if (<filter>)] <field>, …",
-        summary: "another _stream, made of these fields",
+        summary: "sets _stream to these fields",
         example: "set_stream_fields hostname, path",
     },
     parse: |cursor| parse(cursor).map(one),

@@ -25,7 +25,7 @@ use super::limit::parse_count;
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use super::shown::Shown;
 use super::{parse_by, tuples, write_names};
-use crate::base::number::{Kind, compare_kinds, parse_timestamp};
+use crate::base::number::{SortKind, compare_kinds, parse_timestamp};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::sorted::{Sorted, key_bytes_max, put_key, select};
 use crate::base::{Buffer, CHECK_ROWS, FieldSet, Meter, RunError};
@@ -63,7 +63,7 @@ pub(super) static SORT: Registration = Registration {
         name: "sort",
         aliases: &["order"],
         syntax: "sort [by (<field> [desc], …)] [desc] [partition by (<field>, …)] [offset <n>] [limit <n>] [rank as <name>]",
-        summary: "rows in the order of values",
+        summary: "sorts rows by the values of fields",
         example: "sort by (took desc, _time) partition by (host) offset 10 limit 5 rank as r",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -74,7 +74,7 @@ pub(super) static FIRST: Registration = Registration {
         name: "first",
         aliases: &[],
         syntax: "first [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
-        summary: "the first rows in the order of values",
+        summary: "passes the first <n> rows in the order of these fields, 1 by default",
         example: "first 3 by (took) partition by (host)",
     },
     parse: |cursor| parse_ends(cursor, false).map(one),
@@ -85,7 +85,7 @@ pub(super) static LAST: Registration = Registration {
         name: "last",
         aliases: &[],
         syntax: "last [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
-        summary: "the last rows in the order of values",
+        summary: "passes the last <n> rows in the order of these fields, 1 by default",
         example: "last 3 by (took)",
     },
     parse: |cursor| parse_ends(cursor, true).map(one),
@@ -145,7 +145,7 @@ fn parse_rest(cursor: &mut Cursor<'_>, sort: &mut Sort) -> Result<(), ParseError
             sort.offset = parse_count(cursor, None)?;
         } else if cursor.eat_keyword("partition") {
             if !cursor.eat_keyword("by") {
-                return Err(cursor.error(&["\"by\""], "no \"by\" behind \"partition\""));
+                return Err(cursor.error(&["\"by\""], "\"by\" is missing behind \"partition\""));
             }
             sort.partition = parse_by(cursor)?;
         } else if let Some(name) = parse_rank(cursor)? {
@@ -309,7 +309,7 @@ impl Entry {
 
 /// Rows held beyond the limit before the last ones are dropped.
 const SPARE_ROWS: usize = 1_024;
-/// The same, for each of many groups.
+/// As [`SPARE_ROWS`], for each of many groups.
 const SPARE_ROWS_OF_GROUP: usize = 16;
 
 impl Sorter {
@@ -377,8 +377,8 @@ impl Sorter {
 }
 
 impl Sorter {
-    /// Notes the time of the last of the rows that are kept, if these are the newest or the oldest
-    /// ones and there are enough of them.
+    /// Records the time of the last row that is kept, if the sort keeps the newest or the oldest
+    /// rows and has enough of them.
     fn note_last_wanted(&mut self, next: &mut Next<'_>) -> Result<(), RunError> {
         let Some(kept) = self.newest.or(self.oldest) else { return Ok(()) };
         let Some(group) = self.groups.values_mut().next() else { return Ok(()) };
@@ -457,7 +457,7 @@ impl Group {
 /// Orders groups by their values.
 pub(super) fn compare_groups(a: &[u8], b: &[u8]) -> Ordering {
     let pairs = tuples::parts(a).zip(tuples::parts(b));
-    let compare = |(a, b)| compare_kinds((Kind::of(a), a), (Kind::of(b), b));
+    let compare = |(a, b)| compare_kinds((SortKind::of(a), a), (SortKind::of(b), b));
     pairs.map(compare).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
 }
 

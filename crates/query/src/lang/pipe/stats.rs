@@ -55,7 +55,7 @@ pub(crate) use json_values::JsonValuesCall;
 #[cfg(test)]
 pub(crate) use quantile::QuantileCall;
 #[cfg(test)]
-pub(crate) use row_min_max::{Kept, RowMinMaxCall};
+pub(crate) use row_min_max::{KeptOfRow, RowMinMaxCall};
 pub(super) use running::{RUNNING_STATS, TOTAL_STATS};
 pub use running::{RunningFunction, RunningKind, RunningStats};
 pub use series::{Moving, SeriesFunction, Span};
@@ -139,7 +139,7 @@ pub(super) static STATS: Registration = Registration {
         name: "stats",
         aliases: &[],
         syntax: "stats [by (<field>[:<bucket>], …)] <function>(…) [if (<filter>)] [as <name>], …",
-        summary: "numbers about groups of rows",
+        summary: "computes numbers about groups of rows",
         example: "stats by (_time:5m, level) count() n, avg(took) if (took:*) mean",
     },
     parse: |cursor| parse(cursor).map(one),

@@ -22,7 +22,7 @@ use super::tuples;
 use crate::base::names::MSG;
 use crate::base::time::{format_duration, format_time, parse_duration};
 use crate::base::{CHECK_ROWS, FieldSet, RunError, TimeRange};
-use crate::block::{BLOCK_ROWS_MAX, Block, Column, Lines, MadeRow, Scratch};
+use crate::block::{BLOCK_ROWS_MAX, BatchLines, Block, Column, MadeRow, Scratch};
 use crate::lang::pipe::Next;
 use crate::lang::source::ScanUnit;
 use crate::lang::syntax::cursor::{Cursor, quote};
@@ -51,7 +51,8 @@ pub(super) static STREAM_CONTEXT: Registration = Registration {
         name: "stream_context",
         aliases: &[],
         syntax: "stream_context [before <n>] [after <n>] [time_window <duration>]",
-        summary: "the lines around, of the same stream; only as the first pipe",
+        summary: "adds the lines before and after each selected line, of the same stream; must be \
+                  the first pipe",
         example: "stream_context before 5 after 10 time_window 2h",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -71,7 +72,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<StreamContext, ParseError> {
             let written = cursor.run("|)", what)?;
             context.window_ns =
                 parse_duration(&written.text).filter(|ns| *ns > 0).ok_or_else(|| {
-                    cursor.error_at(written.position, &[what], "not a window of time")
+                    cursor.error_at(written.position, &[what], "this is not a window of time")
                 })?;
         } else if any {
             return Ok(context);
@@ -80,7 +81,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<StreamContext, ParseError> {
             return Err(cursor.error_at(
                 position,
                 expected,
-                "it is not said which lines are wanted",
+                "stream_context needs the number of lines around each selected line",
             ));
         }
         any = true;
@@ -117,7 +118,7 @@ impl Operator for StreamContext {
     }
 
     fn first_because(&self) -> Option<&'static str> {
-        Some("stream_context has to be the first pipe, as it looks at lines of the store")
+        Some("stream_context must be the first pipe, because it reads further lines of the store")
     }
 }
 
@@ -229,7 +230,7 @@ fn lines_of(unit: &dyn ScanUnit) -> Result<Option<Block>, RunError> {
     let batch = unit.load()?;
     Ok(batch.map(|batch| {
         let rows = (0..batch.len() as u32).collect();
-        Block::Lines(Lines::new(batch, rows))
+        Block::Lines(BatchLines::new(batch, rows))
     }))
 }
 

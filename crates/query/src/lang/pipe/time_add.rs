@@ -26,7 +26,7 @@ pub(super) static TIME_ADD: Registration = Registration {
         name: "time_add",
         aliases: &[],
         syntax: "time_add <duration> [at <field>]",
-        summary: "a time moved",
+        summary: "shifts a time by a duration",
         example: "time_add -1h at began",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -36,7 +36,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<TimeAdd, ParseError> {
     let what = "a duration such as 1h or -30m";
     let written = cursor.run("|)", what)?;
     let added_ns = parse_duration(&written.text)
-        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a duration"))?;
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "this is not a duration"))?;
     let field = parse_field(cursor, "at")?.unwrap_or("_time".to_owned());
     Ok(TimeAdd { added_ns, field })
 }

@@ -41,7 +41,7 @@ pub(super) static TOP: Registration = Registration {
         name: "top",
         aliases: &[],
         syntax: "top [<n>] by (<field>, …) [hits as <name>] [rank as <name>]",
-        summary: "the most frequent values, with the number of their rows",
+        summary: "passes the most frequent values, with the number of rows that have each",
         example: "top 5 by (hostname) hits as n rank as r",
     },
     parse: |cursor| parse(cursor).map(one),
@@ -54,7 +54,11 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Top, ParseError> {
     let position = cursor.position();
     let by = parse_by(cursor)?;
     if by.is_empty() {
-        return Err(cursor.error_at(position, &["field names"], "top needs the fields to look at"));
+        return Err(cursor.error_at(
+            position,
+            &["field names"],
+            "top needs the fields whose values it counts",
+        ));
     }
     let mut top = Top { limit, hits: hits_name(&by), by, rank: None };
     loop {

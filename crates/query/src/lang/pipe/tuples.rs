@@ -17,7 +17,7 @@ use crate::lang::pipe::Next;
 pub(crate) const ENTRY_BYTES: usize = 56;
 
 /// An entry of a hash table: its key and its value.
-pub(crate) type Entry<V> = (Box<[u8]>, V);
+pub(crate) type TupleEntry<V> = (Box<[u8]>, V);
 
 /// Takes the entries out of a hash table, in no order, and frees the table. The memory of the list
 /// is counted while both exist. Afterwards the bytes that were counted for the table cover the
@@ -25,8 +25,8 @@ pub(crate) type Entry<V> = (Box<[u8]>, V);
 pub(crate) fn taken_out<V>(
     table: &mut HashMap<Box<[u8]>, V, foldhash::fast::RandomState>,
     meter: &mut Meter,
-) -> Result<Vec<Entry<V>>, RunError> {
-    let bytes = table.len() * size_of::<Entry<V>>();
+) -> Result<Vec<TupleEntry<V>>, RunError> {
+    let bytes = table.len() * size_of::<TupleEntry<V>>();
     meter.take(bytes)?;
     let entries = std::mem::take(table).into_iter().collect();
     meter.give_back(bytes);

@@ -26,7 +26,7 @@ pub(super) static UNION: Registration = Registration {
         name: "union",
         aliases: &[],
         syntax: "union (<query>), or rows({…}, …) in place of the query",
-        summary: "behind the rows, those of another query",
+        summary: "appends the rows of another query",
         example: "union (_time:1h panic)",
     },
     parse: |cursor| parse(cursor).map(one),

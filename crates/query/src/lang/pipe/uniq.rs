@@ -45,7 +45,7 @@ pub(super) static UNIQ: Registration = Registration {
         name: "uniq",
         aliases: &[],
         syntax: "uniq by (<field>, …) [with hits] [filter <text>] [limit <n>]",
-        summary: "different values",
+        summary: "passes each distinct combination of values once",
         example: "uniq by (hostname, level) with hits limit 100",
     },
     parse: |cursor| parse(cursor).map(Written::pipes),
@@ -56,7 +56,7 @@ pub(super) static FIELD_VALUES: Registration = Registration {
         name: "field_values",
         aliases: &[],
         syntax: "field_values <field> [filter <text>] [limit <n>]",
-        summary: "different values of a field, with the number of their rows",
+        summary: "lists the distinct values of a field, with the number of rows that have each",
         example: "field_values level limit 10",
     },
     parse: |cursor| parse_field_values(cursor).map(Written::pipes),
@@ -70,7 +70,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
         return Err(cursor.error_at(
             position,
             &["field names"],
-            "uniq needs the fields to look at",
+            "uniq needs the fields whose values it compares",
         ));
     }
     let mut uniq = Uniq { by, hits: false, limit: None };
@@ -78,7 +78,7 @@ fn parse(cursor: &mut Cursor<'_>) -> Result<Written, ParseError> {
     loop {
         if cursor.eat_keyword("with") {
             if !cursor.eat_keyword("hits") {
-                return Err(cursor.error(&["\"hits\""], "no \"hits\" behind \"with\""));
+                return Err(cursor.error(&["\"hits\""], "\"hits\" is missing behind \"with\""));
             }
             uniq.hits = true;
         } else if cursor.eat_keyword("hits") {

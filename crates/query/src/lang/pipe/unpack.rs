@@ -73,7 +73,7 @@ pub(super) static UNPACK_JSON: Registration = Registration {
         name: "unpack_json",
         aliases: &[],
         syntax: "unpack_json [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
-        summary: "the members of a JSON object, as fields",
+        summary: "unpacks the members of a JSON object into fields",
         example: "unpack_json from body fields (b, c*) result_prefix \"x_\"",
     },
     parse: |cursor| parse(cursor, PackedForm::Json).map(one),
@@ -84,7 +84,7 @@ pub(super) static UNPACK_LOGFMT: Registration = Registration {
         name: "unpack_logfmt",
         aliases: &[],
         syntax: "unpack_logfmt [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
-        summary: "the pairs of key=value, as fields",
+        summary: "unpacks key=value pairs into fields",
         example: "unpack_logfmt from body",
     },
     parse: |cursor| parse(cursor, PackedForm::Logfmt).map(one),
@@ -95,7 +95,7 @@ pub(super) static UNPACK_SYSLOG: Registration = Registration {
         name: "unpack_syslog",
         aliases: &[],
         syntax: "unpack_syslog [if (<filter>)] [from <field>] [offset <duration>] [result_prefix \"<text>\"] [keep_original_fields]",
-        summary: "the parts of a syslog line, as fields",
+        summary: "unpacks the parts of a syslog line into fields",
         example: "unpack_syslog from body offset 2h",
     },
     parse: |cursor| parse(cursor, PackedForm::Syslog { zone_offset_s: 0 }).map(one),
@@ -134,7 +134,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unp
             let seconds = parse_duration(&written.text).map(|ns| ns / 1_000_000_000);
             let seconds = seconds.and_then(|s| i32::try_from(s).ok()).filter(|s| s.abs() <= 86_400);
             *zone_offset_s = seconds.ok_or_else(|| {
-                cursor.error_at(written.position, &[what], "not an offset of a time zone")
+                cursor.error_at(written.position, &[what], "this is not an offset of a time zone")
             })?;
             unpack.form = form;
         } else {

@@ -38,7 +38,7 @@ pub(super) static UNROLL: Registration = Registration {
         name: "unroll",
         aliases: &[],
         syntax: "unroll [if (<filter>)] by (<field>, …)",
-        summary: "a row for each item of JSON arrays",
+        summary: "makes a row of each item of JSON arrays",
         example: "unroll by (tags, weights)",
     },
     parse: |cursor| parse(cursor).map(one),

@@ -12,17 +12,17 @@ use record::{Batch, Frame, LineId};
 use crate::base::{Phrases, SourceError, TimeRange, Whose};
 
 pub use answers::Answers;
-pub use sides::{Piece, Pieces, Share, Sides, Wanted};
+pub use sides::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub(crate) use sides::{arrived, arrived_unit, misfit};
 
-/// Where records come from. A query takes one snapshot of the units at its start and sees nothing
-/// newer.
+/// The lines that queries read. A query takes one snapshot of the units at its start and sees
+/// nothing newer.
 pub trait Source: Send + Sync {
     /// The units that may hold records of that range, newest first by [`ScanUnit::time_range_ns`]
     /// (units with unknown range first).
     fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError>;
 
-    /// Where answers about single units are kept; none: nowhere.
+    /// The cache of answers about single units; none if there is no cache.
     fn answers(&self) -> Option<&Answers> {
         None
     }
@@ -33,83 +33,84 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The records of the unit that holds a line, if it is there. Which row it is,
-    /// [`record::Row::id`] says.
+    /// The records of the unit that holds a line, if the line exists. The row is the one with this
+    /// [`record::Row::id`].
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError>;
 }
 
-/// What lines are put together by, where counts are kept of them.
+/// How lines are grouped where segments keep counts of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouped<'a> {
-    /// The fields whose values are told apart, stored ones; none: all lines are alike.
+    /// The stored fields whose values distinguish groups; with none, all lines are one group.
     pub fields: &'a [&'a str],
-    /// Length and shift of the buckets of event time that are told apart, nanoseconds; none: all
-    /// times are alike.
+    /// Length and shift of the buckets of event time that distinguish groups, nanoseconds; none:
+    /// times do not distinguish groups.
     pub bucket_ns: Option<(i64, i64)>,
     /// Event times of the lines that are counted.
     pub range: TimeRange,
 }
 
 /// Called with some instant of a bucket (nanoseconds since 1970 UTC), a value of each field, and
-/// how many lines have all of that. The same ones may come several times.
+/// the number of lines with these. The same bucket and values may come several times.
 pub type EachCount<'a> = &'a mut dyn FnMut(i64, &[&[u8]], u64);
 
 /// Called with the columns of a unit.
 pub type WithColumns<'a> = &'a mut dyn FnMut(&dyn Columns) -> Result<(), SourceError>;
 
-/// Chooses lines of a frame by their places, rising; none: all of them.
+/// Chooses lines of a frame: their indexes, ascending; none: all lines.
 pub type ChooseLines<'a> = &'a dyn Fn(&Frame) -> Option<Vec<u32>>;
 
 /// Some lines of a unit.
 pub struct SomeLines {
-    /// Records, perhaps of more lines.
+    /// Records, which may include further lines.
     pub batch: Arc<Batch>,
-    /// Which of its rows they are, rising.
+    /// The indexes of the chosen rows in the batch, ascending.
     pub rows: Vec<u32>,
 }
 
-/// Names a unit whose lines never change: the number of its segment, and its place there.
+/// Identifies a unit whose lines never change: the number of its segment, and its index there.
 pub type UnitKey = (u64, u32);
 
-/// A piece of the store that is read as a whole: a frame of a hot segment, a block of a sealed one.
+/// A part of the store that is read as a whole: a frame of a hot segment, or a block of a sealed
+/// one.
 pub trait ScanUnit: Send + Sync {
     /// Earliest and latest event time, both inclusive, when known without reading.
     fn time_range_ns(&self) -> Option<(i64, i64)>;
-    /// Lines in it.
+    /// Number of lines in the unit.
     fn lines(&self) -> u64;
-    /// Bytes of its raw lines, for progress and cost.
+    /// Bytes of the raw lines in the unit, for progress and cost.
     fn bytes(&self) -> u64;
-    /// Its records; parsed on the fly when they are not in memory. None when it was deleted
-    /// meanwhile by retention.
+    /// The records of the unit, which are parsed now if they are not in memory. None if retention
+    /// has deleted the unit.
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError>;
-    /// Some lines of a frame, chosen by `choose` from its text: those alone are parsed where none
-    /// are yet. None where it is no frame, where `choose` gives none, or where it was deleted
-    /// meanwhile: then it is to be [loaded](Self::load).
+    /// The lines of a frame that `choose` selects by its text. Only these lines are parsed, if the
+    /// frame is not parsed yet. None if the unit is not a frame, if `choose` gives none, or if the
+    /// unit was deleted; the caller then has to [load](Self::load) it.
     fn load_lines(&self, _choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
         Ok(None)
     }
-    /// For each phrase whether some value of its lines may hold it; found out with less than
-    /// reading it. None where that is not known.
+    /// For each phrase, whether a value in the unit may hold it, found out without reading the
+    /// unit. None if that is not known.
     fn may_hold(&self, _phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         Ok(None)
     }
-    /// Calls `with` with the columns of its lines. False, without a call, where there are none, or
-    /// it was deleted meanwhile: then it is to be loaded.
+    /// Calls `with` with the columns of the unit. False, without a call, if it has no columns or
+    /// was deleted; the caller then has to load it.
     fn with_columns(&self, _with: WithColumns<'_>) -> Result<bool, SourceError> {
         Ok(false)
     }
-    /// What names it, where its lines are always the same: a block of a segment that never changes.
+    /// Identifies the unit, if its lines never change: a block of a sealed segment.
     fn key(&self) -> Option<UnitKey> {
         None
     }
-    /// The segment that it is a part of, and how many units that has; none where counts are not
-    /// kept with segments.
+    /// The number of its segment, and the number of units in that segment; none if segments keep no
+    /// counts.
     fn segment(&self) -> Option<(u64, usize)> {
         None
     }
-    /// Calls `each` with the counts that are kept of its whole segment, of lines in the range and
-    /// of those that [`Source::units`] was asked for. False, without a call, when there are none of
-    /// the kind.
+    /// Calls `each` with the counts that are kept of the whole segment of the unit. They count the
+    /// lines in the range, of the [`Whose`] that [`Source::units`] was called with. False, without
+    /// a call, if no such counts are kept.
     fn count_segment(
         &self,
         _grouped: Grouped<'_>,

@@ -1,5 +1,5 @@
-//! Sides: other nodes that have the lines of a source. Each carries out its [`Share`] of a query and
-//! sends [`Piece`]s.
+//! Sides: other nodes that have the lines of a source. Each carries out its [`Share`] of a query
+//! and sends [`SharePiece`]s.
 //!
 //! Left out: how a query becomes shares, and how pieces become an answer (`dist`).
 
@@ -48,7 +48,7 @@ pub struct Share {
 
 /// Something that a side sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum SharePiece {
     /// A partial state.
     State(Vec<u8>),
     /// Rows, with their keys.
@@ -58,11 +58,13 @@ pub enum Piece {
     Lines(Vec<u8>, Option<i64>),
 }
 
-impl Piece {
+impl SharePiece {
     /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            Piece::State(bytes) | Piece::Rows(bytes) | Piece::Lines(bytes, _) => bytes.len(),
+            SharePiece::State(bytes) | SharePiece::Rows(bytes) | SharePiece::Lines(bytes, _) => {
+                bytes.len()
+            }
         }
     }
 }
@@ -72,11 +74,11 @@ pub trait Sides: Send + Sync {
     /// Begins a share on each side. `context` has the limits and receives the progress.
     ///
     /// Errors: a side is away, or refuses.
-    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn Pieces>, RunError>;
+    fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn SharePieces>, RunError>;
 }
 
 /// The pieces of one share of all sides. Dropping it ends the share.
-pub trait Pieces {
+pub trait SharePieces {
     /// Number of sides.
     fn sides(&self) -> usize;
 
@@ -88,7 +90,7 @@ pub trait Pieces {
         &mut self,
         side: Option<usize>,
         check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<(usize, Option<Piece>), RunError>;
+    ) -> Result<(usize, Option<SharePiece>), RunError>;
 
     /// Ends the share of one side: nothing more is wanted of it.
     fn end(&mut self, side: usize);
@@ -125,8 +127,8 @@ impl ScanUnit for Arrived {
 }
 
 /// The lines of a piece as a unit, and the farthest time of later ones.
-pub(crate) fn arrived(piece: &Piece) -> Result<(Box<dyn ScanUnit>, Option<i64>), RunError> {
-    let Piece::Lines(bytes, rest_ns) = piece else { return Err(misfit()) };
+pub(crate) fn arrived(piece: &SharePiece) -> Result<(Box<dyn ScanUnit>, Option<i64>), RunError> {
+    let SharePiece::Lines(bytes, rest_ns) = piece else { return Err(misfit()) };
     let batch = read_rows(bytes).map_err(|error| RunError::Failed(error.to_string()))?;
     Ok((arrived_unit(Arc::new(batch)), *rest_ns))
 }

@@ -2,23 +2,23 @@
 //!
 //! LogsQL is lexed by context (a time is written without quotes, `-` is NOT before a filter and a
 //! sign before a number), so there is no list of tokens; the parser asks for what may stand at the
-//! cursor. Positions are bytes of the text. Nothing here panics, whatever the text.
+//! cursor. Positions are byte offsets in the text. Nothing here panics for any text.
 
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::regexes::RegexBudget;
 
-/// Nested parentheses, NOTs and field groups. Deeper queries are refused; it bounds the parser's
-/// stack.
+/// Most levels of nested parentheses, NOTs and field groups. A deeper query is refused, which
+/// bounds the stack of the parser.
 pub const NESTING_MAX: usize = 100;
 
-/// Levels that a query inside a query counts as: so there are at most ten in each other.
+/// Levels that a query inside a query counts as. So at most ten queries are nested.
 const QUERY_LEVELS: usize = 10;
-/// Levels that a shorthand counts as, such as `{a!="b" or c="d"}`: the filters that it stands for
-/// are at most so much deeper.
+/// Levels that a shorthand such as `{a!="b" or c="d"}` counts as. The filters that it stands for
+/// are nested at most this much deeper.
 const SHORTHAND_LEVELS: usize = 2;
 
-/// Bytes of names of fields that filters of a query hold. A name before a group, `name:(a or b)`,
-/// is held for each filter of the group. More are refused.
+/// Most bytes of field names that the filters of a query hold; a query with more is refused. Each
+/// filter in a group such as `name:(a or b)` holds the name.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 
 /// Whether `c` belongs to words of a log message: letters, digits and underscore.
@@ -33,13 +33,13 @@ pub(crate) struct Cursor<'a> {
     at: usize,
     depth: usize,
     names_bytes: usize,
-    /// What `now` means in times, nanoseconds since 1970 UTC.
+    /// The time that `now` stands for, nanoseconds since 1970 UTC.
     pub now_ns: i64,
-    /// What regular expressions may still take.
+    /// What is left of the budget of regular expressions.
     pub regexes: RegexBudget,
 }
 
-/// A string as it was written.
+/// A word or a quoted string of the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub text: String,
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, at: 0, depth: 0, names_bytes: 0, now_ns, regexes: RegexBudget::default() }
     }
 
-    /// The place of what comes next, behind spaces.
+    /// The position of the next character that is not a space.
     pub fn position(&mut self) -> usize {
         self.skip_spaces();
         self.at
@@ -62,7 +62,8 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Passes spaces, and comments: from a `#` that no word stands before to the end of the line.
+    /// Skips spaces and comments. A comment begins with a `#` that is not directly behind a word,
+    /// and ends with the line.
     pub fn skip_spaces(&mut self) {
         loop {
             self.at = self.text.len() - self.rest().trim_start().len();
@@ -78,13 +79,14 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// The next character behind spaces; none at the end.
+    /// The next character that is not a space; none at the end.
     pub fn peek(&mut self) -> Option<char> {
         self.skip_spaces();
         self.adjacent()
     }
 
-    /// Takes `c` if it comes next, behind spaces; otherwise nothing, not even the spaces.
+    /// Takes `c` if it is the next character that is not a space. Otherwise takes nothing, not even
+    /// the spaces.
     pub fn eat(&mut self, c: char) -> bool {
         let before = self.at;
         self.skip_spaces();
@@ -113,7 +115,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes `c`, or says that it is missing after `what`.
+    /// Takes `c`. The error says that it is missing behind `what`.
     pub fn expect(&mut self, c: char, what: &str) -> Result<(), ParseError> {
         if self.eat(c) {
             return Ok(());
@@ -125,7 +127,7 @@ impl<'a> Cursor<'a> {
         Err(self.error(&[&format!("\"{c}\"")], message))
     }
 
-    /// What stands at the cursor, for messages.
+    /// The text at the cursor, for messages.
     pub fn found(&mut self) -> Option<String> {
         let c = self.peek()?;
         let word: String = self.rest().chars().take_while(|&c| is_word_char(c)).take(30).collect();
@@ -148,17 +150,17 @@ impl<'a> Cursor<'a> {
         ParseError { position, expected, message: message.into(), query }
     }
 
-    /// Where it is, to come back to.
+    /// The place of the cursor, for [`Cursor::go_back`].
     pub fn place(&self) -> usize {
         self.at
     }
 
-    /// Goes back to a place that it was at.
+    /// Returns to an earlier place.
     pub fn go_back(&mut self, place: usize) {
         self.at = place;
     }
 
-    /// Runs `parse`, which reads a query inside a query. It counts as many levels.
+    /// Runs `parse`, which reads a query inside a query: [`QUERY_LEVELS`] deeper.
     pub fn nested_query<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
@@ -167,7 +169,7 @@ impl<'a> Cursor<'a> {
         self.deeper(QUERY_LEVELS, message, parse)
     }
 
-    /// Runs `parse`, which reads a shorthand for filters that are written out in more levels.
+    /// Runs `parse`, which reads a shorthand: [`SHORTHAND_LEVELS`] deeper.
     pub fn shorthand<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, ParseError>,
@@ -198,7 +200,7 @@ impl<'a> Cursor<'a> {
         result
     }
 
-    /// Counts that `filters` filters hold a name.
+    /// Counts the bytes of a name that `filters` filters hold.
     pub fn take_name(&mut self, name: &str, filters: usize) -> Result<(), ParseError> {
         self.names_bytes = self.names_bytes.saturating_add(name.len().saturating_mul(filters));
         if self.names_bytes <= NAMES_BYTES_MAX {
@@ -211,7 +213,7 @@ impl<'a> Cursor<'a> {
         Err(self.error(&[], message))
     }
 
-    /// The bare word that comes next, not taken; empty if none. Words end at spaces, quotes,
+    /// The next bare word, which is not taken; empty if there is none. Words end at spaces, quotes,
     /// brackets and `| , ! * :`; with `colons` a colon is part of the word.
     pub fn peek_word(&mut self, colons: bool) -> &'a str {
         self.skip_spaces();
@@ -223,13 +225,14 @@ impl<'a> Cursor<'a> {
         &rest[..end.unwrap_or(rest.len())]
     }
 
-    /// What stands right behind the bare word that comes next.
+    /// The character directly behind the next bare word.
     pub fn behind_word(&mut self) -> Option<char> {
         let length = self.peek_word(false).len();
         self.rest()[length..].chars().next()
     }
 
-    /// Takes the bare word `keyword` (lower case) in any case, if it comes next.
+    /// Takes the bare word `keyword` if it comes next, in upper or lower case. `keyword` is in
+    /// lower case.
     pub fn eat_keyword(&mut self, keyword: &str) -> bool {
         let found = self.peek_word(false).eq_ignore_ascii_case(keyword);
         if found {
@@ -238,7 +241,8 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes `name(` (lower case) in any case, if it comes next; otherwise nothing.
+    /// Takes `name(` if it comes next, in upper or lower case; otherwise nothing. `name` is in
+    /// lower case.
     pub fn eat_call(&mut self, name: &str) -> bool {
         let before = self.at;
         let found = self.eat_keyword(name) && self.eat_adjacent('(');
@@ -264,7 +268,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a word or a quoted string, or says that `what` is missing.
+    /// Takes a word or a quoted string. The error says that `what` is missing.
     pub fn expect_string(&mut self, colons: bool, what: &str) -> Result<Written, ParseError> {
         if let Some(string) = self.string(colons)? {
             return Ok(string);
@@ -276,8 +280,8 @@ impl<'a> Cursor<'a> {
         Err(self.error(&[what], message))
     }
 
-    /// Takes everything up to a space or one of `stops`; for times and numbers, whose colons and
-    /// signs belong to them. A quoted string counts as its content.
+    /// Takes the text up to a space or one of `stops`, for times and numbers, which contain colons
+    /// and signs. Of a quoted string, the content is taken.
     pub fn run(&mut self, stops: &str, what: &str) -> Result<Written, ParseError> {
         if let Some('"' | '\'' | '`') = self.peek() {
             return self.quoted();
@@ -293,7 +297,8 @@ impl<'a> Cursor<'a> {
         Ok(Written { text: text.to_owned(), quoted: false, position })
     }
 
-    /// A quoted string: backticks take everything as it stands, the others know the escapes of Go.
+    /// Takes a quoted string. In backticks there are no escapes; other quotes have the escapes of
+    /// Go.
     fn quoted(&mut self) -> Result<Written, ParseError> {
         let position = self.at;
         let quote = self.adjacent().expect("the caller saw a quote");
@@ -325,7 +330,7 @@ impl<'a> Cursor<'a> {
 
     fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), ParseError> {
         let position = self.at - 1;
-        let wrong = "an unknown escape in the quoted text; write \\\\ for a backslash";
+        let wrong = "the quoted text has an unknown escape; write \\\\ for a backslash";
         let Some(c) = self.adjacent() else {
             return Err(self.error_at(position, &[], wrong));
         };
@@ -364,7 +369,7 @@ impl<'a> Cursor<'a> {
         } else if let Some(c) = char::from_u32(number) {
             out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         } else {
-            return Err(self.error_at(position, &[], "the escape names no character"));
+            return Err(self.error_at(position, &[], "the escape does not stand for a character"));
         }
         Ok(())
     }
@@ -376,7 +381,7 @@ fn too_deep() -> String {
     )
 }
 
-/// Writes `text` in quotes so that it is read back as it is.
+/// Writes `text` in quotes, so that parsing it gives the same text.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -395,7 +400,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// Writes a field name, in quotes when it needs them.
+/// Writes a field name, in quotes if it needs them.
 pub(crate) fn quote_name(name: &str) -> String {
     let plain = |c: char| is_word_char(c) || c == '.' || c == '/' || c == '@';
     let reserved = ["and", "or", "not", "as", "by", "in", "if", "limit", "offset", "with"];

@@ -1,5 +1,5 @@
-//! Queries that are deep or long in each way there is: all that is done with a query fits a small
-//! stack, whatever its text.
+//! Queries that are deep or long in every possible way: parsing, writing, copying, running and
+//! dropping them fits a small stack.
 
 use crate::dist::run;
 use crate::lang::context::Context;
@@ -8,8 +8,8 @@ use crate::lang::syntax::query::PIPES_MAX;
 use crate::testing::{Memory, batch, record};
 use crate::{Query, REGEX_NESTING_MAX};
 
-/// Stack on which queries are tried: half of what the server's threads have, and tests are not
-/// optimised, which takes several times the stack. A deeper recursion aborts the test.
+/// Stack of the tests: half of that of the threads of the server, although code that is not
+/// optimised takes several times the stack. A deeper recursion aborts the test.
 const STACK_BYTES: usize = 2 << 20;
 
 fn on_small_stack(work: impl FnOnce() + Send + 'static) {
@@ -17,8 +17,8 @@ fn on_small_stack(work: impl FnOnce() + Send + 'static) {
     thread.expect("a thread starts").join().expect("nothing panics");
 }
 
-/// Reads a query, writes it, reads it again, copies it, runs it and drops it all. The error is that
-/// of reading.
+/// Parses a query, writes it, parses it again, copies it, runs it and drops it. The error is that
+/// of the first parsing.
 fn whole_life(text: &str) -> Result<(), String> {
     read_and_written(text).map(|query| runs(&query))
 }
@@ -42,7 +42,7 @@ fn runs(query: &Query) {
         source.columns = columns;
         let mut context = Context::default();
         context.limits.threads = 1;
-        // What the query means is not looked at here, so it may fail.
+        // Only the stack matters here, so the run may fail.
         let _ = run(query, &source, &context, &mut |_| std::ops::ControlFlow::Continue(()));
     }
 }
@@ -55,15 +55,15 @@ fn chain(operand: &str, operator: &str, n: usize) -> String {
     vec![operand; n].join(operator)
 }
 
-/// Different fields, as a list.
+/// A list of `n` different fields.
 fn numbered(n: usize) -> String {
     (0..n).map(|field| format!("a{field}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A way to make a query of `n` equal parts.
+/// Makes a query of `n` equal parts.
 type Make = Box<dyn Fn(usize) -> String + Send>;
 
-/// As many pipes as fit before or behind another one.
+/// As many pipes as may precede or follow another one.
 fn pipes() -> String {
     " | copy a b | filter a:1 | math a + 1 as c".repeat(PIPES_MAX / 3 - 1)
 }
@@ -121,7 +121,7 @@ fn limited() -> Vec<(&'static str, usize, Make)> {
         ),
         (
             "unions before pipes",
-            // The innermost pipes have expressions, a level deeper.
+            // The innermost pipes have expressions, which are one level deeper.
             QUERIES - 1,
             Box::new(|n| format!("*{}", wrapped(" | union (*", "", &format!("{})", pipes()), n))),
         ),
@@ -226,7 +226,7 @@ fn what_is_wide_costs_no_stack() {
                 let result = whole_life(&make(n));
                 assert_eq!(result, Ok(()), "{name}, {n}: {:.300}", make(n));
             }
-            // As much as the longest text holds, and more.
+            // As many parts as the longest text holds, and more.
             let part_bytes = make(2_000).len() / 2_000 + 1;
             let _ = read_and_written(&make(crate::QUERY_BYTES_MAX / part_bytes - 10));
             for n in [6_000, 100_000, 1_000_000] {

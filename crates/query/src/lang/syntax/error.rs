@@ -1,28 +1,29 @@
-//! What is wrong with the text of a query, and where.
+//! The error of the parser: what is wrong with the text of a query, and where.
 
 use std::fmt;
 
-/// A query that cannot be understood. Shown to the user: it names the place and what could stand
-/// there.
+/// The query cannot be parsed. The error is shown to the user; it names the position and what could
+/// stand there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// Byte in the query's text at which it went wrong; at most its length.
+    /// Byte offset of the mistake in the text of the query; at most its length.
     pub position: usize,
-    /// What could stand there, in words for people; may be empty.
+    /// What could stand there instead, in words for the user; may be empty.
     pub expected: Vec<String>,
-    /// What is wrong, without the place.
+    /// What is wrong, without the position.
     pub message: String,
-    /// The query's text.
+    /// The text of the query.
     pub query: String,
 }
 
 impl std::error::Error for ParseError {}
 
-/// Characters of the query shown on each side of the place.
+/// Most characters of the query that are shown on each side of the position.
 const CONTEXT_CHARS_MAX: usize = 60;
 
 impl fmt::Display for ParseError {
-    /// The message, the part of the query around the place, and a caret below the place.
+    /// Writes the message, the part of the query around the position, and a caret below the
+    /// position.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.message)?;
         if !self.expected.is_empty() {

@@ -1,8 +1,8 @@
 //! From text to tree: characters and tokens ([`cursor`]), options, a query of a filter and pipes,
 //! and back to text by `Display`.
 //!
-//! Each filter and each pipe is parsed in its own file (`filter/`, `pipe/`); here is what they
-//! share. Nothing here reads a line of the store.
+//! Each filter and each pipe is parsed in its own file (`filter/`, `pipe/`); this folder has what
+//! they share. Nothing here reads lines of the store.
 
 pub(crate) mod cursor;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `options(concurrency=2, ignore_global_time_filter=true) error | …`: how a query is run.
 //!
-//! `parallel_readers` and `allow_partial_response` are read and have no effect: the threads that
-//! filter read, and answers are never partial. Left out: `time_offset`, which `offset` behind the
-//! time filters and the pipe `time_add` do.
+//! `parallel_readers` and `allow_partial_response` are accepted and have no effect, because the
+//! threads that filter also read, and answers are never partial. Left out: `time_offset`; use
+//! `offset` behind the time filters and the pipe `time_add` instead.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use crate::lang::syntax::error::ParseError;
 /// How a query is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryOptions {
-    /// Most threads that read and filter; at most as many as the server gives each query in any
-    /// case.
+    /// Most threads that read and filter. The number that the server gives each query is never
+    /// exceeded.
     pub concurrency: Option<usize>,
-    /// Whether the range of times that comes with the request is left out of account.
+    /// Whether the time range of the request is ignored.
     pub ignore_global_time_filter: bool,
 }
 
-/// The options there are, for messages.
+/// The names of all options, for messages.
 const OPTIONS: &[&str] =
     &["concurrency", "ignore_global_time_filter", "parallel_readers", "allow_partial_response"];
 
-/// Reads options, if any stand before the filter.
+/// Parses the options, if the query begins with them.
 pub(crate) fn parse_options(cursor: &mut Cursor<'_>) -> Result<QueryOptions, ParseError> {
     let mut options = QueryOptions::default();
     if !cursor.eat_call("options") {
@@ -63,7 +63,9 @@ fn parse_count(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
     let what = "a number from 1 on";
     let written = cursor.run(",()|", what)?;
     let count = written.text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| cursor.error_at(written.position, &[what], "not a number of threads"))
+    count.ok_or_else(|| {
+        cursor.error_at(written.position, &[what], "this is not a number of threads")
+    })
 }
 
 fn parse_choice(cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
@@ -71,12 +73,16 @@ fn parse_choice(cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
     match written.text.to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
-        _ => Err(cursor.error_at(written.position, &["true", "false"], "neither true nor false")),
+        _ => Err(cursor.error_at(
+            written.position,
+            &["true", "false"],
+            "this is neither true nor false",
+        )),
     }
 }
 
 impl QueryOptions {
-    /// What a run is given, as the options change it.
+    /// The context of a run, changed as the options say.
     pub(crate) fn applied_to(&self, context: &Context) -> Context {
         let mut context = context.clone();
         let threads_max = self.concurrency.unwrap_or(usize::MAX);
@@ -89,7 +95,7 @@ impl QueryOptions {
 }
 
 impl fmt::Display for QueryOptions {
-    /// Written before a filter; nothing when nothing is asked for.
+    /// Written before the filter; nothing if all options have their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let concurrency = self.concurrency.map(|count| format!("concurrency={count}"));
         let ignore =

@@ -2,9 +2,9 @@
 //! makes them: `user_id=<N>, ip=<IP4>, time=<DATETIME>`.
 //!
 //! A number is a run of digits, or an even run of at least four hexadecimal digits, at the bounds
-//! of words; units and letters that stand beside numbers (`T10Z`, `v2`, `5ms`) are such bounds too.
-//! Longer runs than [`PLACEHOLDER_BYTES_MAX`] are no numbers and no words, so that a search takes
-//! time in the order of the text.
+//! of words. Units and letters beside a number (`T10Z`, `v2`, `5ms`) are such bounds too. A run
+//! longer than [`PLACEHOLDER_BYTES_MAX`] is neither a number nor a word, so that the time of a
+//! search is linear in the length of the text.
 
 use crate::lang::filter::word_before;
 use crate::lang::syntax::cursor::is_word_char;
@@ -21,11 +21,11 @@ pub(crate) enum Placeholder {
     Uuid,
     /// `<IP4>`: four numbers with `.` between them.
     Ipv4,
-    /// `<TIME>`: three numbers with `:` between them, perhaps a fraction behind `.` or `,`.
+    /// `<TIME>`: three numbers with `:` between them, optionally a fraction behind `.` or `,`.
     Time,
     /// `<DATE>`: three numbers with `-` or `/` between them.
     Date,
-    /// `<DATETIME>`: a date and a time with `T` or a space between them, perhaps a zone.
+    /// `<DATETIME>`: a date and a time with `T` or a space between them, optionally a zone.
     DateTime,
     /// `<W>`: a word, or a text in quotes.
     Word,
@@ -42,13 +42,14 @@ impl Placeholder {
         ("<W>", Placeholder::Word),
     ];
 
-    /// The placeholder that `text` begins with, and what stands behind it.
+    /// The placeholder at the beginning of `text`, and the text behind it.
     pub fn strip(text: &str) -> Option<(Placeholder, &str)> {
         let strip = |(name, kind): &(&str, Placeholder)| Some((*kind, text.strip_prefix(name)?));
         Placeholder::NAMES.iter().find_map(strip)
     }
 
-    /// The end of what it stands for at `from`.
+    /// The end of the text at `from` that the placeholder stands for; none if there is no such
+    /// text.
     pub fn end(self, text: &[u8], from: usize) -> Option<usize> {
         match self {
             Placeholder::Number => number_end(text, from),
@@ -73,7 +74,7 @@ impl Placeholder {
         }
     }
 
-    /// The first place at or behind `from` at which it may stand.
+    /// The first position at or behind `from` where the placeholder may match.
     pub fn start(self, text: &[u8], from: usize) -> Option<usize> {
         match self {
             Placeholder::Word => word_start(text, from),
@@ -86,7 +87,7 @@ fn is_ascii_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The first place at or behind `from` at which a number may begin.
+/// The first position at or behind `from` where a number may begin.
 pub(crate) fn number_start(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find(|&at| {
         text[at].is_ascii_hexdigit()
@@ -103,7 +104,7 @@ pub(crate) fn digits_end(text: &[u8], from: usize) -> usize {
     from + rest.iter().take_while(|b| b.is_ascii_hexdigit()).count()
 }
 
-/// The end of the number that begins at `from`; none when there is none.
+/// The end of the number that begins at `from`; none if no number begins there.
 pub(crate) fn number_end(text: &[u8], from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let bounded = &rest[..rest.len().min(PLACEHOLDER_BYTES_MAX + 1)];
@@ -143,7 +144,7 @@ fn date_end(text: &[u8], from: usize) -> Option<usize> {
     numbers_end(text, from, 3, b'-').or_else(|| numbers_end(text, from, 3, b'/'))
 }
 
-/// The end of a text in quotes, behind its first quote.
+/// The end of a quoted text; `from` is behind its first quote.
 fn quoted_end(text: &[u8], from: usize, quote: u8) -> Option<usize> {
     let mut at = from;
     let last = text.len().min(from + PLACEHOLDER_BYTES_MAX);
@@ -157,7 +158,7 @@ fn quoted_end(text: &[u8], from: usize, quote: u8) -> Option<usize> {
     None
 }
 
-/// The first characters of a text, up to what is no UTF-8.
+/// The characters of a text up to the first byte that is not UTF-8.
 fn characters(text: &[u8]) -> std::str::Chars<'_> {
     let text = match std::str::from_utf8(text) {
         Ok(text) => text,
@@ -173,8 +174,8 @@ fn word_end(text: &[u8], from: usize) -> Option<usize> {
     (bytes <= PLACEHOLDER_BYTES_MAX).then_some(from + bytes)
 }
 
-/// The first place at or behind `from` at which a word may begin. As in VictoriaLogs, a quoted text
-/// is not looked for at the beginning of a pattern.
+/// The first position at or behind `from` where a word may begin. As in VictoriaLogs, a pattern
+/// that begins with this placeholder does not find quoted texts.
 fn word_start(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find(|&at| {
         let byte = text[at];

@@ -1,4 +1,4 @@
-//! A query as a tree: read from text, written as text.
+//! A query as a tree, parsed from text and written as text.
 
 use std::fmt;
 
@@ -10,11 +10,12 @@ use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::options::{QueryOptions, parse_options};
 
-/// Longest text of a query, in bytes. Longer ones are refused.
+/// Longest text of a query, in bytes. A longer text is refused.
 pub const QUERY_BYTES_MAX: usize = 256 << 10;
-/// Longest text of a query from another node, in bytes: values of queries in its filters included.
+/// Longest text of a share of a query from another node, in bytes. It contains the values of the
+/// queries that were inside its filters.
 pub const SHARE_BYTES_MAX: usize = 8 << 20;
-/// Most pipes of a query. Longer ones are refused.
+/// Most pipes of a query. A query with more is refused.
 pub const PIPES_MAX: usize = 100;
 
 /// A query: a filter and pipes.
@@ -26,7 +27,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a query. `now_ns` (nanoseconds since 1970 UTC) is what relative times in it refer to.
+    /// Parses a query. Relative times in it refer to `now_ns`, nanoseconds since 1970 UTC.
     pub fn parse(text: &str, now_ns: i64) -> Result<Query, ParseError> {
         let mut cursor = Cursor::new(text, now_ns);
         if text.len() > QUERY_BYTES_MAX {
@@ -36,8 +37,8 @@ impl Query {
         Query::parse_whole(&mut cursor)
     }
 
-    /// Reads a query that another node wrote: its times are absolute, and values that queries in
-    /// its filters gave may make it long.
+    /// Parses the query of a share that another node wrote. Its times are absolute. It may be long,
+    /// because the values of the queries inside its filters are in it.
     pub(crate) fn parse_share(text: &str) -> Result<Query, ParseError> {
         let mut cursor = Cursor::new(text, 0);
         if text.len() > SHARE_BYTES_MAX {
@@ -55,58 +56,59 @@ impl Query {
         }
     }
 
-    /// Whether queries inside its filters have to be run before it.
+    /// Whether its filters have queries inside, which run before it.
     pub(crate) fn has_subqueries(&self) -> bool {
         self.filters().any(has_subquery)
     }
 
-    /// All filters of it, but not those of queries inside.
+    /// All filters of the query and of its pipes, without those of queries inside.
     fn filters(&self) -> impl Iterator<Item = &Filter> {
         std::iter::once(&self.filter).chain(self.pipes.iter().flat_map(Pipe::filters))
     }
 
-    /// As [`Self::filters`], to be changed.
+    /// As [`Self::filters`], mutable.
     pub(crate) fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
         std::iter::once(&mut self.filter).chain(self.pipes.iter_mut().flat_map(Pipe::filters_mut))
     }
 
-    /// A query of parts.
+    /// A query with this filter and these pipes.
     pub fn new(filter: Filter, pipes: Vec<Pipe>) -> Query {
         Query { options: QueryOptions::default(), filter, pipes }
     }
 
-    /// The same query, run in another way.
+    /// The same query with other options.
     pub fn with_options(self, options: QueryOptions) -> Query {
         Query { options, ..self }
     }
 
-    /// How it is run.
+    /// How the query is run.
     pub fn options(&self) -> QueryOptions {
         self.options
     }
 
-    /// Which lines it selects.
+    /// The filter of the query.
     pub fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// What it does with them.
+    /// The pipes of the query.
     pub fn pipes(&self) -> &[Pipe] {
         &self.pipes
     }
 
     /// The fields that the pipes and the client need of the lines that the filter selects;
-    /// `include` as in [`crate::lang::context::Context::include`]. What the filter itself looks at,
-    /// [`Filter::add_fields`] adds.
+    /// `include` as in [`crate::lang::context::Context::include`]. The fields that the filter tests
+    /// are not among them; [`Filter::add_fields`] adds those.
     ///
-    /// `_stream` stands for the fields that a stream is made of.
+    /// In the set, `_stream` stands for all fields that make up the stream.
     pub fn needed_fields(&self, include: &[String]) -> FieldSet {
         let mut wanted = FieldSet::all();
         wanted.add_all(include);
         self.pipes.iter().rev().fold(wanted, |wanted, pipe| pipe.needed_fields(wanted))
     }
 
-    /// Hidden computed fields that pipes or the client need of rows that are copied.
+    /// The hidden computed fields that copies of rows must keep, because a pipe or the client needs
+    /// them.
     pub(crate) fn computed_fields(&self, include: &[String]) -> Vec<String> {
         let written = self.to_string();
         let named = |name: &str| include.iter().any(|i| i == name) || written.contains(name);
@@ -114,7 +116,7 @@ impl Query {
     }
 }
 
-/// Reads options, a filter and pipes, up to where none goes on.
+/// Parses options, a filter and pipes, up to the first text that belongs to none of them.
 fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     let options = parse_options(cursor)?;
     let filter = parse_filter(cursor)?;
@@ -136,8 +138,8 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     Ok(Query { options, filter, pipes })
 }
 
-/// Tells pipes for which the order of fields counts what that order is: `sort` without fields sorts
-/// by all of them, and packed texts have them in it.
+/// Passes the order of fields to the pipes that depend on it: `sort` without fields sorts by all of
+/// them, and packed texts contain them in that order.
 fn settle_order(pipes: &mut [Pipe]) {
     for place in 0..pipes.len() {
         let (before, rest) = pipes.split_at_mut(place);
@@ -145,7 +147,8 @@ fn settle_order(pipes: &mut [Pipe]) {
     }
 }
 
-/// The names of the fields behind some pipes, in their order, if these name all of them.
+/// The names of all fields behind some pipes, in their order; none if the pipes do not determine
+/// them.
 fn fixed_fields(pipes: &[Pipe]) -> Option<Vec<String>> {
     for pipe in pipes.iter().rev() {
         match pipe.names() {
@@ -157,7 +160,7 @@ fn fixed_fields(pipes: &[Pipe]) -> Option<Vec<String>> {
     None
 }
 
-/// Reads `query)` inside another query; the opening parenthesis is behind us.
+/// Parses `query)` inside another query. The cursor is behind the opening parenthesis.
 pub(crate) fn parse_inner(cursor: &mut Cursor<'_>, what: &str) -> Result<Query, ParseError> {
     let query = cursor.nested_query(parse_query)?;
     cursor.expect(')', what)?;

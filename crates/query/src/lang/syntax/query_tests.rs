@@ -1,12 +1,12 @@
-//! Messages about wrong queries, and that any text is answered.
+//! Tests the messages about wrong queries, and that every text is parsed or refused.
 
 use proptest::prelude::*;
 
 use crate::{NESTING_MAX, PIPES_MAX, QUERY_BYTES_MAX, Query};
 
-/// The messages about wrong queries: behind each query, marked by `>`, what is said about it.
+/// The messages about wrong queries: each query after `>`, then its message.
 ///
-/// When messages change, or queries are added, run the test with `LOGINSON_BLESS=1` and read the
+/// When messages change or queries are added, run the test with `LOGINSON_BLESS=1` and check the
 /// difference.
 const MESSAGES: &str = include_str!("query_tests/messages.txt");
 
@@ -21,7 +21,7 @@ fn messages_about_wrong_queries() {
         found.push_str(&format!("\n{error}\n\n"));
     }
     if std::env::var_os("LOGINSON_BLESS").is_some() {
-        let path = "src/syntax/query_tests/messages.txt";
+        let path = "src/lang/syntax/query_tests/messages.txt";
         std::fs::write(path, &found).expect("the messages can be written");
     } else {
         assert_eq!(found, MESSAGES, "run with LOGINSON_BLESS=1 to take these messages over");
@@ -54,7 +54,7 @@ fn limits() {
     assert!(Query::parse(&long(QUERY_BYTES_MAX + 1), 0).is_err());
 }
 
-/// Checks that a query is written back as expected, and read again as the same.
+/// Checks that a query is written as expected, and that parsing that text gives the same query.
 fn check_written(text: &str, expected: &str) {
     let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(query.to_string(), expected);
@@ -176,8 +176,8 @@ fn queries_say_which_fields_they_need() {
     check("* | top 5 by (_line)", &["_line"]);
 }
 
-/// What stands in backticks in a column of the tables of a page, without signs and what is only
-/// sketched.
+/// The texts in backticks in a column of the tables of a page, without single signs and without
+/// examples that have an ellipsis.
 fn examples(page: &str, column: usize) -> Vec<String> {
     let rows = page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
     let cells = rows
@@ -366,7 +366,8 @@ proptest! {
     }
 }
 
-/// Either the query is understood, and written back it is the same; or the error points into it.
+/// Checks that a text is parsed, and written as a text that gives the same query; or that the error
+/// points into the text.
 fn answered(text: &str) {
     match Query::parse(text, 0) {
         Ok(query) => {

@@ -1,35 +1,36 @@
-//! What the regular expressions of one query may take, together: a query is short, and what it
-//! compiles to is not.
+//! Limits the memory that all regular expressions of one query take together. A short text may
+//! compile to a large program.
 //!
-//! Each counts as [`SMALL_BYTES`] or, where it does not fit into that, as [`LARGE_BYTES`]; one that
-//! does not fit into that is refused, and so is a query of more than [`REGEXES_BYTES_MAX`]. What
-//! the engine caches while it searches is bound by the same size, for each thread, and the
-//! automaton that answers for templates (`filter/automaton.rs`) takes no more than a small one; so
-//! a query holds some times as much at worst.
+//! An expression counts as [`SMALL_BYTES`], or as [`LARGE_BYTES`] if it does not fit into that. One
+//! that does not fit into [`LARGE_BYTES`] is refused, and so is a query of more than
+//! [`REGEXES_BYTES_MAX`]. The caches of the regex engine have the same limits for each thread, and
+//! the automaton that searches templates (`filter/automaton.rs`) takes at most [`SMALL_BYTES`]. A
+//! query may therefore hold a few times its limit.
 
-/// Memory of all compiled regular expressions of a query. One with more is refused.
+/// Most memory of all compiled regular expressions of a query. A query with more is refused.
 pub const REGEXES_BYTES_MAX: usize = 64 << 20;
-/// Memory of one; larger ones are refused.
+/// Most memory of one regular expression. A larger one is refused.
 pub(crate) const LARGE_BYTES: usize = 4 << 20;
-/// Longest text of one. Longer ones are refused: what is read before anything is compiled takes a
-/// multiple of it.
+/// Longest text of a regular expression, in bytes. A longer one is refused, because parsing takes a
+/// multiple of it before anything is compiled.
 pub const REGEX_BYTES_MAX: usize = 64 << 10;
-/// Groups, classes, repetitions and alternatives of one in each other. Deeper ones are refused, as
-/// compiling is recursive.
+/// Most levels of nested groups, classes, repetitions and alternatives of a regular expression. A
+/// deeper one is refused, because compiling is recursive.
 pub const REGEX_NESTING_MAX: u32 = 100;
-/// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. Each may
-/// take some KiB and milliseconds before anything is compiled. More are refused.
+/// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. A query
+/// with more is refused, because each class may take some KiB and milliseconds before anything is
+/// compiled.
 const CLASSES_MAX: usize = 500;
-/// What a class counts for in any case, `(?i)`: the cases of each of its characters are looked up,
-/// up to a million of them.
+/// Classes that a class counts as if case is ignored, `(?i)`: the other cases of up to a million
+/// characters are looked up.
 const ANY_CASE_CLASSES: usize = 20;
-/// What nearly all fit into.
+/// Memory into which nearly all regular expressions fit.
 const SMALL_BYTES: usize = 256 << 10;
-/// Memory of a character of a text that is looked for in any case: its states, forward and
+/// Memory per character of a text that is searched regardless of case: its states, forward and
 /// backward.
 const CHARACTER_BYTES: usize = 512;
 
-/// What is left for the regular expressions of a query.
+/// The budget that is left for the regular expressions of a query.
 #[derive(Clone, Debug)]
 pub struct RegexBudget {
     left_bytes: usize,
@@ -43,8 +44,8 @@ impl Default for RegexBudget {
 }
 
 impl RegexBudget {
-    /// Builds the expression `text` within a limit in bytes, for what is compiled and for what is
-    /// cached, and at most [`REGEX_NESTING_MAX`] deep. The error says what is wrong in one line.
+    /// Compiles the expression `text`, at most [`REGEX_NESTING_MAX`] deep, with a limit in bytes
+    /// for the program and for its cache. The error is one line.
     pub fn build<T>(
         &mut self,
         text: &str,
@@ -74,7 +75,7 @@ impl RegexBudget {
         })
     }
 
-    /// Counts a text that is looked for in any case.
+    /// Counts a text that is searched regardless of case.
     pub(crate) fn take_text(&mut self, text: &str) -> Result<(), String> {
         self.take(SMALL_BYTES.max(text.len().saturating_mul(CHARACTER_BYTES)))
     }
@@ -92,7 +93,7 @@ impl RegexBudget {
     }
 }
 
-/// How many classes of characters stand in an expression, at most.
+/// An upper bound of the number of classes of characters in an expression.
 fn classes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let escape = |pair: &[u8]| pair[0] == b'\\' && b"wWdDsSpP".contains(&pair[1]);

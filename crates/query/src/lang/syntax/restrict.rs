@@ -1,8 +1,8 @@
 //! A filter that a query cannot escape: added to the query and to every query inside it.
 //!
-//! Tools that let somebody see some lines only send it beside the query (`extra_filters`).
-//! Everywhere a query reads lines of the store it must hold: in the query itself, in queries inside
-//! filters (`in(…)`, `contains_any(…)`), wherever these stand, in `join` and `union`, and behind
+//! Tools that let a user see only some lines send this filter beside the query (`extra_filters`).
+//! The filter must hold wherever a query reads lines of the store: in the query itself, in queries
+//! inside filters (`in(…)`, `contains_any(…)`) at any depth, in `join` and `union`, and behind
 //! `stream_context`, which reads lines that no filter has selected.
 //!
 //! Invariant: no row of a restricted query was made of a line that the filter does not select.
@@ -12,15 +12,15 @@ use crate::lang::pipe::{Pipe, Select};
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::Query;
 
-/// Most queries that a restricted query has inside. Each gets a copy of the filter, so more of them
-/// are refused.
+/// Most queries inside a restricted query. A query with more is refused, because each of them gets
+/// a copy of the filter.
 const QUERIES_MAX: usize = 1_000;
 
 impl Query {
-    /// The same query over the lines that `to` selects. An error when it has too many queries
-    /// inside.
+    /// The same query over the lines that `to` selects. An error if it has too many queries inside.
     ///
-    /// The marks that `stream_context` sets between lines are left out, as they are no lines.
+    /// The rows with which `stream_context` separates lines are left out, because they are not
+    /// lines.
     pub fn restricted(&self, to: &Filter) -> Result<Query, ParseError> {
         let (mut query, mut left) = (self.clone(), QUERIES_MAX);
         match query.restrict(to, &mut left) {
@@ -36,7 +36,8 @@ impl Query {
         }
     }
 
-    /// None when there are more queries than are left.
+    /// Restricts the query; `left` is the number of queries that may still be restricted. None if
+    /// there are more.
     fn restrict(&mut self, to: &Filter, left: &mut usize) -> Option<()> {
         *left = left.checked_sub(1)?;
         for filter in self.filters_mut() {
@@ -127,7 +128,7 @@ mod tests {
         assert!(with(QUERIES_MAX).unwrap_err().message.contains("1000 queries"));
     }
 
-    /// Whatever a query does, it gives what it gives over a store that holds nothing else.
+    /// A restricted query gives the rows that it gives over a store with only the selected lines.
     #[test]
     fn it_cannot_be_escaped() {
         let all: Vec<_> = (0..12)

@@ -1,7 +1,7 @@
-//! Texts in quotes within values, as Go and JSON write them.
+//! Reads quoted texts inside values, as Go and JSON write them.
 
-/// Appends what a quoted text at the beginning of `text` says; the bytes that it takes with its
-/// quotes. None when there is no quote, or the text is not one of Go or JSON.
+/// Appends the content of the quoted text at the beginning of `text`, and returns its length in
+/// bytes with the quotes. None if `text` does not begin with a quoted text of Go or JSON.
 pub fn unquote(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let quote = *text.first().filter(|b| matches!(b, b'"' | b'\'' | b'`'))?;
     let mut at = 1;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use programs::summary::{SUMMARY_TYPE, Summariser, SummaryConfig, SummaryRow, stored_rows};
 use query::source::{Source, TimeRange, Whose};
-use query::{Context, Piece, Pieces, RunError, Share, Wanted};
+use query::{Context, RunError, Share, SharePiece, SharePieces, Wanted};
 use record::{Batch, FrameBuilder, read_rows};
 
 use crate::storage::stored::Parsers;
@@ -88,7 +88,10 @@ pub fn share_of_rows(range: TimeRange) -> Share {
 /// The rows of the summary among the lines of an answer.
 ///
 /// Errors: a node failed, or the query has to stop.
-pub fn collect(pieces: &mut dyn Pieces, context: &Context) -> Result<Vec<SummaryRow>, RunError> {
+pub fn collect(
+    pieces: &mut dyn SharePieces,
+    context: &Context,
+) -> Result<Vec<SummaryRow>, RunError> {
     let mut rows = Vec::new();
     let begun = std::time::Instant::now();
     let check = || context.check(begun);
@@ -96,7 +99,7 @@ pub fn collect(pieces: &mut dyn Pieces, context: &Context) -> Result<Vec<Summary
     while open > 0 {
         match pieces.next(None, &check)? {
             (_, None) => open -= 1,
-            (_, Some(Piece::Lines(lines, _))) => {
+            (_, Some(SharePiece::Lines(lines, _))) => {
                 let batch =
                     read_rows(&lines).map_err(|error| RunError::Failed(error.to_string()))?;
                 rows.extend(stored_rows(&batch, Some(u64::MAX)));

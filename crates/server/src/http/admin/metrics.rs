@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use collector::node::Forward;
 use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
 use platform::memory::{Budget, Purpose};
-use query::State;
+use query::QueryState;
 use store::{StoreState, StoreStats};
 
 use crate::http::access::gate::{Gate, Refused};
@@ -375,21 +375,21 @@ fn queries(app: &App, out: &mut Text) {
         "gauge",
         "Queries that run, tails included.",
         &[],
-        count(State::Running),
+        count(QueryState::Running),
     );
     out.one(
         "loginson_queries_waiting",
         "gauge",
         "Queries that wait for a slot.",
         &[],
-        count(State::Waiting),
+        count(QueryState::Waiting),
     );
     let memory: u64 = list.iter().map(|info| info.memory_bytes).sum();
     out.one("loginson_query_memory_bytes", "gauge", "Memory held by running queries.", &[], memory);
     memory_budget(&app.memory, out);
     let name = "loginson_queries_total";
     out.head(name, "counter", "Queries that ended, by how; tails are not counted.");
-    for state in [State::Done, State::Cancelled, State::Failed] {
+    for state in [QueryState::Done, QueryState::Cancelled, QueryState::Failed] {
         out.sample(
             name,
             &[("state", state.name())],
@@ -402,7 +402,7 @@ fn queries(app: &App, out: &mut Text) {
         "gauge",
         "Queries that are paused.",
         &[],
-        count(State::Paused),
+        count(QueryState::Paused),
     );
     out.one(
         "loginson_tail_lines_skipped_total",
@@ -431,7 +431,9 @@ fn queries(app: &App, out: &mut Text) {
     let Some(jobs) = app.jobs.get() else { return };
     let name = "loginson_background_queries_total";
     out.head(name, "counter", "Background queries that ended, by how.");
-    for state in [State::Done, State::Cancelled, State::Failed, State::Interrupted] {
+    for state in
+        [QueryState::Done, QueryState::Cancelled, QueryState::Failed, QueryState::Interrupted]
+    {
         out.sample(name, &[("state", state.name())], jobs.ended(state));
     }
     out.one(

@@ -202,8 +202,7 @@ fn around_of_sides(
         let found = read(&context, &|other| other < key, before)?;
         rows.extend(found.into_iter().rev().map(|(_, row)| row));
     }
-    let mut row =
-        Show::new().row(&(Arc::clone(&batch), target.index()), &mut context.meter())?;
+    let mut row = Show::new().row(&(Arc::clone(&batch), target.index()), &mut context.meter())?;
     row["_is_target"] = "true".into();
     rows.push(row);
     if after > 0 {

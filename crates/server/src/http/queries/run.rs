@@ -9,7 +9,9 @@ use axum::http::StatusCode;
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Account, Context, ParseError, Query, Queue, QueueError, RunError, SHARE, State};
+use query::{
+    Account, Context, ParseError, Query, QueryQueue, QueryState, QueueError, RunError, SHARE,
+};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -193,25 +195,26 @@ impl PendingQuery {
             id: permit.id(),
             started: Instant::now(),
         };
-        let mut end = End { ended: &self.app.queries_ended, state: State::Failed };
+        let mut end = End { ended: &self.app.queries_ended, state: QueryState::Failed };
         let result = work(&running);
         let (state, error) = match &result {
-            Ok(_) => (State::Done, None),
+            Ok(_) => (QueryState::Done, None),
             Err(RunError::Cancelled) if link.client_has_stalled() => {
                 let idle_s = self.app.config.query.client_idle_max.as_secs_f64();
                 let why = format!(
                     "the client read nothing of its response for {idle_s} s (query.client_idle_max)"
                 );
-                (State::Cancelled, Some(why))
+                (QueryState::Cancelled, Some(why))
             }
             Err(RunError::Cancelled) if link.client_is_gone() => {
-                (State::Cancelled, Some("the client went away (499)".into()))
+                (QueryState::Cancelled, Some("the client went away (499)".into()))
             }
-            Err(RunError::Cancelled) if permit.hold.expired() => {
-                (State::Cancelled, Some("it was paused for longer than query.pause_max".into()))
-            }
-            Err(RunError::Cancelled) => (State::Cancelled, None),
-            Err(error) => (State::Failed, Some(error.to_string())),
+            Err(RunError::Cancelled) if permit.hold.expired() => (
+                QueryState::Cancelled,
+                Some("it was paused for longer than query.pause_max".into()),
+            ),
+            Err(RunError::Cancelled) => (QueryState::Cancelled, None),
+            Err(error) => (QueryState::Failed, Some(error.to_string())),
         };
         end.state = state;
         drop(end);
@@ -222,8 +225,8 @@ impl PendingQuery {
 
 /// Counts how a query ended when this is dropped. One that panicked has failed.
 struct End<'a> {
-    ended: &'a [AtomicU64; State::COUNT],
-    state: State,
+    ended: &'a [AtomicU64; QueryState::COUNT],
+    state: QueryState,
 }
 
 impl Drop for End<'_> {
@@ -322,7 +325,7 @@ struct Linked {
     gone: bool,
     /// The client is gone because it read nothing of its response.
     stalled: bool,
-    entry: Option<(Queue, u64)>,
+    entry: Option<(QueryQueue, u64)>,
     /// Receives the id of the entry.
     tell: Option<oneshot::Sender<u64>>,
 }
@@ -346,7 +349,7 @@ impl Drop for Client {
 }
 
 impl Link {
-    fn holds(&self, queue: &Queue, id: u64) {
+    fn holds(&self, queue: &QueryQueue, id: u64) {
         let mut linked = self.lock();
         // The client may have gone before the query was in the queue.
         if linked.gone {

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use query::source::{Source, TimeRange};
-use query::{Outcome, Piece, Progress, RunError, SHARE, SHARE_BYTES_MAX, answer_share};
+use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
 use record::RowsWriter;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
@@ -132,7 +132,7 @@ fn answer(
     running: &Running,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<Outcome, RunError> {
-    let mut send = |piece: Piece| pass(Message::Piece(piece).encode().into(), sender, running);
+    let mut send = |piece: SharePiece| pass(Message::Piece(piece).encode().into(), sender, running);
     if let Some(id) = request.line_id() {
         let id = id.map_err(RunError::Failed)?;
         let batch = source.find(id)?;
@@ -140,7 +140,7 @@ fn answer(
         if let (Some(batch), Some(row)) = (&batch, row) {
             let mut writer = RowsWriter::default();
             writer.push(batch, &row);
-            let _ = send(Piece::Lines(writer.take(), None));
+            let _ = send(SharePiece::Lines(writer.take(), None));
         }
         return Ok(Outcome::default());
     }

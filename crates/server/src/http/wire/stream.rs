@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use query::{Meter, Query, RowKey, Rows, RunError};
+use query::{Meter, Query, ResultRows, RowKey, RunError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -147,8 +147,7 @@ impl Writer {
         let columns = self.columns(query, running)?;
         let resumes = self.pieces.as_ref().is_some_and(|pieces| pieces.resumes);
         let mut encoder = Encoder::new(self.format, columns, !resumes);
-        let mut written =
-            Written { bytes: Vec::new(), meter: running.context.meter(), counted: 0 };
+        let mut written = Written { bytes: Vec::new(), meter: running.context.meter(), counted: 0 };
         encoder.begin(&mut written.bytes);
         self.encoder = Some(encoder);
         let mut key = None;
@@ -184,7 +183,7 @@ impl Writer {
     /// Encodes rows, and sends them once they are enough; a large row is sent by itself.
     fn take(
         &mut self,
-        rows: &Rows,
+        rows: &ResultRows,
         key: &mut Option<RowKey>,
         written: &mut Written,
         running: &Running,

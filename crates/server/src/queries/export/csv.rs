@@ -4,7 +4,7 @@
 //! The columns are known before the first row. Values are unchanged, even if a spreadsheet would
 //! take them for formulas.
 
-use query::{Rows, Scratch};
+use query::{ResultRows, Scratch};
 
 /// Limit of the columns of a table. If there are more fields, the query must name those it wants.
 pub const COLUMNS_MAX: usize = 1_000;
@@ -37,7 +37,7 @@ impl CsvWriter {
     /// Appends row `index`. An error names a field that has no column.
     pub fn row(
         &mut self,
-        rows: &Rows,
+        rows: &ResultRows,
         index: usize,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,

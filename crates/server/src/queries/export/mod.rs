@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use clap::ValueEnum;
 use query::source::Source;
-use query::{Change, Context, Pipe, Query, Rows, RunError, Scratch, TimeOrder};
+use query::{Change, Context, Pipe, Query, ResultRows, RunError, Scratch, TimeOrder};
 
 pub use self::csv::COLUMNS_MAX;
 use self::csv::CsvWriter;
@@ -102,7 +102,7 @@ impl Encoder {
     }
 
     /// Memory that encoding row `index` takes, about.
-    pub fn text_bytes(&mut self, rows: &Rows, index: usize) -> usize {
+    pub fn text_bytes(&mut self, rows: &ResultRows, index: usize) -> usize {
         match self.form {
             Form::Raw => rows.raw(index).map_or(0, <[u8]>::len),
             Form::Jsonl => rows.text_bytes(index, &mut self.scratch),
@@ -112,7 +112,7 @@ impl Encoder {
     }
 
     /// The same for all rows.
-    pub fn text_bytes_of_all(&mut self, rows: &Rows) -> usize {
+    pub fn text_bytes_of_all(&mut self, rows: &ResultRows) -> usize {
         (0..rows.len()).map(|index| self.text_bytes(rows, index)).sum()
     }
 
@@ -125,7 +125,7 @@ impl Encoder {
 
     /// Encodes rows, and appends to `out` what is ready: at once, or for Parquet by row groups.
     /// `out` must be empty, or as the last call left it.
-    pub fn push(&mut self, rows: &Rows, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub fn push(&mut self, rows: &ResultRows, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match &mut self.form {
             Form::Parquet(writer) => writer.push(rows, &mut self.scratch, out),
             _ => (0..rows.len()).try_for_each(|index| self.push_row(rows, index, out))?,
@@ -136,7 +136,7 @@ impl Encoder {
     /// Appends row `index`; not for Parquet.
     pub fn push_row(
         &mut self,
-        rows: &Rows,
+        rows: &ResultRows,
         index: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
@@ -200,7 +200,7 @@ pub fn error_of(line: &[u8]) -> Option<String> {
 }
 
 /// Appends row `index` as one JSON line, values as strings.
-pub fn write_json(rows: &Rows, index: usize, scratch: &mut Scratch, out: &mut Vec<u8>) {
+pub fn write_json(rows: &ResultRows, index: usize, scratch: &mut Scratch, out: &mut Vec<u8>) {
     let mut before = b'{';
     rows.visit(index, scratch, |name, value| {
         out.push(before);

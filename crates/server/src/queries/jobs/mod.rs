@@ -2,8 +2,8 @@
 //! fetched page by page, while they run and until they expire. The directory `queries/` in the data
 //! directory has a record ([`record`]) and the rows ([`results`]) of each.
 //!
-//! A query is in the [`Queue`] like any other, under the same id. Its record is durable before the
-//! query is acknowledged, and its end is durable before the query is listed as ended.
+//! A query is in the [`QueryQueue`] like any other, under the same id. Its record is durable before
+//! the query is acknowledged, and its end is durable before the query is listed as ended.
 //!
 //! | state when the server ended | after the next start |
 //! |---|---|
@@ -42,7 +42,9 @@ use platform::memory::Budget;
 use platform::placement::Role;
 use platform::threads::Threads;
 use platform::{Clock, Disk, RealClock};
-use query::{BACKGROUND, Query, QueryInfo, Queue, QueueChange, QueueError, State, Ticket};
+use query::{
+    BACKGROUND, Query, QueryInfo, QueryQueue, QueryState, QueueChange, QueueError, Ticket,
+};
 
 pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
@@ -110,7 +112,7 @@ pub struct Jobs {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     limits: JobLimits,
-    queue: Queue,
+    queue: QueryQueue,
     /// The lines that queries read.
     lines: Lines,
     /// The memory budget of the queries.
@@ -121,8 +123,8 @@ pub struct Jobs {
     turns: Mutex<()>,
     /// The greatest id that is durable.
     last_id: Mutex<u64>,
-    /// Queries that ended since the start, by [`State`].
-    ended: [AtomicU64; State::COUNT],
+    /// Queries that ended since the start, by [`QueryState`].
+    ended: [AtomicU64; QueryState::COUNT],
     expired: AtomicU64,
 }
 
@@ -165,7 +167,7 @@ impl Jobs {
         dir: PathBuf,
         limits: JobLimits,
         query_limits: query::Limits,
-        queue: Queue,
+        queue: QueryQueue,
         lines: Lines,
         memory: Arc<Budget>,
     ) -> Result<Arc<Jobs>, JobError> {
@@ -224,10 +226,10 @@ impl Jobs {
                 );
                 continue;
             };
-            match State::named(&record.state) {
+            match QueryState::named(&record.state) {
                 Some(state) if state.is_ended() => {}
-                Some(State::Waiting) => waiting.push(record.id),
-                _ => record.state = State::Interrupted.name().into(),
+                Some(QueryState::Waiting) => waiting.push(record.id),
+                _ => record.state = QueryState::Interrupted.name().into(),
             }
             record.ended_ns.get_or_insert(now_ns);
             self.queue.restore(&entry(&record));
@@ -282,13 +284,13 @@ impl Jobs {
     }
 
     /// Resumes a paused or interrupted query.
-    pub fn resume(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
+    pub fn resume(self: &Arc<Self>, id: u64) -> Result<QueryState, JobError> {
         match self.queue.resume(id) {
             QueueChange::Changed(state) => {
                 self.note(id, false);
                 Ok(state)
             }
-            QueueChange::Refused(State::Interrupted) => self.start_again(id),
+            QueueChange::Refused(QueryState::Interrupted) => self.start_again(id),
             QueueChange::Refused(state) => Err(JobError::Wrong(id, state.name())),
             QueueChange::Endless | QueueChange::Unknown => Err(JobError::Unknown(id)),
         }
@@ -309,9 +311,9 @@ impl Jobs {
         // A query that has run and waits to continue is next in the queue; it is not put there
         // again.
         let state = match paused {
-            true => State::Paused,
-            false if record.run > 0 => State::Running,
-            false => State::Waiting,
+            true => QueryState::Paused,
+            false if record.run > 0 => QueryState::Running,
+            false => QueryState::Waiting,
         };
         record.state = state.name().into();
         if let Err(error) = self.write(&job, &record) {
@@ -320,11 +322,11 @@ impl Jobs {
     }
 
     /// Puts an interrupted query back into the queue.
-    fn start_again(self: &Arc<Self>, id: u64) -> Result<State, JobError> {
+    fn start_again(self: &Arc<Self>, id: u64) -> Result<QueryState, JobError> {
         let _turn = lock(&self.turns);
         let job = self.job(id).ok_or(JobError::Unknown(id))?;
         let info = self.queue.get(id).ok_or(JobError::Unknown(id))?;
-        if info.state != State::Interrupted {
+        if info.state != QueryState::Interrupted {
             // Another caller was faster.
             return Err(JobError::Wrong(id, info.state.name()));
         }
@@ -333,7 +335,7 @@ impl Jobs {
             let mut record = job.record();
             let before = record.clone();
             record.ended_ns = None;
-            record.state = State::Waiting.name().into();
+            record.state = QueryState::Waiting.name().into();
             before
         };
         let written = self.write(&job, &job.record()).map_err(|error| self.disk_error(error));
@@ -344,7 +346,7 @@ impl Jobs {
             *job.record() = before;
             return Err(error);
         }
-        Ok(self.queue.get(id).map_or(State::Waiting, |info| info.state))
+        Ok(self.queue.get(id).map_or(QueryState::Waiting, |info| info.state))
     }
 
     fn start(self: &Arc<Self>, job: Arc<Job>, ticket: Ticket) -> Result<(), JobError> {
@@ -430,7 +432,7 @@ impl Jobs {
     }
 
     /// Queries that ended in that state since the start.
-    pub fn ended(&self, state: State) -> u64 {
+    pub fn ended(&self, state: QueryState) -> u64 {
         self.ended[state as usize].load(Relaxed)
     }
 
@@ -465,14 +467,14 @@ fn now_ns() -> i64 {
 fn entry(record: &Record) -> QueryInfo {
     let Done { wait_ms, run_ms, rows, .. } = record.done;
     let since = Duration::from_nanos(record.started_ns.max(0) as u64);
-    let state = State::named(&record.state).filter(|state| state.is_ended());
+    let state = QueryState::named(&record.state).filter(|state| state.is_ended());
     QueryInfo {
         id: record.id,
         kind: BACKGROUND.into(),
         query: record.submission.query.clone(),
         // The record contains it.
         range: None,
-        state: state.unwrap_or(State::Interrupted),
+        state: state.unwrap_or(QueryState::Interrupted),
         position: None,
         started: SystemTime::UNIX_EPOCH + since,
         wait: Duration::from_millis(wait_ms),

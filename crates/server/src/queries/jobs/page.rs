@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use query::State;
+use query::QueryState;
 
 use crate::queries::jobs::results::Results;
 use crate::queries::jobs::{Job, JobError, Jobs};
@@ -30,7 +30,7 @@ pub struct Page {
     pub more: bool,
     /// The state of the query, read before its rows: if it had ended and there are no more rows,
     /// this page completes them.
-    pub state: State,
+    pub state: QueryState,
     /// The format.
     pub format: String,
 }
@@ -60,7 +60,7 @@ impl Jobs {
     }
 
     /// The rows of a query, if it has any; opens their file if needed.
-    fn results_of(&self, job: &Job, state: State) -> Result<Option<Arc<Results>>, JobError> {
+    fn results_of(&self, job: &Job, state: QueryState) -> Result<Option<Arc<Results>>, JobError> {
         let mut open = job.results();
         if open.is_none() && state.is_ended() {
             let path = Results::path(&self.dir, job.id);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use platform::{Access, Disk};
-use query::{LineSet, State};
+use query::{LineSet, QueryState};
 use serde::{Deserialize, Serialize};
 
 /// Version of the files that this program writes, and the only one it reads.
@@ -111,7 +111,7 @@ impl Record {
             id,
             submission,
             started_ns,
-            state: State::Waiting.name().into(),
+            state: QueryState::Waiting.name().into(),
             run: 0,
             within: None,
             columns: None,

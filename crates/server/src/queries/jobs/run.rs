@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use platform::memory::Purpose;
 use query::source::TimeRange;
 use query::{
-    Account, Context, Meter, Permit, Pipe, Progress, Query, QueryInfo, QueueError, RowKey,
-    RunError, State, Ticket, TimeOrder,
+    Account, Context, Meter, Permit, Pipe, Progress, Query, QueryInfo, QueryState, QueueError,
+    RowKey, RunError, Ticket, TimeOrder,
 };
 
 use crate::queries::export::{self, ColumnsError, EncodeError, Encoder, Format};
@@ -82,33 +82,33 @@ impl Jobs {
             // Its record says that it waits or is paused.
             Err(QueueError::Closed) => return,
             Err(error @ QueueError::PausedTooLong(_)) => {
-                self.end(job, State::Interrupted, Some(error.to_string()), None);
+                self.end(job, QueryState::Interrupted, Some(error.to_string()), None);
                 return;
             }
             Err(error) => {
-                self.end(job, State::Cancelled, Some(error.to_string()), None);
+                self.end(job, QueryState::Cancelled, Some(error.to_string()), None);
                 return;
             }
         };
         let outcome = unless_it_panics(|| self.try_run(job, &permit));
         let (state, error) = match outcome {
-            Ok(()) => (State::Done, None),
+            Ok(()) => (QueryState::Done, None),
             Err(Failure::Run(RunError::Cancelled)) if self.queue.is_closed() => {
-                (State::Interrupted, Some("the server ended".to_owned()))
+                (QueryState::Interrupted, Some("the server ended".to_owned()))
             }
             Err(Failure::Run(RunError::Cancelled)) if permit.hold.expired() => {
                 let why = "it was paused for longer than query.pause_max".to_owned();
-                (State::Interrupted, Some(why))
+                (QueryState::Interrupted, Some(why))
             }
-            Err(Failure::Run(RunError::Cancelled)) => (State::Cancelled, None),
-            Err(failure) => (State::Failed, Some(failure.to_string())),
+            Err(Failure::Run(RunError::Cancelled)) => (QueryState::Cancelled, None),
+            Err(failure) => (QueryState::Failed, Some(failure.to_string())),
         };
         self.end(job, state, error.clone(), self.queue.get(job.id));
         permit.finish(state, error);
     }
 
     /// Records how the query ended.
-    fn end(&self, job: &Job, state: State, error: Option<String>, info: Option<QueryInfo>) {
+    fn end(&self, job: &Job, state: QueryState, error: Option<String>, info: Option<QueryInfo>) {
         self.ended[state as usize].fetch_add(1, Relaxed);
         let rows = job.results().as_ref().map(|results| results.rows());
         let mut record = job.record();
@@ -183,7 +183,7 @@ impl Jobs {
             let within = context.order.as_ref().and_then(|order| order.within.clone());
             record.within = within.map(Into::into);
             record.columns = (format == Format::Csv).then(|| columns.clone());
-            record.state = State::Running.name().into();
+            record.state = QueryState::Running.name().into();
             self.write(job, &record)?;
         }
         context.progress = Arc::clone(&permit.progress);
@@ -288,7 +288,7 @@ impl Writer<'_> {
         flushed
     }
 
-    fn take(&mut self, rows: &query::Rows) -> Result<(), Failure> {
+    fn take(&mut self, rows: &query::ResultRows) -> Result<(), Failure> {
         let key = rows.last_key();
         for index in 0..rows.len() {
             let bytes = self.encoder.text_bytes(rows, index);

@@ -45,7 +45,7 @@ impl Fixture {
 
     /// The queries of the directory, of which `slots` may run at a time.
     fn open(&self, slots: usize, jobs_max: usize) -> Arc<Jobs> {
-        let queue = Queue::new(QueueLimits {
+        let queue = QueryQueue::new(QueueLimits {
             background_concurrent_max: slots,
             background_waiting_max: 64,
             ..QueueLimits::default()
@@ -83,7 +83,7 @@ impl Fixture {
         jobs.queue.close();
         for id in ids {
             let mut record = Record::read(&RealDisk, &Record::path(&self.queries(), id)).unwrap();
-            record.state = State::Running.name().into();
+            record.state = QueryState::Running.name().into();
             record.write(&RealDisk, &self.queries()).unwrap();
         }
         self.open(1, 100)
@@ -127,11 +127,11 @@ fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 }
 
 /// Blocks until the thread of a query has recorded its end.
-fn wait_for_end(jobs: &Jobs, id: u64) -> State {
+fn wait_for_end(jobs: &Jobs, id: u64) -> QueryState {
     loop {
         match jobs.queue.get(id) {
             Some(info) if !info.state.is_ended() => thread::yield_now(),
-            info => return info.map_or(State::Cancelled, |info| info.state),
+            info => return info.map_or(QueryState::Cancelled, |info| info.state),
         }
     }
 }
@@ -147,7 +147,7 @@ fn only_one_of_many_callers_resumes_a_query() {
         for error in resumed.into_iter().filter_map(Result::err) {
             assert!(matches!(error, JobError::Wrong(of, _) if of == id), "{error}");
         }
-        assert_eq!(wait_for_end(&jobs, id), State::Done);
+        assert_eq!(wait_for_end(&jobs, id), QueryState::Done);
         assert_eq!(jobs.job(id).unwrap().record().run, 1, "it ran once");
     }
 }
@@ -239,16 +239,16 @@ fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
         jobs.queue.pause(id);
         jobs.paused(id);
     }
-    assert_eq!(jobs.resume(resumed).unwrap(), State::Waiting);
+    assert_eq!(jobs.resume(resumed).unwrap(), QueryState::Waiting);
     jobs.queue.close();
     let again = fixture.open(0, 100);
-    assert_eq!(again.queue.get(resumed).unwrap().state, State::Waiting);
-    assert_eq!(again.queue.get(paused).unwrap().state, State::Interrupted);
+    assert_eq!(again.queue.get(resumed).unwrap().state, QueryState::Waiting);
+    assert_eq!(again.queue.get(paused).unwrap().state, QueryState::Interrupted);
     // A query that was resumed and waits does so after a restart as well.
-    assert_eq!(again.resume(paused).unwrap(), State::Waiting);
+    assert_eq!(again.resume(paused).unwrap(), QueryState::Waiting);
     again.queue.close();
     let third = fixture.open(0, 100);
-    assert_eq!(third.queue.get(paused).unwrap().state, State::Waiting);
+    assert_eq!(third.queue.get(paused).unwrap().state, QueryState::Waiting);
     third.queue.close();
 }
 
@@ -266,7 +266,7 @@ fn bytes_are_those_of_the_stored_rows() {
     let jobs = fixture.open(1, 100);
     let ids: Vec<u64> = (0..3).map(|_| jobs.submit(submission()).unwrap()).collect();
     for &id in &ids {
-        assert_eq!(wait_for_end(&jobs, id), State::Done);
+        assert_eq!(wait_for_end(&jobs, id), QueryState::Done);
         assert!(jobs.info(id).unwrap().rows >= 1_000);
     }
     let in_files = || -> u64 {

@@ -31,7 +31,7 @@ pub(in crate::lang::filter) fn parse(
             Ok(field.filter(Test::CommonCase { phrases, whole }))
         }
         None => {
-            let message = format!("{function}(…) has no \"*\" in it");
+            let message = format!("{function}(…) does not accept \"*\"");
             Err(cursor.error_at(position, &["words and \"phrases\""], message))
         }
     }

@@ -4,7 +4,7 @@
 //! Both are shorthands: they are parsed into phrases joined by AND or OR, and printed as these.
 //! With a `*` in the list they pass everything.
 
-use super::{Given, Test, parse_values_or_query};
+use super::{ListedValues, Test, parse_values_or_query};
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
@@ -16,9 +16,9 @@ pub(in crate::lang::filter) fn parse(
     function: &str,
 ) -> Result<Filter, ParseError> {
     let values = match parse_values_or_query(cursor, field, function)? {
-        Given::Any => return Ok(Filter::All),
-        Given::Query(filter) => return Ok(filter),
-        Given::Values(values) => values,
+        ListedValues::Any => return Ok(Filter::All),
+        ListedValues::Query(filter) => return Ok(filter),
+        ListedValues::Values(values) => values,
     };
     let all = function == "contains_all";
     if values.is_empty() && !all {

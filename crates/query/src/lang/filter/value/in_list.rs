@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Given, Matches, Needed, Test, parse_values_or_query};
+use super::{ListedValues, Matches, Needed, Test, parse_values_or_query};
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
@@ -20,9 +20,9 @@ pub(in crate::lang::filter) fn parse(
     function: &str,
 ) -> Result<Filter, ParseError> {
     Ok(match parse_values_or_query(cursor, field, function)? {
-        Given::Any => Filter::All,
-        Given::Query(filter) => filter,
-        Given::Values(values) => field.filter(Test::In(values)),
+        ListedValues::Any => Filter::All,
+        ListedValues::Query(filter) => filter,
+        ListedValues::Values(values) => field.filter(Test::In(values)),
     })
 }
 

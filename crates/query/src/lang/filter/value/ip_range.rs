@@ -115,7 +115,7 @@ pub(in crate::lang::filter) fn parse<A: Address>(
     cursor.expect('(', &what)?;
     let first = cursor.run(",()|", A::RANGE)?;
     let wrong = |cursor: &Cursor<'_>, position| {
-        cursor.error_at(position, &[A::RANGE], format!("not an {} address", A::KIND))
+        cursor.error_at(position, &[A::RANGE], format!("this is not an {} address", A::KIND))
     };
     let (low, high) = if cursor.eat(',') {
         let last = cursor.run(",()|", A::RANGE)?;

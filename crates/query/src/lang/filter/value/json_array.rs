@@ -21,7 +21,7 @@ pub(in crate::lang::filter) fn parse(
     match parse_values(cursor, function)? {
         Some(values) => Ok(field.filter(Test::JsonArrayContainsAny(values))),
         None => {
-            let message = format!("{function}(…) has no \"*\" in it");
+            let message = format!("{function}(…) does not accept \"*\"");
             Err(cursor.error_at(position, &["values"], message))
         }
     }

@@ -31,7 +31,11 @@ fn parse_length(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
     }
     match parse_number(written.text.as_bytes()) {
         Some(number) if number >= 0.0 => Ok(number as u64),
-        _ => Err(cursor.error_at(written.position, &["a number of characters"], "not a length")),
+        _ => Err(cursor.error_at(
+            written.position,
+            &["a number of characters"],
+            "this is not a length",
+        )),
     }
 }
 

@@ -90,7 +90,7 @@ pub(super) fn needed(pattern: &str) -> Needed {
     Needed::all_of(texts.map(|text| needed_of_text(&text)))
 }
 
-/// The words between white space, whose length is not known.
+/// The phrases between white space, since the length of white space is not known.
 fn needed_of_text(text: &str) -> Needed {
     let words: Vec<&str> = text.split(|c: char| c.is_ascii() && is_space(c as u8)).collect();
     let last = words.len() - 1;
@@ -98,12 +98,12 @@ fn needed_of_text(text: &str) -> Needed {
     Needed::all_of(words.iter().enumerate().map(word))
 }
 
-/// The text with one space in place of all white space that is next to each other; where it is the
-/// whole value, without any at its ends.
+/// The text with each run of white space replaced by one space; for [`PatternPlace::Whole`],
+/// without white space at both ends.
 fn settled(text: &[u8], place: PatternPlace) -> Cow<'_, [u8]> {
     let text = if place == PatternPlace::Whole { trimmed(text) } else { text };
     let mut behind_space = false;
-    // The first byte that does not stay as it is.
+    // The first byte that changes.
     let changed = text.iter().position(|&byte| {
         let was_behind = std::mem::replace(&mut behind_space, is_space(byte));
         behind_space && (was_behind || byte != b' ')
@@ -121,7 +121,7 @@ fn settled(text: &[u8], place: PatternPlace) -> Cow<'_, [u8]> {
 }
 
 pub(in crate::lang::filter) struct Matcher {
-    /// What stands between any texts; at least one.
+    /// The parts of the pattern between `<*>`; at least one.
     segments: Vec<Segment>,
     place: PatternPlace,
 }
@@ -151,7 +151,7 @@ impl Segment {
         Some(at)
     }
 
-    /// The first position at or behind `from` where it may begin.
+    /// The first position at or behind `from` where a match may begin.
     fn start(&self, value: &[u8], from: usize) -> Option<usize> {
         match (self.first.needle(), self.parts.first()) {
             (b"", Some((placeholder, _))) => placeholder.start(value, from),
@@ -269,7 +269,7 @@ mod tests {
                 &["LOG: took5 ms"],
             );
         }
-        // At the ends, the whole value may have more of it.
+        // Only a match of the whole value ignores white space at both ends.
         let ends = [" a b", "a b\n", "\u{0} a  b\u{7f}"];
         check("pattern_match_full(\"a b\")", &ends, &["x a b", "a b x"]);
         check("pattern_match_full(\" a b \")", &ends, &["ab"]);

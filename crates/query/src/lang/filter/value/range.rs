@@ -55,7 +55,7 @@ fn parse_number_argument(cursor: &mut Cursor<'_>) -> Result<Number, ParseError> 
     let what = "a number such as 10, 1.5KB or 250ms, or a time";
     let written = cursor.run(",()[]|", what)?;
     Number::parse(&written.text)
-        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a number"))
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "this is not a number"))
 }
 
 /// A range of numbers.

@@ -16,9 +16,11 @@ pub(in crate::lang::filter) fn parse(
     let position = cursor.position();
     match parse_values(cursor, function)? {
         Some(phrases) => Ok(field.filter(Test::Sequence(phrases))),
-        None => {
-            Err(cursor.error_at(position, &["words and \"phrases\""], "seq(…) has no \"*\" in it"))
-        }
+        None => Err(cursor.error_at(
+            position,
+            &["words and \"phrases\""],
+            "seq(…) does not accept \"*\"",
+        )),
     }
 }
 

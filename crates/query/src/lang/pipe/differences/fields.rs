@@ -10,10 +10,10 @@ use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{Meter, RunError};
 use crate::lang::pipe::tuples::ENTRY_BYTES;
 
-/// Most different values of a field. Of a field with more, only the numbers are compared.
+/// Most distinct values of a field. Of a field with more, only the numbers are compared.
 const VALUES_MAX: usize = 1_000;
 
-/// Rows with a value, on both sides: others, selected.
+/// Rows with a value on both sides: first the others, then the selected ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hits {
     pub rows: [u64; 2],
@@ -52,7 +52,7 @@ pub(super) struct Field {
     /// None: there were too many values, or too long ones.
     pub values: Option<HashMap<Box<[u8]>, Hits, foldhash::fast::RandomState>>,
     pub numbers: Numbers,
-    /// Rows with a value that is no number.
+    /// Rows with a value that is not a number.
     pub texts: u64,
 }
 
@@ -165,9 +165,9 @@ impl Fields {
         fields
     }
 
-    /// Format: the number of fields, then each: its name, rows that are no numbers, numbers,
-    /// whether there are values, and each value with the rows of both sides, the first and the last
-    /// time.
+    /// Format: the number of fields, then each: its name, the rows whose values are not numbers,
+    /// the numbers, whether there are values, and each value with the rows of both sides, the first
+    /// and the last time.
     pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.fields.len() as u64)?;
         for field in &self.fields {

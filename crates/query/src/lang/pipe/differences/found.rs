@@ -22,7 +22,7 @@ const NUMBERS_MIN: usize = 12;
 
 /// What a difference is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DifferenceKind {
     /// Messages of one pattern.
     Pattern,
     /// Rows with one value of a field.
@@ -34,19 +34,20 @@ pub(super) enum Kind {
 /// A difference.
 #[derive(Debug)]
 pub(super) struct Difference {
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     pub field: Arc<str>,
     /// The text of the pattern, or the value.
     pub value: Vec<u8>,
-    /// Rows of both sides: others, selected. Of numbers, those beyond the quantile of the others.
+    /// Rows of both sides: first the others, then the selected ones. For a difference of numbers,
+    /// the rows beyond the quantile of the others.
     pub rows: [u64; 2],
-    /// Selected rows that were to be expected.
+    /// Expected number of selected rows.
     pub expected: f64,
     pub score: f64,
     pub first_ns: Option<i64>,
     pub last_ns: Option<i64>,
     pub example: Option<Box<[u8]>>,
-    /// Fields that all these rows have with the same value, the most telling first.
+    /// Fields that have the same value in all these rows, the rarest values first.
     pub with: Vec<(Arc<str>, Box<[u8]>)>,
     pub shift: Option<Shift>,
 }
@@ -74,7 +75,7 @@ fn last_word(name: &str) -> &str {
 }
 
 /// Whether a field explains nothing: it differs between any two processes or times, or it is a part
-/// of the head of syslog that `_level` and the name of the program say better.
+/// of the syslog header that `_level` or the name of the program replaces.
 fn is_noise(name: &str) -> bool {
     name.starts_with("_stream")
         || matches!(name, "proc_id" | "process_id" | "thread_id" | "_received")
@@ -85,7 +86,7 @@ fn is_noise(name: &str) -> bool {
         )
 }
 
-/// Whether the numbers of a field are names.
+/// Whether the numbers in a field are identifiers.
 fn has_number_names(name: &str) -> bool {
     matches!(last_word(name), "id" | "port" | "code" | "status" | "version" | "line" | "uid")
 }
@@ -99,7 +100,7 @@ fn is_measured(field: &Field) -> bool {
 
 /// Finds the differences between the rows of both sides.
 ///
-/// `scale` turns a number of other rows into the number of selected rows that were to be expected.
+/// `scale` turns a number of other rows into the expected number of selected rows.
 pub(super) fn differences(
     patterns: HashMap<Vec<u8>, Sides>,
     fields: &[Field],
@@ -115,9 +116,11 @@ pub(super) fn differences(
     patterns.truncate(CANDIDATES_MAX);
     let mut values = value_differences(fields, &known, scale);
 
-    // More lines: the patterns say what they are, and explain the values that they have.
+    // Of values with more lines, the patterns say what these lines are, so a pattern explains its
+    // values.
     values.retain(|value| !value.is_rise() || !is_explained(value, &patterns));
-    // Fewer lines: the value says who is silent, and explains the patterns that only it had.
+    // Of values with fewer lines, the value says who is silent, so it explains the patterns that
+    // only it had.
     patterns.retain(|(pattern, common)| {
         let explains = |value: &Difference| {
             !value.is_rise()
@@ -150,7 +153,7 @@ fn pattern_difference(text: Vec<u8>, sides: Sides, scale: f64) -> Option<(Differ
     let last_ns = others.as_ref().and_then(|part| part.group.last_ns);
     let part = if score > 0.0 { selected.or(others) } else { others.or(selected) }?;
     let difference = Difference {
-        kind: Kind::Pattern,
+        kind: DifferenceKind::Pattern,
         field: MSG.into(),
         value: text,
         rows,
@@ -165,7 +168,8 @@ fn pattern_difference(text: Vec<u8>, sides: Sides, scale: f64) -> Option<(Differ
     Some((difference, part.common))
 }
 
-/// Differences of values; of values with the same rows, the others stand with the first.
+/// Differences of values. Of several values with the same rows, only the first makes a difference;
+/// it names the others.
 fn value_differences(fields: &[Field], known: &Known<'_>, scale: f64) -> Vec<Difference> {
     let mut found = Vec::new();
     for field in fields.iter().filter(|field| !is_measured(field) && !is_noise(&field.name)) {
@@ -176,7 +180,7 @@ fn value_differences(fields: &[Field], known: &Known<'_>, scale: f64) -> Vec<Dif
                 continue;
             }
             found.push(Difference {
-                kind: Kind::Value,
+                kind: DifferenceKind::Value,
                 field: field.name.clone(),
                 value: value.to_vec(),
                 rows,
@@ -221,7 +225,7 @@ fn number_difference(field: &Field) -> Option<Difference> {
     }
     let shift = field.numbers.shift().filter(|shift| shift.score.abs() >= SCORE_MIN)?;
     Some(Difference {
-        kind: Kind::Number,
+        kind: DifferenceKind::Number,
         field: field.name.clone(),
         value: Vec::new(),
         rows: shift.beyond,
@@ -235,7 +239,7 @@ fn number_difference(field: &Field) -> Option<Difference> {
     })
 }
 
-/// All values, to tell those that say something.
+/// All values, to find those that distinguish rows.
 struct Known<'f> {
     values: HashMap<&'f str, &'f Field>,
     rows: [u64; 2],
@@ -251,8 +255,8 @@ impl<'f> Known<'f> {
         hits.rows == self.rows
     }
 
-    /// The fields in common that say something about these rows: not those of all rows; those with
-    /// the rarest values first.
+    /// The common fields that distinguish these rows: not those that all rows have; the rarest
+    /// values first.
     fn telling(&self, common: &Common) -> Vec<(Arc<str>, Box<[u8]>)> {
         let has_level = common.get("_level").is_some();
         let told = common.iter().filter(|(name, _)| {
@@ -266,7 +270,7 @@ impl<'f> Known<'f> {
                 if hits.is_some_and(|hits| self.is_constant(hits)) {
                     return None;
                 }
-                // A field with too many values to count them has rare ones.
+                // A field with too many values to count has rare values.
                 let rows = hits.map_or(0, |hits| hits.rows.iter().sum());
                 Some((rows, name.clone(), value.into()))
             })

@@ -26,14 +26,14 @@ impl Part {
     }
 }
 
-/// Counts an example that was replaced by another. Examples are short: that the limit is exceeded
-/// by one is found by the next message.
+/// Counts an example that was replaced by another. An example is short; if it exceeds the limit,
+/// the next message fails.
 fn recount(before: usize, after: usize, meter: &mut Meter) {
     meter.give_back(before);
     let _ = meter.take(after);
 }
 
-/// Rows of both sides: others, selected.
+/// Rows of both sides: first the others, then the selected ones.
 pub(super) type Sides = [Option<Part>; 2];
 
 /// All messages.
@@ -42,8 +42,8 @@ pub(super) struct Messages {
     skeletons: HashMap<Box<[u8]>, Sides, foldhash::fast::RandomState>,
 }
 
-/// Most different skeletons. Beyond, the half with fewer rows is forgotten: what is rare beside so
-/// many others is no difference that anybody could name.
+/// Most different skeletons. Beyond it, the half with fewer rows is dropped: a skeleton that is
+/// rare among so many others makes no difference worth naming.
 const SKELETONS_MAX: usize = Counts::SKELETONS_MAX;
 
 impl Messages {

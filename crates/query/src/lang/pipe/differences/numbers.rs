@@ -8,7 +8,7 @@ use crate::base::{Meter, RunError};
 
 /// Ratio of the ends of a bucket: quantiles are exact up to 1 %.
 const BUCKET_RATIO: f64 = 1.02;
-/// Greatest number of a bucket: that of the greatest finite number.
+/// Greatest index of a bucket: that of the greatest finite number.
 const BUCKET_MAX: i32 = 36_000;
 /// The bucket of 1, so that numbers near 0 have buckets above 0 too.
 const BUCKET_OF_ONE: i32 = BUCKET_MAX + 1;
@@ -29,7 +29,7 @@ pub(super) struct Numbers {
 /// How the numbers of a field moved.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shift {
-    /// The quantile that says it best.
+    /// The quantile with the highest score.
     pub quantile: f64,
     /// The quantile of the other rows.
     pub from: f64,
@@ -37,7 +37,7 @@ pub(super) struct Shift {
     pub to: f64,
     /// Rows of both sides beyond `from`.
     pub beyond: [u64; 2],
-    /// Rows of the selected side that were to be expected beyond `from`.
+    /// Expected number of selected rows beyond `from`.
     pub expected: f64,
     /// See [`score`]; its sign is that of the move.
     pub score: f64,

@@ -32,7 +32,7 @@ impl Row {
     }
 
     fn get(&self, name: &Arc<str>) -> Option<&[u8]> {
-        // Names are shared nearly always.
+        // Names are nearly always shared, so that comparing pointers is enough.
         let mut fields = self.fields.iter();
         let found = fields.find(|(own, ..)| Arc::ptr_eq(own, name) || own == name);
         found.map(|&(_, start, end)| &self.bytes[start..end])
@@ -48,7 +48,7 @@ fn entry_bytes(name: &str, value: &[u8]) -> usize {
 }
 
 impl Common {
-    /// What one row has in common with itself.
+    /// The fields of a group with one row.
     pub fn of(row: &Row, meter: &mut Meter) -> Result<Common, RunError> {
         let mut fields = Vec::with_capacity(row.fields.len());
         for (name, start, end) in &row.fields {
@@ -61,12 +61,12 @@ impl Common {
         Ok(Common(fields))
     }
 
-    /// Keeps what a row has too.
+    /// Keeps only the fields that a further row has too.
     pub fn keep_row(&mut self, row: &Row, meter: &mut Meter) {
         self.retain(meter, |name, value| row.get(name) == Some(value));
     }
 
-    /// Keeps what another group has too.
+    /// Keeps only the fields that another group has too.
     pub fn keep(&mut self, other: &Common, meter: &mut Meter) {
         self.retain(meter, |name, value| other.get(name) == Some(value));
     }
@@ -81,7 +81,7 @@ impl Common {
         });
     }
 
-    /// Memory that is counted for it.
+    /// Memory that is counted for the fields.
     pub fn counted_bytes(&self) -> usize {
         self.0.iter().map(|(name, value)| entry_bytes(name, value)).sum()
     }

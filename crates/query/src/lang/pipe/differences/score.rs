@@ -1,10 +1,10 @@
-//! How surprising a number of rows is, beside the number that was to be expected.
+//! How surprising a number of rows is, compared with the expected number.
 
-/// How much numbers of rows vary by themselves, as a share of the number: logs come in bursts, and
-/// a plain Poisson statistic would call every busy hour a difference.
+/// Usual variation of a number of rows, as a share of it. Logs come in bursts; a plain Poisson
+/// statistic would report every busy hour as a difference.
 const VARIATION: f64 = 0.15;
 
-/// What is added to an expected number: rows that were never seen are not impossible.
+/// Added to every expected number, because rows that were never seen are not impossible.
 const UNSEEN: f64 = 0.5;
 
 /// Scores of this size and more, of either sign, are differences.

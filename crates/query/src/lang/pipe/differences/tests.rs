@@ -1,4 +1,4 @@
-//! What differs is found, named once, and nothing else is.
+//! Every difference is found and named once, and nothing else is.
 
 use crate::Query;
 use crate::testing::{Record, check_pipe, record, rows_of};

@@ -14,7 +14,7 @@ pub(super) static ANY: FieldsFunction = FieldsFunction {
             name: "any",
             aliases: &[],
             syntax: "any(<field>, …)",
-            summary: "a value that is not empty",
+            summary: "takes any value that is not empty",
             example: "any(user) u",
         },
         |call| PerGroup::boxed(Any, &call.looked_at()),

@@ -55,7 +55,7 @@ const SIZE: &str = "the size of buckets, such as 5m, month, 10KB or /24";
 /// Parses the text behind the colon.
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Bucket, ParseError> {
     let written = cursor.run("(),|", SIZE)?;
-    let wrong = cursor.error_at(written.position, &[SIZE], "not a size of buckets");
+    let wrong = cursor.error_at(written.position, &[SIZE], "this is not a size of buckets");
     if let Some(bits) = written.text.strip_prefix('/') {
         let bits = bits.parse().ok().filter(|bits| *bits <= 32).ok_or(wrong)?;
         return Ok(Bucket::Ipv4 { bits });
@@ -92,7 +92,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Bucket, ParseError> {
                 let what = "a number to shift the buckets by";
                 let written = cursor.run("(),|", what)?;
                 let number = Number::parse(&written.text).filter(|n| n.value.is_finite());
-                let wrong = cursor.error_at(written.position, &[what], "not a number");
+                let wrong = cursor.error_at(written.position, &[what], "this is not a number");
                 *offset = Some(number.ok_or(wrong)?);
             }
             Bucket::Ipv4 { .. } => unreachable!("networks have no offset"),

@@ -75,8 +75,8 @@ pub(super) trait Call: CallNode + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Fields of which it takes each combination of values once: more rows with the same values
-    /// change nothing. None where more rows do.
+    /// Fields of which the function takes each combination of values once, so that further rows
+    /// with the same values change nothing. None if further rows change the result.
     fn distinct_fields(&self) -> Option<Vec<&str>> {
         None
     }
@@ -190,7 +190,7 @@ pub(super) struct FieldsFunction {
     pub is_order_free: fn(&FieldsCall) -> bool,
     /// As [`Call::counts_rows`].
     pub counts_rows: fn(&FieldsCall) -> bool,
-    /// Whether more rows with the same values change nothing.
+    /// Whether further rows with the same values change nothing.
     pub ignores_repeats: fn(&FieldsCall) -> bool,
     /// As [`Call::only_counts`].
     pub only_counts: fn(&FieldsCall) -> bool,
@@ -349,7 +349,7 @@ pub(super) fn check_one(name: &str, fields: &[NamePattern]) -> Result<(), String
     match fields {
         [] => Err(format!("{name}() needs a field")),
         [field] if !field.prefix => Ok(()),
-        _ => Err(format!("{name}() takes one name here")),
+        _ => Err(format!("{name}() takes exactly one field")),
     }
 }
 

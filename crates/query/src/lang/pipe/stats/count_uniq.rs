@@ -22,7 +22,7 @@ pub(super) static COUNT_UNIQ: FieldsFunction = FieldsFunction {
             name: "count_uniq",
             aliases: &[],
             syntax: "count_uniq(<field>, …) [limit <n>]",
-            summary: "different tuples of values",
+            summary: "counts distinct combinations of values",
             example: "count_uniq(user, host) u",
         },
         |call| {

@@ -28,7 +28,8 @@ pub(super) static COUNT_UNIQ_HASH: FieldsFunction = FieldsFunction {
             name: "count_uniq_hash",
             aliases: &[],
             syntax: "count_uniq_hash(<field>, …) [limit <n>]",
-            summary: "different tuples of values, by hashes of 64 bits",
+            summary: "counts distinct combinations of values by 64-bit hashes, with less memory \
+                      than count_uniq",
             example: "count_uniq_hash(user) u",
         },
         |call| {

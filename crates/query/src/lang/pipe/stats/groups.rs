@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::base::bitmap::Bitmap;
-use crate::base::number::{Kind, compare_kinds, parse_number, parse_quantity, write_number};
+use crate::base::number::{SortKind, compare_kinds, parse_number, parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::sorted::Sorted;
 use crate::base::time::{parse_duration, write_duration_value, write_time};
@@ -27,7 +27,7 @@ use crate::lang::pipe::operator::Processor;
 use crate::lang::pipe::outgoing::{Outgoing, RowBuilder};
 use crate::lang::pipe::tuples::{ENTRY_BYTES, is_key, put_part, values_of};
 
-/// The field whose buckets are only of times: rows without a time form one group of their own.
+/// The event time. Its buckets have times only: rows without a time form one group of their own.
 const TIME: &str = "_time";
 
 /// Longest text of a time, bytes.
@@ -148,7 +148,7 @@ fn next_group(groups: &mut usize) -> u32 {
 /// The values of the `by` fields of all groups, and the kinds of these values.
 struct Keyed<'k> {
     groups: Vec<Group<'k>>,
-    kinds: Vec<Kind>,
+    kinds: Vec<SortKind>,
     fields: usize,
 }
 
@@ -161,7 +161,7 @@ impl<'k> Keyed<'k> {
         next: &mut Next<'_>,
     ) -> Result<Keyed<'k>, RunError> {
         let kinds = if with_kinds { table.len() * fields } else { 0 };
-        next.meter().take(table.len() * size_of::<Group<'_>>() + kinds * size_of::<Kind>())?;
+        next.meter().take(table.len() * size_of::<Group<'_>>() + kinds * size_of::<SortKind>())?;
         let (groups, kinds) = (Vec::with_capacity(table.len()), Vec::with_capacity(kinds));
         let mut keyed = Keyed { groups, kinds, fields };
         for (key, number) in table.iter() {
@@ -171,7 +171,7 @@ impl<'k> Keyed<'k> {
             let kinds = keyed.kinds.len();
             keyed.groups.push(Group { number: number as u32, key, kinds });
             if with_kinds {
-                keyed.kinds.extend(values_of(key, fields == 1).map(Kind::of));
+                keyed.kinds.extend(values_of(key, fields == 1).map(SortKind::of));
             }
         }
         Ok(keyed)
@@ -184,7 +184,8 @@ impl<'k> Keyed<'k> {
         next: &mut Next<'_>,
     ) -> Result<Keyed<'k>, RunError> {
         let pair_bytes = size_of::<(Option<i64>, u32)>();
-        let group_bytes = size_of::<Group<'_>>() + size_of::<Kind>() + pair_bytes + TIME_BYTES_MAX;
+        let group_bytes =
+            size_of::<Group<'_>>() + size_of::<SortKind>() + pair_bytes + TIME_BYTES_MAX;
         next.meter().take(times.len() * group_bytes)?;
         // Sorting numbers is faster than sorting kinds and texts later; that sort is then quick,
         // because its input is in order.
@@ -201,7 +202,7 @@ impl<'k> Keyed<'k> {
         let mut from = 0;
         for ((ns, number), end) in times.into_iter().zip(ends) {
             groups.push(Group { number, key: &texts[from..end], kinds: kinds.len() });
-            kinds.push(ns.map_or(Kind::Empty, Kind::Time));
+            kinds.push(ns.map_or(SortKind::Empty, SortKind::Time));
             from = end;
         }
         Ok(Keyed { groups, kinds, fields: 1 })
@@ -444,7 +445,8 @@ impl Processor for Grouping {
                     states.add_lines(self.places[row], rows.lines[row]);
                 }
             } else {
-                // It takes each value once, so it need not know for how many lines a row stands.
+                // The function takes each value once, so the number of lines that a row stands for
+                // does not matter.
                 let (places, scratch) = (&self.places, &mut self.scratch);
                 states.add(&rows.block, places, Some(&bits), scratch, next.meter())?;
             }
@@ -578,8 +580,8 @@ impl Processor for Grouping {
             }
         };
         // The start of a group's time bucket, if rows are grouped by time.
-        let start_ns = |group: &Group<'_>, kinds: &[Kind]| match kinds[group.kinds + timed?] {
-            Kind::Time(start_ns) => Some(start_ns),
+        let start_ns = |group: &Group<'_>, kinds: &[SortKind]| match kinds[group.kinds + timed?] {
+            SortKind::Time(start_ns) => Some(start_ns),
             _ => None,
         };
         let starts: Vec<Option<i64>> = match timed {
@@ -663,7 +665,7 @@ mod tests {
             .map(|((a, b), (_, time))| record(i64::from(*time), &[("a", a), ("n", b)]))
             .collect();
         let places = (0..rows.len() as u32).collect();
-        Block::Lines(Lines::new(batch(sequence, &records), places))
+        Block::Lines(BatchLines::new(batch(sequence, &records), places))
     }
 
     proptest! {

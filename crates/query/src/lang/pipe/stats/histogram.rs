@@ -32,7 +32,7 @@ pub(super) static HISTOGRAM: FieldsFunction = FieldsFunction {
             name: "histogram",
             aliases: &[],
             syntax: "histogram(<field>)",
-            summary: "how many numbers are in each of 18 ranges a decimal power, as a JSON array",
+            summary: "counts numbers by ranges, 18 for each power of ten, as a JSON array",
             example: "histogram(took) h",
         },
         |call| PerGroup::boxed(Histogram, &call.looked_at()),

@@ -11,7 +11,7 @@ use super::aggregate::{Aggregate, Input, PerGroup, States};
 use super::call::{Call, Function, OwnFunction, parse_limit};
 use super::{parse_fields, write_fields};
 use crate::base::names::NamePattern;
-use crate::base::number::{Kind, compare_kinds};
+use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder};
 use crate::base::{Buffer, FieldSet, Meter, RunError};
 use crate::block::Scratch;
@@ -28,7 +28,7 @@ pub(super) static JSON_VALUES: OwnFunction = OwnFunction {
         name: "json_values",
         aliases: &[],
         syntax: "json_values(), json_values(<field>, …) [sort by (<field> [desc], …)] [limit <n>]",
-        summary: "rows, with all fields or these, as a JSON array of objects",
+        summary: "collects rows as a JSON array of objects, with all fields or only these",
         example: "json_values(user, path) sort by (took desc) limit 3 v",
     },
     parse,
@@ -128,7 +128,7 @@ pub(super) struct Rows {
 }
 
 struct Row {
-    keys: Box<[(Kind, Box<[u8]>)]>,
+    keys: Box<[(SortKind, Box<[u8]>)]>,
     json: Box<[u8]>,
 }
 
@@ -182,11 +182,11 @@ impl Aggregate for JsonValues {
                 return Ok(());
             }
         }
-        let mut keys: Vec<(Kind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
+        let mut keys: Vec<(SortKind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
         for key in &self.keys {
             let value = input.value(&key.name, row, scratch);
-            meter.take(size_of::<(Kind, Box<[u8]>)>() + value.len())?;
-            keys.push((Kind::of(value), value.into()));
+            meter.take(size_of::<(SortKind, Box<[u8]>)>() + value.len())?;
+            keys.push((SortKind::of(value), value.into()));
         }
         input.write_json(row, &self.fields, scratch, &mut self.text, meter)?;
         let json = self.text.bytes();
@@ -214,11 +214,11 @@ impl Aggregate for JsonValues {
     fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
         let mut rows = Vec::new();
         for _ in 0..from.length(size_of::<u32>())? {
-            let mut keys: Vec<(Kind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
+            let mut keys: Vec<(SortKind, Box<[u8]>)> = Vec::with_capacity(self.keys.len());
             for _ in &self.keys {
                 let value = from.bytes()?;
-                meter.take(size_of::<(Kind, Box<[u8]>)>() + value.len())?;
-                keys.push((Kind::of(value), value.into()));
+                meter.take(size_of::<(SortKind, Box<[u8]>)>() + value.len())?;
+                keys.push((SortKind::of(value), value.into()));
             }
             let json = from.bytes()?;
             meter.take(2 * size_of::<Row>() + json.len())?;

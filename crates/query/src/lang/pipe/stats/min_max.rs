@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use super::aggregate::{Aggregate, Input, PerGroup, decode_optional};
 use super::call::FieldsFunction;
-use crate::base::number::{Kind, compare_kinds};
+use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{Meter, RunError};
 use crate::block::Scratch;
@@ -21,7 +21,7 @@ pub(super) static MIN: FieldsFunction = FieldsFunction {
             name: "min",
             aliases: &[],
             syntax: "min(<field>, …)",
-            summary: "the first value in the order of sort",
+            summary: "finds the least value, in the order of sort",
             example: "min(took) least",
         },
         |call| PerGroup::boxed(MinMax { better: LEAST }, &call.looked_at()),
@@ -35,7 +35,7 @@ pub(super) static MAX: FieldsFunction = FieldsFunction {
             name: "max",
             aliases: &[],
             syntax: "max(<field>, …)",
-            summary: "the last value in the order of sort",
+            summary: "finds the greatest value, in the order of sort",
             example: "max(took) most",
         },
         |call| PerGroup::boxed(MinMax { better: GREATEST }, &call.looked_at()),
@@ -54,7 +54,7 @@ pub(super) const LEAST: Ordering = Ordering::Less;
 pub(super) const GREATEST: Ordering = Ordering::Greater;
 
 /// The best value so far, with its kind.
-pub(super) type Best = Option<(Kind, Box<[u8]>)>;
+pub(super) type Best = Option<(SortKind, Box<[u8]>)>;
 
 /// Replaces the best value by a better one, and returns whether it did.
 #[inline]
@@ -67,7 +67,7 @@ pub(super) fn take_better(
     if value.is_empty() {
         return Ok(false);
     }
-    let kind = Kind::of(value);
+    let kind = SortKind::of(value);
     let length = match best {
         None => 0,
         Some((best_kind, best))
@@ -93,7 +93,7 @@ pub(super) fn decode_best(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<B
     let Some(value) = decode_optional(from, meter)? else { return Ok(None) };
     match value.is_empty() {
         true => Err(wrong_state("a value that is empty is never the best")),
-        false => Ok(Some((Kind::of(&value), value))),
+        false => Ok(Some((SortKind::of(&value), value))),
     }
 }
 

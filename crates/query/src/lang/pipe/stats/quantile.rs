@@ -27,7 +27,8 @@ pub(super) static QUANTILE: OwnFunction = OwnFunction {
         name: "quantile",
         aliases: &[],
         syntax: "quantile(<share>, <field>, …)",
-        summary: "the number below which that share of the numbers is",
+        summary: "computes the number below which this share of the numbers lies: 0.9 stands for \
+                  90%",
         example: "quantile(0.9, took) p90",
     },
     parse,
@@ -40,7 +41,7 @@ pub(super) static MEDIAN: FieldsFunction = FieldsFunction {
             name: "median",
             aliases: &[],
             syntax: "median(<field>, …)",
-            summary: "the number below which half of the numbers are",
+            summary: "computes the number below which half of the numbers lie",
             example: "median(took) m",
         },
         |call| PerGroup::boxed(Quantile { share: 0.5 }, &call.looked_at()),
@@ -62,7 +63,7 @@ fn parse(cursor: &mut Cursor<'_>, _position: usize) -> Result<Function, ParseErr
     let written = cursor.expect_string(false, what)?;
     let share = parse_number(written.text.as_bytes())
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a share"))?;
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "this is not a share"))?;
     cursor.expect(',', "quantile(share, field)")?;
     let mut fields = parse_fields(cursor, QUANTILE.doc.name)?;
     if fields.is_empty() {

@@ -20,7 +20,7 @@ pub(super) static RANGE: FieldsFunction = FieldsFunction {
             name: "range",
             aliases: &[],
             syntax: "range(<field>, …)",
-            summary: "the greatest of the numbers minus the least",
+            summary: "computes the greatest number minus the least",
             example: "range(took) spread",
         },
         |call| PerGroup::boxed(Range, &call.looked_at()),

@@ -18,7 +18,7 @@ pub(super) static ROW_ANY: FieldsFunction = FieldsFunction {
             name: "row_any",
             aliases: &[],
             syntax: "row_any(), row_any(<field>, …)",
-            summary: "a row, with all fields or these, as a JSON object",
+            summary: "takes any row as a JSON object, with all fields or only these",
             example: "row_any() r",
         },
         |call| {

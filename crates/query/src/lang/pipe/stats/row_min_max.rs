@@ -25,7 +25,8 @@ pub(super) static ROW_MIN: OwnFunction = OwnFunction {
         name: "row_min",
         aliases: &[],
         syntax: "row_min(<field>, <field>, …)",
-        summary: "the row with the first value of a field, with all fields or those behind it",
+        summary: "takes the row with the least value of the first field as a JSON object, with \
+                  all fields or only those behind it",
         example: "row_min(took, user, path) r",
     },
     parse: |cursor, position| parse(cursor, position, &ROW_MIN.doc, LEAST),
@@ -36,7 +37,8 @@ pub(super) static ROW_MAX: OwnFunction = OwnFunction {
         name: "row_max",
         aliases: &[],
         syntax: "row_max(<field>, <field>, …)",
-        summary: "the row with the last value of a field, with all fields or those behind it",
+        summary: "takes the row with the greatest value of the first field as a JSON object, with \
+                  all fields or only those behind it",
         example: "row_max(took) r",
     },
     parse: |cursor, position| parse(cursor, position, &ROW_MAX.doc, GREATEST),
@@ -47,7 +49,7 @@ pub(super) static FIELD_MIN: OwnFunction = OwnFunction {
         name: "field_min",
         aliases: &[],
         syntax: "field_min(<field>, <other>)",
-        summary: "the other field of the row with the first value of a field",
+        summary: "takes the second field of the row with the least value of the first field",
         example: "field_min(took, path) p",
     },
     parse: |cursor, position| parse(cursor, position, &FIELD_MIN.doc, LEAST),
@@ -58,7 +60,7 @@ pub(super) static FIELD_MAX: OwnFunction = OwnFunction {
         name: "field_max",
         aliases: &[],
         syntax: "field_max(<field>, <other>)",
-        summary: "the other field of the row with the last value of a field",
+        summary: "takes the second field of the row with the greatest value of the first field",
         example: "field_max(took, path) p",
     },
     parse: |cursor, position| parse(cursor, position, &FIELD_MAX.doc, GREATEST),
@@ -72,7 +74,7 @@ pub(crate) struct RowMinMaxCall {
     /// The field whose values are compared.
     pub by: String,
     /// What is kept of the row.
-    pub kept: Kept,
+    pub kept: KeptOfRow,
 }
 
 /// Parses `field, other, …)`.
@@ -93,9 +95,9 @@ fn parse(
         true => {
             let wrong = |message| cursor.error_at(position, &["a field name"], message);
             check_one(name, &fields).map_err(wrong)?;
-            Kept::Field(fields.into_iter().next().expect("there is one").name)
+            KeptOfRow::Field(fields.into_iter().next().expect("there is one").name)
         }
-        false => Kept::Row(fields),
+        false => KeptOfRow::Row(fields),
     };
     Ok(Function::new(RowMinMaxCall { name, better, by, kept }))
 }
@@ -104,9 +106,9 @@ impl fmt::Display for RowMinMaxCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({}", self.name, quote_name(&self.by))?;
         match &self.kept {
-            Kept::Row(fields) if fields.is_empty() => f.write_str(")"),
-            Kept::Row(fields) => write!(f, ", {})", write_fields(fields)),
-            Kept::Field(name) => write!(f, ", {})", quote_name(name)),
+            KeptOfRow::Row(fields) if fields.is_empty() => f.write_str(")"),
+            KeptOfRow::Row(fields) => write!(f, ", {})", write_fields(fields)),
+            KeptOfRow::Field(name) => write!(f, ", {})", quote_name(name)),
         }
     }
 }
@@ -119,9 +121,9 @@ impl Call for RowMinMaxCall {
     fn add_needed(&self, needed: &mut FieldSet) {
         needed.add(&self.by);
         match &self.kept {
-            Kept::Row(fields) if fields.is_empty() => needed.add_pattern(&NamePattern::ANY),
-            Kept::Row(fields) => fields.iter().for_each(|field| needed.add_pattern(field)),
-            Kept::Field(name) => needed.add(name),
+            KeptOfRow::Row(fields) if fields.is_empty() => needed.add_pattern(&NamePattern::ANY),
+            KeptOfRow::Row(fields) => fields.iter().for_each(|field| needed.add_pattern(field)),
+            KeptOfRow::Field(name) => needed.add(name),
         }
     }
 
@@ -135,7 +137,7 @@ impl Call for RowMinMaxCall {
     }
 
     fn gives_row(&self) -> bool {
-        matches!(self.kept, Kept::Row(_))
+        matches!(self.kept, KeptOfRow::Row(_))
     }
 }
 
@@ -146,13 +148,13 @@ struct RowMinMax {
     /// The field whose values are compared.
     by: String,
     /// What is kept of the row.
-    kept: Kept,
+    kept: KeptOfRow,
     text: Buffer,
 }
 
 /// What is kept of a row.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kept {
+pub(crate) enum KeptOfRow {
     /// These fields as JSON; all fields if empty.
     Row(Vec<NamePattern>),
     /// The value of a field.
@@ -189,8 +191,10 @@ impl Aggregate for RowMinMax {
             return Ok(());
         }
         match &self.kept {
-            Kept::Row(fields) => input.write_json(row, fields, scratch, &mut self.text, meter)?,
-            Kept::Field(name) => return state.keep(input.value(name, row, scratch), meter),
+            KeptOfRow::Row(fields) => {
+                input.write_json(row, fields, scratch, &mut self.text, meter)?
+            }
+            KeptOfRow::Field(name) => return state.keep(input.value(name, row, scratch), meter),
         }
         state.keep(self.text.bytes(), meter)?;
         self.text.clear(meter);
@@ -228,7 +232,7 @@ impl Aggregate for RowMinMax {
 
     fn write(&self, state: &mut BestRow, _seconds: Option<f64>, out: &mut Vec<u8>) {
         match (&state.best, &self.kept) {
-            (None, Kept::Row(_)) => out.extend_from_slice(b"{}"),
+            (None, KeptOfRow::Row(_)) => out.extend_from_slice(b"{}"),
             _ => out.extend_from_slice(&state.kept),
         }
     }

@@ -86,7 +86,7 @@ impl RunningKind {
         named.expect("each has a name").0
     }
 
-    /// What runs the function; none if it is one of a series.
+    /// The states that run the function; none for a function of a series.
     fn states(self, fields: &[NamePattern]) -> Option<Box<dyn States>> {
         let function = match self {
             RunningKind::Series(_) => return None,
@@ -106,7 +106,8 @@ pub(in crate::lang::pipe) static RUNNING_STATS: Registration = Registration {
         name: "running_stats",
         aliases: &[],
         syntax: "running_stats [by (<field>, …)] <function>(…) [as <name>], …",
-        summary: "the rows, each with numbers about those of its group up to it, in the order of _time",
+        summary: "adds to each row, in the order of _time, numbers about the rows of its group up \
+                  to it",
         example: "running_stats by (host) count() n, sum(took) s, moving_avg(took, 1h) m",
     },
     parse: |cursor| parse(cursor, false).map(one),
@@ -117,7 +118,7 @@ pub(in crate::lang::pipe) static TOTAL_STATS: Registration = Registration {
         name: "total_stats",
         aliases: &[],
         syntax: "total_stats [by (<field>, …)] <function>(…) [as <name>], …",
-        summary: "the rows, each with numbers about all of its group",
+        summary: "adds to each row numbers about all rows of its group",
         example: "total_stats by (host) count() n, max(took) m, share(took) p",
     },
     parse: |cursor| parse(cursor, true).map(one),
@@ -409,7 +410,7 @@ impl Processor for RunningRows {
     }
 }
 
-/// Calls `change` for each row, and checks now and then whether the query may go on.
+/// Calls `change` for each row, and checks now and then whether the query may continue.
 fn each(
     rows: &mut [TimedRow],
     next: &mut Next<'_>,
@@ -424,7 +425,7 @@ fn each(
     Ok(())
 }
 
-/// Adds the results of a function of a series to the rows of one.
+/// Adds the results of a function of a series to the rows of the series.
 fn add_series_results(
     function: &RunningFunction,
     rows: &mut [TimedRow],

@@ -1,8 +1,9 @@
-//! Functions of a series: what a row's number is beside those of the rows before it.
+//! Functions of a series, which compute a result from the number of a row and the numbers of the
+//! rows before it.
 //!
 //! `derivative(n)`, `rate(n)`, `difference(n, 1d)`, `shift(n, 1d)` and `moving_avg(n, 1h)`,
 //! `moving_sum`, `moving_min`, `moving_max` for `running_stats`; `share(n)` for `total_stats`. A
-//! span is a number of rows, or a duration. A value that is no finite number is left out, and a
+//! span is a number of rows, or a duration. A value that is not a finite number is left out, and a
 //! result that cannot be computed is empty.
 
 use std::fmt;
@@ -40,13 +41,13 @@ pub enum Moving {
 /// A function of the numbers of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesFunction {
-    /// Change since the number before, per second.
+    /// Change since the previous number, per second.
     Derivative,
-    /// As `Derivative`, of a counter: where the number falls, the counter began anew at zero.
+    /// As `Derivative`, for a counter: where the number falls, the counter has been reset to zero.
     Rate,
-    /// The number minus the one so far back.
+    /// The number minus the number one span before.
     Difference(Span),
-    /// The number so far back: of the row at exactly that time.
+    /// The number one span before, of the row at exactly that time.
     Shift(Span),
     /// The numbers of the window that ends with the row.
     Moving(Moving, Span),
@@ -106,7 +107,7 @@ impl SeriesFunction {
         }
     }
 
-    /// Writes what stands behind the field.
+    /// Writes the arguments behind the field.
     pub(super) fn write_rest(self, out: &mut String) {
         if let SeriesFunction::Difference(span)
         | SeriesFunction::Shift(span)
@@ -117,7 +118,7 @@ impl SeriesFunction {
     }
 
     /// The result for each point of a series in the order of time. The caller has counted the
-    /// memory of the results ([`RESULT_BYTES`] each); what is needed meanwhile is counted here.
+    /// memory of the results ([`RESULT_BYTES`] each); working memory is counted here.
     pub(super) fn results(
         self,
         points: &[Point],
@@ -149,7 +150,7 @@ impl SeriesFunction {
     }
 }
 
-/// Time and number of a row, where it has them.
+/// Time and number of a row, if it has them.
 pub(super) type Point = (Option<i64>, Option<f64>);
 /// Memory of a result.
 pub(super) const RESULT_BYTES: usize = size_of::<Option<f64>>();
@@ -176,7 +177,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// The change since the last number, after `corrected(change, number)`, for each second.
+/// The change since the last number, per second, after `corrected(change, number)`.
 fn change_per_second(points: &[Point], corrected: fn(f64, f64) -> f64) -> Vec<Option<f64>> {
     let mut last: Option<(i64, f64)> = None;
     let of = |&(time_ns, number): &Point| {
@@ -188,7 +189,7 @@ fn change_per_second(points: &[Point], corrected: fn(f64, f64) -> f64) -> Vec<Op
     points.iter().map(of).collect()
 }
 
-/// The number of each row that lies a span before.
+/// For each row, the number of the row one span before.
 fn shifted(points: &[Point], span: Span) -> Vec<Option<f64>> {
     match span {
         Span::Rows(rows) => {
@@ -210,8 +211,8 @@ fn shifted(points: &[Point], span: Span) -> Vec<Option<f64>> {
     }
 }
 
-/// Numbers of a part of a window, folded. Nothing is ever taken back out: a sum that a huge number
-/// was taken out of would keep its rounding error.
+/// The numbers of a part of a window, folded. A number is never subtracted again, because a sum
+/// would keep the rounding error of a huge number.
 #[derive(Clone, Copy)]
 struct Folded {
     count: u64,
@@ -247,11 +248,12 @@ impl Folded {
     }
 }
 
-/// The window of each row, folded in amortised constant time: by two stacks, of which the first
-/// holds folds of all ends of the older part.
+/// The fold of the window of each row, in amortised constant time. The window is split into an
+/// older and a newer part. `ends` has the fold of the older part from each of its rows on, so that
+/// rows leave it without subtraction.
 fn moving_results(points: &[Point], moving: Moving, span: Span) -> Vec<Option<f64>> {
     let mut ends = vec![Folded::NONE; points.len()];
-    // The window is `start..=index`; `ends` is known from `start` to `middle`.
+    // The window is `start..=index`. The older part is `start..middle`, where `ends` is known.
     let (mut start, mut middle, mut newer) = (0, 0, Folded::NONE);
     let mut results = Vec::with_capacity(points.len());
     for (index, point) in points.iter().enumerate() {

@@ -1,11 +1,9 @@
 //! `sketch(a, b)`: the distribution of the numbers in the fields as a short text, from which
-//! quantiles can be told later, also of several sketches together; `sketch_quantile(0.99, a)`: the
-//! number below which this share of the numbers lies.
+//! quantiles can be computed later, also of several sketches together; `sketch_quantile(0.99, a)`:
+//! the number below which this share of the numbers lies.
 //!
-//! Both take numbers, and texts that `sketch` wrote. So rows of ten seconds that hold a sketch give
-//! the quantile of a day, which their quantiles would not. A quantile is off by 1% at most, for
-//! numbers whose absolute value is at least 1e-9; smaller ones count as zero. Beyond
-//! [`BINS_MAX`] bins (a ratio of 10^17 between numbers) the smallest are put together.
+//! Both read numbers, and texts that `sketch` wrote. The quantile of a day can therefore be
+//! computed from sketches of ten seconds each; it could not be computed from their quantiles.
 //!
 //! This is DDSketch (C. Masson, J. Rim, H. Lee, VLDB 2019) with bins in an array. The code is our
 //! own because the text comes from lines, which may hold anything: it is checked here.
@@ -26,13 +24,13 @@ use crate::lang::syntax::error::ParseError;
 
 /// The ratio of the bounds of a bin: 1% relative error.
 const GAMMA: f64 = 1.01 / 0.99;
-/// Bins of one sign.
+/// Most bins of one sign. Beyond it, the bins of the smallest numbers are merged.
 const BINS_MAX: usize = 2_048;
-/// Smaller absolute values count as zero.
+/// Numbers with a smaller absolute value count as zero.
 const LEAST: f64 = 1e-9;
-/// The number of a bin is at most this, which lies beyond the greatest number.
+/// Greatest key of a bin, beyond that of the greatest number. A text with a greater key is refused.
 const KEY_MAX: i32 = 40_000;
-/// What a text begins with.
+/// The beginning of every sketch as text.
 const PREFIX: &str = "dd1:";
 
 pub(super) static SKETCH: FieldsFunction = FieldsFunction::new(
@@ -40,7 +38,8 @@ pub(super) static SKETCH: FieldsFunction = FieldsFunction::new(
         name: "sketch",
         aliases: &[],
         syntax: "sketch(<field>, …)",
-        summary: "the distribution of the numbers, as a text that `sketch_quantile` reads",
+        summary: "writes the distribution of the numbers as a text, from which sketch_quantile \
+                  computes quantiles",
         example: "sketch(took) s",
     },
     |call| PerGroup::boxed(Write, &call.looked_at()),
@@ -51,7 +50,8 @@ pub(super) static SKETCH_QUANTILE: OwnFunction = OwnFunction {
         name: "sketch_quantile",
         aliases: &[],
         syntax: "sketch_quantile(<share>, <field>, …)",
-        summary: "the number below which that share of numbers and sketches is, to 1%",
+        summary: "computes the number below which this share of numbers and sketches lies, off by \
+                  at most 1%",
         example: "sketch_quantile(0.99, s) p99",
     },
     parse,
@@ -72,7 +72,7 @@ fn parse(cursor: &mut Cursor<'_>, _position: usize) -> Result<Function, ParseErr
     let written = cursor.expect_string(false, what)?;
     let share = parse_number(written.text.as_bytes())
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| cursor.error_at(written.position, &[what], "not a share"))?;
+        .ok_or_else(|| cursor.error_at(written.position, &[what], "this is not a share"))?;
     cursor.expect(',', "sketch_quantile(share, field)")?;
     let mut fields = parse_fields(cursor, SKETCH_QUANTILE.doc.name)?;
     if fields.is_empty() {
@@ -105,15 +105,15 @@ impl Call for QuantileCall {
     }
 }
 
-/// Writes the sketch.
+/// `sketch`, running.
 struct Write;
 
-/// Tells a quantile of it.
+/// `sketch_quantile`, running.
 struct Tell {
     share: f64,
 }
 
-/// What both functions do with numbers.
+/// Implements both functions, which differ only in their results.
 macro_rules! aggregate {
     ($function:ty, $write:expr) => {
         impl Aggregate for $function {
@@ -191,10 +191,10 @@ pub(super) struct Sketch {
     positive: Bins,
 }
 
-/// Counts of bins next to each other; bin `k` has the numbers above `GAMMA^(k-1)` up to `GAMMA^k`.
+/// Counts of consecutive bins. Bin `k` has the numbers above `GAMMA^(k-1)` up to `GAMMA^k`.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bins {
-    /// Number of the first bin.
+    /// Key of the first bin.
     first: i32,
     counts: Vec<u64>,
 }
@@ -232,7 +232,7 @@ impl Sketch {
         self.zeros = self.zeros.saturating_add(other.zeros);
         for is_negative in [true, false] {
             let from = if is_negative { &other.negative } else { &other.positive };
-            // From the greatest bin: so the array grows once.
+            // Begins with the greatest bin, so that the array grows once.
             for (key, count) in from.iter().rev() {
                 self.bins(is_negative).add(key, count, meter)?;
             }
@@ -277,7 +277,7 @@ impl Sketch {
         }
     }
 
-    /// Reads a text; none if it is no sketch.
+    /// Parses a text; none if it is not a sketch.
     fn read(text: &str) -> Option<Sketch> {
         let mut parts = text.strip_prefix(PREFIX)?.split(':');
         let zeros = parts.next()?.parse().ok()?;
@@ -321,7 +321,7 @@ impl Bins {
         self.counts.iter().fold(0, |total, count| total.saturating_add(*count))
     }
 
-    /// The bin of the number with this rank, from 0 in rising order of the bins.
+    /// The key of the bin that has the number with this rank, counted from 0 at the least bin.
     fn key_at(&self, rank: u64) -> i32 {
         let mut seen = 0u64;
         let found = self.iter().find(|(_, count)| {
@@ -331,7 +331,7 @@ impl Bins {
         found.map_or(self.first, |(key, _)| key)
     }
 
-    /// Adds to a bin. The smallest bins become one when there are too many.
+    /// Adds to a bin. If there are too many bins, the smallest ones are merged.
     #[inline]
     fn add(&mut self, key: i32, count: u64, meter: &mut Meter) -> Result<(), RunError> {
         if count == 0 {
@@ -346,7 +346,7 @@ impl Bins {
         Ok(())
     }
 
-    /// Makes room for a bin, or for the least one that is kept.
+    /// Makes room for a bin, or for the smallest bin that is kept.
     fn reach(&mut self, key: i32, meter: &mut Meter) -> Result<(), RunError> {
         if self.counts.is_empty() {
             self.first = key;

@@ -19,7 +19,7 @@ pub(super) static STDDEV: FieldsFunction = FieldsFunction {
             name: "stddev",
             aliases: &[],
             syntax: "stddev(<field>, …)",
-            summary: "standard deviation of the numbers",
+            summary: "computes the standard deviation of the numbers",
             example: "stddev(took) s",
         },
         |call| PerGroup::boxed(Stddev, &call.looked_at()),

@@ -15,7 +15,7 @@ pub(super) static SUM_LEN: FieldsFunction = FieldsFunction {
             name: "sum_len",
             aliases: &[],
             syntax: "sum_len(<field>, …)",
-            summary: "sum of the lengths of the values, in bytes",
+            summary: "adds up the lengths of the values in bytes",
             example: "sum_len(_msg) bytes",
         },
         |call| PerGroup::boxed(SumLen, &call.looked_at()),

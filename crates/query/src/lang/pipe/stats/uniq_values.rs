@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
-use crate::base::number::{Kind, compare_kinds};
+use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder};
 use crate::base::{Meter, RunError, json};
 use crate::block::Scratch;
@@ -24,7 +24,7 @@ pub(super) static UNIQ_VALUES: FieldsFunction = FieldsFunction {
             name: "uniq_values",
             aliases: &[],
             syntax: "uniq_values(<field>, …) [limit <n>]",
-            summary: "the different values that are not empty, as a JSON array",
+            summary: "collects the distinct values that are not empty, as a JSON array",
             example: "uniq_values(user) v",
         },
         |call| PerGroup::boxed(UniqValues { limit: call.limit() }, &call.looked_at()),
@@ -36,7 +36,7 @@ pub(super) struct UniqValues {
 }
 
 /// Memory of a value besides its bytes, including what sorting needs.
-const VALUE_BYTES: usize = ENTRY_BYTES + size_of::<(Kind, &[u8])>();
+const VALUE_BYTES: usize = ENTRY_BYTES + size_of::<(SortKind, &[u8])>();
 
 type Set = HashSet<Box<[u8]>, foldhash::fast::RandomState>;
 
@@ -93,7 +93,8 @@ impl Aggregate for UniqValues {
     }
 
     fn write(&self, set: &mut Set, _seconds: Option<f64>, out: &mut Vec<u8>) {
-        let mut values: Vec<(Kind, &[u8])> = set.iter().map(|v| (Kind::of(v), &**v)).collect();
+        let mut values: Vec<(SortKind, &[u8])> =
+            set.iter().map(|v| (SortKind::of(v), &**v)).collect();
         values.sort_unstable_by(|a, b| compare_kinds(*a, *b));
         out.push(b'[');
         for (i, (_, value)) in values.into_iter().enumerate() {

@@ -19,7 +19,7 @@ pub(super) static VALUES: FieldsFunction = FieldsFunction {
             name: "values",
             aliases: &[],
             syntax: "values(<field>, …) [limit <n>]",
-            summary: "all values, as a JSON array",
+            summary: "collects all values, as a JSON array",
             example: "values(user) limit 10 v",
         },
         |call| {

@@ -24,7 +24,7 @@ mod thrift;
 
 use std::collections::HashMap;
 
-use query::{Rows, Scratch, parse_timestamp};
+use query::{ResultRows, Scratch, parse_timestamp};
 
 use self::column::{CODEC, Chunk, Kind, Values};
 use self::thrift::{Struct, write_struct};
@@ -89,7 +89,7 @@ impl ParquetWriter {
     }
 
     /// Adds rows; appends what can be written to `out`.
-    pub fn push(&mut self, rows: &Rows, scratch: &mut Scratch, out: &mut Vec<u8>) {
+    pub fn push(&mut self, rows: &ResultRows, scratch: &mut Scratch, out: &mut Vec<u8>) {
         for index in 0..rows.len() {
             rows.visit(index, scratch, |name, value| self.field(name, value));
             self.end_row();
