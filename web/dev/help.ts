@@ -1,6 +1,6 @@
 // The documentation of pipes and stats functions, read from the Rust sources of the crate `query`,
 // in which each pipe and function documents itself. `npm run help` writes it to
-// src/lib/logsqlHelp.json; test/logsqlHelp.test.ts compares the two.
+// src/lib/query/logsqlHelp.json; test/query/logsqlHelp.test.ts compares the two.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ export interface Documented {
 }
 
 const SOURCES = fileURLToPath(new URL('../../crates/query/src/lang/pipe', import.meta.url));
-const TARGET = fileURLToPath(new URL('../src/lib/logsqlHelp.json', import.meta.url));
+const TARGET = fileURLToPath(new URL('../src/lib/query/logsqlHelp.json', import.meta.url));
 
 /**
  * A string literal of Rust; escapes of quotes and backslashes, and lines that go on behind a
@@ -51,7 +51,7 @@ export function documentation(): { pipes: Documented[]; functions: Documented[];
   return { pipes: of(true), functions: of(false), entries };
 }
 
-/** The text of src/lib/logsqlHelp.json. */
+/** The text of src/lib/query/logsqlHelp.json. */
 export function helpFile(): string {
   const { pipes, functions } = documentation();
   return `${JSON.stringify({ pipes, functions }, null, 1)}\n`;

@@ -4,8 +4,8 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin } from 'vite';
-import { splitQuery } from '../src/lib/logsql.ts';
-import { parseDuration, parseInstant } from '../src/lib/time.ts';
+import { splitQuery } from '../src/lib/query/logsql.ts';
+import { parseDuration, parseInstant } from '../src/lib/base/time.ts';
 import { Corpus, type Stored } from './corpus.ts';
 import { MockDashboards } from './dashboards.ts';
 import { compile, WrongQuery } from './match.ts';

@@ -5,10 +5,10 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { splitQuery } from '../src/lib/logsql.ts';
-import { settingsOf, withoutComments } from '../src/lib/programText.ts';
-import type { DryRun, Fields, Language, Program, ProgramRow, RejectedLine, TestReport } from '../src/lib/programsApi.ts';
-import { parseDuration } from '../src/lib/time.ts';
+import { splitQuery } from '../src/lib/query/logsql.ts';
+import { settingsOf, withoutComments } from '../src/lib/programs/programText.ts';
+import type { DryRun, Fields, Language, Program, ProgramRow, RejectedLine, TestReport } from '../src/lib/api/programs.ts';
+import { parseDuration } from '../src/lib/base/time.ts';
 import type { Corpus, Line, Stored } from './corpus.ts';
 import { compile } from './match.ts';
 

@@ -1,6 +1,6 @@
 // The part of `stats` that working on charts needs. The server has the real one.
 
-import { statsOf, timeStepMs, type StatsFunction } from '../src/lib/chart/stats.ts';
+import { statsOf, timeStepMs, type StatsFunction } from '../src/lib/query/stats.ts';
 import type { Stored } from './corpus.ts';
 import { compile } from './match.ts';
 

@@ -1,7 +1,7 @@
 // Answers of the alerts' API, made in the test: rules that fire cannot be waited for.
 
 import type { Page } from '@playwright/test';
-import type { AlertChange, RuleGroup, Silence } from '../src/lib/alertsApi';
+import type { AlertChange, RuleGroup, Silence } from '../src/lib/api/alerts';
 
 const ago = (minutes: number): string => new Date(Date.now() - minutes * 60_000).toISOString();
 

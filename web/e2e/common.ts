@@ -2,7 +2,7 @@
 
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type APIRequestContext, type Locator, type Page } from '@playwright/test';
-import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/rows';
+import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/lines/rows';
 
 export { LEVEL, TYPE };
 

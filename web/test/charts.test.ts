@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { barAt, bucketTotals, segmentAt, SEGMENT_HEIGHT_MIN_PX, stack, type Series } from '../src/charts/stack';
-import { levelSeriesOfHits } from '../src/lib/buckets';
-import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, niceMax, niceMaxBytes, niceMaxFraction } from '../src/lib/format';
-import { levelOf, statusColor } from '../src/lib/levels';
-import { rank, spikesOf, worstSpikes } from '../src/lib/spikes';
-import { axisTicks, bucketIndex, bucketSpan, bucketsOf, cutSpan, niceStep, partOf, stepParam } from '../src/lib/steps';
-import { statsOf } from '../src/lib/chart/stats';
+import { levelSeriesOfHits } from '../src/lib/lines/buckets';
+import { formatBytes, formatCount, formatMillis, formatPercent, formatShort, niceMax, niceMaxBytes, niceMaxFraction } from '../src/lib/base/format';
+import { levelOf, statusColor } from '../src/lib/base/levels';
+import { rank, spikesOf, worstSpikes } from '../src/lib/lines/spikes';
+import { axisTicks, bucketIndex, bucketSpan, bucketsOf, cutSpan, niceStep, partOf, stepParam } from '../src/lib/base/steps';
+import { statsOf } from '../src/lib/query/stats';
 
 const M = 60_000;
 const H = 60 * M;

@@ -1,8 +1,8 @@
 // Simple dashboards of Grafana, with panels of VictoriaLogs' or Loki's data source. What cannot be taken over is said.
 
 import { NO_OPTIONS, type ChartOptions, type Kind } from '../lib/chart/options';
-import { PANELS_MAX, TITLE_CHARS_MAX, type Dashboard, type Panel } from '../lib/dashboards';
-import { variableFor, type Variable } from '../lib/variables';
+import { PANELS_MAX, TITLE_CHARS_MAX, type Dashboard, type Panel } from '../lib/chart/dashboards';
+import { variableFor, type Variable } from '../lib/query/variables';
 
 export interface GrafanaImport {
   dashboard: Dashboard;

@@ -1,7 +1,7 @@
 // Dashboards to begin with, for logs that Loginson knows by itself. They are copied, and then one's own to change.
 
 import { NO_OPTIONS, type ChartOptions } from '../lib/chart/options';
-import type { Dashboard, Height, Panel } from '../lib/dashboards';
+import type { Dashboard, Height, Panel } from '../lib/chart/dashboards';
 
 export interface Ready {
   title: string;

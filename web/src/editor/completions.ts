@@ -3,12 +3,12 @@
 
 import { pickedCompletion, startCompletion, type Completion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete';
 import type { EditorView } from '@codemirror/view';
-import { fieldNames, fieldValues, type ValueHits } from '../lib/api';
-import { formatShort } from '../lib/format';
-import { complete, completableAt, type Choice, type Completable } from '../lib/logsqlComplete';
-import { FILTER_FUNCTIONS, FUNCTIONS, helpOn, keywordsOf, PIPES, SERIES_FUNCTIONS, type HelpEntry } from '../lib/logsqlHelp';
-import { readParts } from '../lib/logsqlParts';
-import type { Span } from '../lib/time';
+import { fieldNames, fieldValues, type ValueHits } from '../lib/api/queries';
+import { formatShort } from '../lib/base/format';
+import { complete, completableAt, type Choice, type Completable } from '../lib/query/logsqlComplete';
+import { FILTER_FUNCTIONS, FUNCTIONS, helpOn, keywordsOf, PIPES, SERIES_FUNCTIONS, type HelpEntry } from '../lib/query/logsqlHelp';
+import { readParts } from '../lib/query/logsqlParts';
+import type { Span } from '../lib/base/time';
 import { helpElement } from './help';
 import { COLORED_CHARS_MAX } from './highlight';
 

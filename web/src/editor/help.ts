@@ -1,8 +1,8 @@
 // Help on a pipe, function or filter: what the pointer rests on, and the chosen completion.
 
 import { hoverTooltip } from '@codemirror/view';
-import { helpOn, type HelpEntry } from '../lib/logsqlHelp';
-import { readParts } from '../lib/logsqlParts';
+import { helpOn, type HelpEntry } from '../lib/query/logsqlHelp';
+import { readParts } from '../lib/query/logsqlParts';
 import { COLORED_CHARS_MAX } from './highlight';
 
 /** Only texts of this program and of the server's documentation, written as text. */

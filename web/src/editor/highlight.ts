@@ -2,7 +2,7 @@
 
 import { RangeSetBuilder } from '@codemirror/state';
 import { Decoration, EditorView, ViewPlugin, type DecorationSet, type ViewUpdate } from '@codemirror/view';
-import { readParts, type Role } from '../lib/logsqlParts';
+import { readParts, type Role } from '../lib/query/logsqlParts';
 
 /** A longer query is shown without colours: each change reads all of it. */
 export const COLORED_CHARS_MAX = 20_000;

@@ -7,7 +7,7 @@ import { defaultKeymap, history, historyKeymap, insertNewline } from '@codemirro
 import { setDiagnostics, setDiagnosticsEffect } from '@codemirror/lint';
 import { Annotation, EditorState, Prec } from '@codemirror/state';
 import { EditorView, keymap, placeholder, tooltips, type Rect } from '@codemirror/view';
-import type { Span } from '../lib/time';
+import type { Span } from '../lib/base/time';
 import { completionSource } from './completions';
 import { helpOnHover } from './help';
 import { highlighting } from './highlight';

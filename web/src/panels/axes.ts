@@ -1,10 +1,10 @@
 // Axes that look like those of the rest of the page.
 
 import type uPlot from 'uplot';
-import { prefs } from '../lib/prefs.svelte';
-import { tickText } from '../lib/steps';
-import { theme } from '../lib/theme.svelte';
-import { clockParts, formatInstant, type Span } from '../lib/time';
+import { prefs } from '../lib/state/prefs.svelte';
+import { tickText } from '../lib/base/steps';
+import { theme } from '../lib/state/theme.svelte';
+import { clockParts, formatInstant, type Span } from '../lib/base/time';
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif';
 const CHAR_PX = 6.4;

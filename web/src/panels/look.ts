@@ -1,6 +1,6 @@
 // What axes of ECharts look like: as those of uPlot in axes.ts.
 
-import { theme } from '../lib/theme.svelte';
+import { theme } from '../lib/state/theme.svelte';
 
 export function axisLook(): { axisLabel: object; axisLine: object; axisTick: object; splitLine: object } {
   const grid = theme.color('var(--grid)');

@@ -1,7 +1,7 @@
 // Distributions: ranges of the function `histogram` as few round bins, and grids of time × bins or groups.
 
-import type { Row } from '../jsonl';
-import { timeToMs, type Span } from '../time';
+import type { Row } from '../base/jsonl';
+import { timeToMs, type Span } from '../base/time';
 import { bucketTimes, groupLabel } from './frame';
 import type { Shape, ValueColumn } from './shape';
 import { formatUnitShort, toNumber, type Unit } from './units';

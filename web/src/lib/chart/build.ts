@@ -1,7 +1,7 @@
 // Queries for charts from choices instead of text, and the choices that a query stands for.
 
-import { filterOf, quoteField, splitQuery } from '../logsql';
-import { statsOf } from './stats';
+import { filterOf, quoteField, splitQuery } from '../query/logsql';
+import { statsOf } from '../query/stats';
 
 /** Functions that the builder offers, and whether each is about a field. */
 export const BUILDER_FUNCTIONS = {

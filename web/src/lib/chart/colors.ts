@@ -1,6 +1,6 @@
 // The colour of each series: that of its level or status, else one of a palette.
 
-import { LEVELS, levelColor, levelOf, statusColor } from '../levels';
+import { LEVELS, levelColor, levelOf, statusColor } from '../base/levels';
 import { OTHERS } from './frame';
 
 /** The colours of `--group-1` to `--group-8` in the style sheet. */

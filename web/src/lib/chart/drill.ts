@@ -1,7 +1,7 @@
 // From a point of a chart to the lines it was counted from.
 
-import { addFilter, boundFilter, inFilter, splitQuery } from '../logsql';
-import type { StatsFunction, StatsPipe } from './stats';
+import { addFilter, boundFilter, inFilter, splitQuery } from '../query/logsql';
+import type { StatsFunction, StatsPipe } from '../query/stats';
 
 /** What a point stands for. */
 export interface Point {

@@ -1,7 +1,7 @@
 // Rows over time as series: aligned to buckets, the biggest ones by themselves, the others added up or left out.
 
-import type { Row } from '../jsonl';
-import { timeToMs, type Span } from '../time';
+import type { Row } from '../base/jsonl';
+import { timeToMs, type Span } from '../base/time';
 import type { Shape, ValueColumn } from './shape';
 import { toNumber } from './units';
 

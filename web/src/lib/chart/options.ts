@@ -1,6 +1,6 @@
 // How a result is shown: what a link and a panel keep of a chart.
 
-import { parseDuration } from '../time';
+import { parseDuration } from '../base/time';
 import { UNITS, type Unit } from './units';
 
 export const KINDS = ['line', 'area', 'bars', 'heat', 'histogram', 'pie', 'single', 'top', 'table'] as const;

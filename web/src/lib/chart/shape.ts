@@ -1,10 +1,10 @@
 // The shape of a result: which column is the time, which ones group, which are numbers; and what chart fits it.
 
-import type { Row } from '../jsonl';
-import { keyColumns } from '../logsql';
-import { columnsOf } from '../table';
+import type { Row } from '../base/jsonl';
+import { keyColumns } from '../query/logsql';
+import { columnsOf } from '../base/table';
 import { KINDS, type ChartOptions, type Kind, type Stack } from './options';
-import { statsOf, timeStepMs, type StatsFunction, type StatsPipe } from './stats';
+import { statsOf, timeStepMs, type StatsFunction, type StatsPipe } from '../query/stats';
 import { guessUnit, isDuration, toNumber, type Unit } from './units';
 
 /** A column with numbers. */

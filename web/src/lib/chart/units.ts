@@ -1,7 +1,7 @@
 // Units of numbers: guessed from names, chosen by people, and how a number with a unit is written.
 
-import { formatBytes, formatBytesShort, formatNumber } from '../format';
-import { showNumber } from '../table';
+import { formatBytes, formatBytesShort, formatNumber } from '../base/format';
+import { showNumber } from '../base/table';
 
 /** `percent` is of numbers from 0 to 100, `ratio` of numbers from 0 to 1. */
 export const UNITS = ['number', 'bytes', 'ns', 'us', 'ms', 's', 'percent', 'ratio'] as const;

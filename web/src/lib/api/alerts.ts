@@ -1,0 +1,151 @@
+// Alerts as typed calls. Nothing here keeps state; docs/api.md describes the API, which speaks of
+// rules as Prometheus does and of silences as Alertmanager does.
+
+import { call, json, spanParams, type CallOptions } from './call';
+import type { Span } from '../base/time';
+
+export type AlertState = 'inactive' | 'pending' | 'firing';
+
+export interface Alert {
+  labels: Record<string, string>;
+  annotations: Record<string, string>;
+  state: AlertState;
+  activeAt: string;
+  value: string | number;
+  /** Whether a silence covers it. */
+  silenced?: boolean;
+}
+
+export interface Rule {
+  /** Stable over changes of its file; unique within its group. */
+  id: string;
+  type: 'alerting' | 'recording';
+  name: string;
+  query: string;
+  /** Seconds for which an alert has to be active before it fires. */
+  duration?: number;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  state?: AlertState;
+  alerts?: Alert[];
+  /** Why the last evaluation failed; empty if it did not. */
+  error?: string;
+  lastError?: string;
+  lastEvaluation?: string;
+  /** Whether silences cover all of its alerts. */
+  silenced?: boolean;
+}
+
+export interface RuleGroup {
+  name: string;
+  file: string;
+  /** Seconds. */
+  interval: number;
+  rules: Rule[];
+}
+
+/** A file of rules; those of the server's folder are changed there. */
+export interface RuleFile {
+  name: string;
+  provisioned: boolean;
+  /** Why it is left out. */
+  error: string | null;
+}
+
+/** A change of the state of one alert. */
+export interface AlertChange {
+  time: string;
+  rule: string;
+  group: string;
+  labels: Record<string, string>;
+  from: AlertState;
+  to: AlertState;
+  /** A text for what is no number in JSON, such as `NaN`. */
+  value: number | string;
+  annotations: Record<string, string>;
+}
+
+export interface Matcher {
+  name: string;
+  value: string;
+  isRegex: boolean;
+  isEqual: boolean;
+}
+
+export interface Silence {
+  id: string;
+  matchers: Matcher[];
+  startsAt: string;
+  endsAt: string;
+  createdBy: string;
+  comment: string;
+  status?: { state: 'pending' | 'active' | 'expired' };
+}
+
+/** What rules would have done in the past. */
+export interface RulesTest {
+  rules: TestedRule[];
+  /** There was more to evaluate or to tell than the server allows. */
+  truncated: boolean;
+}
+
+export interface TestedRule {
+  rule: string;
+  group: string;
+  evaluations: number;
+  changes: AlertChange[];
+  error?: string | null;
+}
+
+export async function rules(options: CallOptions = {}): Promise<RuleGroup[]> {
+  const answer = await json<{ data: { groups: RuleGroup[] } }>('/api/v1/rules', {}, options);
+  return answer.data.groups;
+}
+
+/** Changes of states in a range, newest first; of all rules, unless one is named. */
+export async function alertHistory(span: Span, limit: number, rule: string | null, options: CallOptions = {}): Promise<AlertChange[]> {
+  const answer = await json<{ changes: AlertChange[] }>('/api/v1/alerts/history', { ...spanParams(span), rule, limit }, options);
+  return answer.changes;
+}
+
+export function silences(options: CallOptions = {}): Promise<Silence[]> {
+  return json('/api/v1/silences', {}, options);
+}
+
+/** Silences what the matchers match; returns the id of the silence. */
+export async function silence(one: Omit<Silence, 'id' | 'status'>): Promise<string> {
+  const response = await call('/api/v1/silences', {}, { body: { type: 'application/json', text: JSON.stringify(one) } }, 'POST');
+  return ((await response.json()) as { id: string }).id;
+}
+
+/** Ends a silence. */
+export async function endSilence(id: string): Promise<void> {
+  await call(`/api/v1/silences/${encodeURIComponent(id)}`, {}, {}, 'DELETE');
+}
+
+export async function ruleFiles(options: CallOptions = {}): Promise<RuleFile[]> {
+  return (await json<{ files: RuleFile[] }>('/api/v1/alerts/rules', {}, options)).files;
+}
+
+const filePath = (file: string): string => `/api/v1/alerts/rules/${encodeURIComponent(file)}`;
+
+export async function ruleFile(file: string, options: CallOptions = {}): Promise<string> {
+  return (await call(filePath(file), {}, options)).text();
+}
+
+/** Saves a file of rules, which run at once. An error names the line. */
+export async function saveRuleFile(file: string, text: string): Promise<void> {
+  await call(filePath(file), {}, { body: { type: 'text/yaml', text } }, 'PUT');
+}
+
+export async function deleteRuleFile(file: string): Promise<void> {
+  await call(filePath(file), {}, {}, 'DELETE');
+}
+
+/** Runs rules over the past; nobody is notified. */
+export async function testRules(text: string, span: Span, options: CallOptions = {}): Promise<RulesTest> {
+  const start = new Date(span.startMs).toISOString();
+  const body = { type: 'application/json', text: JSON.stringify({ rules: text, start, end: new Date(span.endMs).toISOString() }) };
+  const response = await call('/api/v1/alerts/test', {}, { ...options, body }, 'POST');
+  return (await response.json()) as RulesTest;
+}

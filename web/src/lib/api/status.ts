@@ -1,0 +1,107 @@
+// What the server says of itself, its cluster and the files that it follows, as typed calls.
+
+import { json, type CallOptions } from './call';
+
+export interface IngestSource {
+  source: string;
+  /** A readable name. */
+  title: string;
+  lines_received: number;
+  bytes_received: number;
+  lines_kept: number;
+  bytes_kept: number;
+  /** Received, and not yet kept or dropped. */
+  lines_in_flight: number;
+  bytes_in_flight: number;
+  connections_total: number;
+  connections_open: number;
+  connections_refused: number;
+  /** Dropped lines by reason. */
+  dropped: Record<string, number>;
+  /** Bytes that were received and not kept, by reason. */
+  dropped_bytes: Record<string, number>;
+}
+
+export interface Status {
+  version: string;
+  started: string;
+  now: string;
+  uptime_s: number;
+  ready: boolean;
+  ingest: IngestSource[];
+  /** Null while the store is being opened. */
+  store: StoreStatus | null;
+  parse_lag_lines: number;
+  recovery: string;
+  /** Null for listeners that are off. */
+  listeners: Record<string, string | null>;
+  /** Null when no files are followed. */
+  files: FileTotals | null;
+  /** Null when the journal is not read. */
+  journald: { reading: boolean; entries: number; error: string | null } | null;
+  data_dir: string;
+  /** Whether queries read the lines of other nodes. */
+  cluster: boolean;
+}
+
+/** What `/api/v1/cluster` says: `nodes` and `partitions` of a cluster, or `copies` of several stores. */
+export interface ClusterState {
+  nodes?: { node: string; address: string; roles: string[]; version: string; state: string; silent_s: number; accepting: boolean; partitions: number }[];
+  partitions?: { partition: number; owner: string | null; end: number; unpublished: number }[];
+  partitions_unowned?: number;
+  segments?: number;
+  segments_bytes?: number;
+  copies?: { whole: boolean; stores: { store: string; state: string; error?: string; lines?: number; bytes_disk?: number }[] }[];
+}
+
+export function clusterState(options: CallOptions): Promise<ClusterState> {
+  return json<ClusterState>('/api/v1/cluster', {}, options);
+}
+
+export interface FileTotals {
+  followed: number;
+  unreadable: number;
+  /** Bytes of the file that are not durable yet. */
+  lag_bytes: number;
+  bytes_lost: number;
+}
+
+export interface FollowedFile {
+  path: string;
+  state: string;
+  size_bytes: number;
+  lag_bytes: number;
+  /** The time of the last read that found bytes. */
+  read: string | null;
+  error: string | null;
+}
+
+/** The followed files: those that cannot be read first, then by path. */
+export async function followedFiles(limit: number, options: CallOptions): Promise<FollowedFile[]> {
+  const answer = await json<{ files: FollowedFile[] }>('/api/v1/files', { limit }, options);
+  return answer.files;
+}
+
+export interface StoreStatus {
+  lines: number;
+  bytes_raw: number;
+  bytes_disk: number;
+  segments: number;
+  segments_sealed: number;
+  sealed_bytes_raw: number;
+  sealed_bytes_disk: number;
+  sealing: { lag_segments: number; lag_bytes: number; lag_s: number; damaged_segments: number };
+  oldest: string | null;
+  newest: string | null;
+  /** Space that Loginson may still use; null, as the two below, if the system does not report it. */
+  disk_free_bytes: number | null;
+  /** Space used by files of all programs; with the free bytes less than the total if a part is reserved. */
+  disk_used_bytes: number | null;
+  disk_total_bytes: number | null;
+  retention: { age_s: number | null; bytes_max: number | null };
+  state: string;
+}
+
+export function status(options: CallOptions = {}): Promise<Status> {
+  return json('/api/v1/status', {}, options);
+}

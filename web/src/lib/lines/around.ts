@@ -1,0 +1,40 @@
+// The lines around one, among those with the same value of a field: of a trace, a host, a user.
+
+import type { CallOptions } from '../api/call';
+import { queryLines } from '../api/queries';
+import type { Row } from '../base/jsonl';
+import { isFilter } from '../query/logsql';
+import { timeToMs, timeToNs } from '../base/time';
+
+/** How far around the line is looked: what shares an identifier lies close together. */
+export const REACH_MS = 6 * 3_600_000;
+
+/** Oldest first, with the line itself among them. */
+export async function linesAround(row: Row, field: string, before: number, after: number, options: CallOptions): Promise<Row[]> {
+  const timeNs = timeToNs(row['_time'] ?? '');
+  if (timeNs === null) return [row];
+  const timeMs = timeToMs(row['_time'] ?? '');
+  const query = isFilter(field, row[field] ?? '');
+  const span = { startMs: Math.floor(timeMs) - REACH_MS, endMs: Math.ceil(timeMs) + REACH_MS };
+  const earlier: Row[] = [];
+  const later: Row[] = [];
+  await Promise.all([
+    queryLines({ query, span, limit: before + 1, endNs: timeNs + 1n }, (rows) => earlier.push(...rows), options),
+    queryLines({ query, span, limit: after, startNs: timeNs + 1n, oldestFirst: true }, (rows) => later.push(...rows), options),
+  ]);
+  earlier.reverse();
+  // Very many lines of the same instant may leave it out.
+  if (!earlier.some((one) => one['_line_id'] === row['_line_id'])) earlier.push(row);
+  const known = new Set(earlier.map((one) => one['_line_id']));
+  const all = [...earlier, ...later.filter((one) => one['_line_id'] === undefined || !known.has(one['_line_id']))];
+  return all.map((one) => (one['_line_id'] === row['_line_id'] ? { ...one, _is_target: 'true' } : one));
+}
+
+/** The fields whose value other lines may share, with the host and identifiers first. */
+export function sharedFields(row: Row): string[] {
+  const place = (field: string): number => (/^(hostname|host)$/.test(field) ? 0 : /(trace|request|session|span|correlation)|[._-]id$|^id$/i.test(field) ? 1 : 2);
+  return Object.entries(row)
+    .filter(([field, value]) => !field.startsWith('_') && value !== '' && value.length <= 200)
+    .map(([field]) => field)
+    .sort((a, b) => place(a) - place(b) || (a < b ? -1 : 1));
+}

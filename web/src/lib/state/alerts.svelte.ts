@@ -1,0 +1,116 @@
+// Rules and silences of the server, polled while the view *Alerts* is open; changes of alerts in a
+// range; and texts of rule files that were not saved yet, which outlive a change of the view.
+
+import { alertHistory, endSilence, ruleFiles, rules, silence, silences, type AlertChange, type Matcher, type RuleFile, type RuleGroup, type Silence } from '../api/alerts';
+import { isAbort, type ApiError } from '../api/call';
+import { toApiError } from './lines.svelte';
+import { session } from './session.svelte';
+import type { Span } from '../base/time';
+
+const POLL_MS = 5000;
+/** Drafts that are kept; the one that was changed longest ago is dropped. */
+const DRAFTS_MAX = 20;
+/** Changes of a range that are shown; the newest ones. */
+export const CHANGES_MAX = 1000;
+
+class AlertsState {
+  /** Null until the server has answered. */
+  groups = $state.raw<RuleGroup[] | null>(null);
+  silences = $state.raw<Silence[]>([]);
+  files = $state.raw<RuleFile[]>([]);
+  error = $state.raw<ApiError | null>(null);
+  /** Texts by file, the oldest first. */
+  drafts = $state.raw<ReadonlyMap<string, string>>(new Map());
+  #polls = 0;
+
+  /** The server is older than this page. */
+  get isAbsent(): boolean {
+    return this.error?.status === 404;
+  }
+
+  /** Polls until the returned function is called. A hidden page does not poll. */
+  start(): () => void {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const controller = new AbortController();
+    const tick = async (): Promise<void> => {
+      if (!document.hidden) await this.poll(controller.signal);
+      if (!controller.signal.aborted) timer = setTimeout(tick, POLL_MS);
+    };
+    void tick();
+    return () => {
+      controller.abort();
+      clearTimeout(timer);
+    };
+  }
+
+  async poll(signal?: AbortSignal): Promise<void> {
+    const options = signal ? { signal } : {};
+    const poll = ++this.#polls;
+    try {
+      const all = await Promise.all([rules(options), silences(options), ruleFiles(options)]);
+      // A slow answer says less than a later one.
+      if (poll !== this.#polls) return;
+      [this.groups, this.silences, this.files] = all;
+      this.error = null;
+    } catch (error) {
+      if (poll === this.#polls && !isAbort(error)) this.error = toApiError(error);
+    }
+  }
+
+  /** Silences what the matchers match, from `nowMs` on. */
+  async silence(matchers: readonly Matcher[], nowMs: number, forMs: number): Promise<void> {
+    await silence({
+      matchers: [...matchers],
+      startsAt: new Date(nowMs).toISOString(),
+      endsAt: new Date(nowMs + forMs).toISOString(),
+      createdBy: session.me?.name ?? 'page',
+      comment: 'Silenced on the page',
+    });
+    await this.poll();
+  }
+
+  async endSilence(id: string): Promise<void> {
+    await endSilence(id);
+    await this.poll();
+  }
+
+  /** Keeps a text; null drops it. */
+  write(file: string, text: string | null): void {
+    const next = new Map(this.drafts);
+    next.delete(file);
+    if (text !== null) next.set(file, text);
+    this.drafts = new Map([...next].slice(-DRAFTS_MAX));
+  }
+}
+
+export const alertsState = new AlertsState();
+
+/** The changes of alerts in a range, for one view. */
+export class AlertHistory {
+  /** Newest first. */
+  changes = $state.raw<AlertChange[]>([]);
+  error = $state.raw<ApiError | null>(null);
+  #controller: AbortController | null = null;
+  /** A server without alerts is not asked again. */
+  #isAbsent = false;
+
+  async load(span: Span, limit = CHANGES_MAX): Promise<void> {
+    this.leave();
+    if (this.#isAbsent) return;
+    const controller = new AbortController();
+    this.#controller = controller;
+    try {
+      this.changes = await alertHistory(span, limit, null, { signal: controller.signal });
+      this.error = null;
+    } catch (error) {
+      if (isAbort(error)) return;
+      this.error = toApiError(error);
+      this.#isAbsent = this.error.status === 404;
+      this.changes = [];
+    }
+  }
+
+  leave(): void {
+    this.#controller?.abort();
+  }
+}

@@ -1,0 +1,69 @@
+// The rows of one chart: runs its query over a range, in buckets that fit, and tells how that goes.
+
+import { isAbort, isCancelled, type ApiError } from '../api/call';
+import { queryLines } from '../api/queries';
+import type { Row } from '../base/jsonl';
+import { toApiError } from './lines.svelte';
+import { RunningQueries } from './running.svelte';
+import { serverStatus } from './status.svelte';
+import { resolveRange, type Range, type Span } from '../base/time';
+import { CHART_ROWS_MAX, type ChartOptions } from '../chart/options';
+import { isOverTime } from '../chart/shape';
+import { queryFor } from '../query/stats';
+
+export class ChartSearch {
+  running = new RunningQueries();
+  rows = $state.raw<Row[]>([]);
+  /** The query that the rows answer, with its buckets of time. */
+  sent = $state('');
+  /** Null until the first answer. */
+  span = $state.raw<Span | null>(null);
+  error = $state.raw<ApiError | null>(null);
+  cancelled = $state(false);
+  loading = $state(false);
+  #run = 0;
+
+  async run(query: string, range: Range, options: Pick<ChartOptions, 'kind' | 'step'>): Promise<void> {
+    const run = ++this.#run;
+    this.running.abandon();
+    this.loading = true;
+    this.cancelled = false;
+    if (range.kind === 'all' && !serverStatus.latest) await serverStatus.poll();
+    if (run !== this.#run) return;
+    const span = resolveRange(range, serverStatus.nowMs(), serverStatus.stored());
+    const sent = queryFor(query.trim() || '*', options.step, options.kind !== null && isOverTime(options.kind), span);
+    const rows: Row[] = [];
+    try {
+      await this.running.track('query', sent, (call) => queryLines({ query: sent, span, limit: CHART_ROWS_MAX }, (more) => rows.push(...more), call));
+      if (run !== this.#run) return;
+      this.rows = rows;
+      this.sent = sent;
+      this.span = span;
+      this.error = null;
+    } catch (error) {
+      if (run !== this.#run) return;
+      if (isAbort(error) || isCancelled(error)) this.cancelled = true;
+      else {
+        this.error = toApiError(error);
+        this.rows = [];
+      }
+    } finally {
+      if (run === this.#run) this.loading = false;
+    }
+  }
+
+  async cancel(): Promise<void> {
+    this.cancelled = true;
+    try {
+      await this.running.cancel();
+    } catch (error) {
+      if (!isCancelled(error)) this.error = toApiError(error);
+    }
+  }
+
+  leave(): void {
+    this.#run++;
+    this.running.abandon();
+    this.loading = false;
+  }
+}

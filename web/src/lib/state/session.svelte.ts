@@ -1,0 +1,56 @@
+// Who is logged in. The login replaces the views at the same address, so it leads back to the same view and nowhere
+// else.
+
+import { ANYBODY, meOf, screenOf, whoText, type Me } from '../api/access';
+import { ApiError, onUnauthorized } from '../api/call';
+import { logIn, logOut, whoAmI } from '../api/session';
+
+class Session {
+  /** Null until the server has answered. */
+  me = $state.raw<Me | null>(null);
+  /** A session existed and has ended. */
+  ended = $state(false);
+
+  constructor() {
+    onUnauthorized(() => this.#lost());
+  }
+
+  screen = $derived(this.me === null ? 'wait' : screenOf(this.me));
+  who = $derived(this.me === null ? null : whoText(this.me));
+
+  async load(): Promise<void> {
+    try {
+      this.me = meOf(await whoAmI());
+    } catch (error) {
+      // The views report a server that cannot be reached, and retry.
+      if (!(error instanceof ApiError)) throw error;
+      this.me = ANYBODY;
+    }
+  }
+
+  /** Throws if name or password are wrong, or the server cannot be reached. */
+  async logIn(name: string, password: string): Promise<void> {
+    this.me = meOf(await logIn(name, password));
+    this.ended = false;
+  }
+
+  async logOut(): Promise<void> {
+    try {
+      await logOut();
+    } catch (error) {
+      // The session still exists. An unreachable server is reported above every view.
+      if (error instanceof ApiError) return;
+      throw error;
+    }
+    this.me = { login: 'on', name: null, role: null, exposed: false };
+  }
+
+  #lost(): void {
+    // Several calls may find out at once.
+    if (this.me?.role === null) return;
+    this.ended = this.me?.login === 'on';
+    this.me = { login: 'on', name: null, role: null, exposed: false };
+  }
+}
+
+export const session = new Session();

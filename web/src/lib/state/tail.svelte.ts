@@ -1,0 +1,132 @@
+// Live tail: lines as they arrive, newest on top.
+//
+// Bounded: only the last 1,000 lines are kept on the page; older ones are still in the store. The page is updated at
+// most four times a second, so that a flood of lines does not freeze the browser.
+
+import { ApiError, isAbort, isCancelled } from '../api/call';
+import { tailLines } from '../api/queries';
+import { noteOf, type Row } from '../base/jsonl';
+import { toApiError } from './lines.svelte';
+
+export const TAIL_ROWS_MAX = 1000;
+const FLUSH_MS = 250;
+const RECONNECT_MS = [500, 1000, 2000, 5000];
+
+export class Tail {
+  rows = $state.raw<Row[]>([]);
+  paused = $state(false);
+  /** Lines that arrived during the pause and will be shown after it. */
+  held = $state(0);
+  received = $state(0);
+  /** Lines that the server skipped because this page was too slow. */
+  skipped = $state(0);
+  connected = $state(false);
+  error = $state.raw<ApiError | null>(null);
+  #pending: Row[] = [];
+  #controller: AbortController | null = null;
+  #flush: ReturnType<typeof setTimeout> | undefined;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+
+  /** The tail was cancelled in the queue. */
+  get cancelled(): boolean {
+    return isCancelled(this.error);
+  }
+
+  /** Ended for good: only a new start helps. */
+  get stopped(): boolean {
+    return !this.connected && (this.cancelled || this.error?.status === 400 || this.error?.status === 200);
+  }
+
+  start(query: string): void {
+    this.stop();
+    this.rows = [];
+    this.received = 0;
+    this.skipped = 0;
+    this.held = 0;
+    this.paused = false;
+    this.error = null;
+    this.#pending = [];
+    const controller = new AbortController();
+    this.#controller = controller;
+    void this.#follow(query, controller, 0);
+  }
+
+  stop(): void {
+    this.#controller?.abort();
+    this.#controller = null;
+    clearTimeout(this.#flush);
+    clearTimeout(this.#retry);
+    this.#flush = undefined;
+    this.connected = false;
+  }
+
+  setPaused(paused: boolean): void {
+    this.paused = paused;
+    if (!paused) this.#show();
+  }
+
+  clear(): void {
+    this.rows = [];
+    this.#pending = [];
+    this.held = 0;
+  }
+
+  async #follow(query: string, controller: AbortController, attempt: number): Promise<void> {
+    let tries = attempt;
+    try {
+      await tailLines(
+        query,
+        (rows) => this.#take(rows),
+        () => {
+          this.connected = true;
+          this.error = null;
+          tries = 0;
+        },
+        { signal: controller.signal },
+      );
+    } catch (error) {
+      if (isAbort(error) || controller.signal.aborted) return;
+      this.error = toApiError(error);
+      // A wrong query stays wrong, and a cancelled one was ended on purpose; a server that restarts becomes available
+      // again.
+      if (this.error.status === 400 || this.cancelled) {
+        this.connected = false;
+        return;
+      }
+    }
+    this.connected = false;
+    if (controller.signal.aborted) return;
+    const wait = RECONNECT_MS[Math.min(tries, RECONNECT_MS.length - 1)] as number;
+    this.#retry = setTimeout(() => void this.#follow(query, controller, tries + 1), wait);
+  }
+
+  #take(rows: Row[]): void {
+    for (const row of rows) {
+      const { skipped, error } = noteOf(row);
+      if (skipped !== undefined) this.skipped += skipped;
+      else if (error !== undefined) {
+        // It was cancelled in the queue, or a limit ended it: restarting it automatically would defy that.
+        this.error = new ApiError(error, 200);
+        this.stop();
+      } else {
+        this.#pending.push(row);
+        this.received++;
+      }
+    }
+    if (this.#pending.length > TAIL_ROWS_MAX) this.#pending = this.#pending.slice(-TAIL_ROWS_MAX);
+    if (this.paused) this.held = this.#pending.length;
+    else this.#flush ??= setTimeout(() => this.#show(), FLUSH_MS);
+  }
+
+  #show(): void {
+    clearTimeout(this.#flush);
+    this.#flush = undefined;
+    if (this.paused || this.#pending.length === 0) return;
+    // After a reconnect the lines of the last seconds may be sent again.
+    const known = new Set(this.rows.map((row) => row['_line_id']));
+    const fresh = this.#pending.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
+    this.rows = [...fresh.reverse(), ...this.rows].slice(0, TAIL_ROWS_MAX);
+    this.#pending = [];
+    this.held = 0;
+  }
+}

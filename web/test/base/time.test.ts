@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest';
+import { formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zoomOut } from '../../src/lib/base/time';
+
+const NOW = Date.UTC(2026, 0, 31, 12, 0, 0);
+
+describe('durations', () => {
+  test.each([
+    ['5m', 300_000],
+    ['1h30m', 5_400_000],
+    ['500ms', 500],
+    ['1.5h', 5_400_000],
+    ['1w', 604_800_000],
+    ['30d', 2_592_000_000],
+    ['', null],
+    ['5', null],
+    ['m5', null],
+    ['5 m', null],
+    ['5y', null],
+  ])('%s is %s ms', (text, ms) => expect(parseDuration(text)).toBe(ms));
+
+  test.each([300_000, 5_400_000, 86_400_000, 90_061_001, 1, 604_800_000])('%s ms comes back', (ms) => {
+    expect(parseDuration(formatDuration(ms))).toBe(ms);
+  });
+
+  test('a day is written in hours', () => expect(formatDuration(86_400_000)).toBe('24h'));
+});
+
+describe('instants', () => {
+  test.each([
+    ['now', NOW],
+    ['now-1h', NOW - 3_600_000],
+    ['-15m', NOW - 900_000],
+    ['5m', NOW - 300_000],
+    ['2026-01-31T12:00:00Z', NOW],
+    ['2026-01-31T12:00Z', NOW],
+    ['2026-01-31 12:00:00.250', NOW + 250],
+    ['2026-01-31T13:00:00+01:00', NOW],
+    ['2026-01-31T06:30:00-0530', NOW],
+    ['2026-01-31', Date.UTC(2026, 0, 31)],
+    ['2026-01', Date.UTC(2026, 0, 1)],
+    ['2026-01-31T12:00:00.123456789Z', NOW + 123],
+    [String(NOW / 1000), NOW],
+    [String(NOW), NOW],
+    [`${NOW}000`, NOW],
+    [`${NOW}000000`, NOW],
+    ['yesterday', null],
+    ['2026-13-01', null],
+    ['2026-01-32', null],
+    ['12:00', null],
+    ['', null],
+  ])('%s', (text, ms) => expect(parseInstant(text, NOW, true)).toBe(ms));
+
+  test('without a zone it is local time unless UTC is requested', () => {
+    expect(parseInstant('2026-01-31 12:00', NOW, false)).toBe(new Date(2026, 0, 31, 12, 0).getTime());
+  });
+
+  test('the shown form can be typed again', () => {
+    for (const utc of [true, false]) {
+      expect(parseInstant(formatInstant(NOW + 7, utc, 'auto'), NOW, utc)).toBe(NOW + 7);
+    }
+  });
+});
+
+describe('ranges', () => {
+  test('the end “now” of a relative start is a relative range', () => {
+    expect(parseRange('now-2h', 'now', NOW, true)).toEqual({ kind: 'relative', ms: 7_200_000 });
+    expect(parseRange('2h', '', NOW, true)).toEqual({ kind: 'relative', ms: 7_200_000 });
+  });
+  test('anything else is absolute', () => {
+    expect(parseRange('now-2h', 'now-1h', NOW, true)).toEqual({ kind: 'absolute', startMs: NOW - 7_200_000, endMs: NOW - 3_600_000 });
+    expect(parseRange('2026-01-31 11:00', 'now', NOW, true)).toEqual({ kind: 'absolute', startMs: NOW - 3_600_000, endMs: NOW });
+  });
+  test.each([
+    ['x', 'now'],
+    ['now-1h', 'x'],
+    ['now', 'now-1h'],
+    ['now', 'now'],
+  ])('%s to %s is refused', (from, to) => expect(parseRange(from, to, NOW, true)).toHaveProperty('error'));
+
+  test('all is what is stored, the newest line included', () => {
+    expect(resolveRange({ kind: 'all' }, NOW, { startMs: 5, endMs: 5000 })).toEqual({ startMs: 5, endMs: 5001 });
+    expect(resolveRange({ kind: 'all' }, NOW, { startMs: 5, endMs: 5 }).endMs).toBeGreaterThan(5);
+    expect(resolveRange({ kind: 'all' }, NOW, null).endMs).toBe(NOW);
+  });
+
+  test('zooming out doubles, but not into the future', () => {
+    expect(zoomOut({ startMs: NOW - 4000, endMs: NOW - 2000 }, NOW)).toEqual({ kind: 'absolute', startMs: NOW - 5000, endMs: NOW - 1000 });
+    expect(zoomOut({ startMs: NOW - 1000, endMs: NOW }, NOW)).toEqual({ kind: 'absolute', startMs: NOW - 2000, endMs: NOW });
+  });
+
+  test('labels', () => {
+    expect(rangeLabel({ kind: 'relative', ms: 900_000 }, true)).toBe('Last 15 minutes');
+    expect(rangeLabel({ kind: 'relative', ms: 120_000 }, true)).toBe('Last 2m');
+    expect(formatSpan({ startMs: NOW, endMs: NOW + 10_000 }, true)).toBe('2026-01-31 12:00:00 – 12:00:10');
+  });
+});
+
+test('times of the server', () => {
+  expect(timeToMs('2026-01-31T12:00:00.123456789Z')).toBe(NOW + 123);
+  expect(timeToMs('2026-01-31T12:00:00Z')).toBe(NOW);
+  expect(timeToNs('2026-01-31T12:00:00.123456789Z')).toBe(BigInt(NOW) * 1_000_000n + 123_456_789n);
+  expect(timeToNs('2026-01-31T12:00:00Z')).toBe(BigInt(NOW) * 1_000_000n);
+  expect(timeToNs('soon')).toBeNull();
+});

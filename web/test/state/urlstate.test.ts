@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { fromSearch, START, toSearch, type ViewState } from '../../src/lib/state/urlstate';
+
+const states: Partial<ViewState>[] = [
+  {},
+  { query: '_type:="access" status:="500"' },
+  { query: 'a&b=c #"ü\u2028\n+%' },
+  { view: 'summary', type: 'access' },
+  { view: 'summary', type: '' },
+  { range: { kind: 'all' } },
+  { range: { kind: 'relative', ms: 3_600_000 } },
+  { range: { kind: 'relative', ms: 5_400_000 } },
+  { range: { kind: 'absolute', startMs: 1_767_225_600_123, endMs: 1_767_225_610_000 } },
+  { refreshS: 10, tail: true },
+  { context: '17-4' },
+  { context: '17-4', contextBy: 'trace_id' },
+  { oldestFirst: true, columns: [] },
+  { columns: [{ field: 'user.id', width: 80 }, { field: 'a,b', width: 120 }] },
+  { view: 'queries', results: '17' },
+  { view: 'programs', program: 'access-status', value: 'bytes', split: '' },
+  { view: 'programs', program: 'a.b_c', part: 'rerun' },
+  { view: 'programs', part: 'edit', example: 'access-status' },
+];
+
+test.each(states)('%j comes back from its link', (change) => {
+  const state = { ...START, ...change };
+  expect(fromSearch(toSearch(state))).toEqual(state);
+});
+
+test('the start page has a bare link', () => expect(toSearch(START)).toBe(''));
+
+test.each(['?view=nonsense', '?range=soon', '?from=x&to=y', '?refresh=7', '?part=x', '?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', '?%%%'])(
+  'what is broken in %s falls back to the default',
+  (search) => expect(fromSearch(search)).toEqual(START),
+);
