@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { binLabel, distributionOf, heatOf, rangesOf } from '../../src/lib/chart/bins';
 import { colorsOf, paletteColor } from '../../src/lib/chart/colors';
 import { leadsToLines, linesQuery } from '../../src/lib/chart/drill';
-import { bucketTimes, distinct, frameOf, seriesAt, slicesOf, stacked } from '../../src/lib/chart/frame';
+import { bucketTimes, distinct, frameOf, slicesOf } from '../../src/lib/chart/frame';
 import { shapeOf, type Shape } from '../../src/lib/chart/shape';
 import { statsOf, type StatsPipe } from '../../src/lib/query/stats';
 import type { Row } from '../../src/lib/base/jsonl';
@@ -74,21 +74,6 @@ describe('series', () => {
     expect(colorsOf([one('error', '_level'), one('info', '_level')], '_level')).toEqual(['var(--level-error)', 'var(--level-info)']);
     expect(colorsOf([one('500', 'status')], 'status')).toEqual(['var(--status-5)']);
     expect(new Set(Array.from({ length: 24 }, (_, i) => paletteColor(i))).size).toBe(24);
-  });
-});
-
-describe('stacks', () => {
-  const series = [{ points: [1, null, 0] }, { points: [3, 2, 0] }];
-  it('end where the next one begins', () => {
-    expect(stacked(series, false)).toEqual([[1, 0, 0], [4, 2, 0]]);
-    expect(stacked(series, true)).toEqual([[25, 0, 0], [100, 100, 0]]);
-  });
-  it('tell which series is under the pointer', () => {
-    expect(seriesAt([1, 4], 0.5, true)).toBe(0);
-    expect(seriesAt([1, 4], 2, true)).toBe(1);
-    expect(seriesAt([1, 4], 5, true)).toBeNull();
-    expect(seriesAt([1, 4], 5, false)).toBe(1);
-    expect(seriesAt([null, null], 5, false)).toBeNull();
   });
 });
 

@@ -66,26 +66,3 @@ function trim(value: number): string {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return String(Number(value.toFixed(digits)));
 }
-
-/** The upper end of an axis: the smallest of 1, 2, 5 × 10ⁿ (also 1.5, 3, 4, 6, 8) that is not below `value`. */
-export function niceMax(value: number): number {
-  if (value <= 1) return 1;
-  const power = 10 ** Math.floor(Math.log10(value));
-  for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8]) {
-    if (value <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
-
-/** The same for values that may all be below 1. */
-export function niceMaxFraction(value: number): number {
-  if (value <= 0 || value > 1) return niceMax(value);
-  const power = 10 ** Math.floor(Math.log10(value));
-  return power * niceMax(value / power);
-}
-
-/** The same for bytes, round in KiB, MiB, …. */
-export function niceMaxBytes(value: number): number {
-  const unit = value < 1024 ? 1 : 1024 ** Math.floor(Math.log(value) / Math.log(1024));
-  return unit * niceMax(value / unit);
-}

@@ -75,8 +75,7 @@ export interface BucketPart extends Span {
 }
 
 /** Null for a bucket that was counted as a whole. `counted` is the requested span, `nowMs` the time of the request. */
-export function partOf(buckets: Buckets, bucket: number, counted: Span, nowMs: number): BucketPart | null {
-  const whole = bucketSpan(buckets, bucket, bucket);
+export function partOf(whole: Span, counted: Span, nowMs: number): BucketPart | null {
   const startMs = Math.max(whole.startMs, counted.startMs);
   const endMs = Math.max(startMs, Math.min(whole.endMs, counted.endMs, nowMs));
   if (startMs === whole.startMs && endMs === whole.endMs) return null;

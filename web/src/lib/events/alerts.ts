@@ -2,6 +2,7 @@
 // from a query. Pure.
 
 import type { Alert, AlertChange, AlertState, Matcher, Rule, RuleGroup, Silence } from '../api/alerts';
+import type { TimeMark } from '../chart/series';
 import { splitOutside, statsOf, timeStepMs } from '../query/stats';
 import { quoteField } from '../query/logsql';
 import { formatDuration, timeToMs, type Span } from '../base/time';
@@ -171,14 +172,6 @@ export function ruleFor(query: string): string {
 }
 
 // ---- marks on the time axis ----
-
-/** Something that happened at a time, as a chart over time marks it. */
-export interface TimeMark {
-  ms: number;
-  text: string;
-  /** `bad` for what began, `good` for what ended, `note` for what people did. */
-  tone: 'bad' | 'good' | 'note';
-}
 
 /** The marks of changes: where alerts began to fire, and where they ended. */
 export function marksOf(changes: readonly AlertChange[]): TimeMark[] {

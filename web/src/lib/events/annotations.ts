@@ -4,7 +4,7 @@
 import { call, type CallOptions } from '../api/call';
 import { queryLines } from '../api/queries';
 import type { Row } from '../base/jsonl';
-import type { TimeMark } from './alerts';
+import type { TimeMark } from '../chart/series';
 import { timeToMs, type Span } from '../base/time';
 
 export const ANNOTATION_FIELD = 'annotation';

@@ -1,6 +1,6 @@
 // Turns answers of the server into evenly spaced series that a chart can draw.
 
-import type { Series } from '../../charts/stack';
+import type { Series } from '../chart/series';
 import type { HitsGroup } from '../api/queries';
 import type { Summary } from '../api/summary';
 import { LEVELS, levelColor, levelOf, statusColor, type Level } from '../base/levels';

@@ -1,6 +1,6 @@
 // Rows of a program as a chart and a table: which fields are numbers, and the series of a field split by another.
 
-import type { Series } from '../../charts/stack';
+import type { Series } from '../chart/series';
 import type { Fields, FieldValue, ProgramRow } from '../api/programs';
 import { LEVELS, levelColor, levelOf, statusColor, type Level } from '../base/levels';
 import { barsMax, bucketIndex, bucketsOf, niceStep, type Buckets } from '../base/steps';

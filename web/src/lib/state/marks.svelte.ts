@@ -2,7 +2,8 @@
 
 import { isAbort } from '../api/call';
 import { AlertHistory } from './alerts.svelte';
-import { marksOf, type TimeMark } from '../events/alerts';
+import type { TimeMark } from '../chart/series';
+import { marksOf } from '../events/alerts';
 import { annotationMarks } from '../events/annotations';
 import type { Span } from '../base/time';
 

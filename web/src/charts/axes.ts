@@ -8,13 +8,15 @@ import { clockParts, formatInstant, type Span } from '../lib/base/time';
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif';
 const CHAR_PX = 6.4;
+/** The height of an axis below a chart. */
+export const AXIS_PX = 26;
 
 /** The time below a chart, in the zone of the page. */
 export function timeAxis(): uPlot.Axis {
   return {
     ...look(),
     space: 78,
-    size: 26,
+    size: AXIS_PX,
     values: (_, splits, __, ___, spacingMs) =>
       splits.map((ms) => {
         const { date, time } = clockParts(ms, prefs.utc);
@@ -39,7 +41,7 @@ export function yAxis(scale: 'left' | 'right', format: (value: number) => string
 
 /** An axis of numbers below a chart. */
 export function xAxis(format: (value: number) => string): uPlot.Axis {
-  return { ...look(), space: 60, size: 26, values: (_, splits) => splits.map((value) => (value === null ? '' : format(value))) };
+  return { ...look(), space: 60, size: AXIS_PX, values: (_, splits) => splits.map((value) => (value === null ? '' : format(value))) };
 }
 
 function look(): uPlot.Axis {

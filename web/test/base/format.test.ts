@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest';
+import { formatBytes, formatCount, formatMillis, formatPercent, formatShort } from '../../src/lib/base/format';
+
+test('numbers', () => {
+  expect(formatCount(1234567)).toBe('1,234,567');
+  expect(formatShort(1234)).toBe('1.23k');
+  expect(formatBytes(1536)).toBe('1.5 KiB');
+  expect(formatMillis(83)).toBe('83 ms');
+  expect(formatMillis(90_000)).toBe('1m 30s');
+  expect(formatPercent(1, 1000)).toBe('<1%');
+  expect(formatPercent(1, 0)).toBe('0%');
+});
