@@ -1,27 +1,23 @@
 import { defineConfig } from '@playwright/test';
+import { hasBinary, servesPage } from './e2e/servers.ts';
 
-// LOGINSON_URL names a running server; without it the built page is tested with dev/mock.ts in
-// place of a server.
-const url = process.env['LOGINSON_URL'];
-// With LOGINSON_PREVIEW, a port, the built page of this folder is served on it in front of that server: for tests of a
-// page that is not in a binary yet.
-const port = process.env['LOGINSON_PREVIEW'];
-const own = port !== undefined || url === undefined ? `http://127.0.0.1:${port ?? 4173}` : null;
+// A test waits for conditions. These limits end what hangs; no test that is right comes near them, on however slow a
+// machine.
+const TEST_MS = 600_000;
+const EXPECT_MS = 60_000;
 
 export default defineConfig({
   testDir: 'e2e',
-  // LOGINSON_LOGIN_URL names a second server, with users.
-  testIgnore: process.env['LOGINSON_LOGIN_URL'] ? [] : ['**/login.spec.ts'],
-  timeout: 90_000,
-  expect: { timeout: 30_000 },
+  // The login needs a server with users.
+  testIgnore: hasBinary ? [] : ['**/login.spec.ts'],
+  timeout: TEST_MS,
+  expect: { timeout: EXPECT_MS },
   fullyParallel: false,
-  workers: 1,
-  // A machine that is busy with other work now and then is late once; what fails twice is wrong. The list calls a test that
-  // needed its second chance flaky.
-  retries: 1,
+  // e2e/servers.ts starts a server for each worker; one that runs already has one store, which tests cannot share.
+  workers: process.env['LOGINSON_URL'] === undefined ? 2 : 1,
   reporter: [['list']],
+  ...(servesPage ? { globalSetup: './e2e/build.ts' } : {}),
   use: {
-    baseURL: own ?? url,
     viewport: { width: 1360, height: 900 },
     screenshot: 'only-on-failure',
     launchOptions: {
@@ -37,5 +33,4 @@ export default defineConfig({
       ],
     },
   },
-  ...(own === null ? {} : { webServer: { command: `npm run build && npm run preview -- --port ${port ?? 4173}`, url: `${own}/`, reuseExistingServer: true } }),
 });

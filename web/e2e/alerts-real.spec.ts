@@ -1,13 +1,9 @@
 // The view of alerts with a real server: a rule is written, tested on the past, fires, is silenced
 // and deleted.
 
-import { expect, test } from '@playwright/test';
-import { historyArrived, real, settled, TYPE, watch } from './common';
+import { expect, real, settled, test, TYPE, watch } from './common';
 
-test.describe.configure({ timeout: 180_000 });
-
-if (real) test('a rule is begun from a result, tested on the past, fires, is silenced, marked and deleted', async ({ page, request }) => {
-  await historyArrived(request);
+if (real) test('a rule is begun from a result, tested on the past, fires, is silenced, marked and deleted', async ({ page }) => {
   watch(page);
   const name = `page${Date.now()}`;
   await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access" | stats by (_time:5m, hostname) count() lines`)}`);

@@ -1,7 +1,6 @@
 // Annotations: written by hand and by any sender, and marked on the time axis.
 
-import { expect, test } from '@playwright/test';
-import { expectAccessible, post, settled, watch } from './common';
+import { drawnMark, expect, expectAccessible, post, settled, test, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -28,6 +27,7 @@ test('a moment is annotated by hand and by a sender', async ({ page, request }) 
       return page.locator('[data-testid=time-mark][data-tone=note]').count();
     })
     .toBeGreaterThanOrEqual(2);
+  await drawnMark(page, page.getByTestId('histogram-chart'), page.locator('[data-testid=time-mark][data-tone=note]').first(), '--accent');
   // An annotation is a line like others.
   await page.goto(`/?range=15m&query=${encodeURIComponent('annotation:*')}`);
   await settled(page);

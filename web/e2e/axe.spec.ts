@@ -1,16 +1,8 @@
 // No serious or critical finding of axe-core, and no sideways scrolling, in any view: on a desktop
 // light and dark, on a phone dark.
 
-import { expect, test, type Page } from '@playwright/test';
-import { expand, expectAccessible, expectNoSidewaysScrolling, historyArrived, settled, TYPE, watch } from './common';
-
-// Slow on two cores that build something else meanwhile.
-test.describe.configure({ timeout: 180_000 });
-
-test.beforeAll(async ({ request }) => {
-  test.setTimeout(180_000);
-  await historyArrived(request);
-});
+import type { Page } from '@playwright/test';
+import { expand, expect, expectAccessible, expectNoSidewaysScrolling, settled, test, TYPE, watch } from './common';
 
 const CHOSEN = encodeURIComponent(`${TYPE}:="access" NOT status:="200"`);
 const JSON_LINES = encodeURIComponent(`${TYPE}:="json" duration_ms:*`);

@@ -1,11 +1,8 @@
 // Results of `stats` as charts: what is drawn at once, what can be chosen, what a link keeps, and the way from a point to
 // its lines. Numbers on the page are compared with what the server answers.
 
-import { expect, test, type APIRequestContext, type Page } from '@playwright/test';
-import { count, expectAccessible, expectNoSidewaysScrolling, expectQuery, historyArrived, settled, TYPE, watch } from './common';
-
-// Slow on two cores that build something else meanwhile.
-test.describe.configure({ timeout: 180_000 });
+import type { APIRequestContext, Page } from '@playwright/test';
+import { count, expect, expectAccessible, expectNoSidewaysScrolling, expectQuery, settled, test, TYPE, watch } from './common';
 
 const ACCESS = `${TYPE}:="access"`;
 const JSON_LINES = `${TYPE}:="json" duration_ms:*`;
@@ -32,11 +29,6 @@ async function rowsOf(request: APIRequestContext, query: string): Promise<Record
   const text = await answer.text();
   return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, string>);
 }
-
-test.beforeAll(async ({ request }) => {
-  test.setTimeout(180_000);
-  await historyArrived(request);
-});
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -184,7 +176,7 @@ test.describe('charts', () => {
     const rows = (await rowsOf(request, query)).sort((a, b) => Number(b['n']) - Number(a['n']));
     await open(page, query);
     const slices = page.getByTestId('slice');
-    expect(await slices.evaluateAll((all) => all.map((one) => [one.getAttribute('data-label'), one.getAttribute('data-value')]))).toEqual(rows.map((row) => [row['status'], row['n']]));
+    await expect.poll(() => slices.evaluateAll((all) => all.map((one) => [one.getAttribute('data-label'), one.getAttribute('data-value')]))).toEqual(rows.map((row) => [row['status'], row['n']]));
     await page.getByTestId('kind-pie').click();
     await expect(page.getByTestId('pie-chart')).toHaveAttribute('data-slices', String(rows.length));
     await slices.nth(1).click();
@@ -325,6 +317,21 @@ for (const [device, viewport, colorScheme] of [['desk', { width: 1280, height: 9
 
 test.describe('charts by touch', () => {
   test.use({ viewport: { width: 390, height: 844 }, hasTouch: true });
+  test('a finger drawn over the histogram chooses a range', async ({ page }) => {
+    await page.goto('/?range=1h');
+    await settled(page);
+    const box = (await page.getByTestId('histogram-chart').locator('.u-over').boundingBox())!;
+    const touch = await page.context().newCDPSession(page);
+    const at = (share: number): { x: number; y: number }[] => [{ x: box.x + box.width * share, y: box.y + box.height / 2 }];
+    await touch.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints: at(0.3) });
+    for (const share of [0.35, 0.4, 0.5, 0.6]) await touch.send('Input.dispatchTouchEvent', { type: 'touchMove', touchPoints: at(share) });
+    await touch.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
+    await expect(page).toHaveURL(/from=.*&to=/);
+    const params = new URL(page.url()).searchParams;
+    const width = Date.parse(params.get('to')!) - Date.parse(params.get('from')!);
+    expect(width).toBeGreaterThan(15 * 60_000);
+    expect(width).toBeLessThan(22 * 60_000);
+  });
   test('a first tap shows a point, a second one leads to its lines', async ({ page }) => {
     await open(page, OVER_TIME, '&chart=bars&only=200');
     await chart(page).scrollIntoViewIfNeeded();

@@ -1,13 +1,41 @@
 // Shared by the tests in the browser.
 
 import AxeBuilder from '@axe-core/playwright';
-import { expect, type APIRequestContext, type Locator, type Page } from '@playwright/test';
+import { expect, test as base, type APIRequestContext, type Locator, type Page } from '@playwright/test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/lines/rows';
+import { real, startServer } from './servers';
 
-export { LEVEL, TYPE };
+export { expect } from '@playwright/test';
+export { LEVEL, real, TYPE };
 
-/** Against a real server, not dev/mock.ts. */
-export const real = process.env['LOGINSON_URL'] !== undefined;
+/** A server takes as long as it takes to start and to receive its history. */
+const START_MS = 1_800_000;
+
+/** A test with the server of its worker behind `page` and `request`. */
+export const test = base.extend<object, { serverUrl: string }>({
+  serverUrl: [
+    // Playwright reads the names of fixtures from a pattern, also where there are none.
+    async ({}, use) => {
+      const server = await startServer();
+      await historyArrived(server.url);
+      await use(server.url);
+      await server.stop();
+    },
+    { scope: 'worker', timeout: START_MS },
+  ],
+  baseURL: async ({ serverUrl }, use) => use(serverUrl),
+});
+
+/** The generator sends its hour of history oldest first, so lines of the last seconds are live ones. */
+async function historyArrived(url: string): Promise<void> {
+  const params = new URLSearchParams({ query: `${TYPE}:="access"`, start: '10s', end: 'now', step: '10s' });
+  for (;;) {
+    const answer = await fetch(`${url}/select/logsql/hits?${params}`);
+    if (answer.ok && ((await answer.json()) as { hits: unknown[] }).hits.length > 0) return;
+    await pause(200);
+  }
+}
 
 /**
  * A query that runs long enough to be seen and cancelled: sixty regular expressions without a literal to look for, which
@@ -56,21 +84,6 @@ export async function post(request: APIRequestContext, fields: Record<string, st
   expect(answer.ok(), await answer.text()).toBe(true);
 }
 
-/** The generator sends its hour of history first; a test begins once that has arrived, including the incident. */
-export async function historyArrived(request: APIRequestContext): Promise<void> {
-  await expect
-    .poll(
-      async () => {
-        // History is sent oldest first: lines of the last seconds are live ones.
-        const params = { query: `${TYPE}:="access"`, start: '10s', end: 'now', step: '10s' };
-        const answer = await request.get('/select/logsql/hits', { params });
-        return answer.ok() && ((await answer.json()) as { hits: unknown[] }).hits.length > 0;
-      },
-      { timeout: 150_000, message: 'the history of the generator has not arrived' },
-    )
-    .toBe(true);
-}
-
 /** Parameters for the time up to now. */
 export function lastMinutes(minutes: number): string {
   const end = Date.now();
@@ -80,6 +93,71 @@ export function lastMinutes(minutes: number): string {
 /** Opens the detail of a line: where a click does nothing else. */
 export async function expand(row: Locator): Promise<void> {
   await row.locator('td.time').click({ position: { x: 6, y: 6 } });
+}
+
+// ---- charts over time ----
+
+export interface Place {
+  x: number;
+  y: number;
+}
+
+/** Where an instant is in a chart over time, from the left of the window. */
+async function instantAt(chart: Locator, ms: number): Promise<number> {
+  const [from, to] = await Promise.all(['data-from', 'data-to'].map(async (name) => Number(await chart.getAttribute(name))));
+  const plot = (await chart.locator('.u-over').boundingBox())!;
+  return plot.x + (plot.width * (ms - (from as number))) / ((to as number) - (from as number));
+}
+
+/**
+ * The places in a column of a chart's canvas that are drawn in a colour, from the top: what an eye would see there. `x` is
+ * that of the window, the colour one of CSS.
+ */
+async function drawnIn(chart: Locator, x: number, color: string): Promise<Place[]> {
+  return chart.locator('canvas').evaluate(
+    (element, { x, color }) => {
+      const canvas = element as HTMLCanvasElement;
+      const box = canvas.getBoundingClientRect();
+      const scale = canvas.width / box.width;
+      const pixel = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d')!;
+      pixel.fillStyle = color;
+      pixel.fillRect(0, 0, 1, 1);
+      const wanted = pixel.getImageData(0, 0, 1, 1).data;
+      const { data } = canvas.getContext('2d')!.getImageData(Math.floor((x - box.left) * scale), 0, 1, canvas.height);
+      const isWanted = (row: number): boolean => [0, 1, 2].every((part) => Math.abs(data[row * 4 + part]! - wanted[part]!) <= 12) && data[row * 4 + 3]! > 200;
+      return Array.from({ length: canvas.height }, (_, row) => row).filter(isWanted).map((row) => ({ x, y: box.top + (row + 0.5) / scale }));
+    },
+    { x, color },
+  );
+}
+
+/** The colour of an entry of a legend. */
+async function colorOf(entry: Locator): Promise<string> {
+  return entry.locator('.dot').evaluate((dot) => getComputedStyle(dot).backgroundColor);
+}
+
+/**
+ * The middle of what a chart draws of a bar: in the column of the bar's time, where the colour of its series is. `bar` is a
+ * cell of the chart's table, `entry` that of its legend.
+ */
+export async function drawnBar(chart: Locator, bar: Locator, entry: Locator): Promise<Place> {
+  const [from, to, buckets] = await Promise.all(['data-from', 'data-to', 'data-buckets'].map(async (name) => Number(await chart.getAttribute(name))));
+  const middle = Number(await bar.getAttribute('data-from')) + ((to as number) - (from as number)) / (buckets as number) / 2;
+  const color = await colorOf(entry);
+  await chart.scrollIntoViewIfNeeded();
+  let places: Place[] = [];
+  await expect.poll(async () => (places = await drawnIn(chart, await instantAt(chart, middle), color)).length, { message: 'the bar is not drawn' }).toBeGreaterThan(0);
+  return places[places.length >> 1] as Place;
+}
+
+/** The lowest place of a mark of time, in the colour of the style sheet's custom property. */
+export async function drawnMark(page: Page, chart: Locator, mark: Locator, property: string): Promise<Place> {
+  const color = await page.evaluate((name) => getComputedStyle(document.documentElement).getPropertyValue(name), property);
+  let places: Place[] = [];
+  await expect
+    .poll(async () => (places = await drawnIn(chart, await instantAt(chart, Number(await mark.getAttribute('data-ms'))), color)).length, { message: 'the mark is not drawn' })
+    .toBeGreaterThan(0);
+  return places.at(-1) as Place;
 }
 
 /** Collects errors of the page that no test would notice otherwise. */

@@ -1,16 +1,9 @@
 // Dashboards: made from the chart of a query, edited in place, saved, exported and imported.
 
-import { expect, test, type Page } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, expectQuery, historyArrived, settled, TYPE, watch } from './common';
-
-test.describe.configure({ timeout: 180_000 });
+import type { Page } from '@playwright/test';
+import { expect, expectAccessible, expectNoSidewaysScrolling, expectQuery, settled, test, TYPE, watch } from './common';
 
 const OVER_TIME = `${TYPE}:="access" | stats by (_time:5m, status) count() n`;
-
-test.beforeAll(async ({ request }) => {
-  test.setTimeout(180_000);
-  await historyArrived(request);
-});
 
 test.beforeEach(async ({ page, request }) => {
   watch(page);

@@ -1,10 +1,8 @@
 // From the start page to a view that names the cause of an incident, by clicks alone. They are counted.
 
-import { expect, test, type Locator } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, settled, watch } from './common';
+import type { Locator } from '@playwright/test';
+import { expect, expectAccessible, expectNoSidewaysScrolling, settled, test, watch } from './common';
 import { INCIDENTS, rangeOf, send } from './incidents';
-
-test.describe.configure({ timeout: 180_000 });
 
 const CLICKS_MAX = 5;
 const counts: number[] = [];

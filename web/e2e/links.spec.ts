@@ -1,7 +1,6 @@
 // Short links: the server keeps a view, and the link opens it elsewhere.
 
-import { expect, test } from '@playwright/test';
-import { settled, watch } from './common';
+import { expect, settled, test, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 

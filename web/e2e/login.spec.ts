@@ -1,14 +1,24 @@
-// The login, against a server with users, over HTTPS. scripts/browser-test.sh starts one: ann (operate), rob (read) and
-// ship (ingest), all with the same password. Without such a server playwright.config.ts leaves this file out.
+// The login, against a server with users, over HTTPS: ann (operate), rob (read) and ship (ingest). Without a binary to start
+// one, playwright.config.ts leaves this file out.
 
 import AxeBuilder from '@axe-core/playwright';
-import { expect, test, type Page } from '@playwright/test';
-import { watch } from './common';
+import type { Page } from '@playwright/test';
+import { expect, test as base, watch } from './common';
+import { PASSWORD, startSecured } from './servers';
 
-const url = process.env['LOGINSON_LOGIN_URL'];
-const PASSWORD = process.env['LOGINSON_LOGIN_PASSWORD'] ?? '';
+const test = base.extend<object, { securedUrl: string }>({
+  securedUrl: [
+    async ({}, use) => {
+      const server = await startSecured();
+      await use(server.url);
+      await server.stop();
+    },
+    { scope: 'worker', timeout: 600_000 },
+  ],
+  baseURL: async ({ securedUrl }, use) => use(securedUrl),
+});
 
-test.use({ baseURL: url ?? '', ignoreHTTPSErrors: true });
+test.use({ ignoreHTTPSErrors: true });
 test.beforeEach(({ page }) => watch(page));
 
 async function logIn(page: Page, name: string, password = PASSWORD): Promise<void> {
@@ -17,7 +27,7 @@ async function logIn(page: Page, name: string, password = PASSWORD): Promise<voi
   await page.getByTestId('login-submit').click();
 }
 
-test('a login leads back to the same view', async ({ page, context }) => {
+test('a login leads back to the same view', async ({ page, context, baseURL }) => {
   const asked: string[] = [];
   page.on('request', (request) => asked.push(new URL(request.url()).pathname));
   const at = '/?view=queries&range=6h';
@@ -33,7 +43,7 @@ test('a login leads back to the same view', async ({ page, context }) => {
   await page.getByTestId('login-password').fill(PASSWORD);
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('queue-table')).toBeVisible();
-  expect(page.url()).toBe(new URL(at, url).href);
+  expect(page.url()).toBe(new URL(at, baseURL).href);
   await expect(page.getByTestId('who')).toHaveText('ann (operate)');
   const [cookie] = await context.cookies();
   expect(cookie).toMatchObject({ httpOnly: true, secure: true, sameSite: 'Strict', path: '/' });

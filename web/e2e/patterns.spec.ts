@@ -1,18 +1,10 @@
 // Patterns of messages: found by a click, and each leads to the lines that it was counted from.
 
-import { expect, test } from '@playwright/test';
-import { expectAccessible, historyArrived, settled, TYPE, watch } from './common';
-
-test.describe.configure({ timeout: 180_000 });
+import { expect, expectAccessible, settled, test, TYPE, watch } from './common';
 
 /** A range that no new line changes. */
 const END = Date.now() - 5 * 60_000;
 const RANGE = `from=${new Date(END - 15 * 60_000).toISOString()}&to=${new Date(END).toISOString()}`;
-
-test.beforeAll(async ({ request }) => {
-  test.setTimeout(180_000);
-  await historyArrived(request);
-});
 
 test.beforeEach(({ page }) => watch(page));
 

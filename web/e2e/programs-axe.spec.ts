@@ -1,17 +1,13 @@
 // Programs: no serious or critical finding of axe-core and no sideways scrolling, on a desk light and dark, on a phone
 // dark; what a user of the role read sees; and what the page says about servers that cannot run programs.
 
-import { expect, test, type Page } from '@playwright/test';
-import { expectAccessible, expectNoSidewaysScrolling, historyArrived, lastMinutes, watch } from './common';
-
-test.describe.configure({ timeout: 180_000 });
+import type { Page } from '@playwright/test';
+import { expect, expectAccessible, expectNoSidewaysScrolling, lastMinutes, test, watch } from './common';
 
 const NAME = 'axe-status';
 const TEXT = '# type: access\n# bucket: 1s\n# fields: status\nNR == 1 { next }\n{ lines[$1]++ }\nEND { for (s in lines) print "status=\\"" s "\\" lines=" lines[s] }\n';
 
 test.beforeAll(async ({ request }) => {
-  test.setTimeout(180_000);
-  await historyArrived(request);
   const answer = await request.post(`/api/v1/programs/${NAME}`, { data: TEXT, headers: { 'content-type': 'text/plain' } });
   expect(answer.ok(), await answer.text()).toBe(true);
   await expect

@@ -31,7 +31,8 @@ export function yAxis(scale: 'left' | 'right', format: (value: number) => string
     ...look(),
     scale,
     side: scale === 'left' ? 3 : 1,
-    space: 34,
+    // A low chart has at least two ticks as well.
+    space: (_, __, ___, ____, plotPx) => Math.min(34, plotPx / 3),
     ...(scale === 'right' ? { grid: { show: false } } : {}),
     ...(steps === null || isLog ? {} : { incrs: steps }),
     size: (_, values) => Math.min(110, Math.max(40, 16 + CHAR_PX * Math.max(0, ...(values ?? []).map((text) => text?.length ?? 0)))),

@@ -11,7 +11,8 @@ const SHORT_PX = 10;
 
 export function drawMark({ ctx, bbox, valToPos }: uPlot, { ms, tone }: TimeMark): void {
   const scale = devicePixelRatio;
-  const [x, top, bottom, size] = [valToPos(ms, 'x', true), bbox.top, bbox.top + bbox.height, SIZE_PX * scale];
+  // In the middle of a pixel, so that a thin line is not blurred.
+  const [x, top, bottom, size] = [Math.floor(valToPos(ms, 'x', true)) + 0.5, bbox.top, bbox.top + bbox.height, SIZE_PX * scale];
   ctx.save();
   ctx.strokeStyle = ctx.fillStyle = theme.color(COLORS[tone]);
   ctx.lineWidth = (tone === 'good' ? 2 : 1) * scale;

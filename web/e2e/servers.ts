@@ -1,0 +1,120 @@
+// The servers that tests run against. Each worker has its own, on free ports and with its own folder, so that no test meets
+// what a test beside it has written.
+//
+// LOGINSON_BIN names the binary whose servers are started: one with an hour of lines of the demo generator, its incident
+// and what arrives meanwhile, and, for the login, one with users over HTTPS. LOGINSON_URL names a server that runs
+// already, with such lines. Without either, the built page is served with dev/mock.ts in place of a server.
+//
+// With LOGINSON_PREVIEW=1 the built page of this folder is served in front of the server, in place of the page in the
+// binary.
+
+import { spawn, type ChildProcess, execFileSync } from 'node:child_process';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const BIN = process.env['LOGINSON_BIN'];
+const URL_GIVEN = process.env['LOGINSON_URL'];
+
+/** Against a real server, not dev/mock.ts. */
+export const real = BIN !== undefined || URL_GIVEN !== undefined;
+export const hasBinary = BIN !== undefined;
+/** Whether the page of this folder is served, and has to be built. */
+export const servesPage = !real || process.env['LOGINSON_PREVIEW'] !== undefined;
+/** The password of all users of the server with users: ann (operate), rob (read) and ship (ingest). */
+export const PASSWORD = 'correct horse battery';
+
+export interface Server {
+  url: string;
+  stop: () => Promise<void>;
+}
+
+const WEB = fileURLToPath(new URL('..', import.meta.url));
+/** Of playwright.config.ts; what processes write stands there after a run. */
+const LOGS = join(WEB, 'test-results');
+
+/** A folder of its own, and processes that end with it. */
+class Processes {
+  readonly folder = mkdtempSync(join(tmpdir(), 'loginson-e2e-'));
+  #running: ChildProcess[] = [];
+
+  start(name: string, args: readonly string[]): ChildProcess {
+    mkdirSync(LOGS, { recursive: true });
+    const log = openSync(join(LOGS, `${name}-${process.pid}.log`), 'a');
+    const child = spawn(resolve(BIN as string), args, { stdio: ['ignore', log, log] });
+    closeSync(log);
+    this.#running.push(child);
+    return child;
+  }
+
+  /** Starts a server and returns what its ready file says. */
+  async serve(name: string, args: readonly string[]): Promise<Record<string, string>> {
+    const ready = join(this.folder, `${name}.json`);
+    const child = this.start(name, ['serve', '--data-dir', join(this.folder, name), '--http-listen', '127.0.0.1:0', '--ready-file', ready, ...args]);
+    while (!existsSync(ready) || readFileSync(ready, 'utf8') === '') {
+      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}; ${LOGS} has its log`);
+      await pause(50);
+    }
+    return JSON.parse(readFileSync(ready, 'utf8')) as Record<string, string>;
+  }
+
+  async stop(): Promise<void> {
+    for (const child of this.#running.reverse()) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      const ended = new Promise((done) => child.once('exit', done));
+      child.kill();
+      await ended;
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** A server with lines of the demo generator; they may still arrive. */
+export async function startServer(): Promise<Server> {
+  const behind = BIN === undefined ? { url: URL_GIVEN, stop: async () => {} } : await startBinary();
+  if (!servesPage) return behind as Server;
+  const page = await servePage(behind.url);
+  return {
+    url: page.url,
+    stop: async () => {
+      await page.stop();
+      await behind.stop();
+    },
+  };
+}
+
+async function startBinary(): Promise<Server> {
+  const processes = new Processes();
+  const ready = await processes.serve('server', ['--syslog-tcp-listen', '127.0.0.1:0', '--syslog-udp-listen', '127.0.0.1:0']);
+  processes.start('generator', ['generate', '--to', `tcp://${ready['syslog_tcp']}`, '--rate', '200', '--backfill', '1h', '--incident', 'demo', '--seed', '1']);
+  return { url: `http://${ready['http']}`, stop: () => processes.stop() };
+}
+
+/** The built page, in front of a server or of dev/mock.ts. */
+async function servePage(behind: string | undefined): Promise<Server> {
+  const { preview } = await import('vite');
+  // vite.config.ts reads it.
+  if (behind !== undefined) process.env['LOGINSON_URL'] = behind;
+  const served = await preview({ root: WEB, logLevel: 'error', preview: { port: 0, strictPort: false } });
+  const { port } = served.httpServer.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, stop: () => served.close() };
+}
+
+/** A server with users, over HTTPS. */
+export async function startSecured(): Promise<Server> {
+  const processes = new Processes();
+  const at = (name: string): string => join(processes.folder, name);
+  const [key, certificate] = [at('key.pem'), at('certificate.pem')];
+  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=critical,CA:FALSE'];
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc', '-days', '2', '-keyout', key, '-out', certificate, ...names], { stdio: 'ignore' });
+  const users = [['ann', 'operate'], ['rob', 'read'], ['ship', 'ingest']].map(([name, role]) => {
+    const hash = execFileSync(resolve(BIN as string), ['hash-password'], { input: `${PASSWORD}\n`, encoding: 'utf8' }).trim();
+    return `[[users]]\nname = "${name}"\nrole = "${role}"\npassword_hash = "${hash}"\n`;
+  });
+  writeFileSync(at('secured.toml'), `[http_tls]\ncertificate = "${certificate}"\nkey = "${key}"\n${users.join('')}`);
+  const ready = await processes.serve('secured', ['--config', at('secured.toml'), '--syslog-tcp-listen', 'off', '--syslog-udp-listen', 'off']);
+  return { url: `https://${ready['http']}`, stop: () => processes.stop() };
+}
