@@ -14,7 +14,7 @@ test('a moment is annotated by hand and by a sender', async ({ page, request }) 
   await page.getByTestId('annotate-text').fill(own);
   await page.getByTestId('annotate-time').fill('nonsense');
   await page.getByTestId('annotate-save').click();
-  await expect(page.getByTestId('annotate')).toContainText('Not a time');
+  await expect(page.getByTestId('annotate')).toContainText('“nonsense” is not a time');
   const at = new Date(Date.now() - 300_000);
   await page.getByTestId('annotate-time').fill(at.toISOString().slice(0, 19).replace('T', ' '));
   await page.getByTestId('annotate-save').click();

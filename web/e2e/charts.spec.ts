@@ -270,7 +270,7 @@ test.describe('charts', () => {
     await expect.poll(async () => (await latestRowsOf(request, 'odd:* | stats by (odd) count() n')).length).toBeGreaterThan(0);
     for (const shown of ['top', 'pie', 'bars', 'heat', 'single']) {
       await open(page, 'odd:* | stats by (odd) count() n', `&chart=${shown}`, 'range=5m');
-      await expect(kind(page)).toContainText(shown === 'heat' ? 'bucket' : '<img src=x');
+      await expect(kind(page)).toContainText(shown === 'heat' ? 'Each column' : '<img src=x');
       expect(await page.locator('main img').count()).toBe(0);
     }
   });

@@ -245,9 +245,9 @@ test('the panel says what all lines share, what numbers are, and finds values', 
   const token = await postRequests(request);
   await open(page, token);
   // In all lines the same.
-  await expect(page.getByTestId('constants')).toContainText(`All ${REQUESTS} lines`);
+  await expect(page.getByTestId('constants')).toContainText(`The same in all ${REQUESTS} lines`);
   await expect(page.getByTestId('constants')).toContainText('pool=db1:5432/shop');
-  // An identifier is among what seldom helps.
+  // An identifier is among the fields that rarely help.
   await expect(page.getByTestId('noise').locator('[data-field="trace_id"]')).toBeVisible();
 
   const path = section(page, 'path');

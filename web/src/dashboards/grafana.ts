@@ -126,7 +126,7 @@ export function importGrafana(value: unknown): GrafanaImport {
     if (written === '') notes.add(`“${title}” (${type || 'no type'}) has no query of a log store, and was left out.`);
     else if (query === null) notes.add(`“${title}” was left out: its query cannot be translated: ${written.slice(0, 120)}`);
     else {
-      if (!(type in KINDS)) notes.add(`“${title}” is a ${type}; it is shown by what fits its result.`);
+      if (!(type in KINDS)) notes.add(`“${title}” is of the type ${type}, which is unknown here; it is shown as the chart that fits its result.`);
       add(withFilters(query, variables, notes), '');
     }
   }

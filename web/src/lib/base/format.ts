@@ -4,9 +4,9 @@ export function formatCount(value: number): string {
   return Math.round(value).toLocaleString('en-GB');
 }
 
-/** 1 → `1 row`, 2000 → `2,000 rows`. */
-export function formatOf(value: number, one: string): string {
-  return `${formatCount(value)} ${value === 1 ? one : `${one}s`}`;
+/** 1 → `1 row`, 2000 → `2,000 rows`. `many` is the plural that does not end in `s`. */
+export function formatOf(value: number, one: string, many = `${one}s`): string {
+  return `${formatCount(value)} ${value === 1 ? one : many}`;
 }
 
 /** 1234 → `1.23k`: for axes and narrow places. */

@@ -21,7 +21,7 @@ function toNote(value: object): Note | undefined {
   const [name, said] = entries[0] ?? ['', null];
   if (entries.length !== 1 || typeof said !== 'object' || said === null) return undefined;
   const { message, lines } = said as { message?: unknown; lines?: unknown };
-  if (name === '_error') return { error: typeof message === 'string' ? message : 'The server ended the answer.' };
+  if (name === '_error') return { error: typeof message === 'string' ? message : 'The server ended the answer early. Run the query again.' };
   if (name === '_skipped') return { skipped: typeof lines === 'number' ? lines : 0 };
   return undefined;
 }

@@ -11,11 +11,11 @@ export type Tone = 'good' | 'idle' | 'warn' | 'bad';
 const TONES: Record<ProgramState, Tone> = { running: 'good', waiting: 'idle', disabled: 'idle', behind: 'warn', failing: 'bad', invalid: 'bad' };
 const MEANINGS: Record<ProgramState, string> = {
   running: 'It computes its buckets as they end.',
-  waiting: 'No bucket is due, or no line has come.',
+  waiting: 'No bucket is due, or no line has arrived.',
   disabled: 'It is switched off: new lines make no rows.',
-  behind: 'More buckets are due than it computes.',
-  failing: 'Its last run failed; the run is repeated.',
-  invalid: 'Its text is no program: it does not run.',
+  behind: 'Buckets become due faster than it computes them.',
+  failing: 'Its last run failed and is repeated.',
+  invalid: 'Its text has a mistake, so it does not run.',
 };
 const SINK_TONES: Record<Sink['state'], Tone> = { delivering: 'good', idle: 'idle', stopped: 'idle', retrying: 'warn', blocked: 'bad', failing: 'bad' };
 

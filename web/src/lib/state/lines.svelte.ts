@@ -51,7 +51,7 @@ export class LinesSearch {
   hits = $state<number | null>(null);
   facets = $state.raw<ShownFacet[]>([]);
   error = $state.raw<ApiError | null>(null);
-  /** The error of the histogram or the facets; the lines are shown nevertheless. */
+  /** Says which of histogram and facets failed, and why; the lines are shown nevertheless. */
   sideError = $state<string | null>(null);
   cancelled = $state(false);
   loadingMore = $state(false);
@@ -175,18 +175,19 @@ export class LinesSearch {
       facts = { ...facts, numbers: numbersOf(rows[0], numeric) };
       show();
     };
-    const aside = async (task: () => Promise<void>): Promise<void> => {
+    /** `what` begins the message of a failure. */
+    const aside = async (what: string, task: () => Promise<void>): Promise<void> => {
       try {
         await task();
       } catch (error) {
         if (!current()) return;
         if (isAbort(error) || isCancelled(error)) this.cancelled = true;
-        else if (!this.cancelled) this.sideError = toApiError(error).message;
+        else if (!this.cancelled) this.sideError = `${what} could not be counted. ${toApiError(error).message}`;
       }
     };
 
     this.sideError = null;
-    await Promise.all([wanted.lines ? lines() : null, aside(histogram)]);
+    await Promise.all([wanted.lines ? lines() : null, aside('The histogram', histogram)]);
     if (!current()) return;
     this.loading = false;
     // If a query failed or was cancelled, rows of an earlier one must not be taken for its answer.
@@ -197,7 +198,7 @@ export class LinesSearch {
       this.hits = null;
     }
     // Facets cost the most and are looked at last; which fields are numbers is seen in the lines.
-    if (wanted.facets && !this.cancelled) await aside(facets);
+    if (wanted.facets && !this.cancelled) await aside('The fields', facets);
     if (!current()) return;
     if (!got.facets) this.facets = [];
     this.facetsDone = got.facets;
