@@ -1,8 +1,8 @@
 import { defineConfig } from '@playwright/test';
 import { hasBinary, servesPage } from './e2e/servers.ts';
 
-// A test waits for conditions. These limits end what hangs; no test that is right comes near them, on however slow a
-// machine.
+// A test waits for conditions. These limits end what hangs; no test that is right comes near them,
+// on however slow a machine.
 const TEST_MS = 600_000;
 const EXPECT_MS = 60_000;
 
@@ -13,7 +13,8 @@ export default defineConfig({
   timeout: TEST_MS,
   expect: { timeout: EXPECT_MS },
   fullyParallel: false,
-  // e2e/servers.ts starts a server for each worker; one that runs already has one store, which tests cannot share.
+  // e2e/servers.ts starts a server for each worker; one that runs already has one store, which
+  // tests cannot share.
   workers: process.env['LOGINSON_URL'] === undefined ? 2 : 1,
   reporter: [['list']],
   ...(servesPage ? { globalSetup: './e2e/build.ts' } : {}),

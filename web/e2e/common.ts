@@ -27,7 +27,9 @@ export const test = base.extend<object, { serverUrl: string }>({
   baseURL: async ({ serverUrl }, use) => use(serverUrl),
 });
 
-/** The generator sends its hour of history oldest first, so lines of the last seconds are live ones. */
+/**
+ * The generator sends its hour of history oldest first, so lines of the last seconds are live ones.
+ */
 async function historyArrived(url: string): Promise<void> {
   const params = new URLSearchParams({ query: `${TYPE}:="access"`, start: '10s', end: 'now', step: '10s' });
   for (;;) {
@@ -38,8 +40,8 @@ async function historyArrived(url: string): Promise<void> {
 }
 
 /**
- * A query that runs long enough to be seen and cancelled: sixty regular expressions without a literal to look for, which
- * hardly any line matches.
+ * A query that runs long enough to be seen and cancelled: sixty regular expressions without a
+ * literal to look for, which hardly any line matches.
  */
 export const SLOW_QUERY =
   process.env['LOGINSON_SLOW_QUERY'] ??
@@ -65,7 +67,10 @@ export async function expectQuery(page: Page, expected: string | RegExp): Promis
   await (typeof expected === 'string' ? text.toBe(expected) : text.toMatch(expected));
 }
 
-/** Puts a text into the query box in place of what it holds, as a paste does. The box has the focus afterwards. */
+/**
+ * Puts a text into the query box in place of what it holds, as a paste does. The box has the focus
+ * afterwards.
+ */
 export async function fillQuery(page: Page, text: string): Promise<void> {
   await page.getByTestId('query-input').focus();
   await page.keyboard.press('ControlOrMeta+A');
@@ -110,8 +115,8 @@ async function instantAt(chart: Locator, ms: number): Promise<number> {
 }
 
 /**
- * The places in a column of a chart's canvas that are drawn in a colour, from the top: what an eye would see there. `x` is
- * that of the window, the colour one of CSS.
+ * The places in a column of a chart's canvas that are drawn in a colour, from the top: what an eye
+ * would see there. `x` is that of the window, the colour one of CSS.
  */
 async function drawnIn(chart: Locator, x: number, color: string): Promise<Place[]> {
   return chart.locator('canvas').evaluate(
@@ -137,8 +142,8 @@ async function colorOf(entry: Locator): Promise<string> {
 }
 
 /**
- * The middle of what a chart draws of a bar: in the column of the bar's time, where the colour of its series is. `bar` is a
- * cell of the chart's table, `entry` that of its legend.
+ * The middle of what a chart draws of a bar: in the column of the bar's time, where the colour of
+ * its series is. `bar` is a cell of the chart's table, `entry` that of its legend.
  */
 export async function drawnBar(chart: Locator, bar: Locator, entry: Locator): Promise<Place> {
   const [from, to, buckets] = await Promise.all(['data-from', 'data-to', 'data-buckets'].map(async (name) => Number(await chart.getAttribute(name))));
@@ -183,10 +188,14 @@ export async function changeStatus(page: Page, change: (status: Record<string, u
 /** Rows behind the first ones have the same structure; checking all of them takes a minute. */
 const REPEATED = 'tbody tr:nth-child(n+8), tbody.line:nth-of-type(n+9), [data-testid="facet"]:nth-child(n+5)';
 
-/** Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if it is missing. */
+/**
+ * Expects no serious or critical finding; `rules` are the axe-core rules to check, all of them if
+ * it is missing.
+ */
 export async function expectAccessible(page: Page, rules: string[] = []): Promise<void> {
-  // The legacy mode stays in the page instead of opening a second one; only frames of other origins need that, and there
-  // are none. Rules that hold are not collected. Both together save a third of the time.
+  // The legacy mode stays in the page instead of opening a second one; only frames of other origins
+  // need that, and there are none. Rules that hold are not collected. Both together save a third of
+  // the time.
   const axe = new AxeBuilder({ page }).setLegacyMode().options({ resultTypes: ['violations'] }).exclude(REPEATED);
   const { violations } = await (rules.length ? axe.withRules(rules) : axe).analyze();
   const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');

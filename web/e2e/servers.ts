@@ -1,12 +1,13 @@
-// The servers that tests run against. Each worker has its own, on free ports and with its own folder, so that no test meets
-// what a test beside it has written.
+// The servers that tests run against. Each worker has its own, on free ports and with its own
+// folder, so that no test meets what a test beside it has written.
 //
-// LOGINSON_BIN names the binary whose servers are started: one with an hour of lines of the demo generator, its incident
-// and what arrives meanwhile, and, for the login, one with users over HTTPS. LOGINSON_URL names a server that runs
-// already, with such lines. Without either, the built page is served with dev/mock.ts in place of a server.
+// LOGINSON_BIN names the binary whose servers are started: one with an hour of lines of the demo
+// generator, its incident and what arrives meanwhile, and, for the login, one with users over
+// HTTPS. LOGINSON_URL names a server that runs already, with such lines. Without either, the built
+// page is served with dev/mock.ts in place of a server.
 //
-// With LOGINSON_PREVIEW=1 the built page of this folder is served in front of the server, in place of the page in the
-// binary.
+// With LOGINSON_PREVIEW=1 the built page of this folder is served in front of the server, in place
+// of the page in the binary.
 
 import { spawn, type ChildProcess, execFileSync } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +25,9 @@ export const real = BIN !== undefined || URL_GIVEN !== undefined;
 export const hasBinary = BIN !== undefined;
 /** Whether the page of this folder is served, and has to be built. */
 export const servesPage = !real || process.env['LOGINSON_PREVIEW'] !== undefined;
-/** The password of all users of the server with users: ann (operate), rob (read) and ship (ingest). */
+/**
+ * The password of all users of the server with users: ann (operate), rob (read) and ship (ingest).
+ */
 export const PASSWORD = 'correct horse battery';
 
 export interface Server {

@@ -1,8 +1,8 @@
 // The tour of the page in a real browser: find the incident in the summary, drill down to the lines that explain it,
 // narrow by a facet, follow live, cancel, share.
 //
-// Runs against the server that LOGINSON_URL names, which must hold lines of the demo generator with its incident (a
-// burst of status 500 in type `access`) within the last hour; or against dev/mock.ts.
+// Needs the lines of the demo generator of the last hour, with its incident: a burst of status 500
+// in the type `access`.
 
 import type { Locator, Page } from '@playwright/test';
 import { completions, count, drawnBar, expand, expect, expectQuery, fillQuery, LEVEL, post, real, settled, SLOW_QUERY, test, TYPE, watch } from './common';

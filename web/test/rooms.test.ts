@@ -1,5 +1,6 @@
-// The folders of src/lib have an order, which README.md writes down: a file imports from its own folder and from those
-// before it. So there is no circle of folders; a second test looks for circles of files.
+// The folders of src/lib have an order, which README.md writes down: a file imports from its own
+// folder and from those before it. So there is no circle of folders; a second test looks for
+// circles of files.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';

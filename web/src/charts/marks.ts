@@ -1,5 +1,5 @@
-// Marks on the time axis: a triangle above and a line through the chart for what began, a short line for what ended, a
-// line with a square above for what people did.
+// Marks on the time axis: a triangle above and a line through the chart for what began, a short
+// line for what ended, a line with a square above for what people did.
 
 import type uPlot from 'uplot';
 import type { TimeMark } from '../lib/chart/series';

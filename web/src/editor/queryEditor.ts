@@ -57,7 +57,7 @@ const size = EditorView.theme({
   '.cm-placeholder': { display: 'inline-block', maxWidth: '100%', overflow: 'hidden', textOverflow: 'ellipsis', whiteSpace: 'nowrap', verticalAlign: 'top' },
 });
 
-/** A text with the ends of lines that the editor has, so that positions are the same. */
+/** The text with the line ends of the editor, so that positions in both agree. */
 function asLines(text: string): string {
   return text.replace(/\r\n?/g, '\n');
 }

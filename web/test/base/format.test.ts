@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatBytes, formatCount, formatMillis, formatPercent, formatShort } from '../../src/lib/base/format';
+import { formatBytes, formatCount, formatMillis, formatOf, formatPercent, formatShort } from '../../src/lib/base/format';
 
 test('numbers', () => {
   expect(formatCount(1234567)).toBe('1,234,567');
@@ -9,4 +9,13 @@ test('numbers', () => {
   expect(formatMillis(90_000)).toBe('1m 30s');
   expect(formatPercent(1, 1000)).toBe('<1%');
   expect(formatPercent(1, 0)).toBe('0%');
+});
+
+test.each([
+  [0, '0 queries', '0 lines'],
+  [1, '1 query', '1 line'],
+  [2000, '2,000 queries', '2,000 lines'],
+])('%i with its noun', (value, queries, lines) => {
+  expect(formatOf(value, 'query', 'queries')).toBe(queries);
+  expect(formatOf(value, 'line')).toBe(lines);
 });

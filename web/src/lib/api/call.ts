@@ -1,8 +1,12 @@
-// Calls of the HTTP API and their errors. Nothing in this folder keeps state; docs/api.md describes the API.
+// Calls of the HTTP API and their errors. Nothing in this folder keeps state; docs/api.md describes
+// the API.
 
 import type { Span } from '../base/time';
 
-/** An error response. `position` (bytes) and `expected` are set for a wrong query, `line` (from 1) for a wrong program. */
+/**
+ * An error response. `position` (bytes) and `expected` are set for a wrong query, `line` (from 1)
+ * for a wrong program.
+ */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -33,12 +37,15 @@ export function onUnauthorized(act: () => void): void {
 
 let missing: (stores: string) => void = () => {};
 
-/** Called after each answer to a query with the stores whose lines it lacks; mostly none, the empty text. */
+/**
+ * Called after each answer to a query with the stores whose lines it lacks; mostly none, the empty
+ * text.
+ */
 export function onMissing(act: (stores: string) => void): void {
   missing = act;
 }
 
-/** Calls that go on without stores that are away. */
+/** Calls that are answered even if some stores do not respond. */
 const PARTIAL_PATHS = '/select/logsql/';
 
 export type Params = Record<string, string | number | null | undefined>;

@@ -136,7 +136,7 @@ export function withoutPanel(dashboard: Dashboard, id: string): Dashboard {
   return { ...dashboard, panels: dashboard.panels.filter((panel) => panel.id !== id) };
 }
 
-/** Moves a panel by so many places; at the ends it stays. */
+/** Moves a panel by a number of places, at most to the first or last one. */
 export function movePanel(dashboard: Dashboard, id: string, by: number): Dashboard {
   const from = dashboard.panels.findIndex((panel) => panel.id === id);
   const to = Math.max(0, Math.min(dashboard.panels.length - 1, from + by));

@@ -27,7 +27,7 @@ export function linesQuery(pipe: StatsPipe, { group, fn, range }: Point): string
     const size = Number(step);
     if (step === null) filters.push(inFilter(field, [value]));
     else if (value !== '' && !Number.isNaN(number) && size > 0) filters.push(boundFilter(field, '>=', String(number)), upTo(field, number + size));
-    // Networks and other steps are left out: the lines shown are more than those of the group, never fewer.
+    // A group by networks or other steps gets no filter: the query then shows more lines than the group has, never fewer.
   }
   if (fn?.filter) filters.push(`(${fn.filter})`);
   if (range) {

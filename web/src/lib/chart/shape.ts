@@ -133,7 +133,7 @@ export function shownValues(shape: Shape, chosen: readonly string[] | null, kind
   return first ? shape.values.filter((value) => value.unit === first.unit && value.additive === first.additive) : [];
 }
 
-/** Only what can be added up is put on top of each other. */
+/** Only values that can be added up are stacked. */
 export function stackOf(kind: Kind, chosen: Stack | null, values: readonly ValueColumn[], seriesCount: number): Stack {
   const first = values[0];
   if (kind !== 'area' && kind !== 'bars') return 'none';

@@ -2,7 +2,10 @@
 
 import type { Series } from './series';
 
-/** For each series, where it ends on top of those before it. `percent` makes the sum of each bucket 100. */
+/**
+ * For each series, where it ends on top of those before it. `percent` makes the sum of each bucket
+ * 100.
+ */
 export function stacked(series: readonly Pick<Series, 'values'>[], percent: boolean): number[][] {
   const count = series[0]?.values.length ?? 0;
   const totals = totalsOf(series, count);
@@ -23,8 +26,8 @@ export function totalsOf(series: readonly Pick<Series, 'values'>[], count: numbe
 }
 
 /**
- * The series under a height of a bucket: of stacked ones the one that covers it, else the nearest. Null if there is no
- * value, or above the stack.
+ * The series under a height of a bucket: of stacked ones the one that covers it, else the nearest.
+ * Null if there is no value, or above the stack.
  */
 export function seriesAt(ends: readonly (number | null)[], y: number, isStacked: boolean): number | null {
   let nearest: number | null = null;
@@ -54,15 +57,17 @@ export interface Segment {
 }
 
 /**
- * A value above zero is never drawn lower than this: five errors among a million lines must be visible. A segment that
- * is raised to this height becomes narrower instead, so that its area still shows the amount, and a few lines in each
- * of many buckets are dots with gaps between them, not a band.
+ * A value above zero is never drawn lower than this: five errors among a million lines must be
+ * visible. A segment that is raised to this height becomes narrower instead, so that its area still
+ * shows the amount, and a few lines in each of many buckets are dots with gaps between them, not a
+ * band.
  */
 export const SEGMENT_HEIGHT_MIN_PX = 2;
 
 /**
- * The segments of stacked bars by series and bucket; null for a value of zero. `ends` comes from `stacked`, `least` is
- * the minimum height, and no bar becomes higher than `max`: the biggest segment of its bucket is reduced instead.
+ * The segments of stacked bars by series and bucket; null for a value of zero. `ends` comes from
+ * `stacked`, `least` is the minimum height, and no bar becomes higher than `max`: the biggest
+ * segment of its bucket is reduced instead.
  */
 export function raised(ends: readonly (readonly number[])[], least: number, max: number): (Segment | null)[][] {
   const all = ends.map((list) => new Array<Segment | null>(list.length).fill(null));
@@ -103,7 +108,10 @@ export function segmentAt(bar: readonly (Segment | null)[], y: number, reach: nu
 /** Thinner bars touch each other: a gap would be as wide as they are. */
 const BAR_PX_MIN = 2;
 
-/** Left edge and width in whole pixels of the bar between two places, with a gap behind it if there is room for one. */
+/**
+ * Left edge and width in whole pixels of the bar between two places, with a gap behind it if there
+ * is room for one.
+ */
 export function barBetween(fromPx: number, toPx: number): { x: number; width: number } {
   const [x, end] = [Math.round(fromPx), Math.round(toPx)];
   return { x, width: Math.max(1, end - x - (toPx - fromPx >= BAR_PX_MIN ? 1 : 0)) };

@@ -71,7 +71,7 @@ export function openSilences(all: readonly Silence[], nowMs: number): Silence[] 
   return all.filter(({ endsAt }) => timeToMs(endsAt) > nowMs).sort((a, b) => timeToMs(a.endsAt) - timeToMs(b.endsAt));
 }
 
-/** Labels as a text, without those that say the rule. */
+/** Labels as a text, without those that name the rule. */
 export function labelsText(labels: Record<string, string>): string {
   const shown = Object.entries(labels).filter(([name]) => name !== 'alertname' && name !== 'alertgroup');
   return shown.map(([name, value]) => `${name}=${value}`).join(', ');
@@ -151,7 +151,7 @@ export function ruleFor(query: string): string {
     ? [pipe.before || '*', `stats ${by}${pipe.functionsText}`, ...behind, `filter ${quoteField(value)}:>0`]
     : [query.trim() || 'error', 'stats by (hostname) count() n', 'filter n:>0'];
   const names = isStats ? keys.map(({ name }) => name) : ['hostname'];
-  // Others cannot be written so in a template.
+  // A template cannot name other labels in this form.
   const labels = names.filter((name) => /^[A-Za-z_]\w*$/.test(name)).map((name) => `{{ $labels.${name} }}`);
   const interval = formatDuration(timeStepMs(pipe) ?? 300_000);
   return `groups:

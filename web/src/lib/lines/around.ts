@@ -23,7 +23,7 @@ export async function linesAround(row: Row, field: string, before: number, after
     queryLines({ query, span, limit: after, startNs: timeNs + 1n, oldestFirst: true }, (rows) => later.push(...rows), options),
   ]);
   earlier.reverse();
-  // Very many lines of the same instant may leave it out.
+  // If very many lines have the same time, the answer may lack the line itself.
   if (!earlier.some((one) => one['_line_id'] === row['_line_id'])) earlier.push(row);
   const known = new Set(earlier.map((one) => one['_line_id']));
   const all = [...earlier, ...later.filter((one) => one['_line_id'] === undefined || !known.has(one['_line_id']))];

@@ -15,7 +15,7 @@ export interface Chip {
 /** The names of the fields to show, in order, by kind of line. */
 export type ChipPlan = ReadonlyMap<string, readonly string[]>;
 
-/** Lines that are looked at for the plan; more say nothing new. */
+/** The plan is made from this many lines; further lines rarely change it. */
 const PLAN_ROWS_MAX = 1000;
 /** Chips of a row; the detail has all fields. */
 export const CHIPS_MAX = 14;
@@ -73,7 +73,7 @@ export function planChips(rows: readonly Row[]): ChipPlan {
   return plan;
 }
 
-/** Nearly every line has a value of its own, and it is not a measure. */
+/** Almost every line has a different value, and the values are not measurements. */
 function isIdentifier(name: string, seen: Seen): boolean {
   if (seen.rows < 5 || seen.values.size < 0.9 * seen.rows) return false;
   return /(^|[._-])(id|uuid|guid|trace|span|request|session)s?$/i.test(name) || [...seen.values].some((value) => !/^-?[\d.]+(e[+-]?\d+)?[a-zµ]{0,2}$/i.test(value));

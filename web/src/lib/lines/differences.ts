@@ -51,7 +51,7 @@ export function comparisonOf(query: string): Comparison | null {
  * with its beginning.
  */
 export function compareWithBefore(query: string, span: Span, stored: Span | null): Comparing {
-  // What is known of the store may be older than the lines that are looked at.
+  // The page may know an older state of the store than that of the lines it looks at.
   const earliest = stored !== null && stored.startMs < span.endMs ? stored.startMs : -Infinity;
   let { startMs } = span;
   const { endMs } = span;
@@ -81,7 +81,7 @@ export interface Difference {
   expected: number;
   others: number;
   rises: boolean;
-  /** Not among the other rows, or not among the selected ones. */
+  /** `new`: the other rows have none of it; `gone`: the selected rows have none. */
   turn: 'new' | 'gone' | null;
   firstMs: number | null;
   lastMs: number | null;

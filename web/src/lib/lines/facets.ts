@@ -1,5 +1,5 @@
 // The content of the panel of fields: the frequent values of each field, always including the chosen ones; numbers with
-// their least, middle and largest value; what all lines share; and last what seldom tells anything.
+// their least, middle and largest value; what all lines share; and last those that rarely help.
 //
 // A field with chosen values would show only these, so its other values are requested with a query without that choice.
 
@@ -26,7 +26,7 @@ export interface ShownFacet {
   values: ShownValue[];
   /** All lines found have this one value. */
   constant: boolean;
-  /** Nearly each line has a value of its own, or the field repeats what others say. */
+  /** Almost every line has a different value, or another field says the same. */
   noise: boolean;
   /** How many of the lines have the field; null if it was not counted. */
   lines: number | null;

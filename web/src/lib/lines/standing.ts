@@ -33,7 +33,7 @@ export interface StandingQuery {
 /** Steps of the range; the time before it, of which usual numbers are learned, has three times as many. */
 const STEPS = 60;
 const LEARNED_SPANS = 3;
-/** Of several fields that say the same, the first one that is there. */
+/** Several fields may say the same: the first that the line has is taken. */
 const GROUPS = [['_level'], ['_type'], ['app_name', 'app', 'service'], ['hostname', 'host']] as const;
 const NUMBERS_MAX = 2;
 const EACH_MAX = 3;

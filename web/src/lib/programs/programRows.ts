@@ -13,7 +13,7 @@ export const LATEST_ROWS_MAX = 200;
 
 /** `--group-1` to `--group-8` have a tone of their own in both themes. */
 const groupColor = (at: number): string => `var(--group-${at + 1})`;
-/** No group is named so: keys of groups begin with `=`. */
+/** The key of the other groups. No group has it, because keys of groups begin with `=`. */
 export const OTHER = 'other';
 
 const NUMBER = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i;
@@ -58,7 +58,7 @@ export function fieldNames(rows: readonly Fields[], keys: ReadonlySet<string> = 
   return { all, numbers, texts: all.filter((name) => !numbers.includes(name)) };
 }
 
-/** Numbers with such a name rather name a row than count something. */
+/** A number with such a name identifies a row; it does not count anything. */
 const NAMING = /(^|_)(status|code|class|port|pid|id|uid|rank|severity|version)$/i;
 
 /**
@@ -71,7 +71,7 @@ export function keyFields(rows: readonly ProgramRow[], keys: ReadonlySet<string>
   const severalInOne = new Set(rows.map((row) => row.time)).size < rows.length;
   if (names.texts.length > 0 || names.numbers.length < 2 || !severalInOne) return keys;
   const candidates = names.numbers.filter((name) => new Set(rows.map((row) => `${row.time} ${textOf(row.fields[name])}`)).size === rows.length);
-  // The fewest different values, so that a status is preferred to a sum; of equal ones the name decides, then the order.
+  // The field with the fewest different values, so that a status is preferred to a sum; of equal ones the name decides, then the order.
   const rank = (name: string): number => new Set(rows.map((row) => textOf(row.fields[name]))).size - (NAMING.test(name) ? 0.5 : 0);
   const best = candidates.sort((left, right) => rank(left) - rank(right))[0];
   return best === undefined ? keys : new Set([...keys, best]);
@@ -91,7 +91,7 @@ export function rowStep(span: Span, bucketMs: number, max = barsMax()): number {
   const nice = niceStep(span, bucketMs, max);
   if (nice % bucketMs === 0 && width / nice >= max / 4) return nice;
   const least = Math.max(1, Math.ceil(width / bucketMs / max)) * bucketMs;
-  // Short spans have few buckets, however wide the bars.
+  // A short span has few buckets, whatever the width of its bars.
   return nice % bucketMs === 0 && nice <= least ? nice : least;
 }
 

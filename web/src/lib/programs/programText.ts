@@ -30,7 +30,7 @@ export function sampleText(lines: readonly string[]): string {
   return lines.map((line) => line.replaceAll('\r\n', '\n').replaceAll('\n', '\\n')).join('\n');
 }
 
-/** The lines of a text; an empty last line is none. */
+/** The lines of a text; an empty last line is not counted. */
 export function sampleLines(text: string): string[] {
   const lines = text.split('\n');
   if (lines[lines.length - 1] === '') lines.pop();

@@ -35,7 +35,7 @@ export function lexemes(query: string): Lexeme[] {
       kind = 'text';
       text = query.slice(at, quoteEnd(query, at) + 1);
     } else if (char === '#') {
-      // Behind a word, `#` is within the word, which the pattern of words has taken.
+      // A `#` directly behind a word belongs to the word, which the pattern of words has consumed.
       kind = 'comment';
       text = match(COMMENT);
     } else if ((text = match(SPACE)) !== '') kind = 'space';

@@ -12,7 +12,7 @@ export function remember(history: readonly string[], query: string): string[] {
   return [query, ...history.filter((other) => other !== query)].slice(0, HISTORY_MAX);
 }
 
-/** Reads what was kept; anything else is no history. */
+/** Reads a stored history; a value that is none gives an empty history. */
 export function readHistory(text: string | null): string[] {
   try {
     const list: unknown = JSON.parse(text ?? '[]');
@@ -40,7 +40,7 @@ export class Walk {
       this.#shown = null;
       if (direction > 0 || (text.trim() !== '' && isChanged)) return null;
       this.#before = text;
-      // The newest query is mostly the one that is shown already.
+      // The newest query is usually the one that is already shown.
       if (history[0] === text) this.#at = 0;
     }
     const next = this.#at - direction;

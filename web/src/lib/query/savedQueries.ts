@@ -50,7 +50,7 @@ export function withoutSaved(queries: readonly SavedQuery[], name: string): Save
   return queries.filter((other) => other.name !== name);
 }
 
-/** By name; the last of several with the same name. */
+/** Sorted by name; of several with one name, the last is kept. */
 function sorted(queries: readonly SavedQuery[]): SavedQuery[] {
   const byName = new Map(queries.map((entry) => [entry.name, entry]));
   return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name));

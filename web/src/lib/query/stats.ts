@@ -131,7 +131,7 @@ function readPipe(text: string): Pick<StatsPipe, 'pipe' | 'keys' | 'functions' |
     rest = rest.slice(close + 1).trim();
   }
   const functions = splitOutside(rest, ',').map((part) => readFunction(part.text));
-  // Without the word, only what is a function for sure.
+  // If `stats` is left out, only a known function begins this pipe.
   if (!named && functions.some((one) => one === null)) return null;
   if (!named && !by && functions.length === 0) return null;
   return { pipe: 'stats', keys, functions: functions.filter((one) => one !== null), functionsText: rest.trim() };

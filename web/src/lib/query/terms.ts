@@ -1,5 +1,6 @@
-// What a query searches for, so that it can be marked in the lines found: words, phrases, prefixes, texts anywhere, whole
-// values and regular expressions, by the field they are searched in. Negated terms find nothing to mark.
+// What a query searches for, so that it can be marked in the lines found: words, phrases, prefixes,
+// texts anywhere, whole values and regular expressions, by the field they are searched in. Negated
+// terms find nothing to mark.
 
 import { splitQuery } from './logsql';
 import { inside, literal, splitList, tokens, unquote } from './logsqlScan';
@@ -13,14 +14,18 @@ export interface SearchedTerm {
   pattern: RegExp;
 }
 
-/** The terms that a query searches for; those that it excludes, and comparisons, are not among them. */
+/**
+ * The terms that a query searches for; those that it excludes, and comparisons, are not among them.
+ */
 export function searchedTerms(query: string): SearchedTerm[] {
   const found: SearchedTerm[] = [];
   collect(splitQuery(query).filter, '_msg', found);
   return found.slice(0, TERMS_MAX);
 }
 
-/** The parts of a field's text that match a term, as `[from, to)`, in order and without overlaps. */
+/**
+ * The parts of a field's text that match a term, as `[from, to)`, in order and without overlaps.
+ */
 export function marksIn(text: string, field: string, terms: readonly SearchedTerm[]): [number, number][] {
   const marks: [number, number][] = [];
   for (const term of terms) {
@@ -115,8 +120,9 @@ function wholePattern(text: string): string | null {
 }
 
 /**
- * A regular expression, unless matching it here could take long: the server's take time in the order of the text, those of
- * a browser may not. So none with a repeated group, or with several repetitions without an end, is marked.
+ * A regular expression that the browser can match quickly; null for any other. The server matches
+ * in time proportional to the text, but the browser backtracks. So an expression with a repeated
+ * group, or with several repetitions without an end, is not marked.
  */
 function harmless(source: string | null): string | null {
   if (source === null || source === '') return null;

@@ -48,7 +48,7 @@ class AlertsState {
     const poll = ++this.#polls;
     try {
       const all = await Promise.all([rules(options), silences(options), ruleFiles(options)]);
-      // A slow answer says less than a later one.
+      // An answer is dropped if a later poll has begun meanwhile.
       if (poll !== this.#polls) return;
       [this.groups, this.silences, this.files] = all;
       this.error = null;

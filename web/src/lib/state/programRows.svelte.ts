@@ -6,7 +6,7 @@ import { rowsOf, type ProgramRow, type ProgramRows } from '../api/programs';
 import { serverStatus } from './status.svelte';
 import { resolveRange, timeToMs, type Range, type Span } from '../base/time';
 
-/** Answers that are put together; rows behind them are not shown, and the page says so. */
+/** This many answers are joined; further rows are not shown, and the page says so. */
 const ANSWERS_MAX = 5;
 const RETRY_MS = 1000;
 

@@ -44,7 +44,7 @@ export class ProgramTest {
     }
   }
 
-  /** Shows what a save was refused for as a test would. */
+  /** Shows why saving was refused, at the line, as a test does. */
   refuse(error: ApiError): void {
     this.leave();
     this.report = null;

@@ -36,7 +36,7 @@ class ProgramsPoll {
     try {
       // A server without sinks has programs all the same.
       const both = await Promise.all([programs(options), sinks(options).catch(() => [])]);
-      // A slow answer says less than a later one.
+      // An answer is dropped if a later poll has begun meanwhile.
       if (poll !== this.#polls) return;
       [this.latest, this.sinks] = both;
       this.#measured.measure(both[0].programs, performance.now());

@@ -40,7 +40,7 @@ function parsed(text: string | null): unknown {
 class Queries {
   /** Newest first. */
   history = $state.raw<readonly string[]>(readHistory(kept(HISTORY_KEY)));
-  /** Of everybody; null until the server has answered, and where it keeps none. */
+  /** The saved queries that everybody shares; null until the server has answered, and if it keeps none. */
   shared = $state.raw<SavedQueries | null>(null);
   /** Of this browser. */
   own = $state.raw<readonly SavedQuery[]>(readSaved(parsed(kept(SAVED_KEY))).queries);
@@ -112,7 +112,7 @@ class Queries {
         return false;
       }
     }
-    // Somebody else has saved one meanwhile: the same change once more, on theirs.
+    // Somebody else has saved a query meanwhile: apply the same change to their version.
     await this.load();
     const again = change((this.shared ?? NONE).queries);
     try {
