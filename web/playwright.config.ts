@@ -19,6 +19,8 @@ export default defineConfig({
   reporter: [['list']],
   ...(servesPage ? { globalSetup: './e2e/build.ts' } : {}),
   use: {
+    actionTimeout: EXPECT_MS,
+    navigationTimeout: EXPECT_MS,
     viewport: { width: 1360, height: 900 },
     screenshot: 'only-on-failure',
     launchOptions: {

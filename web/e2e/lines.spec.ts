@@ -205,7 +205,7 @@ test('the order turns around, and keys reach every line', async ({ page, request
   const newest = await first.getAttribute('data-id');
   await page.getByTestId('order').click();
   await expect(page).toHaveURL(/order=oldest/);
-  await expect(page.locator('th').first()).toHaveAttribute('aria-sort', 'ascending');
+  await expect(page.getByTestId('lines-table').locator('th').first()).toHaveAttribute('aria-sort', 'ascending');
   await expect(first).not.toHaveAttribute('data-id', newest as string);
   await page.keyboard.press('j');
   await expect(first).toBeFocused();

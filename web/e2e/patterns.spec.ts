@@ -16,6 +16,7 @@ test('a click shows the patterns of the lines, and a pattern its lines', async (
   await settled(page);
   await expect(page.getByTestId('patterns-toggle')).toHaveAttribute('aria-pressed', 'true');
   const rows = page.getByTestId('result-row');
+  await expect(rows.nth(1)).toBeVisible();
   const counts = await rows.locator('[data-column="hits"]').evaluateAll((cells) => cells.map((cell) => Number((cell as HTMLElement).dataset['full'])));
   expect(counts.length).toBeGreaterThan(1);
   expect(counts.reduce((sum, hits) => sum + hits, 0)).toBe(all);
