@@ -1,7 +1,10 @@
-//! Checks of the project itself: which crate may use which, and rules for every file.
+//! Checks of the project itself: which crate may use which, rules for every file, decisions
+//! and links.
 //!
 //! `cargo run -p xtask` prints all violations; the tests below run the same checks.
 
+mod anchors;
+mod decisions;
 mod edges;
 mod tidy;
 
@@ -11,6 +14,8 @@ fn main() -> anyhow::Result<()> {
     let root = root();
     let mut faults = edges::faults(&root)?;
     faults.extend(tidy::faults(&root)?);
+    faults.extend(decisions::faults(&root)?);
+    faults.extend(anchors::faults(&root)?);
     for fault in &faults {
         eprintln!("{fault}");
     }
@@ -30,6 +35,16 @@ mod tests {
     #[test]
     fn crates_use_only_what_they_may() {
         assert_eq!(super::edges::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn decisions_are_in_order() {
+        assert_eq!(super::decisions::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn links_lead_to_headings() {
+        assert_eq!(super::anchors::faults(&super::root()).unwrap(), Vec::<String>::new());
     }
 
     #[test]

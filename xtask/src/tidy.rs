@@ -142,7 +142,8 @@ fn sources(name: &str, root: &Path, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// The files below a folder, sorted, without those that are built or made by tests.
+pub fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
