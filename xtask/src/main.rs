@@ -1,11 +1,12 @@
-//! Checks of the project itself: which crate may use which, rules for every file, decisions
-//! and links.
+//! Checks of the project itself: which crate may use which, rules for every file, decisions,
+//! links and the glossary.
 //!
 //! `cargo run -p xtask` prints all violations; the tests below run the same checks.
 
 mod anchors;
 mod decisions;
 mod edges;
+mod glossary;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ fn main() -> anyhow::Result<()> {
     faults.extend(tidy::faults(&root)?);
     faults.extend(decisions::faults(&root)?);
     faults.extend(anchors::faults(&root)?);
+    faults.extend(glossary::faults(&root)?);
     for fault in &faults {
         eprintln!("{fault}");
     }
@@ -40,6 +42,11 @@ mod tests {
     #[test]
     fn decisions_are_in_order() {
         assert_eq!(super::decisions::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn terms_are_defined_once() {
+        assert_eq!(super::glossary::faults(&super::root()).unwrap(), Vec::<String>::new());
     }
 
     #[test]
