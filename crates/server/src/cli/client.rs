@@ -69,6 +69,7 @@ impl Refusal {
 enum Expected {
     Json,
     Rows,
+    Plan,
 }
 
 impl Expected {
@@ -76,13 +77,18 @@ impl Expected {
     fn at(path: &str) -> Expected {
         let rows =
             path.starts_with("/select/") || path == "/api/v1/export" || path.ends_with("/results");
-        if rows { Expected::Rows } else { Expected::Json }
+        match path {
+            "/select/logsql/explain" => Expected::Plan,
+            _ if rows => Expected::Rows,
+            _ => Expected::Json,
+        }
     }
 
     /// Whether a response of that media type is as expected.
     fn is_met_by(self, media_type: &str) -> bool {
         match self {
             Expected::Json => media_type == "application/json",
+            Expected::Plan => matches!(media_type, "text/plain" | "application/json"),
             Expected::Rows => {
                 let formats = <Format as ValueEnum>::value_variants().iter();
                 formats
@@ -385,6 +391,8 @@ mod tests {
             (rows, answer("200 OK", "application/stream+json", "{}"), "taken: {}"),
             (rows, answer("200 OK", "text/csv; charset=utf-8", "a"), "taken: a"),
             ("/api/v1/backups", answer("200 OK", "application/json", "{}"), "taken: {}"),
+            ("/select/logsql/explain", answer("200 OK", "text/plain", "all"), "taken: all"),
+            ("/select/logsql/explain", answer("200 OK", "application/json", "{}"), "taken: {}"),
             (
                 rows,
                 answer("200 OK", "text/html; charset=utf-8", "<html>Log in\u{1b}[2J"),

@@ -40,9 +40,9 @@ const TAIL_BYTES_MAX: usize = 64 << 10;
 #[derive(Args)]
 #[command(after_help = "Examples:
   loginson export --format raw > all.log                       every line of the running server, byte for byte
-  loginson export --format parquet --query 'type:access' --start 2026-01-01 --end 2026-02-01 -o january.parquet
-  loginson export --format jsonl --query 'level:error | fields _time, hostname, _msg' | gzip > errors.jsonl.gz
-  loginson export --format csv --query 'type:access | fields _time, client, status' -o access.csv --cursor-file access.cursor
+  loginson export --format parquet --query '_type:access' --start 2026-01-01 --end 2026-02-01 -o january.parquet
+  loginson export --format jsonl --query '_level:error | fields _time, hostname, _msg' | gzip > errors.jsonl.gz
+  loginson export --format csv --query '_type:access | fields _time, client_ip, status' -o access.csv --cursor-file access.cursor
   loginson export --data-dir /var/lib/loginson --format raw    from a data directory at rest, or a backup
 
   duckdb -c \"SELECT hostname, count(*) FROM 'january.parquet' GROUP BY ALL\"

@@ -42,8 +42,8 @@ use store::{AtRest, StoreError};
   logger -n 127.0.0.1 -P 5514 -T 'hello'          send it a line by syslog
   loginson query 'error _time:5m'                 lines of the last five minutes with the word error
   loginson query '* | stats by (hostname) count()'
-  loginson query --background 'level:error'       run now, fetch rows later: loginson queries
-  loginson tail 'level:error'                     follow errors as they arrive
+  loginson query --background '_level:error'      run now, fetch rows later: loginson queries
+  loginson tail '_level:error'                    follow errors as they arrive
   loginson import --type access access.log.gz     send files to the server
   loginson export --format parquet -o all.parquet every row as a table, for DuckDB and pandas
   loginson backup                                 a copy of everything while the server runs

@@ -19,7 +19,7 @@ const LISTED_CHARS: usize = 60;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
-  loginson query --background 'level:error'     submit; prints the id
+  loginson query --background '_level:error'    submit; prints the id
   loginson queries                              queries that run, wait or ended recently
   loginson queries show 17
   loginson queries results 17 > errors.jsonl    rows so far; all of them once it is done

@@ -14,12 +14,12 @@ use crate::queries::export::error_of;
 #[command(after_help = "Examples:
   loginson query error                                     the newest lines with the word error
   loginson query '\"connection refused\" _time:1h'           a phrase, in the last hour
-  loginson query 'hostname:web1 level:error app_name:nginx'
+  loginson query 'hostname:web1 _level:error app_name:nginx'
   loginson query 'status:>=500 | stats by (path) count() hits | sort by (hits) desc | limit 10'
   loginson query --start 2026-01-31T12:00Z --end 2026-01-31T12:10Z '*'
   loginson query --format raw --limit 0 'hostname:web1' > web1.log
   loginson query --format json '_time:5m' | jq ._msg
-  loginson query --background 'level:error | stats by (hostname, app_name) count() n'
+  loginson query --background '_level:error | stats by (hostname, app_name) count() n'
   loginson query --explain 'error | stats by (hostname) count() n'")]
 pub struct QueryArgs {
     /// Query in LogsQL

@@ -16,7 +16,7 @@ const ENDED: &str = "the server ended the connection; it does so when it stops, 
 #[derive(Args)]
 #[command(after_help = "Examples:
   loginson tail                             everything
-  loginson tail 'level:error'               errors only
+  loginson tail '_level:error'              errors only
   loginson tail --format raw 'hostname:web1'
   loginson tail 'app_name:sshd | fields _time, _msg'")]
 pub struct TailArgs {

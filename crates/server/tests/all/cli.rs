@@ -32,6 +32,10 @@ fn query_in_each_format() {
     let json = text(&run(&server, &["query", "--format", "json", "second"]));
     let row: serde_json::Value = serde_json::from_str(json.trim_end()).unwrap();
     assert_eq!(row["_msg"], "second");
+    let plan = text(&run(&server, &["query", "--explain", "second | stats count() n"]));
+    assert!(plan.contains("only if it may hold \"second\""), "{plan}");
+    let plan = text(&run(&server, &["query", "--explain", "--format", "json", "second"]));
+    assert!(serde_json::from_str::<serde_json::Value>(&plan).unwrap().is_object(), "{plan}");
     let raw = text(&run(&server, &["query", "--format", "raw", "hostname:web1"]));
     assert_eq!(raw, "<11>1 2026-01-31T12:00:00Z web1 nginx - - - first \x1b[31mred\n");
     assert_eq!(text(&run(&server, &["query", "* | stats count() n"])), "n=2\n");
