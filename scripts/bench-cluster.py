@@ -187,7 +187,7 @@ def main():
         ports = [PORT + 1, PORT + 2]
         nodes = [serve(bin, directory, f"store{port}", port) for port in ports]
         stores = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
-        nodes.append(serve(bin, directory, "controller", PORT + 3, f"[cluster]\nstores = [{stores}]\n"))
+        nodes.append(serve(bin, directory, "controller", PORT + 3, f"[stores]\naddresses = [{stores}]\n"))
         pids = [node.pid for node in nodes]
         measure("two stores and a controller", ports, PORT + 3, pids, bodies, options, results)
         for node in nodes:

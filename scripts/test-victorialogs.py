@@ -244,7 +244,7 @@ def start_cluster(directory, stores):
         stores.append(halves[-1][0])
     load_halves(halves)
     addresses = ", ".join(f"'{store.host}'" for store, _ in halves)
-    server = start_loginson(directory, "server", f"[cluster]\nstores = [{addresses}]\n")[0]
+    server = start_loginson(directory, "server", f"[stores]\naddresses = [{addresses}]\n")[0]
     stores.append(server)
     there = len(records.json_body().splitlines())
     wait_for("the records in both stores", lambda: server.count(records.JSON_RANGE) == there

@@ -60,7 +60,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let accounting = Arc::new(Accounting::default());
     let (stop, stopping) = watch::channel(false);
     let tls = https(&config)?;
-    let cluster = config.cluster.as_ref().map(Cluster::new).transpose()?;
+    let cluster = config.stores.as_ref().map(Cluster::new).transpose()?;
     let app = App::new(
         config.clone(),
         address,

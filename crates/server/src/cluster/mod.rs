@@ -1,6 +1,6 @@
 //! Several stores that are answered for by one node: the controller of the paper (section 3.2).
 //!
-//! A node with `[cluster]` in its configuration sends its part of each query to every store of one
+//! A server with `[stores]` in its configuration sends its part of each query to every store of one
 //! copy, and puts the answers together ([`source`]). Each store answers over the lines of its own
 //! disk, at `/api/v1/shares` ([`message`]). With several copies, each has all lines; a query reads
 //! one of them whole, and changes to another when a store is away.
@@ -21,7 +21,7 @@ pub use engines::Engines;
 pub use node::{Node, NodeError};
 pub use source::ClusterSource;
 
-use crate::config::ClusterConfig;
+use crate::config::StoresConfig;
 use crate::storage::stored::Stored;
 
 /// Stores that are called at the same time.
@@ -79,7 +79,7 @@ impl Cluster {
     /// Connects to nothing yet.
     ///
     /// Errors: the certificates of the configuration cannot be read.
-    pub fn new(config: &ClusterConfig) -> Result<Arc<Cluster>> {
+    pub fn new(config: &StoresConfig) -> Result<Arc<Cluster>> {
         let (token, ca_file) = (config.token.as_deref(), config.ca_file.as_deref());
         let copy = |stores: &Vec<String>| {
             let nodes = stores.iter().map(|url| Node::new(url, token, ca_file).map(Arc::new));
@@ -168,7 +168,7 @@ impl Copy {
             let Some(number) = number else { continue };
             if let Some((_, other)) = seen.iter().find(|(known, _)| *known == number) {
                 return Some(NodeError::new(format!(
-                    "stores {other} and {} of [cluster] are the same one; list it once",
+                    "stores {other} and {} of [stores] are the same one; list it once",
                     node.name
                 )));
             }

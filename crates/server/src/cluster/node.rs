@@ -308,7 +308,7 @@ impl Node {
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         let why = match (status, body["error"].as_str()) {
             (401, _) => {
-                "it does not know this node; give the token of a reader there to [cluster] token_file"
+                "it does not know this node; give the token of a reader there to stores.token_file, in a cluster to cluster.token_file"
                     .to_owned()
             }
             (_, Some(why)) => why.to_owned(),

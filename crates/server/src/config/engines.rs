@@ -1,5 +1,4 @@
-//! `[cluster.kafka]`, `[cluster.objects]` and `[cluster.postgresql]`: the engines of a cluster, and
-//! what this node does there.
+//! `[cluster]`: what this node does in a cluster, and the engines of the cluster.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use engines::{Secret, objects};
 use platform::units::{parse_bytes, parse_duration};
 use serde::{Deserialize, Serialize};
 
-use crate::config::cluster::{RawCluster, address, ca_file, token};
+use crate::config::stores::{RawStores, address, ca_file, token};
 
 /// Most partitions: each collector numbers the frames of each in a range of its own.
 const PARTITIONS_MAX: u32 = 200;
@@ -26,6 +25,39 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Time for one append of a collector. Then its frames go to the spool, and are appended again.
 const APPEND_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// `[cluster]` as written in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawCluster {
+    pub token_file: String,
+    pub ca_file: String,
+    pub roles: Vec<String>,
+    pub address: String,
+    pub lease: String,
+    pub segment_bytes: String,
+    pub segment_age: String,
+    pub kafka: RawKafka,
+    pub objects: RawObjects,
+    pub postgresql: RawPostgresql,
+}
+
+impl Default for RawCluster {
+    fn default() -> Self {
+        RawCluster {
+            token_file: "off".into(),
+            ca_file: "off".into(),
+            roles: ["collector", "store", "query"].map(str::to_owned).into(),
+            address: "auto".into(),
+            lease: "10s".into(),
+            segment_bytes: "64MiB".into(),
+            segment_age: "1m".into(),
+            kafka: RawKafka::default(),
+            objects: RawObjects::default(),
+            postgresql: RawPostgresql::default(),
+        }
+    }
+}
 
 /// `[cluster.kafka]` as written in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,7 +244,7 @@ pub fn kafka(raw: &RawKafka) -> Result<Option<KafkaConfig>> {
 }
 
 /// Checks the engines of a node that stores or queries; none where no catalog is given.
-pub fn check(raw: &RawCluster) -> Result<Option<EnginesConfig>> {
+pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EnginesConfig>> {
     let RawCluster { kafka: raw_kafka, objects, postgresql, .. } = raw;
     let has = [
         ("kafka.brokers", !raw_kafka.brokers.is_empty()),
@@ -226,8 +258,8 @@ pub fn check(raw: &RawCluster) -> Result<Option<EnginesConfig>> {
         bail!("cluster.{missing} is missing: a cluster needs Kafka, object storage and PostgreSQL");
     }
     ensure!(
-        raw.stores.is_empty() && raw.copies.is_empty(),
-        "cluster: give either stores, or the engines of a cluster"
+        *stores == RawStores::default(),
+        "give either [stores] or [cluster]: a node of a cluster answers for all of its lines"
     );
     let kafka = kafka(raw_kafka)?.expect("there are brokers");
     for role in &raw.roles {
@@ -248,7 +280,7 @@ pub fn check(raw: &RawCluster) -> Result<Option<EnginesConfig>> {
     ensure!(!segment_age.is_zero(), "cluster.segment_age must be above zero");
     let address = match raw.address.as_str() {
         "auto" => None,
-        text => Some(address(text)?),
+        text => Some(address("cluster.address", text)?),
     };
     Ok(Some(EnginesConfig {
         collects: has_role("collector"),
@@ -262,7 +294,7 @@ pub fn check(raw: &RawCluster) -> Result<Option<EnginesConfig>> {
         lease,
         segment_bytes: usize::try_from(segment_bytes)?,
         segment_age,
-        token: token(raw)?,
+        token: token("cluster", &raw.token_file)?,
         ca_file: ca_file(&raw.ca_file),
     }))
 }
@@ -324,7 +356,7 @@ mod tests {
     use super::*;
 
     fn checked(toml: &str) -> Result<Option<EnginesConfig>> {
-        check(&toml::from_str(toml).unwrap())
+        check(&toml::from_str(toml).unwrap(), &RawStores::default())
     }
 
     #[test]
@@ -347,7 +379,6 @@ mod tests {
         for (text, expected) in [
             ("objects = { bucket = 'b' }", "cluster.kafka.brokers is missing"),
             (&engines.replace("roles = ['store']", "roles = ['shop']"), "'shop' is not known"),
-            (&format!("stores = ['a:1']\n{engines}"), "either stores, or the engines"),
             (&format!("lease = '1s'\n{engines}"), "between 2s and 5m"),
             (&engines.replace("host=c user=d", "postgresql://c/d"), "beside password_file"),
             (&engines.replace("['a:9092']", "['a:9092'], partitions = 0"), "partitions must be"),
@@ -356,5 +387,8 @@ mod tests {
             let error = format!("{:#}", checked(text).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
         }
+        let stores = RawStores { addresses: vec!["a:1".into()], ..RawStores::default() };
+        let error = check(&toml::from_str(&engines).unwrap(), &stores).unwrap_err();
+        assert!(error.to_string().contains("either [stores] or [cluster]"), "{error}");
     }
 }

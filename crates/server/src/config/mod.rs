@@ -7,7 +7,6 @@
 mod access;
 pub mod alerts;
 mod authority;
-mod cluster;
 mod collect;
 mod engines;
 mod files;
@@ -21,6 +20,7 @@ mod raw;
 mod role;
 mod secret;
 mod spelling;
+mod stores;
 mod tls;
 mod trust;
 
@@ -45,7 +45,6 @@ use crate::sinks::config::SinkOptions;
 
 pub use access::{AccessConfig, Token, User};
 pub use authority::{Authority, Host};
-pub use cluster::ClusterConfig;
 pub use engines::{EnginesConfig, KafkaConfig};
 pub use files::format as message_format;
 use limits::JOBS_MAX;
@@ -60,6 +59,7 @@ pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]
 pub use raw::{RawToken, RawUser};
 pub use role::Role;
+pub use stores::StoresConfig;
 pub use tls::SyslogTls;
 pub use trust::roots;
 
@@ -92,7 +92,7 @@ pub struct Config {
     /// Where a collector delivers to.
     pub collect: ForwardConfig,
     /// The stores whose lines queries read; `None`: this node's own lines.
-    pub cluster: Option<ClusterConfig>,
+    pub stores: Option<StoresConfig>,
     /// The log that a collector appends to in place of stores.
     pub kafka: Option<KafkaConfig>,
     /// The engines of a cluster that a server is part of.
@@ -266,7 +266,7 @@ impl TryFrom<RawConfig> for Config {
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
             "syslog.udp_sockets must be at most {UDP_SOCKETS_MAX}, or 0 for a number that fits the processors"
         );
-        let engines = engines::check(&raw.cluster)?;
+        let engines = engines::check(&raw.cluster, &raw.stores)?;
         let collects = engines.as_ref().is_none_or(|engines| engines.collects);
         let mut raw = raw;
         if !collects {
@@ -319,7 +319,7 @@ impl TryFrom<RawConfig> for Config {
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
             node_listen,
             collect: ForwardConfig { secret: node_secret.clone(), ..collect },
-            cluster: cluster::check(&raw.cluster)?,
+            stores: stores::check(&raw.stores)?,
             kafka: engines::kafka(&raw.cluster.kafka)?,
             engines,
             node_secret,

@@ -12,12 +12,13 @@ use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
 
 use crate::config::alerts::RawAlerts;
-use crate::config::cluster::RawCluster;
 use crate::config::collect::RawCollect;
+use crate::config::engines::RawCluster;
 use crate::config::nearest::nearest;
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::spelling;
+use crate::config::stores::RawStores;
 
 /// The whole file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +50,7 @@ pub struct RawConfig {
     pub journald: RawJournald,
     pub placement: RawPlacement,
     pub collect: RawCollect,
+    pub stores: RawStores,
     pub cluster: RawCluster,
     #[serde(skip_serializing)]
     pub users: Vec<RawUser>,
@@ -347,6 +349,7 @@ impl Default for RawConfig {
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
             collect: RawCollect::default(),
+            stores: RawStores::default(),
             cluster: RawCluster::default(),
             users: Vec::new(),
             tokens: Vec::new(),
@@ -542,9 +545,35 @@ mod tests {
         let documented: toml::Table = toml::from_str(block).expect("the documented file is TOML");
         let known = toml::Table::try_from(RawConfig::default()).expect("defaults are plain values");
         assert_eq!(documented, known);
-        // Every other block must at least be accepted.
-        for block in page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-            RawConfig::parse(block).unwrap_or_else(|error| panic!("{error}:\n{block}"));
+    }
+
+    /// Every block of TOML in the documents is a configuration.
+    #[test]
+    fn the_documented_settings_are_accepted() {
+        let mut pages = Vec::new();
+        let mut folders = vec![PathBuf::from("../../docs")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|end| end == "md") {
+                    pages.push(path);
+                }
+            }
         }
+        let mut blocks = 0;
+        for page in pages {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for block in text.split("```toml").skip(1) {
+                // The rest of the first line may name a file.
+                let (_, block) = block.split_once('\n').unwrap();
+                let block = block.split("```").next().unwrap();
+                RawConfig::parse(block)
+                    .unwrap_or_else(|error| panic!("{}: {error}:\n{block}", page.display()));
+                blocks += 1;
+            }
+        }
+        assert!(blocks > 15, "{blocks} blocks");
     }
 }

@@ -1,55 +1,37 @@
-//! `[cluster]`: the stores whose lines this node answers for.
+//! `[stores]`: the stores whose lines this server answers for.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::config::engines::{RawKafka, RawObjects, RawPostgresql};
-
 /// Most stores, in all copies together. A query holds a thread and a connection for each.
 pub const STORES_MAX: usize = 1_024;
 
-/// `[cluster]` as written in the file.
+/// `[stores]` as written in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RawCluster {
-    pub stores: Vec<String>,
+pub struct RawStores {
+    pub addresses: Vec<String>,
     pub copies: Vec<Vec<String>>,
     pub token_file: String,
     pub ca_file: String,
-    pub roles: Vec<String>,
-    pub address: String,
-    pub lease: String,
-    pub segment_bytes: String,
-    pub segment_age: String,
-    pub kafka: RawKafka,
-    pub objects: RawObjects,
-    pub postgresql: RawPostgresql,
 }
 
-impl Default for RawCluster {
+impl Default for RawStores {
     fn default() -> Self {
-        RawCluster {
-            stores: Vec::new(),
+        RawStores {
+            addresses: Vec::new(),
             copies: Vec::new(),
             token_file: "off".into(),
             ca_file: "off".into(),
-            roles: ["collector", "store", "query"].map(str::to_owned).into(),
-            address: "auto".into(),
-            lease: "10s".into(),
-            segment_bytes: "64MiB".into(),
-            segment_age: "1m".into(),
-            kafka: RawKafka::default(),
-            objects: RawObjects::default(),
-            postgresql: RawPostgresql::default(),
         }
     }
 }
 
 /// The stores that hold the lines.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClusterConfig {
+pub struct StoresConfig {
     /// The stores of each copy: addresses `http://HOST:PORT`. Each copy has all lines.
     pub copies: Vec<Vec<String>>,
     /// The token that the stores know this node by.
@@ -59,13 +41,13 @@ pub struct ClusterConfig {
 }
 
 /// Checks the section; none where there are no stores.
-pub fn check(raw: &RawCluster) -> Result<Option<ClusterConfig>> {
+pub fn check(raw: &RawStores) -> Result<Option<StoresConfig>> {
     ensure!(
-        raw.stores.is_empty() || raw.copies.is_empty(),
-        "cluster: give either stores or copies; stores are the stores of the only copy"
+        raw.addresses.is_empty() || raw.copies.is_empty(),
+        "stores: give either addresses or copies; addresses are the stores of the only copy"
     );
     let copies = match raw.copies.is_empty() {
-        true => vec![raw.stores.clone()],
+        true => vec![raw.addresses.clone()],
         false => raw.copies.clone(),
     };
     if copies.iter().all(Vec::is_empty) {
@@ -74,33 +56,32 @@ pub fn check(raw: &RawCluster) -> Result<Option<ClusterConfig>> {
     let mut all: Vec<String> = Vec::new();
     let mut checked = Vec::new();
     for copy in copies {
-        ensure!(!copy.is_empty(), "cluster.copies: a copy has no stores");
+        ensure!(!copy.is_empty(), "stores.copies: a copy has no stores");
         let mut stores = Vec::new();
         for store in copy {
-            let url = address(&store)?;
-            ensure!(!all.contains(&url), "cluster: '{store}' is listed twice");
+            let url = address("stores", &store)?;
+            ensure!(!all.contains(&url), "stores: '{store}' is listed twice");
             all.push(url.clone());
             stores.push(url);
         }
         checked.push(stores);
     }
-    ensure!(all.len() <= STORES_MAX, "cluster: there are more than {STORES_MAX} stores");
-    let (token, ca_file) = (token(raw)?, ca_file(&raw.ca_file));
-    Ok(Some(ClusterConfig { copies: checked, token, ca_file }))
+    ensure!(all.len() <= STORES_MAX, "stores: there are more than {STORES_MAX} stores");
+    let (token, ca_file) = (token("stores", &raw.token_file)?, ca_file(&raw.ca_file));
+    Ok(Some(StoresConfig { copies: checked, token, ca_file }))
 }
 
-/// The token that other nodes know this one by.
-pub fn token(raw: &RawCluster) -> Result<Option<String>> {
-    let path = match raw.token_file.as_str() {
-        "off" => return Ok(None),
-        path => path,
-    };
+/// The token in a file that a section names: other nodes know this one by it.
+pub fn token(section: &str, path: &str) -> Result<Option<String>> {
+    if path == "off" {
+        return Ok(None);
+    }
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cluster.token_file: cannot read {path}"))?;
+        .with_context(|| format!("{section}.token_file: cannot read {path}"))?;
     let token = text.trim().to_owned();
     ensure!(
         !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
-        "cluster.token_file: {path} does not hold a token alone"
+        "{section}.token_file: {path} does not hold a token alone"
     );
     Ok(Some(token))
 }
@@ -110,18 +91,20 @@ pub fn ca_file(text: &str) -> Option<PathBuf> {
     (text != "off").then(|| PathBuf::from(text))
 }
 
-/// An address in full: `http://` is added where no scheme is given.
-pub fn address(text: &str) -> Result<String> {
+/// An address of a section in full: `http://` is added where no scheme is given.
+pub fn address(section: &str, text: &str) -> Result<String> {
     let url = text.trim_end_matches('/');
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let Some(authority) = authority else {
-        bail!("cluster: '{text}' is not an address; write for example https://store1.example:9514");
+        bail!(
+            "{section}: '{text}' is not an address; write for example https://store1.example:9514"
+        );
     };
     let port = authority.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
     ensure!(
         matches!(port, Some((host, Ok(_))) if !host.is_empty() && !authority.contains(['/', '@'])),
-        "cluster: '{text}' is not an address; write for example http://store1.example:9514, the address of its page"
+        "{section}: '{text}' is not an address; write for example http://store1.example:9514, the address of its page"
     );
     Ok(url)
 }
@@ -130,25 +113,25 @@ pub fn address(text: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn checked(toml: &str) -> Result<Option<ClusterConfig>> {
+    fn checked(toml: &str) -> Result<Option<StoresConfig>> {
         check(&toml::from_str(toml).unwrap())
     }
 
     #[test]
     fn stores_are_one_copy_and_mistakes_are_named() {
         assert_eq!(checked("").unwrap(), None);
-        let one = checked("stores = ['a:1', 'https://b.example:2/']").unwrap().unwrap();
+        let one = checked("addresses = ['a:1', 'https://b.example:2/']").unwrap().unwrap();
         assert_eq!(one.copies, [["http://a:1", "https://b.example:2"]]);
         let two = checked("copies = [['a:1'], ['b:1', 'c:1']]").unwrap().unwrap();
         assert_eq!(two.copies.len(), 2);
         for (text, expected) in [
-            ("stores = ['a']", "not an address"),
-            ("stores = ['ftp://a:1']", "not an address"),
-            ("stores = ['http://u:p@a:1']", "not an address"),
-            ("stores = ['a:1', 'http://a:1/']", "listed twice"),
+            ("addresses = ['a']", "not an address"),
+            ("addresses = ['ftp://a:1']", "not an address"),
+            ("addresses = ['http://u:p@a:1']", "not an address"),
+            ("addresses = ['a:1', 'http://a:1/']", "listed twice"),
             ("copies = [['a:1'], []]", "has no stores"),
-            ("stores = ['a:1']\ncopies = [['b:1']]", "either stores or copies"),
-            ("stores = ['a:1']\ntoken_file = '/nowhere/token'", "cannot read"),
+            ("addresses = ['a:1']\ncopies = [['b:1']]", "either addresses or copies"),
+            ("addresses = ['a:1']\ntoken_file = '/nowhere/token'", "cannot read"),
         ] {
             let error = format!("{:#}", checked(text).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");

@@ -23,7 +23,7 @@ pub fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let file = match ca {
         Some(ca) => ca.to_owned(),
         None => system.into_iter().find(|file| file.exists()).ok_or_else(|| {
-            anyhow!("the CA certificates of this system were not found; give the server's certificate with --ca (a store's with cluster.ca_file)")
+            anyhow!("the CA certificates of this system were not found; give the server's certificate with --ca (a store's with stores.ca_file)")
         })?,
     };
     let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;

@@ -13,7 +13,7 @@ fn controller(copies: &[&[&Server]]) -> Server {
         format!("[{}]", stores.join(", "))
     };
     let copies: Vec<_> = copies.iter().map(copy).collect();
-    Server::start_with(&[], &format!("[cluster]\ncopies = [{}]\n", copies.join(", ")))
+    Server::start_with(&[], &format!("[stores]\ncopies = [{}]\n", copies.join(", ")))
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn mistakes_in_the_list_of_stores_are_named() {
     let store = Server::start();
     send(&[&store], None, 0..50);
     let port = store.http.rsplit_once(':').unwrap().1;
-    let config = format!("[cluster]\nstores = ['{}', 'localhost:{port}']\n", store.http);
+    let config = format!("[stores]\naddresses = ['{}', 'localhost:{port}']\n", store.http);
     let one = Server::start_with(&[], &config);
     let answer = one.get("/select/logsql/query?query=*|stats+count()");
     assert_eq!(answer.status, 503);
@@ -226,7 +226,7 @@ fn strangers_among_the_stores_are_named() {
         (None, "is away"),
     ] {
         let address = stranger(answer);
-        let config = format!("[cluster]\nstores = ['{}', '{address}']\n", store.http);
+        let config = format!("[stores]\naddresses = ['{}', '{address}']\n", store.http);
         let one = Server::start_with(&[], &config);
         let failed = one.get("/select/logsql/query?query=*|stats+count()");
         let text = failed.text();

@@ -274,7 +274,7 @@ fn two_copies_are_equal_though_a_store_is_killed() {
     let copies = ["--copy", &first.address, "--copy", &second.address];
     let collector = Collector::start(&dir.path().join("spool"), &[], &copies);
     let copies = format!("copies = [['{}'], ['{}']]", first.server.http, second.server.http);
-    let query = Server::start_with(&[], &format!("[cluster]\n{copies}\n"));
+    let query = Server::start_with(&[], &format!("[stores]\n{copies}\n"));
     collector.wait_for("both copies", |nodes| (0..2).all(|copy| state(nodes, copy) == "connected"));
     let mut stream = TcpStream::connect(collector.syslog).unwrap();
     let mut sent = 0;

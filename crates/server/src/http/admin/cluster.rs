@@ -23,7 +23,7 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn status(State(app): State<Arc<App>>) -> ApiResult {
     let Some(cluster) = app.cluster() else {
         return Err(ApiError::not_found(
-            "this node answers for its own lines alone; [cluster] in its configuration names other stores",
+            "this node answers for its own lines alone; [stores] in its configuration names others",
         ));
     };
     if let Some(engines) = cluster.engines().cloned() {
