@@ -2,22 +2,28 @@
 //! links and the glossary.
 //!
 //! `cargo run -p xtask` prints all violations; the tests below run the same checks.
+//! `cargo run -p xtask limits` writes the tables of `docs/limits.md`.
 
 mod anchors;
 mod decisions;
 mod edges;
 mod glossary;
+mod limits;
 mod tidy;
 
 use std::path::{Path, PathBuf};
 
 fn main() -> anyhow::Result<()> {
     let root = root();
+    if std::env::args().nth(1).as_deref() == Some("limits") {
+        return limits::write(&root);
+    }
     let mut faults = edges::faults(&root)?;
     faults.extend(tidy::faults(&root)?);
     faults.extend(decisions::faults(&root)?);
     faults.extend(anchors::faults(&root)?);
     faults.extend(glossary::faults(&root)?);
+    faults.extend(limits::faults(&root)?);
     for fault in &faults {
         eprintln!("{fault}");
     }
@@ -47,6 +53,11 @@ mod tests {
     #[test]
     fn terms_are_defined_once() {
         assert_eq!(super::glossary::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn limits_are_those_of_the_code() {
+        assert_eq!(super::limits::faults(&super::root()).unwrap(), Vec::<String>::new());
     }
 
     #[test]

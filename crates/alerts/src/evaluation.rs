@@ -25,6 +25,9 @@ use crate::rule::{Group, Kind, Rule};
 use crate::template::Data;
 
 /// How long an alert that ended is shown and kept.
+///
+/// limits.md, Alerts: alerts that ended | kept for {}, for {RESOLVED_KEPT_MAX} while a notifier
+/// could not be told; as many as the limit of series | the oldest are forgotten
 const RESOLVED_KEPT: Duration = Duration::from_secs(15 * 60);
 /// How long it is kept while a notifier does not know of the end.
 const RESOLVED_KEPT_MAX: Duration = Duration::from_secs(24 * 3600);

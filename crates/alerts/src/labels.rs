@@ -9,6 +9,9 @@ pub type Labels = BTreeMap<String, String>;
 
 /// Bytes of the value of a label. The rest of a longer value, which comes from a log line, is cut
 /// off.
+///
+/// limits.md, Alerts: bytes of a label; of an annotation | {}; {ANNOTATION_BYTES_MAX} | the rest is
+/// cut off
 pub const LABEL_BYTES_MAX: usize = 4 << 10;
 /// Bytes of an annotation; the rest is cut off.
 pub const ANNOTATION_BYTES_MAX: usize = 16 << 10;

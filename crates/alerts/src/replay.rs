@@ -9,6 +9,9 @@ use crate::evaluation::{RuleState, record};
 use crate::rule::{Group, Kind, Rule, RuleFile};
 
 /// Evaluations of all rules together; the replay ends early beyond.
+///
+/// limits.md, Alerts: a test of rules: evaluations, changes | {}; {CHANGES_MAX} | it ends early,
+/// and says so (`truncated`)
 const EVALUATIONS_MAX: usize = 20_000;
 /// Changes of all rules together; the replay ends early beyond.
 const CHANGES_MAX: usize = 10_000;

@@ -9,6 +9,9 @@ use crate::labels::{Labels, cut};
 use crate::matcher::Matcher;
 
 /// Silences that are kept; a new one beyond is refused.
+///
+/// limits.md, Alerts: silences; matchers of one; regular expression of one | {}; {MATCHERS_MAX}; 1
+/// MiB when compiled | a new one is refused
 const SILENCES_MAX: usize = 1_000;
 /// Matchers of a silence.
 const MATCHERS_MAX: usize = 32;

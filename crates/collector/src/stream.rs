@@ -35,9 +35,15 @@ use receiver::Receiver;
 
 /// Connections open at once, unless configured otherwise. Further ones are closed at once and
 /// counted. The process must be allowed that many open files, which the caller ensures.
+///
+/// limits.md, Lines on their way in: connections of syslog | `syslog.tcp_connections_max`, {} | a
+/// further connection is closed at once and counted
 pub const CONNECTIONS_MAX: usize = 16 << 10;
 /// Bytes of incomplete lines of all connections, unless configured otherwise: 32 of the longest
 /// lines. Beyond this the longest incomplete line is cut.
+///
+/// limits.md, Lines on their way in: incomplete lines of all syslog connections | {} | the longest
+/// incomplete line is cut and counted as `oversized`
 pub const CARRY_BYTES_TOTAL_MAX: usize = 256 << 20;
 /// Time limit of a handshake, unless configured otherwise.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);

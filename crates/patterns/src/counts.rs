@@ -47,6 +47,10 @@ const REST: &[u8] = &[VARIED];
 
 impl Counts {
     /// The default of most skeletons: some 5 MB with messages of usual length, and 25 MB at most.
+    ///
+    /// limits.md, Queries: different messages of a group of the pipe `patterns`, without their
+    /// values | {}, or 4 MiB of them | their templates are kept, and of these the rarest are
+    /// counted as the pattern `<*>`
     pub const SKELETONS_MAX: usize = 16_384;
 
     /// No messages. At most `skeletons_max` different skeletons are kept, of 256 bytes on average.

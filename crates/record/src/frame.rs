@@ -53,6 +53,9 @@ pub const RUN_BYTES: usize = 24;
 /// of its own.
 pub const PAYLOAD_BYTES_TARGET: usize = 1 << 20;
 /// The longest line that is kept. Sources cut a longer line here, and count it as `oversized`.
+///
+/// limits.md, Lines on their way in: a line | {} | its first {} are kept with a `_note`; the rest
+/// is dropped and counted as `oversized`
 pub const LINE_BYTES_MAX: usize = 8 << 20;
 /// The largest frame that is read. A larger claimed size means damage.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;

@@ -15,6 +15,10 @@ const MAGIC: [u8; 8] = *b"LGNHOTSG";
 const CRC_AT: usize = HEADER_BYTES - 4;
 
 /// Ranges of numbers that fit into a header. The caller decides which to leave out of more.
+///
+/// limits.md, Several machines: gaps in collectors' frame numbers | those that fit into a segment's
+/// header (`HELD_MAX`) | the latest ranges are left out, counted and reported: their frames would
+/// be kept twice if they came again
 pub const HELD_MAX: usize = (CRC_AT - HELD_AT) / HELD_BYTES;
 
 const HELD_COUNT_AT: usize = 40;

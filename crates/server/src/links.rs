@@ -19,6 +19,9 @@ pub const FOLDER: &str = "links";
 /// Bytes of an address.
 const ADDRESS_BYTES_MAX: usize = 16 << 10;
 /// Links of a document; there are 64 documents.
+///
+/// limits.md, Queries: short links | {} for each of 64 first characters of their ids | the oldest
+/// gives way
 const LINKS_EACH_MAX: usize = 300;
 /// Bytes of the hash in an id, which has 12 characters.
 const HASH_BYTES: usize = 9;

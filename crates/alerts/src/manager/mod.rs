@@ -27,6 +27,8 @@ use state::{Evaluation, GroupState, Inner};
 pub use view::{AlertView, GroupView, RuleView, Totals};
 
 /// Rules of all files.
+///
+/// limits.md, Alerts: rules of a file; of all files | 1,000; {} | refused, with the remedy
 const RULES_MAX: usize = 5_000;
 /// How often an idle thread looks for a group that is due.
 const LOOK: Duration = Duration::from_millis(500);

@@ -32,6 +32,8 @@ pub use keys::ConfigError;
 pub use queue::{Counts, Delivery, Notifier};
 
 /// Alerts of one notification; those beyond are counted in it.
+///
+/// limits.md, Alerts: alerts of a notification | {} | the rest is counted in it
 const ALERTS_MAX: usize = 500;
 
 /// What a notifier is told about one rule.

@@ -11,9 +11,15 @@ use super::{Channel, Notification, Policy, Sent};
 
 /// Notifications that wait. One beyond is dropped and counted; it is due again after the next
 /// evaluation of its rule.
+///
+/// limits.md, Alerts: notifications of a notifier that wait | {}, one of each rule | dropped and
+/// counted; due again after the next evaluation
 const WAITING_MAX: usize = 1_000;
 /// Attempts at one notification before it is given up; it is then due again after the next
 /// evaluation.
+///
+/// limits.md, Alerts: attempts at a notification | {}, with waits up to 8 s | given up and counted;
+/// due again after the next evaluation
 const ATTEMPTS_MAX: u32 = 5;
 /// How often the thread looks for a notification.
 const LOOK: Duration = Duration::from_millis(200);

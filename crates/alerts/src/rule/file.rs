@@ -27,6 +27,9 @@ const NAME_BYTES_MAX: usize = 256;
 /// A shorter interval would keep the queue of queries busy with rules.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The most series of one rule, whatever the file says.
+///
+/// limits.md, Alerts: series of a rule | `limit` of the group, else `alerts.series_max`, 1,000; at
+/// most {} | the evaluation is an error, and changes nothing
 const SERIES_MAX: usize = 10_000;
 /// Labels that evaluation sets.
 const OWN_LABELS: [&str; 3] = ["alertname", "alertgroup", "__name__"];

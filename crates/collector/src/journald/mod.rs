@@ -48,6 +48,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 const CHECKPOINT_MS: u64 = 1_000;
 /// The longest entry in JSON (a message of 8 MiB that is not valid text). Of a longer one only the
 /// start is kept, unparsed, as of any line that is too long.
+///
+/// limits.md, Lines on their way in: an entry of the journal | 64 MiB of JSON | the first 8 MiB of
+/// that JSON are kept
 const ENTRY_BYTES_MAX: usize = 8 * LINE_BYTES_MAX;
 /// Bytes at the end of `journalctl`'s standard error that are reported when it ends.
 const COMPLAINTS_BYTES_MAX: usize = 4096;

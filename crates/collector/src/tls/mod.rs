@@ -46,6 +46,9 @@ pub use credentials::{
 
 /// Handshakes in progress at once. Further connections wait to be accepted. A handshake takes at
 /// most about 100 KiB.
+///
+/// limits.md, Lines on their way in: TLS handshakes at a time | {} | further connections wait in
+/// the kernel until a handshake is done or has reached its time limit
 const HANDSHAKES_MAX: usize = 1024;
 
 /// The first byte of a handshake record (RFC 8446, §5.1).

@@ -25,6 +25,9 @@ use crate::block::{Block, MadeRow, Scratch};
 
 /// Bytes of rows held to bring them into order. Beyond it, overlapping units are read in several
 /// passes.
+///
+/// limits.md, Queries: rows of an export that overlap in time | {} | the newest half is dropped,
+/// and read again in a further pass
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of rows taken out at once. The rows of the last line may exceed it.

@@ -27,6 +27,9 @@ use super::{MessageStart, message_start};
 
 /// After this many bytes the received data decides: if it contains a newline, newlines end
 /// messages.
+///
+/// limits.md, Lines on their way in: bytes of a connection before it is known what ends its
+/// messages | {} | newlines end the messages if there was a newline, else NULs
 pub(super) const OPENING_BYTES_MAX: usize = 32 << 10;
 
 /// What ends plain messages, once known.

@@ -35,6 +35,9 @@ pub const FOLDER: &str = "alerts";
 /// Folder of the rule files that were saved over the API.
 pub const RULES_FOLDER: &str = "alert-rules";
 /// Files of rules that are kept, and that are read of the folder.
+///
+/// limits.md, Alerts: rule files; bytes of one | {}; {FILE_BYTES_MAX} | a new one is refused; one
+/// of the folder is left out, and the log says so
 pub const FILES_MAX: usize = 200;
 /// Bytes of a rule file.
 const FILE_BYTES_MAX: usize = 1 << 20;

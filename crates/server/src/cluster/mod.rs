@@ -25,6 +25,9 @@ use crate::config::StoresConfig;
 use crate::storage::stored::Stored;
 
 /// Stores that are called at the same time.
+///
+/// limits.md, Several stores: calls of stores at a time, for charts, status and deletions | {} for
+/// each request | they wait
 const CALLS_MAX: usize = 64;
 
 /// The lines that queries read.

@@ -17,6 +17,9 @@ use crate::config::roots;
 use crate::http::programs::hand_on::HANDED_ON;
 
 /// Time limit for connecting. Beyond it the store counts as away.
+///
+/// limits.md, Several stores: connecting to a store | {} | it is away: another copy is asked, or
+/// the query fails and names it
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// Time limit from a request to the head of its answer, which does not wait for a place in the
 /// queue.

@@ -19,14 +19,22 @@ use super::node::{Node, NodeError};
 use super::{Cluster, Copy, Missing};
 
 /// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
+///
+/// limits.md, Several stores: what a store sent and the query has not read | {} and one message,
+/// for each store | the store waits
 const QUEUED_BYTES_MAX: usize = 4 << 20;
 /// How often a query that waits for stores checks whether it must stop.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A store that says nothing for this long is away.
+///
+/// limits.md, Several stores: silence of a store | {} | the same
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long a query waits for an owner of a partition: longer than a lease that has to expire.
 const OWNER_WAIT_FACTOR: u32 = 3;
 /// How long it waits when it may leave out what nobody answers for.
+///
+/// limits.md, Nodes of a cluster: wait for an owner of a partition | three times `cluster.lease`;
+/// {} with `allow_partial_response=1` | the query fails, or names what is missing
 const PARTIAL_WAIT: Duration = Duration::from_secs(1);
 /// The pause before a query is planned again.
 const PLAN_PAUSE: Duration = Duration::from_millis(200);

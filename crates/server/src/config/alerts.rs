@@ -23,6 +23,8 @@ pub struct RawAlerts {
     pub interval: String,
     pub delay: String,
     pub series_max: usize,
+    /// limits.md, Alerts: evaluations at a time | `alerts.threads`, 2 | groups wait for each other.
+    /// A group whose time came again meanwhile leaves evaluations out; they are counted
     pub threads: usize,
     pub external_url: String,
     #[serde(skip_serializing)]

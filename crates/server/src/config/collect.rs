@@ -19,10 +19,19 @@ const SPOOL_BYTES_MIN: u64 = 256 << 20;
 #[serde(deny_unknown_fields, default)]
 pub struct RawCollect {
     pub stores: Vec<String>,
+    /// limits.md, Several machines: frames for a store of one of several copies (`collect.copies`)
+    /// | the same window; 32 MiB wait in memory for each store, and copies share this memory; on
+    /// disk an equal share of `collect.spool_bytes_max` for each store | when one store of every
+    /// stripe has no room, senders are pushed back, also if other copies have room: lines would
+    /// have one copy, and nobody would know (`loginson_copies_frames_held_back_total`)
     pub copies: Vec<Vec<String>>,
     pub spool_dir: PathBuf,
     pub spool_bytes_max: String,
     pub spool: String,
+    /// limits.md, Several machines: bytes sent to a store and not acknowledged |
+    /// `collect.window_bytes`, 32 MiB for each store | frames wait in memory (32 MiB), after a
+    /// second on disk (`collect.spool_bytes_max`); then TCP waits, and datagrams are dropped by the
+    /// kernel
     pub window_bytes: String,
 }
 

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::stores::{RawStores, address, ca_file, token};
 
 /// Most partitions: each collector numbers the frames of each in a range of its own.
+///
+/// limits.md, Nodes of a cluster: partitions | {} | the configuration is refused
 const PARTITIONS_MAX: u32 = 200;
 /// The shortest lease: with less, a pause of the machine moves partitions.
 const LEASE_MIN: Duration = Duration::from_secs(2);
@@ -35,6 +37,9 @@ pub struct RawCluster {
     pub roles: Vec<String>,
     pub address: String,
     pub lease: String,
+    /// limits.md, Nodes of a cluster: frames in memory of a partition that are in no segment |
+    /// twice `cluster.segment_bytes` | nothing is read until a segment is published; the frames
+    /// wait in Kafka
     pub segment_bytes: String,
     pub segment_age: String,
     pub kafka: RawKafka,

@@ -124,6 +124,10 @@ pub struct RawToken {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawMemory {
+    /// limits.md, Queries: memory of all queries, tails, answers and request bodies |
+    /// `memory.bytes_max` | work that finds it used up is refused and does not wait: a query or
+    /// tail ends with an error that names the setting, an ingest request gets 503; a quarter is
+    /// kept for these requests (`loginson_memory_refused_total`)
     pub bytes_max: String,
 }
 
@@ -251,10 +255,22 @@ pub struct RawRetentionRule {
 pub struct RawStore {
     pub segment_bytes_max: String,
     pub segment_age: String,
+    /// limits.md, Lines on their way in: frames waiting for the writer | `store.queue_bytes_max`,
+    /// 64 MiB | delivery blocks: TCP senders are pushed back; datagrams wait in the kernel's
+    /// buffer, where those that do not fit are dropped and counted
     pub queue_bytes_max: String,
     pub cache_bytes_max: String,
     pub commit_interval: String,
+    /// limits.md, The disk and sealing: free space | `store.disk_free_bytes_min`, and a quarter of
+    /// the largest unsealed segment | in this order: closed segments, and the active one, are
+    /// sealed at once; segments beyond the limits of retention are deleted, nothing else; TCP
+    /// waits; HTTP is refused with 507 and `/ready` says 503. Sealing, and rows of the summary, may
+    /// use the reserve. Everything resumes by itself when there is space
     pub disk_free_bytes_min: String,
+    /// limits.md, The disk and sealing: sealing backlog | `store.backlog_bytes_max`, 4 GiB |
+    /// sealing stops giving way to ingest and queries (`loginson_seal_lag_bytes`,
+    /// `loginson_seal_urgent_total`). With `retention.bytes`, the youngest segment is sealed first
+    /// where the oldest would be deleted meanwhile
     pub backlog_bytes_max: String,
     pub reencode: bool,
     pub reencode_age: String,
@@ -264,6 +280,9 @@ pub struct RawStore {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawInsert {
+    /// limits.md, Lines on their way in: ingest requests | `insert.requests_max`, 128 | a request
+    /// whose sender pauses lends its slot; if no slot is free, the slowest of those that hold much
+    /// is ended (408), else a further request is answered with 503
     pub requests_max: usize,
     pub idle_max: String,
     #[serde(deserialize_with = "spelling::size")]
@@ -274,14 +293,20 @@ pub struct RawInsert {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawQuery {
+    /// limits.md, Queries: queries at a time | `query.concurrent_max` | they wait in order, at most
+    /// `query.wait_max`; beyond `query.waiting_max` they are refused with 429
     pub concurrent_max: usize,
     pub waiting_max: usize,
     #[serde(alias = "wait_s_max", deserialize_with = "spelling::duration")]
     pub wait_max: String,
     pub tails_max: usize,
     #[serde(alias = "run_s_max", deserialize_with = "spelling::duration")]
+    /// limits.md, Queries: time, memory or rows of a query | `query.run_max`,
+    /// `query.memory_bytes_max`, `query.rows_max` | it ends with a message that names the setting
     pub run_max: String,
     #[serde(alias = "pause_s_max", deserialize_with = "spelling::duration")]
+    /// limits.md, Queries: a paused query | `query.pause_max`, an hour | it ends and gives its
+    /// memory and files back; a background query can be resumed
     pub pause_max: String,
     pub memory_bytes_max: String,
     pub rows_max: u64,
@@ -290,11 +315,17 @@ pub struct RawQuery {
     pub background_waiting_max: usize,
     #[serde(alias = "background_run_s_max", deserialize_with = "spelling::duration")]
     pub background_run_max: String,
+    /// limits.md, Queries: rows of a background query | `query.result_bytes_max`, 256 MiB; 1 GiB of
+    /// all | the query ends with a message that names the setting, likewise when the disk is full;
+    /// rows found so far can be fetched
     pub result_bytes_max: String,
     pub result_bytes_total_max: String,
     #[serde(alias = "results_keep_s", deserialize_with = "spelling::duration")]
     pub results_keep: String,
     pub pages_max: usize,
+    /// limits.md, Queries: a client that takes no byte of an answer | `query.client_idle_max`, five
+    /// minutes | its connection is ended and its query cancelled with that reason; a page of
+    /// results gives its place back (`loginson_http_clients_stalled_total`)
     pub client_idle_max: String,
     pub answers_bytes_max: String,
 }
@@ -304,6 +335,8 @@ pub struct RawQuery {
 #[serde(deny_unknown_fields, default)]
 pub struct RawSummary {
     pub bucket: String,
+    /// limits.md, The disk and sealing: hosts or applications of a summary bucket |
+    /// `summary.values_max`, 100 | the largest are kept apart, the rest is counted as `other`
     pub values_max: usize,
     pub flush_interval: String,
     pub flush_delay: String,

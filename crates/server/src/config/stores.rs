@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Most stores, in all copies together. A query holds a thread and a connection for each.
+///
+/// limits.md, Several stores: stores, in all copies together | {} | the configuration is refused
 pub const STORES_MAX: usize = 1_024;
 
 /// `[stores]` as written in the file.

@@ -16,6 +16,9 @@ use tokio::sync::broadcast::error::RecvError;
 
 /// Limit of the batches that wait for the slowest reader. Beyond it, readers miss the oldest. The
 /// last batch is kept whatever its size.
+///
+/// limits.md, Queries: lines waiting for slow live tails | {} for all tails | the oldest are
+/// skipped for the tails that have not seen them; each is told how many, and they are counted
 const WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// A batch for live tails.

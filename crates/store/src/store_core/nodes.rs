@@ -32,6 +32,9 @@ use crate::sync::lock;
 /// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: of the
 /// nodes that sent nothing, the one that was seen first; if there is none, of the nodes that were
 /// not seen for [`FORGET_NODE_NS`]. If there is none either, the new node is refused.
+///
+/// limits.md, Several machines: collectors known to a store | {} | one that is away and never
+/// delivered lines is replaced, or one not seen for 30 days; else the new collector is refused
 pub const NODES_MAX: usize = 128;
 /// Ranges of numbers that are remembered of each node even after it announced that it will not send
 /// them again: a connection that it gave up may still bring some.

@@ -21,6 +21,9 @@ use crate::accounting::SourceKind;
 
 /// Bytes of frames that are being read, over all connections. Beyond this, a further frame is not
 /// read past its header before another is complete; one frame is always read.
+///
+/// limits.md, Several machines: frames of collectors being read | {} | no further frame is read
+/// past its header
 const READING_BYTES_MAX: usize = 128 << 20;
 /// Base time limit for a frame to be complete.
 const FRAME_TIME: Duration = Duration::from_secs(120);

@@ -28,6 +28,10 @@ const COLLECTORS_SHOWN: usize = 256;
 /// network and are silent.
 pub(super) const CONNECTIONS_PER_NODE_MAX: usize = 4;
 /// Connections that were not admitted yet. Beyond this, the oldest of them is closed.
+///
+/// limits.md, Several machines: connections of collectors that have not proved to know the secret |
+/// {}, {UNGREETED_PER_ADDRESS_MAX} of one address; 10 s each | the oldest is closed when another
+/// comes
 const UNGREETED_MAX: usize = 64;
 /// As [`UNGREETED_MAX`], for one address.
 pub(super) const UNGREETED_PER_ADDRESS_MAX: usize = 16;

@@ -22,6 +22,9 @@ use crate::deliver::KeepError;
 use crate::source::LogLimit;
 
 /// Bytes of frames that wait for the store. Beyond this, no more are read.
+///
+/// limits.md, Several machines: frames of collectors waiting for the store | {} | no more are read;
+/// connections are kept alive, and collectors get the reason
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// How far in the future the receive times of a frame may be, since clocks differ. Later times are
 /// set to now.

@@ -16,6 +16,10 @@ use crate::block::Weighted;
 use crate::lang::source::UnitKey;
 
 /// Memory of one answer. A larger answer is not cached and is computed again each time.
+///
+/// limits.md, Queries: results of blocks that are kept for repeated queries |
+/// `query.answers_bytes_max`, 64 MiB; {} each; {QUERIES_MAX} queries | the oldest are forgotten,
+/// and computed again when they are needed
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Distinct queries. One more clears the whole cache.
 const QUERIES_MAX: usize = 1_024;

@@ -8,6 +8,9 @@
 //! query may therefore hold a few times its limit.
 
 /// Most memory of all compiled regular expressions of a query. A query with more is refused.
+///
+/// limits.md, Queries: compiled regular expressions of a query | 4 MiB each, {} together | it is
+/// refused
 pub const REGEXES_BYTES_MAX: usize = 64 << 20;
 /// Most memory of one regular expression. A larger one is refused.
 pub(crate) const LARGE_BYTES: usize = 4 << 20;

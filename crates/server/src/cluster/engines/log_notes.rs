@@ -22,6 +22,9 @@ use crate::cluster::source::ask;
 use crate::storage::arrivals::{Noted, Notes};
 
 /// Segments of a partition that are read together.
+///
+/// limits.md, Nodes of a cluster: segments of a partition whose new lines are noted for programs
+/// together | {} | further ones are noted a second later
 const SEGMENTS_MAX: usize = 64;
 /// Time for the nodes to answer.
 const READ_TIME_MAX: Duration = Duration::from_secs(60);

@@ -14,6 +14,9 @@ use super::partition::HotUnit;
 use super::segments::ObjectBlock;
 
 /// How long an owner that is behind tries to catch up before it refuses.
+///
+/// limits.md, Nodes of a cluster: wait for an owner that has not read so far | {} | the query is
+/// planned again
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 /// How often it checks whether it still owns the partition.
 const CATCH_UP_TICK: Duration = Duration::from_millis(200);

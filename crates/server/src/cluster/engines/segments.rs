@@ -24,8 +24,13 @@ use crate::storage::stored::words_of;
 /// Memory for parts of objects.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
 /// Memory for footers of segments.
+///
+/// limits.md, Nodes of a cluster: footers of segments in memory, and parts of segments in memory |
+/// {} each | the footers used longest ago, and random parts, are dropped
 const FOOTERS_BYTES_MAX: usize = 128 << 20;
 /// Segments that are opened at the same time for one query.
+///
+/// limits.md, Nodes of a cluster: segments that a query opens at a time | {} | further ones wait
 const OPENINGS_MAX: usize = 16;
 
 /// The bytes of an object, through the cache on the local disk.

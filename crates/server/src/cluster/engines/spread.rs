@@ -14,6 +14,9 @@ use super::{Engines, HotPiece, Pieces, SegmentPiece};
 use crate::cluster::Node;
 
 /// Most segments of a query.
+///
+/// limits.md, Nodes of a cluster: segments of a query | {} | the query is refused; narrow its time
+/// range
 const SEGMENTS_MAX: usize = 50_000;
 
 /// A part of the lines that no node can answer for at present.

@@ -17,6 +17,10 @@ use crate::http::wire::listen::seats::network;
 /// How long attempts count.
 const WINDOW: Duration = Duration::from_secs(60);
 /// Attempts with one name from one address.
+///
+/// limits.md, Lines on their way in: wrong passwords | {} a minute for a name from an address,
+/// {ADDRESS_ATTEMPTS_MAX} a minute from an address | further attempts are refused with 429, without
+/// computing a hash. The table has {ENTRIES_MAX} entries; beyond, the oldest entry is dropped
 const NAME_ATTEMPTS_MAX: u32 = 10;
 /// Attempts with any names from one address (of IPv6, one /64).
 const ADDRESS_ATTEMPTS_MAX: u32 = 100;

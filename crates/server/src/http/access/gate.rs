@@ -50,6 +50,9 @@ use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19
 /// MiB for hashes of `loginson hash-password`.
+///
+/// limits.md, Lines on their way in: hashes of passwords computed at a time | {}; {WAITING_MAX}
+/// callers wait | a further login is refused with 503
 const COMPUTING_MAX: usize = 2;
 /// Requests that wait for such a computation. A further request is refused with 503.
 const WAITING_MAX: usize = 32;

@@ -13,6 +13,9 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// Sessions at a time. If another one begins, the oldest ends.
+///
+/// limits.md, Lines on their way in: sessions of the page | {}; {USER_SESSIONS_MAX} of one user |
+/// the oldest session ends
 const SESSIONS_MAX: usize = 1024;
 /// Sessions of one user at a time. If another one begins, the oldest of this user ends, so one user
 /// cannot end the sessions of all others.

@@ -16,6 +16,7 @@ use crate::http::wire::params::Params;
 
 /// Changes without the parameter `limit`, and the most with it.
 pub const CHANGES_DEFAULT: usize = 1_000;
+/// limits.md, Alerts: changes of an answer | 1,000, with `limit` {} | older ones are left out
 pub const CHANGES_MAX: usize = 10_000;
 /// The range without `start`: the last week.
 const RANGE_DEFAULT_NS: i64 = 7 * 86_400_000_000_000;

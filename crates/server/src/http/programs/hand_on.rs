@@ -20,6 +20,9 @@ use crate::http::wire::error::ApiError;
 /// Marks a call that was handed on: the node that gets it does not hand it on once more.
 pub const HANDED_ON: HeaderName = HeaderName::from_static("loginson-handed-on");
 /// A longer body is none of these calls.
+///
+/// limits.md, Nodes of a cluster: calls about programs that are handed on to another node | {}
+/// each, 30 s | refused
 const BODY_BYTES_MAX: usize = 2 << 20;
 
 /// Hands a call on where the programs run elsewhere.

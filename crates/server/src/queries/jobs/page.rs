@@ -15,6 +15,9 @@ use crate::queries::jobs::{Job, JobError, Jobs};
 /// Limit of the rows of a page.
 pub const PAGE_ROWS_MAX: u64 = 10_000;
 /// Limit of the bytes of a page; a longer row is a page of its own.
+///
+/// limits.md, Queries: pages of background results at a time | `query.pages_max`, 16, of {} | a
+/// further page is refused with 429 (`loginson_result_pages_refused_total`)
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// A page of rows.

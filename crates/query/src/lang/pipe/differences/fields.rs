@@ -10,7 +10,10 @@ use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{Meter, RunError};
 use crate::lang::pipe::tuples::ENTRY_BYTES;
 
-/// Most distinct values of a field. Of a field with more, only the numbers are compared.
+/// Most different values of a field. Of a field with more, only the numbers are compared.
+///
+/// limits.md, Queries: different values of a field in the pipe `differences` | {} of up to 128
+/// bytes | the values of that field are not compared
 const VALUES_MAX: usize = 1_000;
 
 /// Rows with a value on both sides: first the others, then the selected ones.

@@ -42,6 +42,9 @@ use crate::http::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body as it is sent. Promtail and Alloy send 1 MiB of lines at a time, before
 /// compression.
+///
+/// limits.md, Lines on their way in: a push of a Loki shipper | {}, {ENTRIES_MAX} entries | it is
+/// refused with 413 before a line is kept
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// Limit of a body after decompression.
 const CONTENT_BYTES_MAX: usize = 4 << 20;

@@ -23,6 +23,10 @@ use tokio_rustls::server::TlsStream;
 use super::watched::Watched;
 
 /// Time limit of a handshake. Beyond it the connection is closed.
+///
+/// limits.md, Lines on their way in: handshakes of HTTPS | {} each | the connection is closed.
+/// Until its handshake is done, a connection may lose its seat to another, like a connection that
+/// waits for its first request
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes read from a client that does not speak TLS, and the time for that.
 const UNENCRYPTED_BYTES_MAX: u64 = 64 << 10;

@@ -25,6 +25,11 @@ use crate::config::HTTP_CONNECTIONS_MAX;
 pub const SEATS_MAX: usize = HTTP_CONNECTIONS_MAX - RESERVED_MAX;
 /// Seats of one address (of IPv6, one /64). Beyond, a connection of the same address gives way. A
 /// proxy in front of all clients has one address, so this leaves it most seats.
+///
+/// limits.md, Lines on their way in: connections of HTTP | 1,024; {} of one address | the
+/// connection that has waited longest for a request is closed, else the request whose body comes
+/// most slowly is ended; while all work, `/health`, `/ready` and `/metrics` are answered on
+/// {RESERVED_MAX} further connections
 const ADDRESS_SEATS_MAX: usize = 768;
 /// Seats for `/health`, `/ready` and `/metrics` besides the regular ones. When they are taken too,
 /// the one that has waited longest for a request is closed.
