@@ -33,7 +33,7 @@ fn sign(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     };
     bytes.get_mut(..4)?.copy_from_slice(&FRAME_MAGIC);
-    bytes.get_mut(4..6)?.copy_from_slice(&FRAME_VERSION.to_le_bytes());
+    *bytes.get_mut(4)? = FRAME_VERSION;
     bytes.get(..HEADER_BYTES)?;
     sign_header(&mut bytes);
     let needed = FrameHeader::decode(&bytes).ok()?.frame_bytes();

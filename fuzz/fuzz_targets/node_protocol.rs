@@ -13,8 +13,7 @@ use collector::node::NodeIdentity;
 use libfuzzer_sys::fuzz_target;
 use record::frame::{FRAME_MAGIC, FRAME_VERSION, FrameHeader, HEADER_BYTES};
 
-/// Where flags and node stand in the header of a frame (`docs/format/frame.md`).
-const FLAGS: std::ops::Range<usize> = 6..8;
+/// Where the node stands in the header of a frame (`docs/format/frame.md`).
 const NODE: std::ops::Range<usize> = 8..12;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -109,8 +108,8 @@ fn sign(bytes: &mut [u8], node: u32) -> Option<usize> {
     };
     bytes.get(..HEADER_BYTES)?;
     bytes[..4].copy_from_slice(&FRAME_MAGIC);
-    bytes[4..6].copy_from_slice(&FRAME_VERSION.to_le_bytes());
-    bytes[FLAGS].fill(0);
+    // Neither flags nor a number on another node.
+    bytes[4..8].copy_from_slice(&[FRAME_VERSION, 0, 0, 0]);
     bytes[NODE].copy_from_slice(&node.to_le_bytes());
     sign_header(bytes);
     let needed = FrameHeader::decode(bytes).ok()?.frame_bytes();

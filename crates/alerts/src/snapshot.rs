@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, RuleState>, String> {
         .map_err(|error| format!("the state of the alerts cannot be read: {error}"))?;
     if snapshot.version != VERSION {
         return Err(format!(
-            "the state of the alerts has version {}, and this program reads {VERSION}",
+            "the state of the alerts has version {}, and this program reads version {VERSION}",
             snapshot.version
         ));
     }

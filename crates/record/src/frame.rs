@@ -27,8 +27,6 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::parse::MessageFormat;
 
 mod builder;
@@ -41,11 +39,11 @@ use memory::Memory;
 
 pub use builder::FrameBuilder;
 pub use header::{
-    FORWARDED_NUMBER_MAX, FRAME_FORWARDED, FRAME_INTERNAL, FRAME_MAGIC, FRAME_VERSION,
-    FRAME_VERSION_MIN, FrameHeader, HEADER_BYTES,
+    FORWARDED_NUMBER_MAX, FRAME_FORWARDED, FRAME_INTERNAL, FRAME_MAGIC, FRAME_VERSION, FrameHeader,
+    HEADER_BYTES,
 };
 pub use line_id::LineId;
-pub use origin::{OriginForm, UnknownField, decode_origins, encode_origin};
+pub use origin::{UnknownField, decode_origins, encode_origin};
 
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
@@ -102,12 +100,10 @@ pub enum Format {
 }
 
 /// Hints that came with the lines and are needed to parse them; stored in the origin, field by
-/// field. Frames of version 1 store them as JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hints {
     /// The type of the lines; rules are then not evaluated.
-    #[serde(rename = "type")]
     pub log_type: Option<String>,
     /// Keys, of JSON or logfmt, that may hold the time, in order of preference.
     pub time_fields: Vec<String>,
@@ -136,7 +132,6 @@ pub struct Hints {
     pub decolorize_fields: Vec<String>,
     /// Fields of the origin that this program does not know, in the order of their tags; kept for
     /// programs that do.
-    #[serde(skip)]
     pub unknown: Vec<UnknownField>,
 }
 
@@ -184,9 +179,9 @@ pub enum FrameError {
     Magic([u8; 4]),
     /// Written by another version of Loginson.
     #[error(
-        "frame version {0} is not known; this program reads versions {FRAME_VERSION_MIN} to {FRAME_VERSION}"
+        "frame version {0} is not known; this program reads version {FRAME_VERSION}: use the release of Loginson that wrote it"
     )]
-    Version(u16),
+    Version(u8),
     /// The bytes differ from what was written.
     #[error("checksum of the frame's {part} is {found:08x}, expected {expected:08x}")]
     Checksum {
@@ -203,11 +198,6 @@ pub enum FrameError {
     /// Not a valid line id.
     #[error("'{0}' is not a line id; expected NODE-SEQUENCE-LINE, for example 5f3a09c1-17-42")]
     LineId(String),
-    /// A line id of earlier versions: without the node.
-    #[error(
-        "'{0}' is a line id of an earlier version; ids begin with the node now, as in 5f3a09c1-{0}: look for the line anew"
-    )]
-    OldLineId(String),
 }
 
 /// A sequence of lines that arrived together.
@@ -275,8 +265,7 @@ impl Frame {
             return Err(FrameError::Checksum { part: "body", expected: header.body_crc, found });
         }
         let origins_end = header.origins_offset() + header.origins_bytes as usize;
-        let form = if header.version == 1 { OriginForm::Fixed } else { OriginForm::Tagged };
-        let origins = decode_origins(&bytes[header.origins_offset()..origins_end], form)?;
+        let origins = decode_origins(&bytes[header.origins_offset()..origins_end])?;
         let payload = &bytes[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
         let runs = decode_runs(&bytes[header.runs_offset()..header.origins_offset()]);
         check_runs(&runs, payload, origins.len(), header.lines)?;
@@ -290,12 +279,9 @@ impl Frame {
     }
 
     /// Turns a frame received from another node into one of this store. Its previous sequence, at
-    /// most [`FORWARDED_NUMBER_MAX`], becomes its number on the other node. In a frame of version
-    /// 1, only the low half of that number is kept.
+    /// most [`FORWARDED_NUMBER_MAX`], becomes its number on the other node.
     pub fn set_forwarded(&mut self, sequence: u64) {
-        let bits =
-            if self.header.version == 1 { u64::from(u32::MAX) } else { FORWARDED_NUMBER_MAX };
-        let number = self.header.sequence & bits;
+        let number = self.header.sequence & FORWARDED_NUMBER_MAX;
         let flags = self.header.flags | FRAME_FORWARDED;
         self.set_header(FrameHeader { flags, number, sequence, ..self.header });
     }

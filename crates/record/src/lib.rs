@@ -28,5 +28,5 @@ pub use batch::{
 };
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
 pub use keep::{KeepError, OnDurable};
-pub use numbers::{Numbers, nearest_to};
+pub use numbers::Numbers;
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

@@ -68,18 +68,6 @@ impl Numbers {
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(&first, &last)| (first, last))
     }
-
-    /// The number with these low 32 bits that is nearest to the greatest one here: exact as long as
-    /// numbers jump by less than 2³¹.
-    pub fn nearest(&self, low: u32) -> u64 {
-        nearest_to(self.greatest().unwrap_or(0), low)
-    }
-}
-
-/// The number with these low 32 bits that is nearest to `base`.
-pub fn nearest_to(base: u64, low: u32) -> u64 {
-    let distance = i64::from(low.wrapping_sub(base as u32) as i32);
-    base.checked_add_signed(distance).unwrap_or(u64::from(low))
 }
 
 #[cfg(test)]
@@ -138,22 +126,5 @@ mod tests {
         assert!(!numbers.contains(u64::MAX - 1));
         numbers.insert(u64::MAX - 1);
         assert_eq!(numbers.ranges().collect::<Vec<_>>(), [(0, u64::MAX)]);
-    }
-
-    #[test]
-    fn low_bits_name_the_nearest_number() {
-        for (base, number) in [
-            (0, 5),
-            (0, (1 << 31) - 1),
-            (7 << 32, (7 << 32) - 1),
-            ((7 << 32) - 1, 7 << 32),
-            ((7 << 32) - 1, (7 << 32) + 5),
-            (5, 3),
-            (u64::MAX, u64::MAX),
-        ] {
-            let mut numbers = Numbers::new();
-            numbers.insert(base);
-            assert_eq!(numbers.nearest(number as u32), number, "{base}");
-        }
     }
 }

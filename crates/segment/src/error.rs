@@ -44,13 +44,15 @@ pub enum SegmentError {
     },
     /// Written by another version of Loginson.
     #[error(
-        "{}: segment version {found} is not known; this program reads version {expected}: run the newer program, \
-         or move the file away",
+        "{}: {part} version {found} is not known; this program reads version {expected}: use the \
+         release of Loginson that wrote it, or move the file away",
         path.display()
     )]
     Version {
         /// The file.
         path: PathBuf,
+        /// Which part of it: "segment" or "index".
+        part: &'static str,
         /// The version that this code reads.
         expected: u16,
         /// The version of the file.

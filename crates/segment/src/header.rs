@@ -102,6 +102,7 @@ impl SegmentHeader {
         if version != SEGMENT_VERSION {
             return Err(SegmentError::Version {
                 path: path.to_owned(),
+                part: "segment",
                 expected: SEGMENT_VERSION,
                 found: version,
             });

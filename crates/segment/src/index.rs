@@ -20,8 +20,7 @@ pub const TRAILER_BYTES: usize = 40;
 /// First bytes of the index. A frame never starts with them, so a scan sees where the frames end.
 pub(crate) const INDEX_MAGIC: [u8; 8] = *b"LGNINDEX";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNIXEND";
-/// The version that is written. In version 1, which is read too, the upper half of a number is
-/// zero.
+/// Version of the index. An index of another version is refused.
 const INDEX_VERSION: u16 = 2;
 const INDEX_HEADER_BYTES: usize = 16;
 /// Marks unknown event times: earliest after latest.
@@ -38,8 +37,7 @@ pub struct FrameEntry {
     pub node: u32,
     /// Flags of the frame's header.
     pub flags: u16,
-    /// Of a forwarded frame: its number between its node and this store; if the frame is of version
-    /// 1, the low 32 bits of that number. Else 0.
+    /// Of a forwarded frame: its number between its node and this store. Else 0.
     pub number: u64,
     /// Its bytes in the file.
     pub frame_bytes: u32,
@@ -179,8 +177,8 @@ pub fn write_index(
 
 /// Reads the index of a file, if the file ends in one.
 ///
-/// Ok(None): the file has no index, so it was not closed, or not completely. An error: the index is
-/// damaged; the frames can still be scanned.
+/// Ok(None): the file has no index, so it was not closed, or not completely. An error other than
+/// that of a wrong version: the index is damaged; the frames can still be scanned.
 pub(crate) fn read_index(
     file: &dyn DiskFile,
     path: &Path,
@@ -224,9 +222,13 @@ pub(crate) fn read_index(
         return Err(damaged(data_end, format!("checksum {expected:08x}"), format!("{found:08x}")));
     }
     let version = u16::from_le_bytes(array(&index, 8));
-    if !(1..=INDEX_VERSION).contains(&version) {
-        let expected = format!("version {INDEX_VERSION}");
-        return Err(damaged(data_end + 8, expected, format!("version {version}")));
+    if version != INDEX_VERSION {
+        return Err(SegmentError::Version {
+            path: path.to_owned(),
+            part: "index",
+            expected: INDEX_VERSION,
+            found: version,
+        });
     }
     let entries: Vec<FrameEntry> =
         index[INDEX_HEADER_BYTES..].chunks_exact(ENTRY_BYTES).map(FrameEntry::decode).collect();

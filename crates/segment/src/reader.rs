@@ -80,7 +80,7 @@ pub fn read_segment(
             return Ok(Contents { header, frames, data_end, file_bytes, origin: Origin::Index });
         }
         Ok(None) => {}
-        Err(error @ SegmentError::Io { .. }) => return Err(error),
+        Err(error @ (SegmentError::Io { .. } | SegmentError::Version { .. })) => return Err(error),
         Err(error) => scan.damages.push(error),
     }
     let end = limit.unwrap_or(file_bytes).min(file_bytes);
@@ -157,6 +157,10 @@ fn scan_frames(window: &mut Window<'_>, scan: &mut Scan) -> Result<Vec<FrameEntr
         let header = match FrameHeader::decode(bytes) {
             Ok(header) => header,
             Err(FrameError::Magic([0, 0, 0, 0])) => return Ok(frames),
+            // Its checksum is right, so it is no damage.
+            Err(source @ FrameError::Version(_)) => {
+                return Err(SegmentError::Frame { path: window.path.to_owned(), offset, source });
+            }
             Err(source) => {
                 scan.damage(window.path, offset, source);
                 return Ok(frames);

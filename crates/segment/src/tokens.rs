@@ -21,7 +21,7 @@
 //! ```
 //!
 //! All integers are little-endian. With 0 segments there are no fingerprints, and the block may
-//! contain anything. Filters of version 1 are read too: they have short numbers, and no addresses.
+//! contain anything.
 //!
 //! Left out: case folding. A filter of folded tokens would serve both kinds of queries, but worse,
 //! and case-sensitive ones are by far more frequent.
@@ -49,23 +49,9 @@ pub struct FilterError {
 
 /// The hash of a token. Filters contain these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TokenHash {
-    hash: u64,
-    kind: Kind,
-}
+pub struct TokenHash(u64);
 
-/// The filters that contain a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Kind {
-    /// All.
-    Word,
-    /// A number of up to three digits: those of version 1.
-    Short,
-    /// Four of those with points between: filters from version 2 on.
-    Address,
-}
-
-/// Digits of the longest part of an address.
+/// Digits of the longest number that is no token, and of the longest part of an address.
 const SHORT_DIGITS_MAX: usize = 3;
 /// Parts of an address.
 const ADDRESS_PARTS: usize = 4;
@@ -82,24 +68,24 @@ pub(crate) fn separates(byte: u8) -> bool {
     byte != b'.' && is_other(byte)
 }
 
-/// Calls `found` with position and kind of each token and address of a value.
+/// Calls `found` with the position of each token that filters contain: of the words and addresses
+/// of a value, but not of its short numbers.
 #[inline]
-fn each_kind(value: &[u8], mut found: impl FnMut(usize, usize, Kind)) {
+fn each_kept(value: &[u8], mut found: impl FnMut(usize, usize)) {
     // End of the short numbers that are joined by points, starts of the last ones, end of the last
     // one.
     let (mut joined, mut starts, mut last) = (0, [0; ADDRESS_PARTS], 0);
     each_token(value, |from, to| {
         if to - from > SHORT_DIGITS_MAX || !value[from..to].iter().all(u8::is_ascii_digit) {
             joined = 0;
-            return found(from, to, Kind::Word);
+            return found(from, to);
         }
-        found(from, to, Kind::Short);
         let goes_on = joined > 0 && from == last + 1 && value[last] == b'.';
         joined = if goes_on { joined + 1 } else { 1 };
         starts[joined % ADDRESS_PARTS] = from;
         last = to;
         if joined >= ADDRESS_PARTS {
-            found(starts[(joined + 1) % ADDRESS_PARTS], to, Kind::Address);
+            found(starts[(joined + 1) % ADDRESS_PARTS], to);
         }
     });
 }
@@ -194,10 +180,10 @@ fn firm_length_beyond_ascii(rest: &[u8]) -> usize {
 /// substring. A token that touches an open end may be longer in the value, and is left out.
 pub fn required_tokens(text: &[u8], whole_start: bool, whole_end: bool) -> Vec<TokenHash> {
     let mut hashes = Vec::new();
-    each_kind(text, |from, to, kind| {
+    each_kept(text, |from, to| {
         let open = from == 0 && !whole_start || to == text.len() && !whole_end;
         if !open {
-            hashes.push(TokenHash { hash: hash64(&text[from..to]), kind });
+            hashes.push(TokenHash(hash64(&text[from..to])));
         }
     });
     hashes.sort_unstable();
@@ -228,11 +214,7 @@ impl TokenSet {
 
     /// Adds the tokens of a value. Beyond [`TOKENS_MAX`] it only records that there are more.
     pub fn add(&mut self, value: &[u8]) {
-        each_kind(value, |from, to, kind| {
-            if kind != Kind::Short {
-                self.insert(hash64(&value[from..to]));
-            }
-        });
+        each_kept(value, |from, to| self.insert(hash64(&value[from..to])));
     }
 
     #[inline]
@@ -315,12 +297,7 @@ impl<'a> TokenFilter<'a> {
     /// Whether the block may contain the token. False means that it does not.
     #[inline]
     pub fn may_contain(&self, token: TokenHash) -> bool {
-        let is_kept = match token.kind {
-            Kind::Word => true,
-            Kind::Short => self.0.version() == 1,
-            Kind::Address => self.0.version() > 1,
-        };
-        !is_kept || self.0.may_contain(token.hash.max(1))
+        self.0.may_contain(token.0.max(1))
     }
 
     /// Whether the block may contain a value with all of these tokens, as [`required_tokens`]
@@ -375,8 +352,8 @@ mod tests {
         }
     }
 
-    fn hash(text: &str, kind: Kind) -> TokenHash {
-        TokenHash { hash: hash64(text.as_bytes()), kind }
+    fn hash(text: &str) -> TokenHash {
+        TokenHash(hash64(text.as_bytes()))
     }
 
     fn words(text: &str) -> Vec<TokenHash> {
@@ -387,11 +364,8 @@ mod tests {
     fn addresses_are_tokens_anywhere() {
         let check = |value: &str, expected: &[&str]| {
             let mut found = Vec::new();
-            each_kind(value.as_bytes(), |from, to, kind| {
-                if kind == Kind::Address {
-                    found.push(&value[from..to]);
-                }
-            });
+            each_kept(value.as_bytes(), |from, to| found.push(&value[from..to]));
+            found.retain(|token| token.contains('.'));
             assert_eq!(found, expected, "{value}");
         };
         check("from 10.0.0.7:514 to 10.0.0.8.", &["10.0.0.7", "10.0.0.8"]);
@@ -413,24 +387,17 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_read() {
+    fn a_filter_that_was_written_before_is_read() {
         let bytes = [
-            1, 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 111, 0, 0, 0, 143, 0, 0, 0, 0, 0, 14, 117,
+            2, 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 111, 0, 0, 0, 143, 0, 0, 0, 0, 0, 14, 117,
             0, 0, 0, 0, 0,
         ];
         let filter = TokenFilter::open(&bytes).unwrap();
         assert!(filter.may_contain_all(&words("Failed password for root")));
         assert!(!filter.may_contain_all(&words("Accepted")));
-        // It has short numbers, and no addresses.
-        assert!(!filter.may_contain(hash("22", Kind::Short)));
-        assert!(filter.may_contain(hash("10.0.0.7", Kind::Address)));
-        // A newer version has the same words in the same places.
-        let mut next = bytes;
-        next[0] = 2;
-        assert_eq!(filter_of(&["Failed password for root"]), next);
-        let filter = TokenFilter::open(&next).unwrap();
-        assert!(filter.may_contain(hash("22", Kind::Short)));
-        assert!(!filter.may_contain(hash("10.0.0.7", Kind::Address)));
+        assert!(filter.may_contain_all(&words("22")));
+        assert!(!filter.may_contain_all(&words("10.0.0.7")));
+        assert_eq!(filter_of(&["Failed password for root"]), bytes);
     }
 
     #[test]
@@ -450,7 +417,7 @@ mod tests {
     #[test]
     fn open_ends_are_left_out() {
         let hashes = |tokens: &[&str]| {
-            let mut hashes: Vec<_> = tokens.iter().map(|token| hash(token, Kind::Word)).collect();
+            let mut hashes: Vec<_> = tokens.iter().map(|token| hash(token)).collect();
             hashes.sort_unstable();
             hashes
         };
@@ -499,14 +466,16 @@ mod tests {
                 damaged[length] ^= 1 << bit;
                 if let Ok(filter) = TokenFilter::open(&damaged) {
                     for i in 0..1000u16 {
-                        let _ = filter.may_contain(hash(&i.to_string(), Kind::Word));
+                        let _ = filter.may_contain(hash(&i.to_string()));
                     }
                 }
             }
         }
         let longer = [&bytes[..], &[0]].concat();
         assert!(TokenFilter::open(&longer).is_err());
-        assert!(TokenFilter::open(&[3, 2, 0, 0, 0, 0, 0, 0]).is_err());
+        for version in [0, 1, 3] {
+            assert!(TokenFilter::open(&[version, 2, 0, 0, 0, 0, 0, 0]).is_err());
+        }
     }
 
     #[test]

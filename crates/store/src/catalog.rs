@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::StoreError;
-use schema::{SCHEMA_VERSION, migrate, prepare};
+use schema::{SCHEMA_VERSION, create, prepare};
 
 pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 
@@ -42,13 +42,17 @@ impl Catalog {
         let connection =
             connection.map_err(|source| StoreError::Catalog { file: file.clone(), source })?;
         let mut catalog = Catalog { connection, file };
-        let found = catalog.wrap(prepare(&catalog.connection))?;
-        if found > SCHEMA_VERSION {
-            let file = catalog.file;
-            return Err(StoreError::CatalogVersion { file, expected: SCHEMA_VERSION, found });
+        match catalog.wrap(prepare(&catalog.connection))? {
+            Some(SCHEMA_VERSION) => {}
+            Some(found) => {
+                let file = catalog.file;
+                return Err(StoreError::CatalogVersion { file, expected: SCHEMA_VERSION, found });
+            }
+            None => {
+                let created = create(&mut catalog.connection);
+                catalog.wrap(created)?;
+            }
         }
-        let migrated = migrate(&mut catalog.connection, found);
-        catalog.wrap(migrated)?;
         Ok(catalog)
     }
 
@@ -80,15 +84,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_or_damaged_catalog_is_an_error_that_names_the_remedy() {
+    fn another_version_or_damage_is_an_error_that_names_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("catalog.sqlite");
         let catalog = Catalog::open(Some(path.clone())).unwrap();
-        let newer = "UPDATE meta SET value = 99 WHERE key = 'schema_version'";
-        catalog.connection.execute(newer, []).unwrap();
+        for version in [1, SCHEMA_VERSION - 1, SCHEMA_VERSION + 1] {
+            let other = "UPDATE meta SET value = ?1 WHERE key = 'schema_version'";
+            catalog.connection.execute(other, [version]).unwrap();
+            let error = Catalog::open(Some(path.clone())).err().unwrap().to_string();
+            let named = format!("catalog.sqlite has schema version {version}; this program reads");
+            assert!(error.contains(&named) && error.contains("move the file away"), "{error}");
+        }
         drop(catalog);
-        let error = Catalog::open(Some(path.clone())).err().unwrap().to_string();
-        assert!(error.contains("schema version 99"), "{error}");
         std::fs::write(&path, vec![7; 8192]).unwrap();
         let error = Catalog::open(Some(path)).err().unwrap().to_string();
         assert!(error.contains("move it away"), "{error}");

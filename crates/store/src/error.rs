@@ -46,14 +46,15 @@ pub enum StoreError {
         /// The cause.
         source: rusqlite::Error,
     },
-    /// The catalog was written by a newer program.
+    /// The catalog was written by another version of Loginson.
     #[error(
-        "the catalog {file} has schema version {found}; this program knows up to {expected}: run the newer program"
+        "the catalog {file} has schema version {found}; this program reads version {expected}: use the release of \
+         Loginson that wrote it, or move the file away: it is rebuilt from the segments"
     )]
     CatalogVersion {
         /// Its file.
         file: String,
-        /// The newest version known here.
+        /// The version that this code reads.
         expected: i64,
         /// The version found.
         found: i64,

@@ -70,10 +70,10 @@ pub struct PgCatalog {
 }
 
 impl PgCatalog {
-    /// Connects, and brings the schema up to date. Several nodes may do so at the same time.
+    /// Connects, and creates the schema if there is none. Several nodes may do so at the same time.
     pub fn open(settings: PgSettings) -> Result<PgCatalog, CatalogError> {
         let pool = Pool::new(settings)?;
-        pool.run(Access::Write, async |client| schema::migrate(client).await)?;
+        pool.run(Access::Write, async |client| schema::prepare(client).await)?;
         Ok(PgCatalog { pool })
     }
 }

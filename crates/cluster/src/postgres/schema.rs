@@ -1,18 +1,16 @@
-//! The schema, as numbered scripts that are run once each.
+//! The schema, which the first node creates.
 
 use tokio_postgres::Client;
 
 use super::pool::Failed;
 use crate::error::CatalogError;
 
-/// All scripts, in order; the first is version 1. A script that was released is never changed.
-const SCRIPTS: [&str; 2] = [include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
+/// Version of the schema. A catalog of another version is refused.
+const VERSION: i64 = 2;
 
-/// Runs the scripts that are missing, within the caller's transaction. Nodes that start at the same
-/// time wait for each other.
-pub async fn migrate(client: &Client) -> Result<(), Failed> {
-    // A large table may take long to change, and other nodes wait meanwhile.
-    client.batch_execute("SET LOCAL statement_timeout = 0").await?;
+/// Creates the tables of an empty database, or checks the version of the existing ones, within the
+/// caller's transaction. Nodes that start at the same time wait for each other.
+pub async fn prepare(client: &Client) -> Result<(), Failed> {
     // `IF NOT EXISTS` fails when another node creates the table at the same time. The lock lets one
     // wait for the other, and ends with the transaction; without it, one would fail and try again.
     client.batch_execute("SELECT pg_advisory_xact_lock(5139514)").await?;
@@ -20,19 +18,19 @@ pub async fn migrate(client: &Client) -> Result<(), Failed> {
         .batch_execute("CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)")
         .await?;
     let row = client.query_typed("SELECT max(version) FROM schema_version", &[]).await?;
-    let version: Option<i64> = row.first().map(|row| row.get(0)).unwrap_or_default();
-    let version = version.unwrap_or(0);
-    let known = SCRIPTS.len() as i64;
-    if version > known {
-        let error = format!(
-            "the catalog has schema version {version}, and this program knows {known}: update it"
-        );
-        return Err(CatalogError::Refused(error).into());
+    match row.first().and_then(|row| row.get(0)) {
+        Some(VERSION) => Ok(()),
+        Some::<i64>(found) => {
+            let error = format!(
+                "the catalog in PostgreSQL has schema version {found}, and this program reads version {VERSION}: \
+                 use the release of Loginson that created it, or an empty database"
+            );
+            Err(CatalogError::Refused(error).into())
+        }
+        None => {
+            client.batch_execute(include_str!("schema.sql")).await?;
+            let record = format!("INSERT INTO schema_version VALUES ({VERSION})");
+            Ok(client.batch_execute(&record).await?)
+        }
     }
-    for (script, number) in SCRIPTS.iter().zip(1..).filter(|(_, number)| *number > version) {
-        client.batch_execute(script).await?;
-        let record = format!("INSERT INTO schema_version VALUES ({number})");
-        client.batch_execute(&record).await?;
-    }
-    Ok(())
 }

@@ -23,8 +23,7 @@ use super::wire::NodeIdentity;
 /// Numbers reserved at once: the file is written once per this many frames.
 const RESERVED: u64 = 1 << 20;
 /// Size of a store's range of numbers. Each store has its own range, so a number identifies a frame
-/// of this collector independently of the store. A store that got numbers before ranges were
-/// introduced keeps those from 1 on.
+/// of this collector independently of the store.
 const RANGE: u64 = 1 << 40;
 /// How many ranges fit below the greatest number a frame can have. Stores beyond this share the
 /// last range.

@@ -21,7 +21,8 @@ use super::wire::{
     WireError,
 };
 
-/// How far the numbers of one connection may jump: a store keeps only their low half.
+/// How far the numbers of one connection may jump. A collector gives them one after the other, so a
+/// greater jump is a fault: the frame is refused, and the connection ends.
 const JUMP_MAX: u64 = 1 << 30;
 /// Ranges of numbers that are remembered per node. Beyond this, the ranges are dropped that the
 /// node's next start declares obsolete; if there are none, its frames are refused. A crash of the

@@ -2,12 +2,11 @@
 //!
 //! Left out: validation of the block; its reader does that.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{
-    BATCH_NAMES_MAX, Batch, Field, FieldId, IN_ARENA, PLACE, Place, ROW_FIELDS_MAX, RowHead,
-    SHARED, STEMS_MAX, Stem, StemId, Text, stems_of,
+    BATCH_NAMES_MAX, Batch, Field, FieldId, IN_ARENA, Place, RowHead, SHARED, STEMS_MAX, Stem,
+    StemId, Text, stems_of,
 };
 use crate::frame::{LineId, Origin};
 
@@ -136,54 +135,6 @@ impl RestoredBuilder {
         self.sequences.push(sequence);
         self.line_at = self.bytes.len() as u32;
         self.fields_at = self.batch.fields.len();
-    }
-
-    /// Returns the batch; each row with the field `from` also gets its value under the name `to`,
-    /// which no row has, if the row has room.
-    pub fn finish_copying(self, from: FieldId, to: FieldId) -> Batch {
-        let mut batch = self.finish();
-        let mut fields: Vec<Field> = Vec::with_capacity(batch.fields.len() + batch.rows.len());
-        let mut kept: HashMap<Vec<u8>, u32, foldhash::fast::RandomState> = HashMap::default();
-        let mut values: Vec<Option<(u32, u32)>> = Vec::with_capacity(batch.rows.len());
-        let mut arena = std::mem::take(&mut batch.arena);
-        for head in &batch.rows {
-            let stem = &batch.stems[usize::from(head.stem.0)];
-            let part = |at: u32, count: u16| &batch.fields[at as usize..][..usize::from(count)];
-            let mut all =
-                part(head.fields_at, head.fields).iter().chain(part(stem.fields_at, stem.fields));
-            values.push(all.find(|field| field.name == from).map(|field| {
-                let (at, length) = ((field.at & PLACE) as usize, field.length as usize);
-                let value = match field.at & IN_ARENA {
-                    0 => &batch.text.bytes()[head.line_at as usize + at..][..length],
-                    _ => &arena[at..][..length],
-                };
-                if let Some(&at) = kept.get(value) {
-                    return (at, field.length);
-                }
-                let (value, at) = (value.to_vec(), arena.len() as u32);
-                arena.extend_from_slice(&value);
-                kept.insert(value, at);
-                (at, field.length)
-            }));
-        }
-        let move_to = |fields: &mut Vec<Field>, at: &mut u32, count: u16| {
-            let from = std::mem::replace(at, fields.len() as u32) as usize;
-            fields.extend_from_slice(&batch.fields[from..][..usize::from(count)]);
-        };
-        for stem in &mut batch.stems {
-            move_to(&mut fields, &mut stem.fields_at, stem.fields);
-        }
-        for (head, value) in batch.rows.iter_mut().zip(values) {
-            move_to(&mut fields, &mut head.fields_at, head.fields);
-            let shared = batch.stems[usize::from(head.stem.0)].fields;
-            let room = usize::from(head.fields) + usize::from(shared) < ROW_FIELDS_MAX;
-            if let Some((at, length)) = value.filter(|_| room) {
-                fields.push(Field { name: to, at: at | IN_ARENA | SHARED, length });
-                head.fields += 1;
-            }
-        }
-        (batch.fields, batch.arena) = (fields, arena);
-        batch
     }
 
     /// The batch.

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{BATCH_NAMES_MAX, Batch, FieldId, PLACE, Place, ROW_FIELDS_MAX, RestoredBuilder, Row};
-use crate::frame::{FrameError, LineId, Origin, OriginForm, decode_origins, encode_origin};
+use crate::frame::{FrameError, LineId, Origin, decode_origins, encode_origin};
 use crate::pieces::{Rest, put_piece, put_varint};
 
 /// Version of the bytes. Any other version is refused.
@@ -136,7 +136,7 @@ pub fn read_rows(bytes: &[u8]) -> Result<Batch, FrameError> {
         return malformed("a name that is there twice");
     }
     let names_count = names.len();
-    let origins = decode_origins(rest.piece()?, OriginForm::Tagged)?;
+    let origins = decode_origins(rest.piece()?)?;
     if origins.len() > ORIGINS_MAX {
         return malformed("the number of origins");
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use super::header::padded;
 use super::memory::{Memory, Pool};
 use super::{
-    FRAME_BYTES_MAX, FRAME_INTERNAL, FRAME_VERSION, Frame, FrameHeader, HEADER_BYTES,
-    LINE_BYTES_MAX, ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS,
-    Run, Transport, encode_origin,
+    FRAME_BYTES_MAX, FRAME_INTERNAL, Frame, FrameHeader, HEADER_BYTES, LINE_BYTES_MAX, ORIGINS_MAX,
+    Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS, Run, Transport, encode_origin,
 };
 
 /// Memory a builder allocates at its first line; it grows as needed.
@@ -157,7 +156,6 @@ impl FrameBuilder {
         self.pad();
         let internal = origins.iter().all(|origin| origin.transport == Transport::Internal);
         let header = FrameHeader {
-            version: FRAME_VERSION,
             flags: if internal { FRAME_INTERNAL } else { 0 },
             node,
             number: 0,

@@ -4,11 +4,8 @@ use super::{FRAME_BYTES_MAX, FrameError, RUN_BYTES, array};
 
 /// First bytes of every frame.
 pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
-/// Version of the layout that this code writes. It reads versions from [`FRAME_VERSION_MIN`] on.
-pub const FRAME_VERSION: u16 = 2;
-/// The oldest version that can be read: its forwarded frames only store the low half of the number,
-/// and its origins have another form ([`OriginForm::Fixed`](super::OriginForm::Fixed)).
-pub const FRAME_VERSION_MIN: u16 = 1;
+/// Version of the layout. A frame of another version is refused.
+pub const FRAME_VERSION: u8 = 2;
 /// The greatest number of a forwarded frame.
 pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
 /// Bytes of the header.
@@ -23,14 +20,12 @@ pub const FRAME_FORWARDED: u16 = 2;
 /// The fixed fields of a frame, as in its first 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Version of the layout.
-    pub version: u16,
-    /// [`FRAME_INTERNAL`], [`FRAME_FORWARDED`]; other bits are zero.
+    /// [`FRAME_INTERNAL`], [`FRAME_FORWARDED`]; other bits are zero. Stored as one byte.
     pub flags: u16,
     /// Node that built the frame.
     pub node: u32,
     /// For a forwarded frame: its number on the node that sent it, at most
-    /// [`FORWARDED_NUMBER_MAX`]; in version 1 the low 32 bits of it. Otherwise 0.
+    /// [`FORWARDED_NUMBER_MAX`]. Otherwise 0.
     pub number: u64,
     /// Number of the frame in the store that keeps it; grows by one per frame.
     pub sequence: u64,
@@ -65,24 +60,15 @@ impl FrameHeader {
         if expected != found {
             return Err(FrameError::Checksum { part: "header", expected, found });
         }
-        let low = u64::from(u32::from_le_bytes(array(bytes, 12)));
-        let upper = u16::from_le_bytes(array(bytes, 6));
-        // From version 2 on, version and flags have one byte each, and the former upper bytes are
-        // the upper bits of the number.
-        let (version, flags, number) = match bytes[4..6] {
-            [1, 0] => (1, upper, low),
-            [2, flags] => (2, u16::from(flags), u64::from(upper) << 32 | low),
-            [1, _] | [0, _] => {
-                return Err(FrameError::Version(u16::from_le_bytes(array(bytes, 4))));
-            }
-            [version, ..] => return Err(FrameError::Version(version.into())),
-            [] => unreachable!("there are two bytes"),
-        };
+        if bytes[4] != FRAME_VERSION {
+            return Err(FrameError::Version(bytes[4]));
+        }
+        let number_low = u64::from(u32::from_le_bytes(array(bytes, 12)));
+        let number_high = u64::from(u16::from_le_bytes(array(bytes, 6)));
         let header = FrameHeader {
-            version,
-            flags,
+            flags: bytes[5].into(),
             node: u32::from_le_bytes(array(bytes, 8)),
-            number,
+            number: number_high << 32 | number_low,
             sequence: u64::from_le_bytes(array(bytes, 16)),
             received_min_ns: i64::from_le_bytes(array(bytes, 24)),
             received_max_ns: i64::from_le_bytes(array(bytes, 32)),
@@ -104,13 +90,8 @@ impl FrameHeader {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0u8; HEADER_BYTES];
         out[0..4].copy_from_slice(&FRAME_MAGIC);
-        if self.version == 1 {
-            out[4] = 1;
-            out[6..8].copy_from_slice(&self.flags.to_le_bytes());
-        } else {
-            out[4..6].copy_from_slice(&[self.version as u8, self.flags as u8]);
-            out[6..8].copy_from_slice(&((self.number >> 32) as u16).to_le_bytes());
-        }
+        out[4..6].copy_from_slice(&[FRAME_VERSION, self.flags as u8]);
+        out[6..8].copy_from_slice(&((self.number >> 32) as u16).to_le_bytes());
         out[8..12].copy_from_slice(&self.node.to_le_bytes());
         out[12..16].copy_from_slice(&(self.number as u32).to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());

@@ -5,9 +5,6 @@ use super::FrameError;
 /// Identifies one line permanently, on every machine: the node that built its frame, the frame's
 /// number there, and the index of the line in the frame. The id stays the same when the frame is
 /// forwarded to another node, and when it is sealed.
-///
-/// Lines that were forwarded and sealed by a program before version 2 of frames have the node and
-/// the sequence number of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId {
     /// The node that built the frame.
@@ -42,11 +39,7 @@ impl std::str::FromStr for LineId {
                 line: line.parse().ok()?,
             })
         };
-        let is_old = || s.split_once('-').is_some_and(|(a, b)| decimal(a) && decimal(b));
-        parse().ok_or_else(|| match is_old() {
-            true => FrameError::OldLineId(s.to_owned()),
-            false => FrameError::LineId(s.to_owned()),
-        })
+        parse().ok_or_else(|| FrameError::LineId(s.to_owned()))
     }
 }
 
@@ -55,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_ids_round_trip_as_text_and_old_ones_are_refused() {
+    fn line_ids_round_trip_as_text() {
         for id in [
             LineId { node: 0x5f3a_09c1, sequence: 17, line: 42 },
             LineId { node: 0, sequence: u64::MAX, line: u32::MAX },
@@ -66,6 +59,7 @@ mod tests {
             "",
             "5f3a09c1",
             "5f3a09c1-17",
+            "17-42",
             "5f3a09c1-17-42-1",
             "f3a09c1-17-42",
             "5f3a09c1-+1-2",
@@ -73,7 +67,5 @@ mod tests {
         ] {
             assert_eq!(text.parse::<LineId>(), Err(FrameError::LineId(text.to_owned())));
         }
-        let error = "17-42".parse::<LineId>().unwrap_err();
-        assert!(error.to_string().contains("of an earlier version"), "{error}");
     }
 }

@@ -4,25 +4,13 @@
 //! whole; numbers are in base 128, low digits first. Tags ascend. A field whose tag or value this
 //! program does not know is kept in [`Hints::unknown`]: it is written again when the origin is
 //! copied, so that a newer program finds what it wrote.
-//!
-//! Frames of version 1, and blocks of sealed segments up to version 4, have origins of another
-//! form: 26 fixed bytes and hints as JSON. Those are read, but never written.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Format, FrameError, Hints, Origin, Transport, array};
+use super::{Format, FrameError, Hints, Origin, Transport};
 use crate::parse::MessageFormat;
 use crate::pieces::{Rest, put_piece, put_varint};
-
-/// The form in which origins are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginForm {
-    /// 26 fixed bytes and hints as JSON: frames of version 1, sealed segments up to version 4.
-    Fixed,
-    /// Fields with tags: the form that is written.
-    Tagged,
-}
 
 /// A field of an origin that this program does not know: tag and value.
 pub type UnknownField = (u64, Vec<u8>);
@@ -140,24 +128,19 @@ pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
     put_piece(out, &body);
 }
 
-/// Decodes origins stored back to back in the given form.
+/// Decodes origins stored back to back.
 ///
 /// Errors: the bytes are not such origins.
-pub fn decode_origins(bytes: &[u8], form: OriginForm) -> Result<Vec<Origin>, FrameError> {
-    match form {
-        OriginForm::Fixed => decode_fixed(bytes),
-        OriginForm::Tagged => {
-            let mut rest = Rest(bytes);
-            let mut origins = Vec::new();
-            while !rest.0.is_empty() {
-                origins.push(decode_tagged(rest.piece()?)?);
-            }
-            Ok(origins)
-        }
+pub fn decode_origins(bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
+    let mut rest = Rest(bytes);
+    let mut origins = Vec::new();
+    while !rest.0.is_empty() {
+        origins.push(decode_origin(rest.piece()?)?);
     }
+    Ok(origins)
 }
 
-fn decode_tagged(bytes: &[u8]) -> Result<Origin, FrameError> {
+fn decode_origin(bytes: &[u8]) -> Result<Origin, FrameError> {
     const WRONG: FrameError = FrameError::Malformed("a field of an origin");
     let mut rest = Rest(bytes);
     let mut origin = Origin::new(Transport::Other, Format::Auto, None);
@@ -253,43 +236,6 @@ fn texts(bytes: &[u8]) -> Result<Vec<String>, FrameError> {
     Ok(texts)
 }
 
-const FIXED_BYTES: usize = 26;
-
-fn decode_fixed(mut bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
-    let mut origins = Vec::new();
-    while !bytes.is_empty() {
-        if bytes.len() < FIXED_BYTES {
-            return Err(FrameError::Malformed("an origin is cut off"));
-        }
-        let unknown = |what| FrameError::Malformed(what);
-        let transport = Transport::of(bytes[0]).ok_or(unknown("unknown transport"))?;
-        let format = Format::of(bytes[1]).ok_or(unknown("unknown format"))?;
-        let address = Ipv6Addr::from(array::<16>(bytes, 6));
-        let port = u16::from_le_bytes(array(bytes, 4));
-        let sender = match bytes[2] {
-            0 => None,
-            4 => address.to_ipv4_mapped().map(|v4| SocketAddr::from((v4, port))),
-            6 => Some(SocketAddr::from((address, port))),
-            _ => return Err(FrameError::Malformed("unknown address family")),
-        };
-        let hints_bytes = u32::from_le_bytes(array(bytes, 22)) as usize;
-        bytes = &bytes[FIXED_BYTES..];
-        if bytes.len() < hints_bytes {
-            return Err(FrameError::Malformed("the hints of an origin are cut off"));
-        }
-        let (hints, rest) = bytes.split_at(hints_bytes);
-        let hints = if hints.is_empty() {
-            Arc::default()
-        } else {
-            let hints = serde_json::from_slice(hints);
-            Arc::new(hints.map_err(|_| FrameError::Malformed("unreadable hints"))?)
-        };
-        origins.push(Origin { transport, format, sender, hints });
-        bytes = rest;
-    }
-    Ok(origins)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -300,10 +246,6 @@ mod tests {
         let mut out = Vec::new();
         origins.iter().for_each(|origin| encode_origin(origin, &mut out));
         out
-    }
-
-    fn decoded(bytes: &[u8]) -> Result<Vec<Origin>, FrameError> {
-        decode_origins(bytes, OriginForm::Tagged)
     }
 
     #[test]
@@ -323,7 +265,7 @@ mod tests {
         }
         let mut bytes = encoded(&[Origin::new(Transport::Http, Format::Json, None)]);
         put_piece(&mut bytes, &body);
-        let origins = decoded(&bytes).unwrap();
+        let origins = decode_origins(&bytes).unwrap();
         assert_eq!(origins.len(), 2);
         assert_eq!((origins[1].transport, origins[1].format), (Transport::Other, Format::Auto));
         assert_eq!(origins[1].hints.log_type.as_deref(), Some("shop"));
@@ -335,7 +277,7 @@ mod tests {
     fn repeated_unordered_or_truncated_fields_are_errors() {
         let origin = encoded(&[Origin::new(Transport::Http, Format::Json, None)]);
         for end in 1..origin.len() {
-            assert!(decoded(&origin[..end]).is_err(), "cut at {end}");
+            assert!(decode_origins(&origin[..end]).is_err(), "cut at {end}");
         }
         for body in [
             &b""[..],
@@ -348,7 +290,7 @@ mod tests {
         ] {
             let mut bytes = Vec::new();
             put_piece(&mut bytes, body);
-            assert!(decoded(&bytes).is_err(), "{body:?}");
+            assert!(decode_origins(&bytes).is_err(), "{body:?}");
         }
     }
 
@@ -395,14 +337,13 @@ mod tests {
     proptest! {
         #[test]
         fn origins_come_back(origins in prop::collection::vec(any_origin(), 0..4)) {
-            prop_assert_eq!(decoded(&encoded(&origins)).unwrap(), origins);
+            prop_assert_eq!(decode_origins(&encoded(&origins)).unwrap(), origins);
         }
 
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _ = decode_origins(&bytes, OriginForm::Fixed);
-            if let Ok(origins) = decoded(&bytes) {
-                prop_assert_eq!(decoded(&encoded(&origins)).unwrap(), origins);
+            if let Ok(origins) = decode_origins(&bytes) {
+                prop_assert_eq!(decode_origins(&encoded(&origins)).unwrap(), origins);
             }
         }
     }

@@ -29,9 +29,7 @@ use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal_text};
 use super::field::Source;
 use super::footer::malformed;
-use super::form::Form;
 use super::ints;
-use super::names;
 use super::pack::{Element, Kind, Layout, Listing, read_nodes};
 use super::repeats;
 use super::restore::restore_rows;
@@ -47,7 +45,6 @@ const SEQUENCES: usize = 2;
 const LINE_INDEXES: usize = 3;
 const ORIGIN_INDEXES: usize = 4;
 const LAYOUT_INDEXES: usize = 5;
-/// These two exist from version 5 on. Before, all lines are of one node, with its sequence numbers.
 const NODE_INDEXES: usize = 6;
 const NODE_NUMBERS: usize = 7;
 const NUMBERS: usize = 8;
@@ -61,12 +58,11 @@ pub struct BlockColumns<'p> {
     read: ReadChunk<'p>,
     listing: Listing<'p>,
     layouts: Vec<Layout<'p>>,
-    form: Form,
     origins: &'p [u8],
     /// The nodes that built the frames of the lines.
     nodes: Vec<u32>,
-    /// Where each number column begins; `None` if all its numbers are 0.
-    starts: [Option<Cursor<'p>>; NUMBERS],
+    /// Where each number column begins.
+    starts: [Cursor<'p>; NUMBERS],
     numbers: [OnceCell<Vec<i64>>; NUMBERS],
     /// The layout of each line.
     of_row: OnceCell<Vec<u32>>,
@@ -113,22 +109,17 @@ impl<'p> BlockColumns<'p> {
         read: ReadChunk<'p>,
         path: &'p Path,
         offset: u64,
-        form: Form,
     ) -> Read<BlockColumns<'p>> {
-        let mut listing = Listing::read(pack)?;
+        let listing = Listing::read(pack)?;
         if listing.rows != lines {
             return Err(Corrupt("the number of lines"));
         }
         let head = listing.head()?;
-        if form.has_old_names() {
-            names::rename(&mut listing.names, &head.layouts);
-        }
         let mut rest = head.rest;
-        let nodes = read_nodes(&mut rest, form)?;
-        let mut starts = [const { None }; NUMBERS];
-        let numbers = if form.has_names() { NUMBERS } else { NODE_INDEXES };
-        for start in &mut starts[..numbers] {
-            *start = Some(rest.clone());
+        let nodes = read_nodes(&mut rest)?;
+        let mut starts = std::array::from_fn(|_| rest.clone());
+        for start in &mut starts {
+            *start = rest.clone();
             ints::skip(&mut rest, lines)?;
         }
         let inside = listing.columns.iter().map(|column| {
@@ -154,7 +145,6 @@ impl<'p> BlockColumns<'p> {
             chunks: (0..chunks).map(|_| OnceCell::new()).collect(),
             texts: listing.columns.iter().map(|_| OnceCell::new()).collect(),
             listing,
-            form,
         })
     }
 
@@ -179,10 +169,7 @@ impl<'p> BlockColumns<'p> {
         if let Some(numbers) = cell.get() {
             return Ok(numbers);
         }
-        let numbers = match &self.starts[which] {
-            Some(start) => ints::decode(&mut start.clone(), self.listing.rows)?,
-            None => vec![0; self.listing.rows],
-        };
+        let numbers = ints::decode(&mut self.starts[which].clone(), self.listing.rows)?;
         Ok(cell.get_or_init(|| numbers))
     }
 
@@ -238,7 +225,7 @@ impl<'p> BlockColumns<'p> {
     }
 
     fn layout_start(&self) -> Cursor<'p> {
-        self.starts[LAYOUT_INDEXES].clone().expect("every version has them")
+        self.starts[LAYOUT_INDEXES].clone()
     }
 
     fn lines_of(&self, rows: Vec<usize>) -> LayoutLines {
@@ -362,13 +349,9 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(sources))
     }
 
-    /// The number of a field by its current name.
+    /// The number of a field.
     fn number(&self, name: &str) -> Option<usize> {
-        let found = self.listing.names.iter().position(|known| *known == name);
-        found.or_else(|| {
-            let is_copy = self.form.has_old_names() && name == names::LEVEL;
-            is_copy.then(|| names::level_copied(&self.listing.names)).flatten()
-        })
+        self.listing.names.iter().position(|known| *known == name)
     }
 
     fn read_field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, Fault> {
@@ -646,7 +629,7 @@ impl<'p> BlockColumns<'p> {
     }
 
     fn all_origins(&self) -> Read<Vec<Origin>> {
-        decode_origins(self.origins, self.form.origins()).map_err(|_| Corrupt("an origin"))
+        decode_origins(self.origins).map_err(|_| Corrupt("an origin"))
     }
 
     fn read_batch(&self, rows: &[u32]) -> Result<Batch, Fault> {
@@ -654,7 +637,7 @@ impl<'p> BlockColumns<'p> {
         for number in 1..self.chunks.len() {
             chunks.push(self.chunk(number)?);
         }
-        Ok(restore_rows(&chunks, self.listing.rows, rows, self.form)?)
+        Ok(restore_rows(&chunks, self.listing.rows, rows)?)
     }
 
     fn read_batch_of(&self, rows: &[u32], fields: &[&str]) -> Result<Option<Batch>, Fault> {
@@ -732,11 +715,7 @@ impl Columns for BlockColumns<'_> {
     }
 
     fn names(&self) -> Vec<&str> {
-        let mut names = self.listing.names.clone();
-        if self.form.has_old_names() && names::level_copied(&names).is_some() {
-            names.push(names::LEVEL);
-        }
-        names
+        self.listing.names.clone()
     }
 
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {

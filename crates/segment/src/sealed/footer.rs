@@ -11,8 +11,6 @@ use std::path::Path;
 
 use super::bytes::{Corrupt, Cursor, Read, put_signed, put_varint};
 use super::compress::{Compressor, Decompressor};
-use super::form::Form;
-pub use super::form::SEALED_VERSION;
 use super::rollup::{EachCount, Rollup};
 use crate::error::SegmentError;
 use crate::header::array;
@@ -21,12 +19,8 @@ use crate::header::array;
 pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
-/// The oldest version that can be read. Version 1 has no columns of
-/// [`Encoding::Repeats`](super::Encoding::Repeats); up to version 2 there are no counts by two
-/// fields, and filters have no addresses ([`crate::tokens`]); up to version 3 fields have their old
-/// names ([`super::names`]), and counts include the rows of the summary; up to version 4 there are
-/// no line ids of other nodes, and origins have [another form](record::frame::OriginForm).
-pub const SEALED_VERSION_MIN: u16 = 1;
+/// Version of the file. A file of another version is refused.
+pub const SEALED_VERSION: u16 = 5;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNSLEND";
@@ -62,11 +56,6 @@ impl SealedHeader {
         out
     }
 
-    /// The version of a file, from its first bytes, which are already verified.
-    pub(crate) fn version(bytes: &[u8]) -> u16 {
-        u16::from_le_bytes(array(bytes, 8))
-    }
-
     /// Reads and checks the first bytes of a file.
     pub fn decode(bytes: &[u8], path: &Path) -> Result<Self, SegmentError> {
         let damaged =
@@ -84,9 +73,9 @@ impl SealedHeader {
             return Err(damaged(60, format!("{expected:08x}"), format!("{found:08x}")));
         }
         let version = u16::from_le_bytes(array(bytes, 8));
-        if !(SEALED_VERSION_MIN..=SEALED_VERSION).contains(&version) {
+        if version != SEALED_VERSION {
             let (path, expected) = (path.to_owned(), SEALED_VERSION);
-            return Err(SegmentError::Version { path, expected, found: version });
+            return Err(SegmentError::Version { path, part: "segment", expected, found: version });
         }
         Ok(SealedHeader {
             node: u32::from_le_bytes(array(bytes, 12)),
@@ -132,8 +121,7 @@ pub struct BlockEntry {
     /// Smallest and greatest sequence number of the frames its lines came in.
     pub sequence: (u64, u64),
     /// The frames that its lines came in, by node, with the node-wide numbers that are the same on
-    /// every machine. In files before version 5: the sequence numbers, as those of the node that
-    /// wrote the file.
+    /// every machine.
     pub numbers: Vec<NodeNumbers>,
     /// CRC32C over all lines with their times and ids, in order.
     pub lines_crc: u32,
@@ -205,8 +193,6 @@ pub type ValueSet = Option<Vec<(Vec<u8>, u64)>>;
 pub struct Footer {
     /// The header at the start of the file.
     pub header: SealedHeader,
-    /// Version of the file.
-    pub version: u16,
     /// Segments whose lines are in this one, and which it replaces.
     pub replaces: Vec<u64>,
     /// With which effort it was written.
@@ -234,25 +220,9 @@ impl Footer {
         self.blocks.iter().map(|block| u64::from(block.lines_internal)).sum()
     }
 
-    /// The format of its blocks.
-    pub(crate) fn form(&self) -> Form {
-        Form { version: self.version, node: self.header.node }
-    }
-
     /// The frames that the lines of all blocks came in, by node.
     pub fn numbers(&self) -> Vec<NodeNumbers> {
         numbers_of(self.blocks.iter().flat_map(|block| block.numbers.iter().copied()))
-    }
-
-    /// Whether fields have the names of versions 1 to 3, which are mapped to the current ones
-    /// ([`super::names`]).
-    pub(crate) fn has_old_names(&self) -> bool {
-        self.version < super::form::FIELDS_VERSION
-    }
-
-    /// Whether the counts by fields include the rows of the summary.
-    pub fn counts_internal(&self) -> bool {
-        self.has_old_names()
     }
 
     /// Bytes of the raw lines, each with a newline.
@@ -276,10 +246,8 @@ impl Footer {
     }
 
     /// Values of a field with their number of lines, if the field is counted; the empty value
-    /// stands for lines without the field. In files up to version 3, the counts include the rows of
-    /// the summary.
+    /// stands for lines without the field. Rows of the summary are not counted.
     pub fn values(&self, field: &str) -> ValueSet {
-        let field = if self.has_old_names() { super::names::counted(field) } else { field };
         let rollup = self.rollups.iter().find(|rollup| rollup.fields == [field])?;
         let totals = rollup.totals().into_iter();
         Some(totals.map(|(values, lines)| (values[0].clone(), lines)).collect())
@@ -326,18 +294,6 @@ impl Footer {
             each(oldest, &[], lines);
             return true;
         }
-        // In version 3 the counts include the lines that Loginson made itself.
-        if self.counts_internal() && self.lines_internal() > 0 {
-            return false;
-        }
-        let old: Vec<&str>;
-        let fields = match self.has_old_names() {
-            true => {
-                old = fields.iter().map(|name| super::names::counted(name)).collect();
-                &old[..]
-            }
-            false => fields,
-        };
         let fits = |rollup: &&Rollup| {
             rollup.indexes_of(fields).is_some()
                 && rollup.tells_apart(bucket_ns)
@@ -413,13 +369,7 @@ impl Footer {
     }
 
     /// Parses the decompressed body.
-    pub(crate) fn decode(
-        header: SealedHeader,
-        version: u16,
-        body: &[u8],
-        bytes_disk: u64,
-    ) -> Read<Footer> {
-        let form = Form { version, node: header.node };
+    pub(crate) fn decode(header: SealedHeader, body: &[u8], bytes_disk: u64) -> Read<Footer> {
         let mut cursor = Cursor::new(body);
         let replaces =
             (0..cursor.count(body.len())?).map(|_| cursor.varint()).collect::<Read<Vec<_>>>()?;
@@ -433,26 +383,16 @@ impl Footer {
         let mut blocks = Vec::with_capacity(count);
         let mut offset = SEALED_HEADER_BYTES as u64;
         for _ in 0..count {
-            let block = read_block(&mut cursor, offset, form)?;
+            let block = read_block(&mut cursor, offset)?;
             offset += block.bytes_disk();
             blocks.push(block);
         }
         let lines = blocks.iter().map(|block| u64::from(block.lines)).sum();
-        let mut rollups = read_rollups(&mut cursor, 1, lines)?;
-        // Up to version 2 the body ends here.
-        let mut pairs = match cursor.left() {
-            0 => Vec::new(),
-            _ => read_rollups(&mut cursor, 2, lines)?,
-        };
+        let rollups = read_rollups(&mut cursor, 1, lines)?;
+        let pairs = read_rollups(&mut cursor, 2, lines)?;
         cursor.end()?;
-        if version < super::form::FIELDS_VERSION {
-            for rollup in rollups.iter_mut().chain(&mut pairs) {
-                super::names::rename_counted(&mut rollup.fields);
-            }
-        }
         Ok(Footer {
             header,
-            version,
             replaces,
             effort,
             summarised_through,
@@ -468,7 +408,7 @@ fn read_rollups(cursor: &mut Cursor<'_>, fields: usize, lines: u64) -> Read<Vec<
     (0..cursor.count(cursor.left())?).map(|_| Rollup::decode(cursor, fields, lines)).collect()
 }
 
-fn read_block(cursor: &mut Cursor<'_>, offset: u64, form: Form) -> Read<BlockEntry> {
+fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
     let small = |value: u64| u32::try_from(value).map_err(|_| Corrupt("a number"));
     let chunks = (0..cursor.count(cursor.left())?)
         .map(|_| {
@@ -500,16 +440,13 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64, form: Form) -> Read<BlockEnt
     let (time_ns, received_ns) = (range()?, range()?);
     let first = cursor.varint()?;
     let sequence = (first, first.saturating_add(cursor.varint()?));
-    let numbers = match form.has_names() {
-        true => (0..cursor.count(cursor.left())?)
-            .map(|_| {
-                let node = u32::from_le_bytes(array(cursor.take(4)?, 0));
-                let first = cursor.varint()?;
-                Ok(NodeNumbers { node, first, last: first.saturating_add(cursor.varint()?) })
-            })
-            .collect::<Read<Vec<_>>>()?,
-        false => vec![NodeNumbers { node: form.node, first: sequence.0, last: sequence.1 }],
-    };
+    let numbers = (0..cursor.count(cursor.left())?)
+        .map(|_| {
+            let node = u32::from_le_bytes(array(cursor.take(4)?, 0));
+            let first = cursor.varint()?;
+            Ok(NodeNumbers { node, first, last: first.saturating_add(cursor.varint()?) })
+        })
+        .collect::<Read<Vec<_>>>()?;
     let lines_crc = u32::from_le_bytes(array(cursor.take(4)?, 0));
     Ok(BlockEntry {
         offset,

@@ -24,11 +24,9 @@ mod columns;
 mod compress;
 mod field;
 mod footer;
-mod form;
 mod gather;
 mod ints;
 mod layout;
-mod names;
 mod numerals;
 mod pack;
 mod plan;
@@ -45,7 +43,7 @@ pub use column::Encoding;
 pub use columns::{BlockColumns, ReadChunk};
 pub use footer::{
     BlockEntry, Chunk, Effort, Footer, NodeNumbers, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES,
-    SEALED_VERSION, SEALED_VERSION_MIN, SealedHeader, ValueSet, numbers_of,
+    SEALED_VERSION, SealedHeader, ValueSet, numbers_of,
 };
 pub use reader::{ColumnInfo, SealedFile};
 pub use rollup::{EachCount, LINES_PER_INTERVAL, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};

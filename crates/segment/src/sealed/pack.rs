@@ -6,7 +6,6 @@
 use record::FieldId;
 
 use super::bytes::{Corrupt, Cursor, Read};
-use super::form::Form;
 use crate::header::array;
 
 /// Limit on the rows of a block and on all other counts. A block with more was not written by this
@@ -130,10 +129,7 @@ impl<'a> Listing<'a> {
 }
 
 /// The nodes that built the frames of a block's lines.
-pub(super) fn read_nodes(rest: &mut Cursor<'_>, form: Form) -> Read<Vec<u32>> {
-    if !form.has_names() {
-        return Ok(vec![form.node]);
-    }
+pub(super) fn read_nodes(rest: &mut Cursor<'_>) -> Read<Vec<u32>> {
     let node = |rest: &mut Cursor<'_>| Ok(u32::from_le_bytes(array(rest.take(4)?, 0)));
     (0..rest.count(rest.left())?).map(|_| node(rest)).collect()
 }

@@ -75,8 +75,7 @@ impl SealedFile {
         }
         let stored = read_exact(&*blob, path, trailer.offset, trailer.stored as usize)?;
         let body = trailer.body(&stored, path)?;
-        let version = SealedHeader::version(&start);
-        let footer = Footer::decode(header, version, &body, bytes_disk)
+        let footer = Footer::decode(header, &body, bytes_disk)
             .map_err(|corrupt| malformed(path, trailer.offset, corrupt))?;
         let end = footer.blocks.last().map(|block| block.offset + block.bytes_disk());
         let end = end.unwrap_or(SEALED_HEADER_BYTES as u64);
@@ -114,7 +113,7 @@ impl SealedFile {
     }
 
     fn restored(&self, entry: &BlockEntry, chunks: &[Vec<u8>]) -> Result<Batch, SegmentError> {
-        restore(chunks, entry.lines as usize, self.footer.form())
+        restore(chunks, entry.lines as usize)
             .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))
     }
 
@@ -143,10 +142,8 @@ impl SealedFile {
         let entry = &self.footer.blocks[block];
         let pack = read(0)?;
         let (chunks, lines) = (entry.chunks.len(), entry.lines as usize);
-        let form = self.footer.form();
-        let columns =
-            BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset, form)
-                .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
+        let columns = BlockColumns::open(&pack, (chunks, lines), read, &self.path, entry.offset)
+            .map_err(|corrupt| malformed(&self.path, entry.offset, corrupt))?;
         Ok(with(&columns))
     }
 
@@ -223,7 +220,7 @@ impl SealedFile {
         let entry = &self.footer.blocks[block];
         self.may_contain(block, &[])?;
         let batch = self.read_block(block)?;
-        let found = lines_crc(&batch, self.footer.form());
+        let found = lines_crc(&batch);
         if found != entry.lines_crc {
             let expected = format!("checksum {:08x}", entry.lines_crc);
             let found = format!("{found:08x}");
@@ -238,11 +235,7 @@ impl SealedFile {
         let entry = &self.footer.blocks[block];
         let chunks = self.read_chunks(entry)?;
         let corrupt = |corrupt| malformed(&self.path, entry.offset, corrupt);
-        let mut listing = Listing::read(&chunks[0]).map_err(corrupt)?;
-        if self.footer.has_old_names() {
-            let head = listing.head().map_err(corrupt)?;
-            super::names::rename(&mut listing.names, &head.layouts);
-        }
+        let listing = Listing::read(&chunks[0]).map_err(corrupt)?;
         let name = |number: usize, edge: &str| match number.checked_sub(1) {
             Some(index) => listing.names[index].to_owned(),
             None => edge.to_owned(),

@@ -10,13 +10,11 @@
 use std::sync::Arc;
 
 use record::frame::decode_origins;
-use record::{Batch, FieldId, LineId, Origin, RestoredBuilder, Row};
+use record::{Batch, LineId, Origin, RestoredBuilder, Row};
 
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader};
-use super::form::Form;
 use super::ints;
-use super::names;
 use super::pack::{ColumnEntry, Element, Kind, Layout, Listed, Listing, read_layout, read_nodes};
 use super::plan::Plan;
 
@@ -40,17 +38,15 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Reads a block of `lines` lines from its decompressed chunks; `form` is the format of its
-    /// file.
-    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize, form: Form) -> Read<Opened<'a>> {
+    /// Reads a block of `lines` lines from its decompressed chunks.
+    pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize) -> Read<Opened<'a>> {
         let chunks: Vec<&'a [u8]> = chunks.iter().map(Vec::as_slice).collect();
-        Opened::of_chunks(&chunks, lines, form)
+        Opened::of_chunks(&chunks, lines)
     }
 
-    fn of_chunks(chunks: &[&'a [u8]], lines: usize, form: Form) -> Read<Opened<'a>> {
+    fn of_chunks(chunks: &[&'a [u8]], lines: usize) -> Read<Opened<'a>> {
         let pack: &'a [u8] = chunks.first().ok_or(Corrupt("a block without chunks"))?;
-        let Listing { rows, mut names, shared: values, columns, mut rest, .. } =
-            Listing::read(pack)?;
+        let Listing { rows, names, shared: values, columns, mut rest, .. } = Listing::read(pack)?;
         if rows != lines {
             return Err(Corrupt("the number of lines"));
         }
@@ -68,22 +64,17 @@ impl<'a> Opened<'a> {
         let layouts = (0..rest.count(pack.len())?)
             .map(|_| read_layout(&mut rest, &listed))
             .collect::<Read<Vec<_>>>()?;
-        if form.has_old_names() {
-            names::rename(&mut names, &layouts);
-        }
         let origins: Arc<[Origin]> =
-            decode_origins(rest.piece()?, form.origins()).map_err(|_| Corrupt("an origin"))?.into();
-        let nodes = read_nodes(&mut rest, form)?;
+            decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
+        let nodes = read_nodes(&mut rest)?;
         let times = ints::decode(&mut rest, rows)?;
         let received = ints::decode(&mut rest, rows)?;
         let sequences = ints::decode(&mut rest, rows)?;
         let line_indexes = ints::decode(&mut rest, rows)?;
         let origin_indexes = ints::decode(&mut rest, rows)?;
         let layout_indexes = ints::decode(&mut rest, rows)?;
-        let (node_indexes, numbers) = match form.has_names() {
-            true => (ints::decode(&mut rest, rows)?, ints::decode(&mut rest, rows)?),
-            false => (vec![0; rows], vec![0; rows]),
-        };
+        let node_indexes = ints::decode(&mut rest, rows)?;
+        let numbers = ints::decode(&mut rest, rows)?;
         if node_indexes.iter().any(|&index| index < 0 || index as usize >= nodes.len()) {
             return Err(Corrupt("the node of a line"));
         }
@@ -148,33 +139,20 @@ impl LineNames {
 }
 
 /// The records of a block from its decompressed chunks.
-pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize, form: Form) -> Read<Batch> {
-    restore_batch(Opened::read(chunks, lines, form)?, lines, None, form)
+pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
+    restore_batch(Opened::read(chunks, lines)?, lines, None)
 }
 
 /// The records of some rows, which must ascend.
-pub(crate) fn restore_rows(
-    chunks: &[&[u8]],
-    lines: usize,
-    rows: &[u32],
-    form: Form,
-) -> Read<Batch> {
+pub(crate) fn restore_rows(chunks: &[&[u8]], lines: usize, rows: &[u32]) -> Read<Batch> {
     debug_assert!(rows.is_sorted());
-    restore_batch(Opened::of_chunks(chunks, lines, form)?, lines, Some(rows), form)
+    restore_batch(Opened::of_chunks(chunks, lines)?, lines, Some(rows))
 }
 
 /// The records of all rows, or of the wanted ones.
-fn restore_batch(
-    mut block: Opened<'_>,
-    lines: usize,
-    wanted: Option<&[u32]>,
-    form: Form,
-) -> Read<Batch> {
+fn restore_batch(mut block: Opened<'_>, lines: usize, wanted: Option<&[u32]>) -> Read<Batch> {
     let mut spans = block.spans();
-    let copied = if form.has_old_names() { names::level_copied(&block.names) } else { None };
-    let copy = copied.map(|from| (FieldId(from as u16), FieldId(block.names.len() as u16)));
-    let names = block.names.iter().copied().chain(copied.map(|_| names::LEVEL));
-    let names = names.map(Arc::from).collect();
+    let names = block.names.iter().copied().map(Arc::from).collect();
     let rows = wanted.map_or(lines, <[u32]>::len);
     let part = |all: usize| (all as u128 * rows as u128 / lines.max(1) as u128) as usize;
     let fields = part(block.fields).min(FIELDS_RESERVED_MAX);
@@ -203,15 +181,12 @@ fn restore_batch(
             return Err(Corrupt("the length of the lines"));
         }
     }
-    Ok(match copy {
-        Some((from, to)) => builder.finish_copying(from, to),
-        None => builder.finish(),
-    })
+    Ok(builder.finish())
 }
 
 /// Checksum over the lines of a restored block.
-pub(crate) fn lines_crc(batch: &Batch, form: Form) -> u32 {
-    let mut heads = LineHeads::with_capacity(batch.len(), form);
+pub(crate) fn lines_crc(batch: &Batch) -> u32 {
+    let mut heads = LineHeads::with_capacity(batch.len());
     batch.rows().for_each(|row| heads.add(&row));
     heads.finish(crc32c::crc32c(batch.text()))
 }
@@ -220,18 +195,14 @@ pub(crate) fn lines_crc(batch: &Batch, form: Form) -> u32 {
 /// times.
 pub(super) struct LineHeads {
     bytes: Vec<u8>,
-    /// Bytes per line.
-    head_bytes: usize,
 }
 
-/// Bytes per line; and up to version 4, which has no ids of other nodes.
+/// Bytes per line.
 const LINE_HEAD_BYTES: usize = 44;
-const LINE_HEAD_BYTES_BEFORE: usize = 32;
 
 impl LineHeads {
-    pub(super) fn with_capacity(lines: usize, form: Form) -> Self {
-        let head_bytes = if form.has_names() { LINE_HEAD_BYTES } else { LINE_HEAD_BYTES_BEFORE };
-        LineHeads { bytes: Vec::with_capacity(lines * head_bytes), head_bytes }
+    pub(super) fn with_capacity(lines: usize) -> Self {
+        LineHeads { bytes: Vec::with_capacity(lines * LINE_HEAD_BYTES) }
     }
 
     #[inline]
@@ -245,7 +216,7 @@ impl LineHeads {
         head[24..32].copy_from_slice(&row.received_ns().to_le_bytes());
         head[32..40].copy_from_slice(&id.sequence.to_le_bytes());
         head[40..].copy_from_slice(&id.node.to_le_bytes());
-        self.bytes.extend_from_slice(&head[..self.head_bytes]);
+        self.bytes.extend_from_slice(&head);
     }
 
     /// The whole checksum, continued from that of the raw lines.

@@ -15,7 +15,6 @@ use record::{Batch, FieldId, Place, Row, StemId};
 
 use super::block::RowRef;
 use super::bytes::Read;
-use super::form::Form;
 use super::pack::Kind;
 use super::plan::{Plan, Straight};
 use super::restore::{LineHeads, Opened};
@@ -38,11 +37,11 @@ pub(crate) fn compare(
     batches: &[Arc<Batch>],
     rows: &[RowRef],
 ) -> Read<Compared> {
-    let mut block = Opened::read(chunks, rows.len(), Form::current())?;
+    let mut block = Opened::read(chunks, rows.len())?;
     let mut spans = block.spans();
     let mut sources: Vec<Option<Source>> = Vec::new();
     sources.resize_with(batches.len(), || None);
-    let mut heads = LineHeads::with_capacity(rows.len(), Form::current());
+    let mut heads = LineHeads::with_capacity(rows.len());
     let (mut crc, mut gathered) = (0, Vec::with_capacity(GATHERED_BYTES));
     for (index, at) in rows.iter().enumerate() {
         let batch = &*batches[at.batch as usize];
@@ -346,7 +345,7 @@ mod tests {
         let source = batch(&lines(), 7);
         for effort in [Effort::Fast, Effort::Best] {
             let chunks = chunks(&source, effort);
-            let crc = lines_crc(&restore(&chunks, ROWS, Form::current()).unwrap(), Form::current());
+            let crc = lines_crc(&restore(&chunks, ROWS).unwrap());
             let same = compare(&chunks, &[Arc::clone(&source)], &rows());
             assert_eq!(same, Ok(Compared::Alike(crc)));
             let other_sequence = batch(&lines(), 8);
@@ -392,7 +391,7 @@ mod tests {
                     let compared = compare(&other, &[Arc::clone(&source)], &rows());
                     let Ok(Compared::Alike(_)) = compared else { continue };
                     // Some changed bytes may encode the same lines: then the lines must be equal.
-                    let batch = restore(&other, ROWS, Form::current()).unwrap();
+                    let batch = restore(&other, ROWS).unwrap();
                     for (found, expected) in batch.rows().zip(source.rows()) {
                         assert_eq!((found.raw(), found.id()), (expected.raw(), expected.id()));
                         assert_eq!(found.time_ns(), expected.time_ns());

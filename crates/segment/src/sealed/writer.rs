@@ -14,10 +14,7 @@ use record::{Batch, Row};
 use super::SealOptions;
 use super::block::{BlockWriter, EncodedBlock, RowRef};
 use super::compress::{Compressor, Decompressor};
-use super::footer::{
-    BlockEntry, Effort, Footer, SEALED_HEADER_BYTES, SEALED_VERSION, SealedHeader, malformed,
-};
-use super::form::Form;
+use super::footer::{BlockEntry, Effort, Footer, SEALED_HEADER_BYTES, SealedHeader, malformed};
 use super::gather::{Group, Pending, count};
 use super::layout::{BatchShapes, Layouts};
 use super::restore::restore;
@@ -66,7 +63,6 @@ impl SealedWriter {
             file,
             footer: Footer {
                 header: *header,
-                version: SEALED_VERSION,
                 replaces: replaces.to_vec(),
                 effort: options.effort,
                 ..Footer::default()
@@ -99,12 +95,6 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Whether blocks of this file can be copied as they are: it has the form of the file that is
-    /// being written.
-    pub fn can_copy(&self, footer: &Footer) -> bool {
-        footer.version == SEALED_VERSION && footer.header.node == self.footer.header.node
-    }
-
     fn note_marks(&mut self, batch: &Batch) {
         let marks = batch.origins().iter().filter_map(|origin| origin.hints.summarised_through);
         self.footer.summarised_through = self.footer.summarised_through.max(marks.max());
@@ -127,7 +117,7 @@ impl SealedWriter {
         count(batch, &mut self.counter);
     }
 
-    /// Adds a block of a file that [can be copied](Self::can_copy), as
+    /// Adds a block of another file, as
     /// [`SealedFile::stored_block`](super::SealedFile::stored_block) gave it, behind all rows so
     /// far.
     pub fn copy_block(&mut self, entry: &BlockEntry, stored: &[u8]) -> Result<(), SegmentError> {
@@ -313,7 +303,7 @@ impl Maker {
             Compared::Alike(crc) => return Ok(crc),
             Compared::Different(index) => index,
         };
-        let restored = restore(&chunks, rows.len(), Form::current()).map_err(corrupt)?;
+        let restored = restore(&chunks, rows.len()).map_err(corrupt)?;
         let expected = batches[rows[index].batch as usize].row(rows[index].row as usize);
         Err(SegmentError::Damaged {
             path: chunk.path.to_owned(),

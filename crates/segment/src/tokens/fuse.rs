@@ -9,7 +9,7 @@ use super::FilterError;
 use crate::hash::fold;
 
 pub(super) const HEADER_BYTES: usize = 8;
-/// The version that is written; version 1, which can be read too, has other keys.
+/// Version of the filter. A filter of another version is refused.
 const VERSION: u8 = 2;
 /// Seeds that are tried. Each fails for fewer than one set of keys in a hundred.
 const SEEDS_MAX: u16 = 64;
@@ -135,7 +135,6 @@ fn assign(keys: &[u64], shape: Shape) -> Option<Vec<u8>> {
 /// An encoded filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FuseView<'a> {
-    version: u8,
     shape: Shape,
     fingerprints: &'a [u8],
 }
@@ -147,8 +146,8 @@ impl<'a> FuseView<'a> {
             return Err(damaged("shorter than its header"));
         };
         let &[version, segment_length_log2, s0, s1, n0, n1, n2, n3] = header;
-        if !(1..=VERSION).contains(&version) {
-            return Err(damaged("an unknown version"));
+        if version != VERSION {
+            return Err(damaged("another version"));
         }
         if segment_length_log2 > SEGMENT_LENGTH_LOG2_MAX {
             return Err(damaged("segments that are too long"));
@@ -160,12 +159,7 @@ impl<'a> FuseView<'a> {
             return Err(damaged("another number of fingerprints than announced"));
         }
         let shape = Shape { segment_length_log2, seed, segments };
-        Ok(FuseView { version, shape, fingerprints })
-    }
-
-    /// The version it was written in, which determines its keys.
-    pub fn version(&self) -> u8 {
-        self.version
+        Ok(FuseView { shape, fingerprints })
     }
 
     #[inline]

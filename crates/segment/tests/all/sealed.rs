@@ -140,7 +140,6 @@ fn copied(files: &[Vec<Vec<Vec<u8>>>], rows: &[Vec<Vec<u8>>]) -> (Footer, Footer
         let batches = parse(frames);
         seal(&from, &batches, options);
         let file = SealedFile::open(&RealDisk, &from).unwrap();
-        assert!(writer.can_copy(file.footer()));
         writer.count_copied(file.footer());
         for (place, entry) in file.footer().blocks.iter().enumerate() {
             writer.copy_block(entry, &file.stored_block(place).unwrap()).unwrap();

@@ -155,6 +155,5 @@ pub fn run(args: CollectArgs) -> Result<()> {
         "give either stores to deliver to, or the brokers of a cluster in [cluster.kafka]"
     );
     log::start();
-    config.outdated.iter().for_each(|warning| tracing::warn!("{warning}"));
     collect::run(config, args.ready_file)
 }

@@ -107,6 +107,5 @@ pub fn run(args: ServeArgs) -> Result<()> {
     raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
     let config = Config::try_from(raw)?;
     log::start();
-    config.outdated.iter().for_each(|warning| tracing::warn!("{warning}"));
     server::run(config, args.ready_file)
 }

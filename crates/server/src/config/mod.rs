@@ -19,7 +19,6 @@ pub mod programs;
 mod raw;
 mod role;
 mod secret;
-mod spelling;
 mod stores;
 mod tls;
 mod trust;
@@ -66,8 +65,6 @@ pub use trust::roots;
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// One sentence for each key of the configuration file in the spelling of an earlier version.
-    pub outdated: Vec<String>,
     /// The data directory.
     pub data_dir: PathBuf,
     /// Address of HTTP; port 0 means any free one.
@@ -304,7 +301,6 @@ impl TryFrom<RawConfig> for Config {
         );
         let collect = ForwardConfig::try_from(&raw.collect)?;
         Ok(Config {
-            outdated: raw.outdated,
             data_dir: data_dir.clone(),
             http_listen: http_listen.ok_or_else(|| {
                 anyhow!("http_listen cannot be off: it serves the page and answers queries")

@@ -17,7 +17,6 @@ use crate::config::engines::RawCluster;
 use crate::config::nearest::nearest;
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
-use crate::config::spelling;
 use crate::config::stores::RawStores;
 
 /// The whole file. Unknown keys are errors.
@@ -64,9 +63,6 @@ pub struct RawConfig {
     pub programs: Vec<RawProgram>,
     #[serde(skip_serializing)]
     pub sinks: Vec<toml::Table>,
-    /// One sentence for each key of the file in the spelling of an earlier version.
-    #[serde(skip)]
-    pub outdated: Vec<String>,
 }
 
 /// `[http_tls]`
@@ -285,7 +281,6 @@ pub struct RawInsert {
     /// is ended (408), else a further request is answered with 503
     pub requests_max: usize,
     pub idle_max: String,
-    #[serde(deserialize_with = "spelling::size")]
     pub bytes_per_s_min: String,
 }
 
@@ -297,14 +292,11 @@ pub struct RawQuery {
     /// `query.wait_max`; beyond `query.waiting_max` they are refused with 429
     pub concurrent_max: usize,
     pub waiting_max: usize,
-    #[serde(alias = "wait_s_max", deserialize_with = "spelling::duration")]
     pub wait_max: String,
     pub tails_max: usize,
-    #[serde(alias = "run_s_max", deserialize_with = "spelling::duration")]
     /// limits.md, Queries: time, memory or rows of a query | `query.run_max`,
     /// `query.memory_bytes_max`, `query.rows_max` | it ends with a message that names the setting
     pub run_max: String,
-    #[serde(alias = "pause_s_max", deserialize_with = "spelling::duration")]
     /// limits.md, Queries: a paused query | `query.pause_max`, an hour | it ends and gives its
     /// memory and files back; a background query can be resumed
     pub pause_max: String,
@@ -313,14 +305,12 @@ pub struct RawQuery {
     pub threads: usize,
     pub background_concurrent_max: usize,
     pub background_waiting_max: usize,
-    #[serde(alias = "background_run_s_max", deserialize_with = "spelling::duration")]
     pub background_run_max: String,
     /// limits.md, Queries: rows of a background query | `query.result_bytes_max`, 256 MiB; 1 GiB of
     /// all | the query ends with a message that names the setting, likewise when the disk is full;
     /// rows found so far can be fetched
     pub result_bytes_max: String,
     pub result_bytes_total_max: String,
-    #[serde(alias = "results_keep_s", deserialize_with = "spelling::duration")]
     pub results_keep: String,
     pub pages_max: usize,
     /// limits.md, Queries: a client that takes no byte of an answer | `query.client_idle_max`, five
@@ -390,7 +380,6 @@ impl Default for RawConfig {
             files: Vec::new(),
             programs: Vec::new(),
             sinks: Vec::new(),
-            outdated: Vec::new(),
         }
     }
 }
@@ -492,7 +481,7 @@ impl RawConfig {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut config: RawConfig = toml::from_str(text).map_err(|error| {
+        toml::from_str(text).map_err(|error| {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
@@ -506,10 +495,7 @@ impl RawConfig {
                 }
                 None => format!("line {line}: {}", error.message()),
             }
-        })?;
-        let file = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-        config.outdated = spelling::outdated(&file);
-        Ok(config)
+        })
     }
 }
 
@@ -542,22 +528,16 @@ mod tests {
                 "[query]\nconcurrent_max = 'many'\n",
                 "line 2: invalid type: string \"many\", expected usize",
             ),
+            (
+                "[query]\nrun_s_max = 7\n",
+                "line 2: unknown key 'run_s_max'; did you mean 'run_max'?",
+            ),
+            ("[query]\nrun_max = 7\n", "line 2: invalid type: integer `7`, expected a string"),
             ("x = [\n", "line "),
         ] {
             let error = RawConfig::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn old_spellings_are_accepted_and_reported() {
-        let old = "[query]\nrun_s_max = 7\nwait_s_max = 2\n[insert]\nbytes_per_s_min = 0\n";
-        let old = RawConfig::parse(old).unwrap();
-        assert_eq!((&*old.query.run_max, &*old.query.wait_max), ("7s", "2s"));
-        assert_eq!(old.insert.bytes_per_s_min, "0B");
-        assert_eq!(old.outdated.len(), 3, "{:?}", old.outdated);
-        let both = RawConfig::parse("[query]\nrun_s_max = 7\nrun_max = '7s'\n").unwrap_err();
-        assert!(both.contains("duplicate field"), "{both}");
     }
 
     #[test]

@@ -30,7 +30,6 @@ pub struct Checkpoint {
     pub pending: BTreeMap<String, Vec<(i64, i64)>>,
     /// The last revision of rows: the next one is greater, also where the clock went back or the
     /// clock of another node is behind.
-    #[serde(default)]
     pub revision: u64,
 }
 
@@ -45,7 +44,7 @@ impl TryFrom<u32> for Version {
     fn try_from(found: u32) -> Result<Version, String> {
         match found {
             VERSION => Ok(Version),
-            _ => Err(format!("its version is {found}")),
+            _ => Err(format!("it has version {found}, and this program reads version {VERSION}")),
         }
     }
 }
@@ -64,7 +63,7 @@ impl Checkpoint {
         let Some(text) = text else { return Ok(Checkpoint::default()) };
         serde_json::from_slice(&text).with_context(|| {
             format!(
-                "{place} is damaged; without it, programs run on lines from now on: move it away to start, and \
+                "{place} cannot be read; without it, programs run on lines from now on: move it away to start, and \
                  run them again over the time that they missed"
             )
         })

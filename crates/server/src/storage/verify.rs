@@ -62,9 +62,9 @@ impl From<SegmentError> for Fault {
             SegmentError::Damaged { path, offset, part, expected, found } => {
                 fault(path, Some(offset), part, expected, found)
             }
-            SegmentError::Version { path, expected, found } => {
+            SegmentError::Version { path, part, expected, found } => {
                 let (expected, found) = (format!("version {expected}"), format!("version {found}"));
-                fault(path, None, "written by another version of Loginson", expected, found)
+                fault(path, None, &format!("the version of the {part}"), expected, found)
             }
             SegmentError::Frame { path, offset, source } => {
                 let (part, expected, found) = match source {
@@ -273,7 +273,7 @@ impl Check<'_> {
                     if batch.is_internal() {
                         self.lines_own += batch.len() as u64;
                     }
-                    if footer.counts_internal() || !batch.is_internal() {
+                    if !batch.is_internal() {
                         recount.add(&batch);
                     }
                 }

@@ -82,7 +82,7 @@ fn wrong_queries_are_refused_with_the_position() {
         ("/select/logsql/tail?query=*|sort%20by(a)", "line by line"),
         ("/api/v1/context?id=x", "NODE-SEQUENCE-LINE"),
         ("/api/v1/context?id=00000001-1-1&before=100000", "'before'"),
-        ("/api/v1/context?id=1-1", "of an earlier version"),
+        ("/api/v1/context?id=1-1", "NODE-SEQUENCE-LINE"),
         ("/api/v1/summary", "'type' is missing"),
     ] {
         let answer = server.get(path);

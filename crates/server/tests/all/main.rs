@@ -26,7 +26,6 @@ mod journald;
 mod logsql;
 mod loki;
 mod nodes;
-mod old_data;
 mod own_lines;
 mod parameters;
 mod programs;

@@ -250,7 +250,7 @@ impl Rewrite {
             Ok(mut writer) => {
                 writer.set_threads(core.config.sealing_threads);
                 let chunk_bytes = options.chunk_bytes as u64;
-                rewrite.copy_where_possible(&writer, chunk_bytes.min(full_bytes / COPIED_PARTS));
+                rewrite.copy_where_possible(chunk_bytes.min(full_bytes / COPIED_PARTS));
                 rewrite.writer = Some(writer);
             }
             Err(error) => {
@@ -264,7 +264,7 @@ impl Rewrite {
     /// Makes a merge and a deletion copy the blocks of which no line is deleted. A merge does so
     /// where the result is the same as writing the lines again: the source has so many bytes of
     /// lines, at least `bytes_min`, that its blocks are of full size.
-    fn copy_where_possible(&mut self, writer: &SealedWriter, bytes_min: u64) {
+    fn copy_where_possible(&mut self, bytes_min: u64) {
         let bytes_min = match self.purpose {
             Purpose::Merge => bytes_min,
             Purpose::Prune => 0,
@@ -273,7 +273,6 @@ impl Rewrite {
         for source in &mut self.sources {
             if let Source::Sealed(sealed, file, blocks) = source
                 && sealed.bytes_raw >= bytes_min
-                && writer.can_copy(file.footer())
             {
                 let range = file.footer().time_ns();
                 *blocks = match range.is_some_and(|range| self.pruning.may_name(range)) {

@@ -68,7 +68,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Departed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{LOCAL, RowState};
+    use crate::catalog::{LOCAL, Own, RowState};
     use crate::segments::departed::note_departed;
 
     #[test]
@@ -84,11 +84,11 @@ mod tests {
             blocks: 0,
             lines: 1,
             bytes_raw: 1,
-            own: None,
+            own: Own::default(),
             bytes_disk: 1,
             data_end: 1,
             sequence: None,
-            numbers: None,
+            numbers: Vec::new(),
             location: LOCAL.to_owned(),
             sequence_next: 1,
             received_ns: None,

@@ -61,20 +61,17 @@ pub(crate) struct SegmentRow {
     pub(crate) blocks: u64,
     pub(crate) lines: u64,
     pub(crate) bytes_raw: u64,
-    /// The part of those lines and bytes that Loginson made itself; None in rows of versions before
-    /// 4.
-    pub(crate) own: Option<Own>,
+    /// The part of those lines and bytes that Loginson made itself.
+    pub(crate) own: Own,
     pub(crate) bytes_disk: u64,
     pub(crate) data_end: u64,
     pub(crate) sequence: Option<(u64, u64)>,
-    /// Of a sealed segment: the frames that its lines came in, by node. None in rows of versions
-    /// before 5, where all lines have the sequence numbers and the node of the segment.
-    pub(crate) numbers: Option<Vec<NodeNumbers>>,
+    /// Of a sealed segment: the frames that its lines came in, by node. Empty for hot segments.
+    pub(crate) numbers: Vec<NodeNumbers>,
     /// Location of its file: [`LOCAL`], or the name of another location, none of which this program
     /// supports.
     pub(crate) location: String,
-    /// All smaller sequence numbers may have been issued when the file was created; 0 in rows of
-    /// version 1.
+    /// All smaller sequence numbers may have been issued when the file was created.
     pub(crate) sequence_next: u64,
     pub(crate) received_ns: Option<(i64, i64)>,
     pub(crate) time_ns: Option<(i64, i64)>,
@@ -90,17 +87,6 @@ pub(crate) struct SegmentRow {
 
 /// The location of files in the data directory.
 pub(crate) const LOCAL: &str = "local";
-
-impl SegmentRow {
-    /// The frames that its lines came in, by node.
-    pub(crate) fn numbers_or_own(&self) -> Vec<NodeNumbers> {
-        let own = || {
-            let (first, last) = self.sequence?;
-            Some(vec![NodeNumbers { node: self.node, first, last }])
-        };
-        self.numbers.clone().or_else(own).unwrap_or_default()
-    }
-}
 
 /// Rows of the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,9 +196,9 @@ pub(super) fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result
         row.summarised_through.map(|through| through as i64),
         row.deletions_through as i64,
         row.rules as i64,
-        row.own.map(|own| own.lines as i64),
-        row.own.map(|own| own.bytes as i64),
-        row.numbers.as_deref().map(numbers_text),
+        row.own.lines as i64,
+        row.own.bytes as i64,
+        numbers_text(&row.numbers),
         row.location,
     ];
     connection.execute(PUT, values).map(|_| ())
@@ -248,14 +234,12 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
     };
     let state: String = row.get("state")?;
     let state = RowState::ALL.into_iter().find(|s| s.name() == state);
-    let numbers = match row.get::<_, Option<String>>("numbers")? {
-        Some(text) => Some(read_numbers(&text).ok_or_else(|| {
-            let index = row.as_ref().column_index("numbers").expect("it was read");
-            let error = format!("'{text}' are no numbers of frames");
-            rusqlite::Error::FromSqlConversionFailure(index, Type::Text, error.into())
-        })?),
-        None => None,
-    };
+    let numbers: String = row.get("numbers")?;
+    let numbers = read_numbers(&numbers).ok_or_else(|| {
+        let index = row.as_ref().column_index("numbers").expect("it was read");
+        let error = format!("'{numbers}' are no numbers of frames");
+        rusqlite::Error::FromSqlConversionFailure(index, Type::Text, error.into())
+    })?;
     let effort = match row.get::<_, Option<String>>("effort")?.as_deref() {
         Some("fast") => Some(Effort::Fast),
         Some(_) => Some(Effort::Best),
@@ -271,8 +255,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
         blocks: u64_of("blocks")?,
         lines: u64_of("lines")?,
         bytes_raw: u64_of("bytes_raw")?,
-        own: range("lines_own", "bytes_own")?
-            .map(|(lines, bytes)| Own { lines: lines as u64, bytes: bytes as u64 }),
+        own: Own { lines: u64_of("lines_own")?, bytes: u64_of("bytes_own")? },
         bytes_disk: u64_of("bytes_disk")?,
         data_end: u64_of("data_end")?,
         sequence: range("sequence_first", "sequence_last")?.map(|s| (s.0 as u64, s.1 as u64)),
@@ -305,14 +288,14 @@ mod tests {
             blocks: 1,
             lines: 3,
             bytes_raw: 4,
-            own: Some(Own { lines: 1, bytes: 2 }),
+            own: Own { lines: 1, bytes: 2 },
             bytes_disk: 5,
             data_end: 6,
             sequence: Some((7, u64::MAX)),
-            numbers: Some(vec![
+            numbers: vec![
                 NodeNumbers { node: 1, first: 7, last: u64::MAX },
                 NodeNumbers { node: u32::MAX, first: 0, last: 0 },
-            ]),
+            ],
             location: LOCAL.to_owned(),
             sequence_next: u64::MAX,
             received_ns: Some((i64::MIN, i64::MAX)),
@@ -347,37 +330,5 @@ mod tests {
         let replaced = SegmentRow { state: RowState::Deleting, ..row(2) };
         let expected = [SegmentRow { lines: 9, ..row(1) }, replaced, earlier];
         assert_eq!(catalog.rows().unwrap(), expected);
-    }
-
-    /// A catalog of version 1, as the first release wrote it, is read and migrated.
-    #[test]
-    fn version_1_becomes_version_2() {
-        let fixture = "tests/fixtures/catalog-v1.sqlite";
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("catalog.sqlite");
-        std::fs::copy(fixture, &path).unwrap();
-        let old = SegmentRow {
-            blocks: 0,
-            own: None,
-            numbers: None,
-            sequence_next: 0,
-            effort: None,
-            summarised_through: None,
-            deletions_through: 0,
-            rules: 0,
-            ..row(1)
-        };
-        for _ in 0..2 {
-            let catalog = Catalog::open(Some(path.clone())).unwrap();
-            assert_eq!(catalog.node().unwrap(), Some(u32::MAX));
-            let deleting = SegmentRow {
-                state: RowState::Deleting,
-                id: 2,
-                file: "2.hot".into(),
-                ..old.clone()
-            };
-            assert_eq!(catalog.rows().unwrap(), [old.clone(), deleting]);
-            assert_eq!(catalog.deletions().unwrap(), []);
-        }
     }
 }

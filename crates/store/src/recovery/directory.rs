@@ -24,7 +24,7 @@ use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
 use crate::error::StoreError;
 use crate::recovery::report::{RecoveryReport, thousands};
 use crate::segments::file_names::{FileKind, file_kind, hot_name, sealed_name, sealing_name};
-use crate::segments::sealed::{SealedSegment, own_of, row_of};
+use crate::segments::sealed::{SealedSegment, row_of};
 
 /// The directory of segments during recovery.
 pub(crate) struct Directory<'a> {
@@ -115,15 +115,6 @@ impl Directory<'_> {
             let bytes =
                 self.disk.file_bytes(&path).map_err(StoreError::io(&path, "get the length of"))?;
             let known = row.filter(|row| row.bytes_disk == bytes);
-            if let Some(row) = known.filter(|row| row.own.is_none())
-                && let Ok(file) = SealedFile::open(self.disk, &path)
-            {
-                // A row of an older version lacks this; the file has it.
-                let row = SegmentRow { own: Some(own_of(file.footer())), ..row.clone() };
-                self.catalog.put(&row)?;
-                segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
-                continue;
-            }
             if let Some(row) = known {
                 segments.push(Arc::new(SealedSegment::from_row(row, &self.dir)));
                 continue;

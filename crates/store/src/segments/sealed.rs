@@ -71,10 +71,10 @@ impl SealedSegment {
             blocks: row.blocks,
             lines: row.lines,
             bytes_raw: row.bytes_raw,
-            own: row.own.unwrap_or_default(),
+            own: row.own,
             bytes_disk: row.bytes_disk,
             sequence: row.sequence,
-            numbers: row.numbers_or_own(),
+            numbers: row.numbers.clone(),
             sequence_next: row.sequence_next,
             received_ns: row.received_ns,
             time_ns: row.time_ns,
@@ -98,11 +98,11 @@ impl SealedSegment {
             blocks: self.blocks,
             lines: self.lines,
             bytes_raw: self.bytes_raw,
-            own: Some(self.own),
+            own: self.own,
             bytes_disk: self.bytes_disk,
             data_end: self.bytes_disk,
             sequence: self.sequence,
-            numbers: Some(self.numbers.clone()),
+            numbers: self.numbers.clone(),
             location: LOCAL.to_owned(),
             sequence_next: self.sequence_next,
             received_ns: self.received_ns,
@@ -126,7 +126,7 @@ impl SealedSegment {
 }
 
 /// The lines of a file that Loginson made itself; they have blocks of their own.
-pub(crate) fn own_of(footer: &Footer) -> Own {
+fn own_of(footer: &Footer) -> Own {
     let blocks = footer.blocks.iter().filter(|block| block.lines_internal > 0);
     blocks.fold(Own::default(), |own, block| Own {
         lines: own.lines + u64::from(block.lines_internal),
@@ -147,11 +147,11 @@ pub(crate) fn row_of(footer: &Footer) -> SegmentRow {
         blocks: footer.blocks.len() as u64,
         lines: footer.lines(),
         bytes_raw: footer.bytes_raw(),
-        own: Some(own_of(footer)),
+        own: own_of(footer),
         bytes_disk: footer.bytes_disk,
         data_end: footer.bytes_disk,
         sequence: footer.sequence(),
-        numbers: Some(footer.numbers()),
+        numbers: footer.numbers(),
         location: LOCAL.to_owned(),
         sequence_next: header.sequence_next,
         received_ns: footer.received_ns(),

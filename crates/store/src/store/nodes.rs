@@ -41,9 +41,7 @@ impl Store {
         ledger.catalog.put_node(&NodeRow { identity: *identity, seen_ns: now_ns })?;
         self.core.nodes.connect(node);
         drop(ledger);
-        if self.core.nodes.resume_at(node, first) {
-            lock(&self.writer).roll();
-        }
+        self.core.nodes.resume_at(node, first);
         Ok(())
     }
 

@@ -21,8 +21,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
+use record::Numbers;
 use record::frame::FRAME_FORWARDED;
-use record::{Numbers, nearest_to};
 use segment::{FrameEntry, HELD_MAX, Held};
 
 use crate::error::StoreError;
@@ -45,9 +45,6 @@ pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
 /// After this time without a connection a node may be forgotten: what it would send again is long
 /// acknowledged, or given up.
 pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
-/// Largest jump of numbers that can be resolved from the low half of a number. After a larger jump
-/// a new segment records where the numbers are.
-const JUMP_MAX: u64 = 1 << 30;
 
 /// The identity that another node claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +100,6 @@ pub(crate) struct NodeRow {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldNumbers {
     nodes: BTreeMap<u32, Numbers>,
-    /// The last number of each node whose numbers are too far from its greatest held one to be
-    /// resolved from their low half.
-    bases: BTreeMap<u32, u64>,
 }
 
 impl HeldNumbers {
@@ -116,32 +110,14 @@ impl HeldNumbers {
     /// Adds the ranges of a segment's header.
     pub(crate) fn add_header(&mut self, held: &[Held]) {
         for held in held {
-            if held.last < held.first {
-                self.bases.insert(held.node, held.first);
-            } else {
-                self.nodes.entry(held.node).or_default().insert_range(held.first, held.last);
-            }
+            self.nodes.entry(held.node).or_default().insert_range(held.first, held.last);
         }
-    }
-
-    /// A number near the next numbers of a node; 0 at first.
-    fn last_of(&self, node: u32) -> u64 {
-        let greatest = || self.nodes.get(&node).and_then(Numbers::greatest);
-        self.bases.get(&node).copied().or_else(greatest).unwrap_or(0)
     }
 
     /// Adds the number of a durable frame, if another node built it.
     pub(crate) fn add(&mut self, entry: &FrameEntry) {
         if entry.flags & FRAME_FORWARDED != 0 {
-            // A frame of version 1 has only the low half.
-            let number = match u32::try_from(entry.number) {
-                Ok(low) => nearest_to(self.last_of(entry.node), low),
-                Err(_) => entry.number,
-            };
-            self.nodes.entry(entry.node).or_default().insert(number);
-            if let Some(base) = self.bases.get_mut(&entry.node) {
-                *base = number;
-            }
+            self.nodes.entry(entry.node).or_default().insert(entry.number);
         }
     }
 
@@ -152,9 +128,7 @@ impl HeldNumbers {
         let ranges = |(&node, numbers): (&u32, &Numbers)| -> Vec<Held> {
             numbers.ranges().map(|(first, last)| Held { node, first, last }).collect()
         };
-        let base = |(&node, &base): (&u32, &u64)| Held { node, first: base, last: base - 1 };
         let mut nodes: Vec<Vec<Held>> = self.nodes.iter().map(ranges).collect();
-        nodes.extend(self.bases.iter().map(|row| vec![base(row)]));
         let all: usize = nodes.iter().map(Vec::len).sum();
         let mut rows = all;
         while rows > HELD_MAX {
@@ -242,25 +216,16 @@ impl RemoteNodes {
         lock(&self.state).is_empty_and_away(node)
     }
 
-    /// Forgets ranges of a node below the number `first`, which it will not send again. Returns
-    /// whether its numbers jump further than [`JUMP_MAX`], so that a new segment must record where
-    /// they are.
-    pub(crate) fn resume_at(&self, node: u32, first: u64) -> bool {
-        let held = &mut lock(&self.state).held;
-        if let Some(numbers) = held.nodes.get_mut(&node) {
+    /// Forgets ranges of a node below the number `first`, which it will not send again.
+    pub(crate) fn resume_at(&self, node: u32, first: u64) {
+        if let Some(numbers) = lock(&self.state).held.nodes.get_mut(&node) {
             numbers.forget_below(first, RANGES_KEPT);
         }
-        let jumps = first.abs_diff(held.last_of(node)) > JUMP_MAX;
-        if jumps {
-            held.bases.insert(node, first);
-        }
-        jumps
     }
 
     /// Forgets a node; returns whether frames of it are here.
     pub(crate) fn forget(&self, node: u32) -> bool {
         let mut state = lock(&self.state);
-        state.held.bases.remove(&node);
         let had_frames = state.held.nodes.remove(&node).is_some();
         if had_frames {
             state.brought.remove(&node);
@@ -299,18 +264,5 @@ mod tests {
         assert_eq!((found.len(), omitted), (HELD_MAX, 4));
         assert_eq!(found[0], one, "a node without gaps keeps its place");
         assert_eq!(found[1..], rows[4..]);
-    }
-
-    #[test]
-    fn numbers_far_from_those_before_are_known_by_a_row_of_their_own() {
-        let mut held = HeldNumbers::default();
-        held.add_header(&[Held { node: 7, first: 1, last: 9 }]);
-        held.bases.insert(7, 9 << 32);
-        let (rows, _) = held.to_header();
-        let base = Held { node: 7, first: 9 << 32, last: (9 << 32) - 1 };
-        assert_eq!(rows, [Held { node: 7, first: 1, last: 9 }, base]);
-        let mut again = HeldNumbers::default();
-        again.add_header(&rows);
-        assert_eq!((again.last_of(7), again.of(7)), (9 << 32, held.of(7)), "none of them is held");
     }
 }

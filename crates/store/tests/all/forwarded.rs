@@ -42,7 +42,7 @@ fn numbers_are_known_after_a_restart_and_lines_have_ids_of_their_own() {
     let store = open(&config, &disk, &clock);
     store.admit(&identity(1, 1), 1).unwrap();
     forward(&store, 1..=4);
-    // A jump that the low half of a number cannot resolve.
+    // A jump over more numbers than 32 bits hold.
     let far = 9 << 32;
     store.admit(&identity(1, 1), far).unwrap();
     forward(&store, [far, far + 2]);

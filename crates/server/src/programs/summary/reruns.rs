@@ -88,7 +88,8 @@ impl KeptReruns {
                 })?;
                 anyhow::ensure!(
                     written.version == VERSION,
-                    "{place} has version {}, which this version of Loginson does not know",
+                    "{place} has version {}, and this program reads version {VERSION}: use the release of Loginson that wrote it, or \
+                     move it away: without it the charts show the original counts",
                     written.version
                 );
                 Reruns::new(written.reruns)

@@ -6,7 +6,7 @@
 //! not read the lines of a day.
 
 use programs::summary::{SummaryRow, stored_rows};
-use store::{ArrivalCursor, FrameHandle, Position, Store, StoreError};
+use store::{ArrivalCursor, FrameHandle, Store, StoreError};
 
 use crate::storage::stored::Parsers;
 
@@ -46,8 +46,7 @@ pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     marks.next().max(store.summarised_through())
 }
 
-/// A bit of watermarks that are sequence numbers. Watermarks of earlier versions are positions of
-/// frames in hot segments: segment << 32 | frame; so all current ones are greater.
+/// A bit that is set in all watermarks; the others are a sequence number.
 const SEQUENCE_MARK: u64 = 1 << 62;
 
 /// The watermark for lines counted up to a frame.
@@ -55,22 +54,13 @@ pub fn mark(cursor: ArrivalCursor) -> u64 {
     SEQUENCE_MARK | cursor.through
 }
 
-/// The sequence number of the last frame that a watermark covers; `None` for one of an earlier
-/// version.
-pub fn sequence_of(mark: u64) -> Option<u64> {
-    (mark & SEQUENCE_MARK != 0).then_some(mark & !SEQUENCE_MARK)
+/// The sequence number of the last frame that a watermark covers.
+pub fn sequence_of(mark: u64) -> u64 {
+    mark & !SEQUENCE_MARK
 }
 
-/// Where counting resumes behind the greatest watermark. One of an earlier version covers all
-/// sealed lines, and hot frames up to its position.
-pub fn cursor(store: &Store, greatest: Option<u64>, hot: &[FrameHandle]) -> ArrivalCursor {
+/// Where counting resumes behind the greatest watermark.
+pub fn cursor(store: &Store, greatest: Option<u64>) -> ArrivalCursor {
     let first = store.first_arrival();
-    let Some(greatest) = greatest else { return first };
-    if let Some(through) = sequence_of(greatest) {
-        return ArrivalCursor { through, ..first };
-    }
-    let position = Position { segment: greatest >> 32, frame: greatest as u32 };
-    let left = hot.iter().filter(|handle| handle.position() > position).map(FrameHandle::sequence);
-    let through = left.min().map_or_else(|| store.durable_now().through, |least| least - 1);
-    ArrivalCursor { through, ..first }
+    greatest.map_or(first, |mark| ArrivalCursor { through: sequence_of(mark), ..first })
 }

@@ -81,7 +81,7 @@ impl SummaryStage {
     /// Finds the greatest watermark of the stored rows: counting resumes behind it.
     pub fn find_resume_point(&self, at_start: &[FrameHandle]) {
         let mark = rows::settled_through(&self.store, at_start);
-        let cursor = rows::cursor(&self.store, mark, at_start);
+        let cursor = rows::cursor(&self.store, mark);
         self.counted_before.store(cursor.through, Relaxed);
         *lock(&self.cursor) = Some(cursor);
         *lock(&self.summariser) = Some(Summariser::new(self.config.clone(), mark));
@@ -222,7 +222,7 @@ impl SummaryStage {
         };
         let settled_through = || {
             let through = lock(&self.summariser).as_ref().and_then(settled);
-            let sequence = through.and_then(rows::sequence_of);
+            let sequence = through.map(rows::sequence_of);
             (through, sequence.unwrap_or_else(|| self.counted_before.load(Relaxed)))
         };
         let range_ns = (start_ns, end_ns);

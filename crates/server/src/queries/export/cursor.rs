@@ -10,10 +10,8 @@ use std::str::FromStr;
 
 use query::{LineSet, RowKey, TimeOrder};
 
-/// Prefix of cursors of this form.
+/// Prefix of cursors: the version of their form.
 const VERSION: &str = "c2";
-/// Prefix of the earlier form, which lacks the node of the row.
-const VERSION_BEFORE: &str = "c1_";
 
 /// A position from which an export resumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,16 +27,8 @@ pub struct Cursor {
 
 /// A text that is not a cursor.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCursor {
-    /// The text has no known form.
-    #[error("'{0}' is not a cursor; take it from an export with cursors=1")]
-    Wrong(String),
-    /// A cursor of an earlier version, which lacks the node of the line.
-    #[error(
-        "'{0}' is a cursor of an earlier version, which lacks the node of its last line; begin the export again without it"
-    )]
-    Old(String),
-}
+#[error("'{0}' is not a cursor of this version; take it from an export with cursors=1")]
+pub struct NoCursor(String);
 
 impl Cursor {
     /// A cursor behind a row.
@@ -89,23 +79,14 @@ impl FromStr for Cursor {
     type Err = NoCursor;
 
     fn from_str(text: &str) -> Result<Cursor, NoCursor> {
-        read(text).ok_or_else(|| {
-            let shown = text.chars().take(100).collect();
-            // There is no row behind the end of an export.
-            if text.starts_with(VERSION_BEFORE) {
-                NoCursor::Old(shown)
-            } else {
-                NoCursor::Wrong(shown)
-            }
-        })
+        read(text).ok_or_else(|| NoCursor(text.chars().take(100).collect()))
     }
 }
 
 fn read(text: &str) -> Option<Cursor> {
     let parts: Vec<&str> = text.split('_').collect();
     let [version, now_ns, since, within, after, columns] = parts[..] else { return None };
-    let is_known = version == VERSION || (VERSION_BEFORE.starts_with(version) && after.is_empty());
-    if !is_known || version.len() != VERSION.len() {
+    if version != VERSION {
         return None;
     }
     let after = match after {
@@ -173,6 +154,7 @@ mod tests {
     fn invalid_cursors_are_refused() {
         for text in [
             "",
+            "c1_____",
             "c3_____",
             "c2____",
             "c2______",
@@ -184,10 +166,5 @@ mod tests {
         ] {
             assert!(text.parse::<Cursor>().is_err(), "{text}");
         }
-        let error = "c1_5__9_7~17-4_".parse::<Cursor>().unwrap_err().to_string();
-        assert!(error.contains("of an earlier version"), "{error}");
-        // No row was sent of the export that it resumes.
-        let at_end = "c1__9~1___".parse::<Cursor>().unwrap();
-        assert_eq!(at_end.to_string(), "c2__9~1___");
     }
 }

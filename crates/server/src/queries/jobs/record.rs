@@ -134,7 +134,8 @@ impl Record {
         match record.version {
             VERSION => Ok(record),
             other => Err(io::Error::other(format!(
-                "the file has version {other}, this program reads {VERSION}"
+                "the file has version {other}, and this program reads version {VERSION}: use the release of Loginson that wrote it, \
+                 or move it away"
             ))),
         }
     }

@@ -13,10 +13,8 @@ use platform::{Access, Disk, DiskFile};
 use query::RowKey;
 use record::LineId;
 
-/// The first bytes of a block.
+/// The first bytes of a block. The last one is the version of the format.
 const MAGIC: [u8; 4] = *b"LRB2";
-/// The first bytes of a block of an earlier version, which lacks the node of its last row.
-const MAGIC_BEFORE: [u8; 4] = *b"LRB1";
 /// Bytes before the table of row ends.
 const HEADER_BYTES: usize = 40;
 /// Bytes behind the rows: the node of the last row.
@@ -50,8 +48,6 @@ struct Index {
     end: u64,
     /// The position of the last row in the order of time.
     last_key: Option<RowKey>,
-    /// The position is unknown because an earlier version wrote the row.
-    is_old: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -60,16 +56,18 @@ struct Block {
     rows: u32,
     offset: u64,
     row_bytes: u32,
-    /// [`NODE_BYTES`], or 0.
-    node_bytes: u32,
 }
 
 impl Block {
     /// Offset of the next block.
     fn end(&self) -> u64 {
-        let behind = u64::from(self.row_bytes) + u64::from(self.node_bytes);
-        self.offset + HEADER_BYTES as u64 + u64::from(self.rows) * 4 + behind
+        self.offset + HEADER_BYTES as u64 + rest_bytes(self.rows, self.row_bytes)
     }
+}
+
+/// Bytes of a block behind its header.
+fn rest_bytes(rows: u32, row_bytes: u32) -> u64 {
+    u64::from(rows) * 4 + u64::from(row_bytes) + NODE_BYTES as u64
 }
 
 /// The header of a block.
@@ -77,7 +75,6 @@ struct Header {
     checksum: u32,
     rows: u32,
     row_bytes: u32,
-    node_bytes: u32,
     /// The position of the last row, without the node.
     key: Option<RowKey>,
 }
@@ -87,14 +84,11 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let known = u32_at(16) & HAS_KEY != 0;
-        let node_bytes = match bytes[..4].try_into().expect("4 bytes") {
-            MAGIC => NODE_BYTES as u32,
-            MAGIC_BEFORE => 0,
-            _ => return None,
-        };
+        if bytes[..4] != MAGIC {
+            return None;
+        }
         let header = Header {
             checksum: u32_at(4),
-            node_bytes,
             rows: u32_at(8),
             row_bytes: u32_at(12),
             key: known.then(|| RowKey {
@@ -108,7 +102,7 @@ impl Header {
 
     /// Bytes behind the header.
     fn rest_bytes(&self) -> u64 {
-        u64::from(self.rows) * 4 + u64::from(self.row_bytes) + u64::from(self.node_bytes)
+        rest_bytes(self.rows, self.row_bytes)
     }
 }
 
@@ -130,6 +124,9 @@ impl Results {
     }
 
     /// Opens a file to append behind its valid blocks; everything behind them is cut off.
+    ///
+    /// # Errors
+    /// I/O errors; also if another version of Loginson wrote the file, which then stays as it is.
     pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Results> {
         let file = disk.open(path, Access::Write)?;
         let index = Index::read(&*file)?;
@@ -153,11 +150,6 @@ impl Results {
     /// The position of the last row, if rows are in the order of time.
     pub fn last_key(&self) -> Option<RowKey> {
         self.index().last_key
-    }
-
-    /// Whether rows in the order of time can be appended, which needs the position of the last row.
-    pub fn can_resume(&self) -> bool {
-        !self.index().is_old
     }
 
     /// Bytes that rows will take in the file.
@@ -200,8 +192,7 @@ impl Results {
             return Err(error);
         }
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        let node_bytes = NODE_BYTES as u32;
-        index.push(Block { first_row: 0, rows: count, offset, row_bytes, node_bytes }, key);
+        index.push(Block { first_row: 0, rows: count, offset, row_bytes }, key);
         Ok(())
     }
 
@@ -283,6 +274,7 @@ impl Index {
             if file.read_at(&mut header, index.end)? < HEADER_BYTES {
                 return Ok(index);
             }
+            check_version(&header)?;
             let Some(found) = Header::read(&header) else { return Ok(index) };
             let rest_bytes = found.rest_bytes();
             if index.end + HEADER_BYTES as u64 + rest_bytes > bytes {
@@ -294,13 +286,11 @@ impl Index {
             if read < block.len() || checksum != found.checksum {
                 return Ok(index);
             }
-            let Header { rows, row_bytes, node_bytes, mut key, .. } = found;
-            let node = block.last_chunk().filter(|_| node_bytes > 0);
-            if let (Some(key), Some(node)) = (&mut key, node) {
+            let Header { rows, row_bytes, mut key, .. } = found;
+            if let (Some(key), Some(node)) = (&mut key, block.last_chunk()) {
                 key.id.node = u32::from_le_bytes(*node);
             }
-            let block = Block { first_row: 0, rows, offset: index.end, row_bytes, node_bytes };
-            index.push(block, key);
+            index.push(Block { first_row: 0, rows, offset: index.end, row_bytes }, key);
         }
     }
 
@@ -308,9 +298,23 @@ impl Index {
         self.blocks.push(Block { first_row: self.rows, ..block });
         self.rows += u64::from(block.rows);
         self.end = block.end();
-        self.is_old = block.node_bytes == 0;
-        self.last_key = key.filter(|_| !self.is_old);
+        self.last_key = key;
     }
+}
+
+/// Errors: the block is one of another version.
+fn check_version(header: &[u8; HEADER_BYTES]) -> io::Result<()> {
+    let [.., version] = MAGIC;
+    let found = header[MAGIC.len() - 1];
+    if !header.starts_with(&MAGIC[..MAGIC.len() - 1]) || found == version {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "the rows have version {}, and this program reads version {}: use the release of Loginson that wrote them, \
+         or delete the query",
+        char::from(found).escape_default(),
+        char::from(version)
+    )))
 }
 
 #[cfg(test)]
@@ -403,29 +407,17 @@ mod tests {
         }
     }
 
-    /// A block of the earlier version lacks only the node of its last row.
     #[test]
-    fn rows_of_an_earlier_version_are_read() {
+    fn rows_of_another_version_are_refused_and_stay() {
         let disk = SimDisk::new(9);
         disk.create_dir_all(Path::new("q")).unwrap();
         let path = Path::new("q/1.rows");
         let results = Results::create(&disk, path).unwrap();
         results.append(&rows(0, 2), key(1)).unwrap();
-        let mut block = vec![0; results.bytes() as usize];
-        let file = disk.open(path, Access::Write).unwrap();
-        file.read_at(&mut block, 0).unwrap();
-        block.truncate(block.len() - NODE_BYTES);
-        block[..4].copy_from_slice(b"LRB1");
-        let checksum = crc32c::crc32c(&block[8..]);
-        block[4..8].copy_from_slice(&checksum.to_le_bytes());
-        file.write_at(&block, 0).unwrap();
-        file.truncate(block.len() as u64).unwrap();
-        let old = Results::open(&disk, path).unwrap();
-        assert_eq!((old.rows(), old.last_key(), old.can_resume()), (2, None, false));
-        old.append(&rows(2, 2), key(3)).unwrap();
-        let both = Results::open(&disk, path).unwrap();
-        assert_eq!((both.rows(), both.last_key(), both.can_resume()), (4, key(3), true));
-        assert_eq!(text(&both, 0, 9, 100).0, "row 0\nrow 1\nrow 2\nrow 3\n");
+        disk.open(path, Access::Write).unwrap().write_at(b"LRB1", 0).unwrap();
+        let error = Results::open(&disk, path).err().unwrap().to_string();
+        assert!(error.contains("have version 1, and this program reads version 2"), "{error}");
+        assert_eq!(disk.file_bytes(path).unwrap(), results.bytes());
     }
 
     #[test]

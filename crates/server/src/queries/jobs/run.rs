@@ -222,7 +222,7 @@ impl Jobs {
             if open.is_none() {
                 *open = self.reopen(job, &path)?;
             }
-            if let Some(open) = open.as_ref().filter(|open| open.can_resume()) {
+            if let Some(open) = &*open {
                 return Ok((Arc::clone(open), false));
             }
         }

@@ -87,7 +87,7 @@ impl Manifest {
             .with_context(|| format!("{} is damaged", path.display()))?;
         if manifest.format != FORMAT {
             bail!(
-                "{}: format {} is not known; this program reads format {FORMAT}: use a newer version",
+                "{}: format {} is not known; this program reads format {FORMAT}: use the release of Loginson that made the backup",
                 path.display(),
                 manifest.format
             );

@@ -553,9 +553,9 @@ fn small_frames_are_read_as_one() {
     assert_eq!(groups(&history).0, 0);
 }
 
-/// Files of earlier versions, as the tests of the crate `segment` keep them.
+/// Files that were written before, as the tests of the crate `segment` keep them.
 #[test]
-fn files_of_all_versions_give_the_answers_of_their_lines() {
+fn fixtures_give_the_answers_of_their_lines() {
     let fixtures = Path::new("../segment/tests/fixtures");
     let mut rng = Rng::with_seed(7);
     for name in std::fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().file_name()) {

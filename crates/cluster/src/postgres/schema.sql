@@ -1,4 +1,4 @@
--- Nodes, leases, offsets, segments. Times are those of this server's clock, but for columns that
+-- Nodes, leases, offsets, segments, marks. Times are those of this server's clock, but for columns that
 -- end in _ns: nanoseconds since 1970 UTC by the clocks of senders and collectors.
 
 CREATE TABLE nodes (
@@ -47,12 +47,20 @@ CREATE TABLE segments (
     replaced_by text
 );
 
+-- What a node keeps for the next one that does its work: programs, and up to where they read.
+CREATE TABLE marks (
+    name text COLLATE "C" PRIMARY KEY,
+    body bytea NOT NULL,
+    written timestamptz NOT NULL
+);
+
 -- Plans of queries. The end of a range is stored as one past its last value, which has to exist.
 CREATE INDEX segments_by_time ON segments USING gist
     (int8range(LEAST(first_ns, 9223372036854775806), LEAST(last_ns, 9223372036854775806), '[]'))
     WHERE retired IS NULL;
--- Merging.
-CREATE INDEX segments_by_offset ON segments (partition, first_offset) WHERE retired IS NULL;
+-- Merging, and reading on from an offset. Live segments of a partition do not overlap, so their
+-- ends are in the order of their beginnings.
+CREATE INDEX segments_by_end ON segments (partition, end_offset) WHERE retired IS NULL;
 -- Retention.
 CREATE INDEX segments_by_arrival ON segments (received_last_ns, name) WHERE retired IS NULL;
 -- The sweep.

@@ -1,10 +1,10 @@
-//! A data directory that the previous version wrote is opened, read, and written to.
+//! A data directory that was written before is opened, read, and written to: a change of the format
+//! that forgets its version number fails here.
 //!
-//! The fixture was written by that version (catalog version 4, hot segments and frames of version
-//! 1, sealed segments of version 4) with `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store
-//! --test old_directory`, and is never written again. It has frames of the store's own and of
-//! another node: some are sealed, some are in a closed hot segment, and some are in a segment that
-//! was active when the process ended.
+//! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store --test all fixture` writes it; only a new
+//! version of a format is a reason to do so. It has frames of the store's own and of another node:
+//! some are sealed, some are in a closed hot segment, and some are in a segment that was active
+//! when the process ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use store::{NodeIdentity, Store};
 const NODE: u32 = 77;
 
 fn fixture() -> PathBuf {
-    PathBuf::from("tests/fixtures/catalog_version_4")
+    PathBuf::from("tests/fixtures/data")
 }
 
 fn clock() -> Arc<dyn Clock> {
@@ -40,6 +40,7 @@ fn own(store: &Store) {
 /// to 9 in the active segment.
 fn write() {
     let dir = fixture();
+    let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = open(&config(&dir), &disk, &clock());
@@ -72,7 +73,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_directory_of_catalog_version_4_is_opened_and_written_on() {
+fn a_directory_is_opened_and_written_on() {
     if std::env::var_os("LOGINSON_WRITE_FIXTURES").is_some() {
         write();
     }
