@@ -14,9 +14,8 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("store", &["record", "platform", "segment"]),
     ("collector", &["record", "platform", "segment"]),
     ("cluster", &["record", "platform"]),
-    ("patterns", &[]),
-    ("anomaly", &[]),
-    ("query", &["record", "platform", "patterns", "anomaly"]),
+    ("analysis", &[]),
+    ("query", &["record", "platform", "analysis"]),
     ("logql", &["query", "record"]),
     ("programs", &["record"]),
     ("engines", &["cluster"]),
@@ -34,7 +33,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
             "segment",
             "store",
             "collector",
-            "patterns",
+            "analysis",
             "query",
             "programs",
             "engines",
@@ -51,8 +50,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
             "store",
             "collector",
             "cluster",
-            "patterns",
-            "anomaly",
+            "analysis",
             "query",
             "logql",
             "programs",
@@ -149,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_wrong_row_of_the_table_is_found() {
-        let page = "| `query` | LogsQL | record, platform, patterns, anomaly |\n| `store` | writer | record |\n";
+        let page =
+            "| `query` | LogsQL | record, platform, analysis |\n| `store` | writer | record |\n";
         let faults = table_faults(page);
         assert_eq!(faults.len(), ALLOWED.len() - 1, "{faults:?}");
         assert!(faults.iter().any(|fault| fault.contains("crate store may use")), "{faults:?}");

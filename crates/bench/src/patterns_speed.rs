@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use patterns::{Counts, Scratch};
+use analysis::patterns::{Counts, Scratch};
 
 /// Messages counted for a figure.
 const MESSAGES: usize = 4_000_000;

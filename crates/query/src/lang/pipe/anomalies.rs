@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use anomaly::Detector;
+use analysis::anomaly::Detector;
 
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use super::shown::Shown;

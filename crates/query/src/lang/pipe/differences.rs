@@ -141,7 +141,7 @@ impl Operator for Differences {
             collected: Collected::default(),
             row: Row::default(),
             scratch: Scratch::default(),
-            skeleton: patterns::Scratch::default(),
+            skeleton: analysis::patterns::Scratch::default(),
         })
     }
 }
@@ -153,7 +153,7 @@ struct Comparison {
     collected: Collected,
     row: Row,
     scratch: Scratch,
-    skeleton: patterns::Scratch,
+    skeleton: analysis::patterns::Scratch,
 }
 
 /// The rows of both sides: first the others, then the selected ones.

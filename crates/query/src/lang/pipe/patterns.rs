@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use patterns::{Counts, EXAMPLE_BYTES_MAX, Group, Pattern, SKELETON_BYTES_MAX};
+use analysis::patterns::{Counts, EXAMPLE_BYTES_MAX, Group, Pattern, SKELETON_BYTES_MAX};
 
 use super::limit::parse_count;
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
@@ -113,7 +113,7 @@ impl Operator for Patterns {
             groups: Groups::default(),
             key: Buffer::default(),
             scratch: Scratch::default(),
-            skeleton: patterns::Scratch::default(),
+            skeleton: analysis::patterns::Scratch::default(),
         })
     }
 }
@@ -123,7 +123,7 @@ struct PatternCounts {
     groups: Groups,
     key: Buffer,
     scratch: Scratch,
-    skeleton: patterns::Scratch,
+    skeleton: analysis::patterns::Scratch,
 }
 
 /// The messages of each group, by the values of the group.

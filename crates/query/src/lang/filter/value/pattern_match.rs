@@ -9,8 +9,8 @@
 
 use std::borrow::Cow;
 
+use analysis::patterns::{is_space, trimmed};
 use memchr::memmem::Finder;
-use patterns::{is_space, trimmed};
 
 use super::{Matches, Needed, Test};
 use crate::base::names::NamePattern;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use patterns::{Counts, EXAMPLE_BYTES_MAX, Group, SKELETON_BYTES_MAX, Scratch};
+use analysis::patterns::{Counts, EXAMPLE_BYTES_MAX, Group, SKELETON_BYTES_MAX, Scratch};
 
 use super::row::{Common, Row};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
@@ -119,7 +119,7 @@ impl Messages {
     pub fn patterns(self, meter: &mut Meter) -> HashMap<Vec<u8>, Sides> {
         let mut all: Vec<_> = self.skeletons.into_iter().collect();
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let texts = patterns::texts(all.iter().map(|(skeleton, _)| &**skeleton));
+        let texts = analysis::patterns::texts(all.iter().map(|(skeleton, _)| &**skeleton));
         let mut patterns: HashMap<Vec<u8>, Sides> = HashMap::new();
         for (text, (_, sides)) in texts.into_iter().zip(all) {
             let own = patterns.entry(text).or_default();

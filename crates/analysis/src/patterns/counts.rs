@@ -7,10 +7,10 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-use crate::cluster::templates;
-use crate::lex::VARIED;
-use crate::pattern::{self, Group, Pattern, PatternId};
-use crate::skeleton::Scratch;
+use crate::patterns::cluster::templates;
+use crate::patterns::lex::VARIED;
+use crate::patterns::pattern::{self, Group, Pattern, PatternId};
+use crate::patterns::skeleton::Scratch;
 
 /// Counted messages, from which [`patterns`](Counts::patterns) are made.
 ///

@@ -135,10 +135,10 @@ fn lead(error: f64, other: f64) -> f64 {
 /// Mean of each slot of a period.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Course<const SLOTS: usize> {
-    #[serde(with = "crate::boxed")]
+    #[serde(with = "crate::anomaly::boxed")]
     means: Box<[f64; SLOTS]>,
     /// Values of each slot, at most 255 of them counted.
-    #[serde(with = "crate::boxed")]
+    #[serde(with = "crate::anomaly::boxed")]
     counts: Box<[u8; SLOTS]>,
 }
 

@@ -46,7 +46,7 @@ const SURPRISE_MAX: f64 = 16.0;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tail {
     /// Counts by bucket, the lowest first.
-    #[serde(with = "crate::boxed")]
+    #[serde(with = "crate::anomaly::boxed")]
     counts: Box<[f32; BUCKETS]>,
     /// Index on the logarithmic scale of the first bucket; `None` until a value above zero comes.
     lowest: Option<i32>,

@@ -10,10 +10,10 @@
 //! and the patterns do not depend on the order of the messages ([`Counts`] says what is
 //! guaranteed). There is one configuration for all kinds of logs.
 //!
-//! The crate reads no clock and does no I/O. It deliberately does not keep what the values were.
+//! Left out: what the values were, which is not kept.
 //!
 //! ```
-//! use patterns::{Counts, Scratch};
+//! use analysis::patterns::{Counts, Scratch};
 //!
 //! let (mut counts, mut scratch) = (Counts::new(Counts::SKELETONS_MAX), Scratch::default());
 //! for port in [4711, 4712, 4713] {

@@ -1,11 +1,11 @@
 //! The score of the detector on four series of the Numenta Anomaly Benchmark does not fall.
 
-#[path = "../examples/nab/score.rs"]
+#[path = "../../examples/nab/score.rs"]
 mod score;
 
 use std::path::Path;
 
-use anomaly::{Detector, SCORE_ANOMALOUS};
+use analysis::anomaly::{Detector, SCORE_ANOMALOUS};
 use score::{best_threshold, detections, normalised, worth};
 
 /// Least score; 71.2 was measured.
@@ -13,7 +13,7 @@ const FLOOR: f64 = 65.0;
 
 /// Score at the threshold of the detector, score at the best threshold, and alerts per series and
 /// day, where the benchmark is told `told` of each verdict.
-fn result(told: impl Fn(&anomaly::Verdict) -> f64) -> (f64, f64, f64) {
+fn result(told: impl Fn(&analysis::anomaly::Verdict) -> f64) -> (f64, f64, f64) {
     let all = score::read(Path::new("testdata/nab")).unwrap();
     let (mut windows, mut days, mut everything) = (0, 0.0, Vec::new());
     for series in &all {

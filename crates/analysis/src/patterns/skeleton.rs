@@ -3,8 +3,8 @@
 //! A skeleton depends on its message alone. Messages are therefore counted by skeleton in any order
 //! and on any machine, and the counts are added.
 
-use crate::lex::{Kind, Token, VALUE, is_space, tokenise, trimmed};
-use crate::value::{is_date_name, is_unit};
+use crate::patterns::lex::{Kind, Token, VALUE, is_space, tokenise, trimmed};
+use crate::patterns::value::{is_date_name, is_unit};
 
 /// Most bytes of a message that are looked at. The rest of a longer one is a value.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 2048;
@@ -197,7 +197,7 @@ fn drop_comparison(behind: Option<&Token>, bytes: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern;
+    use crate::patterns::pattern;
 
     fn check(message: &str, expected: &str) {
         let skeleton = Scratch::default().skeleton(message.as_bytes()).to_vec();

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reason::{Evidence, Reason};
-use crate::recent::{Recent, SHORT, Windows, mean};
-use crate::season::Seasons;
-use crate::tail::Tail;
-use crate::typical::Typical;
+use crate::anomaly::reason::{Evidence, Reason};
+use crate::anomaly::recent::{Recent, SHORT, Windows, mean};
+use crate::anomaly::season::Seasons;
+use crate::anomaly::tail::Tail;
+use crate::anomaly::typical::Typical;
 
 /// Score from which a value is an anomaly.
 pub const SCORE_ANOMALOUS: f64 = 0.5;

@@ -1,6 +1,8 @@
 //! What merging guarantees, and what happens at the bound.
 
-use patterns::{Counts, EXAMPLE_BYTES_MAX, Group, PLACEHOLDER, Pattern, PatternId, Scratch};
+use analysis::patterns::{
+    Counts, EXAMPLE_BYTES_MAX, Group, PLACEHOLDER, Pattern, PatternId, Scratch,
+};
 use proptest::prelude::*;
 
 /// Words of few kinds, so that skeletons meet: values, names, text and what is cut.

@@ -2,7 +2,7 @@
 //! changes of variation and flat lines.
 //!
 //! ```
-//! use anomaly::Detector;
+//! use analysis::anomaly::Detector;
 //!
 //! const MINUTE_NS: i64 = 60_000_000_000;
 //! let mut detector = Detector::new();

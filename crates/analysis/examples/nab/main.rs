@@ -1,6 +1,6 @@
 //! Scores the detector on the Numenta Anomaly Benchmark, standard profile.
 //!
-//! `cargo run --release -p loginson-anomaly --example nab FOLDER`, where `FOLDER` has `data/` of
+//! `cargo run --release -p loginson-analysis --example nab FOLDER`, where `FOLDER` has `data/` of
 //! the benchmark (<https://github.com/numenta/NAB>) and its `labels/combined_windows.json` as
 //! `windows.json`. A name of a series behind it prints the alerts of that series with their
 //! reasons.
@@ -10,7 +10,7 @@ mod score;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anomaly::{Detector, SCORE_ANOMALOUS, Verdict};
+use analysis::anomaly::{Detector, SCORE_ANOMALOUS, Verdict};
 use anyhow::Context;
 use score::{Detection, Series, best_threshold, detections, normalised, worth};
 

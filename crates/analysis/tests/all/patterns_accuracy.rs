@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use patterns::{Counts, PatternId, Scratch};
+use analysis::patterns::{Counts, PatternId, Scratch};
 
 /// Messages of a log with the names of their true patterns.
 fn labelled(log: &str) -> Vec<(String, String)> {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::detector::Verdict;
-use crate::recent::Windows;
-use crate::season::Seasonality;
+use crate::anomaly::detector::Verdict;
+use crate::anomaly::recent::Windows;
+use crate::anomaly::season::Seasonality;
 
 /// The magnitudes that are watched. Where several surprise alike, the first explains the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

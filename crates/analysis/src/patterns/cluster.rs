@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::lex::{VALUE, VARIED};
-use crate::text::{Place, Text};
+use crate::patterns::lex::{VALUE, VARIED};
+use crate::patterns::text::{Place, Text};
 
 /// So many different texts at one place vary.
 const FILLERS_MIN: usize = 6;
@@ -216,8 +216,8 @@ fn covering(texts: &[Text]) -> Vec<Option<&Text>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern;
-    use crate::skeleton::Scratch;
+    use crate::patterns::pattern;
+    use crate::patterns::skeleton::Scratch;
 
     /// The different patterns of messages, sorted.
     fn patterns(messages: impl IntoIterator<Item = String>) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use crate::lex::{Kind, Token, VARIED, tokenise};
+use crate::patterns::lex::{Kind, Token, VARIED, tokenise};
 
 /// A skeleton, or what became of it when places in it were found to vary.
 pub(crate) struct Text {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::reason::Kind;
+use crate::anomaly::reason::Kind;
 
 const STEP_NS: i64 = 300 * NANOSECONDS;
 /// Values of a day.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::lex::{VALUE, VARIED};
+use crate::patterns::lex::{VALUE, VARIED};
 
 /// What stands in the text of a pattern for what varies.
 pub const PLACEHOLDER: &str = "<*>";

@@ -1,9 +1,10 @@
 //! Cuts a message into tokens: words, values, spaces and punctuation marks.
 //!
 //! A word is a run of letters, digits and the signs that names are made of (`_-./\*%$` and others).
-//! It is a value if its form says so (see [`crate::value`]). Paths and URLs are values as a whole.
+//! It is a value if its form says so (see [`crate::patterns::value`]). Paths and URLs are values as
+//! a whole.
 
-use crate::value::{self, Form};
+use crate::patterns::value::{self, Form};
 
 /// Stands in a skeleton for a value that was recognised by its form.
 pub(crate) const VALUE: u8 = 1;

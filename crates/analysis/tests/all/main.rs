@@ -3,5 +3,6 @@
 
 #![allow(missing_docs)]
 
-mod accuracy;
-mod counts;
+mod anomaly_floor;
+mod patterns_accuracy;
+mod patterns_counts;

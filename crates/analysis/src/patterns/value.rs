@@ -4,7 +4,7 @@
 //! languages vary from message to message. A name with a single digit (`eth0`, `ssh2`) is a word:
 //! whether it varies is decided from many messages.
 
-use crate::lex::Kind;
+use crate::patterns::lex::Kind;
 
 /// How many bytes of each class a word has.
 #[derive(Clone, Copy)]
