@@ -44,7 +44,7 @@ TABLE_ROWS_MAX = 30
 FEATURES = [
     "loginson-lab/real-servers",
     "loginson/real-servers",
-    "loginson-engines/real-servers",
+    "loginson-cluster/real-servers",
     "loginson-sinks/real-kafka",
     "loginson-alerts/real-servers",
 ]

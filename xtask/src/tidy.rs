@@ -35,6 +35,7 @@ pub fn faults(root: &Path) -> std::io::Result<Vec<String>> {
             Some("rs") => {
                 source(&name, &text, &mut faults);
                 wide_comments(&name, &text, &mut faults);
+                protocol(&name, &text, &mut faults);
                 if !text.starts_with("//!") && !name.contains("fuzz_targets") {
                     faults
                         .push(format!("{name}: begins without a header that says its job (//! …)"));
@@ -58,6 +59,15 @@ fn conflicts(name: &str, text: &str, faults: &mut Vec<String>) {
         if ends.iter().any(|end| line.starts_with(end.as_str())) {
             faults.push(format!("{name}:{}: an unresolved merge conflict", number + 1));
         }
+    }
+}
+
+/// The protocol of a cluster and its simulation use no engine, so that they run without servers.
+fn protocol(name: &str, text: &str, faults: &mut Vec<String>) {
+    let is_protocol =
+        name.strip_prefix("crates/cluster/src/").is_some_and(|file| !file.starts_with("engines/"));
+    if is_protocol && text.contains("engines::") {
+        faults.push(format!("{name}: the protocol of a cluster must not use its engines"));
     }
 }
 
@@ -207,5 +217,10 @@ mod tests {
         let both = format!("a\n{} HEAD\nb\n=======\nc\n{} other\n", "<".repeat(7), ">".repeat(7));
         conflicts("d.md", &both, &mut faults);
         assert_eq!(faults.split_off(3).len(), 2);
+        let used = "use crate::engines::kafka::Log;\n";
+        for (file, count) in [("plan.rs", 1), ("sim/log.rs", 1), ("engines/kafka/mod.rs", 0)] {
+            protocol(&format!("crates/cluster/src/{file}"), used, &mut faults);
+            assert_eq!(faults.split_off(3).len(), count, "{file}");
+        }
     }
 }

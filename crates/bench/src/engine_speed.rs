@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use engines::cache::{Options, RangeCache};
-use engines::kafka::{Config, Log, TopicSettings};
-use engines::objects::{self, Bucket, Credentials, FileBody};
-use engines::{Error, Secret};
+use cluster::engines::cache::{Options, RangeCache};
+use cluster::engines::kafka::{Config, Log, TopicSettings};
+use cluster::engines::objects::{self, Bucket, Credentials, FileBody};
+use cluster::engines::{Error, Secret};
 
 /// Rounds of which the median is printed.
 const ROUNDS: usize = 3;

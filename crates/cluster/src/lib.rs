@@ -6,11 +6,13 @@
 //!                                                        ↘ one transaction: catalog row + offset, if the epoch holds
 //! ```
 //!
-//! The engines stand behind three traits: [`FrameLog`], [`Objects`], [`Catalog`]. There is no
+//! The [`engines`] stand behind three traits: [`FrameLog`], [`Objects`], [`Catalog`]. The protocol
+//! and its simulation need none of them. There is no
 //! consensus protocol of our own: whatever two nodes could disagree about is decided by one
 //! transaction of the catalog.
 
 mod catalog;
+pub mod engines;
 mod error;
 mod frame_log;
 mod hot;
@@ -20,7 +22,6 @@ mod member;
 mod objects;
 mod partition;
 mod plan;
-mod postgres;
 mod publisher;
 mod reader;
 pub mod sim;
@@ -45,7 +46,6 @@ pub use member::{Change, LeaseSettings, Member};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
 pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
-pub use postgres::{PgCatalog, PgSettings};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };

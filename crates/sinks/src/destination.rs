@@ -95,8 +95,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-impl From<engines::Error> for Fault {
-    fn from(error: engines::Error) -> Fault {
+impl From<cluster::engines::Error> for Fault {
+    fn from(error: cluster::engines::Error) -> Fault {
         Fault { what: error.what, remedy: error.remedy }
     }
 }

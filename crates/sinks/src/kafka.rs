@@ -1,4 +1,4 @@
-//! Apache Kafka, and brokers with its protocol, from version 3.9, by [`engines::kafka`].
+//! Apache Kafka, and brokers with its protocol, from version 3.9, by [`cluster::engines::kafka`].
 //!
 //! A document is one record: the key is its id, the value is JSON with the time. The time of the
 //! record is that of sending, because brokers delete records by it (`retention.ms`), and would
@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engines::kafka::{Compression, Config, Log, Record, Tls, partition_of_key};
-use engines::{Error, ErrorKind};
+use cluster::engines::kafka::{Compression, Config, Log, Record, Tls, partition_of_key};
+use cluster::engines::{Error, ErrorKind};
 
-pub use engines::kafka::{Mechanism, Sasl};
+pub use cluster::engines::kafka::{Mechanism, Sasl};
 
 use crate::destination::{Delivered, Destination, Fault, Outcome};
 use crate::document::Document;
@@ -114,7 +114,7 @@ impl Kafka {
     pub fn new(options: KafkaOptions) -> Result<Kafka, Fault> {
         let tls = options.is_tls.then(|| Tls { ca: options.ca.clone(), identity: None });
         if let Some(tls) = &tls {
-            engines::roots::certificates(tls.ca.as_deref())?;
+            cluster::engines::roots::certificates(tls.ca.as_deref())?;
         }
         let brokers = options.brokers.iter().map(|(host, port)| format!("{host}:{port}"));
         let config = Config {

@@ -40,13 +40,13 @@ mod time;
 mod units;
 
 pub use clock::{Clock, Random, Stop, SystemClock, system_random};
+pub use cluster::engines::Secret;
 pub use destination::{Delivered, Destination, Fault, Outcome};
 pub use document::{Batch, Change, Document, Value};
 pub use elasticsearch::{
     Elasticsearch, ElasticsearchOptions, Operation, Product, Server, Target, TemplateOptions,
     TimeType,
 };
-pub use engines::Secret;
 pub use file::{FileOptions, Files};
 pub use http::compress::Encoding;
 pub use http::{Client, ClientOptions, Credentials, Method, Reply, Request, Trouble};

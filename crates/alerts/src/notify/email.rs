@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use engines::Secret;
+use cluster::engines::Secret;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::Credentials;
@@ -131,7 +131,7 @@ impl Channel for Email {
 }
 
 fn parameters(host: &str, ca: Option<&Path>) -> Result<TlsParameters, Fault> {
-    let pem = engines::roots::pem(ca)?;
+    let pem = cluster::engines::roots::pem(ca)?;
     let failed = |error: lettre::transport::smtp::Error| {
         Fault::new(format!("TLS cannot be set up: {error}"), "check the certificates of `ca`")
     };

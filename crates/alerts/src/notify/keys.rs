@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use engines::Secret;
+use cluster::engines::Secret;
 use sinks::Credentials;
 
 /// A key with a wrong value.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use engines::kafka::{self, Compression, Mechanism, Sasl, Tls, TopicSettings};
-use engines::{Secret, objects};
+use cluster::engines::kafka::{self, Compression, Mechanism, Sasl, Tls, TopicSettings};
+use cluster::engines::{Secret, objects};
 use platform::units::{parse_bytes, parse_duration};
 use serde::{Deserialize, Serialize};
 
@@ -176,7 +176,7 @@ pub struct EnginesConfig {
     /// Bytes of segments on the local disk.
     pub cache_bytes: u64,
     /// The catalog.
-    pub catalog: cluster::PgSettings,
+    pub catalog: cluster::engines::postgres::PgSettings,
     /// How long a node that is silent owns its partitions.
     pub lease: Duration,
     /// Bytes of frames that make a segment.
@@ -320,7 +320,7 @@ fn bucket(raw: &RawObjects) -> Result<objects::Config> {
     })
 }
 
-fn catalog(raw: &RawPostgresql) -> Result<cluster::PgSettings> {
+fn catalog(raw: &RawPostgresql) -> Result<cluster::engines::postgres::PgSettings> {
     let mut connection = raw.connection.clone();
     if raw.password_file != "off" {
         ensure!(
@@ -332,7 +332,10 @@ fn catalog(raw: &RawPostgresql) -> Result<cluster::PgSettings> {
         connection.push_str(&format!(" password='{quoted}'"));
     }
     let root_certificates = ca_file(&raw.ca_file);
-    Ok(cluster::PgSettings { root_certificates, ..cluster::PgSettings::new(connection) })
+    Ok(cluster::engines::postgres::PgSettings {
+        root_certificates,
+        ..cluster::engines::postgres::PgSettings::new(connection)
+    })
 }
 
 /// The content of a file with one secret.

@@ -16,7 +16,7 @@ use crate::loki::LokiOptions;
 use crate::rotating::Rotation;
 use crate::syslog::{MessageOptions, SyslogOptions, Transport};
 use crate::time::DatePattern;
-use engines::Secret;
+use cluster::engines::Secret;
 
 /// Elasticsearch and OpenSearch refuse longer names of indices.
 const INDEX_BYTES_MAX: usize = 255;

@@ -24,7 +24,7 @@ use serde::Deserialize;
 
 pub use check::{ConfigError, DestinationOptions, Sink};
 
-use engines::Secret;
+use cluster::engines::Secret;
 
 /// One sink. Exactly one of the tables of destinations is given.
 #[derive(Debug, Clone, Default, Deserialize)]

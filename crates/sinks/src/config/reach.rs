@@ -9,7 +9,7 @@ use super::SinkConfig;
 use super::check::{ConfigError, Keys};
 use crate::http::compress::Encoding;
 use crate::http::{ClientOptions, Credentials};
-use engines::Secret;
+use cluster::engines::Secret;
 
 /// Bytes of a request before compression. Elasticsearch refuses more than 100 MB.
 const BODY_BYTES_MAX: u64 = 8 << 20;

@@ -23,8 +23,8 @@ use ureq::Agent;
 use ureq::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use crate::destination::{Delivered, Fault};
+use cluster::engines::Secret;
 use compress::Encoding;
-use engines::Secret;
 
 /// A build with TRACE of the libraries below could log credentials.
 const _: () = assert!(log::STATIC_MAX_LEVEL as usize <= log::LevelFilter::Debug as usize);

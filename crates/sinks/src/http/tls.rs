@@ -9,7 +9,7 @@ use crate::destination::Fault;
 
 /// TLS with the certificates in the file `ca`, or those that the system trusts.
 pub fn config(ca: Option<&Path>) -> Result<TlsConfig, Fault> {
-    let roots = engines::roots::certificates(ca)?;
+    let roots = cluster::engines::roots::certificates(ca)?;
     let roots = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(TlsConfig::builder()

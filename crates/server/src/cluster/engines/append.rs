@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cluster::engines::kafka::Log;
 use collector::node::AppendLog;
-use engines::kafka::Log;
 
 use crate::config::KafkaConfig;
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cluster::engines::kafka::Log;
 use cluster::{Duplicates, FrameLog, LogError, NodeId};
-use engines::kafka::Log;
 use record::{Batch, Frame};
 
 use super::log_cursor::LogCursor;

@@ -28,10 +28,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cluster::{Catalog, NodeId, NodeInfo, PartitionRow, PgCatalog, Resource, Role, Totals, View};
-use engines::cache::Counts;
-use engines::kafka::Log;
-use engines::objects::Bucket;
+use cluster::engines::cache::Counts;
+use cluster::engines::kafka::Log;
+use cluster::engines::objects::Bucket;
+use cluster::engines::postgres::PgCatalog;
+use cluster::{Catalog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals, View};
 use platform::Clock;
 use programs::summary::SummaryConfig;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use cluster::engines::objects::Bucket;
 use cluster::{FileBody, HotFrame, Merger, SealError, Sealed, Sealer, SegmentRow, TimeRange};
-use engines::objects::Bucket;
 use platform::{Clock, RealDisk};
 use programs::summary::SummaryConfig;
 use record::Batch;

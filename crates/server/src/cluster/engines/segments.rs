@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::Objects;
-use engines::cache::{Options, RangeCache};
-use engines::objects::Bucket;
+use cluster::engines::cache::{Options, RangeCache};
+use cluster::engines::objects::Bucket;
 use foldhash::quality::FixedState;
 use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
@@ -43,13 +43,13 @@ struct CachedObject {
 /// The bucket that the cache shares with uploads.
 pub struct SharedBucket(pub Arc<Bucket>);
 
-impl engines::cache::Source for SharedBucket {
+impl cluster::engines::cache::Source for SharedBucket {
     fn read_range(
         &self,
         name: &str,
         offset: u64,
         buffer: &mut [u8],
-    ) -> Result<usize, engines::Error> {
+    ) -> Result<usize, cluster::engines::Error> {
         self.0.read_range(name, offset, buffer)
     }
 }
@@ -110,14 +110,14 @@ impl Segments {
         bucket: Arc<Bucket>,
         directory: &Path,
         bytes_max: u64,
-    ) -> Result<Segments, engines::Error> {
+    ) -> Result<Segments, cluster::engines::Error> {
         let options = Options { bytes_max, ..Options::new(directory) };
         let disk = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
         Ok(Segments { disk, memory: MemoryCache::new(MEMORY_BYTES_MAX), open: Mutex::default() })
     }
 
     /// What the cache on the local disk did so far.
-    pub fn counts(&self) -> engines::cache::Counts {
+    pub fn counts(&self) -> cluster::engines::cache::Counts {
         self.disk.counts()
     }
 

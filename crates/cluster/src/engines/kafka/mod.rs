@@ -1,0 +1,197 @@
+//! A log of messages in a topic of Apache Kafka (from version 3.9), by the library `krafka`.
+//!
+//! A topic has partitions; each is a sequence of messages with growing offsets. A message is opaque
+//! bytes, up to what the topic permits (`max.message.bytes`).
+//!
+//! What is promised:
+//!
+//! - **An append that returned an offset is stored** by all replicas in sync (`acks=all`; how many
+//!   these must be is `min.insync.replicas` of the topic).
+//! - **The library repeats without duplicates.** It numbers the batches of each partition, and
+//!   brokers drop those that they have (`enable.idempotence`). Duplicates come from callers alone:
+//!   one that repeats an append which ended with [`ErrorKind::OutcomeUnknown`], or that was killed
+//!   before it learnt the outcome, may store messages twice.
+//! - **Messages of one [`Log::append`] are stored in their order**, each when the one before it is
+//!   stored. A message that the broker takes late, after its time was over, comes before those that
+//!   the same [`Log`] stores afterwards, or not at all: brokers refuse the older epoch of a
+//!   producer.
+//! - **Calls end.** Each states how long it takes at most.
+//! - **Memory is bounded**: by [`Config::buffer_bytes_max`] for messages that wait to be
+//!   acknowledged, and by [`Config::fetch_bytes_max`] for each partition that is read.
+//!
+//! Left out: groups of consumers, since readers are assigned partitions by leases of our own;
+//! transactions; Kerberos and OAuth.
+//!
+//! [`ErrorKind::OutcomeUnknown`]: crate::engines::ErrorKind::OutcomeUnknown
+
+mod append;
+mod config;
+mod errors;
+mod read;
+mod topic;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use krafka::Kafka;
+use krafka::admin::{AdminClient, ListOffsetsOptions, OffsetSpec, TopicPartition};
+use krafka::producer::Producer;
+
+pub use append::{Pending, Record, partition_of_key};
+pub use config::{Compression, Config, Mechanism, Sasl, Tls};
+pub use read::Message;
+pub use topic::TopicSettings;
+
+use crate::engines::error::{Error, ErrorKind};
+use crate::engines::runtime::Runtime;
+use errors::{Call, explain};
+use read::Reader;
+
+/// Threads of the library: one encodes and sends, one receives.
+const THREADS: usize = 2;
+
+/// A topic of a cluster of brokers. It may be used by several threads at the same time.
+pub struct Log {
+    config: Config,
+    /// Connections for everything but reading. A broker answers the requests of a connection in
+    /// their order, so a read that waits for messages would delay what follows it.
+    kafka: Kafka,
+    /// Made with the first append; a new one is made when it has failed for good.
+    producer: Mutex<Option<Arc<Producer>>>,
+    /// One for each partition that was read, with connections of its own.
+    readers: Mutex<HashMap<u32, Arc<Mutex<Reader>>>>,
+    /// Dropped last.
+    runtime: Option<Runtime>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// Connects to one of the brokers, which takes at most [`Config::request_time_max`]. The topic
+    /// need not be there.
+    pub fn connect(config: Config) -> Result<Log, Error> {
+        let builder = config.builder()?;
+        let runtime = Runtime::start("kafka", THREADS)?;
+        let kafka = runtime
+            .block_for(config.request_time_max, builder.connect())
+            .unwrap_or_else(|| Err(krafka::KrafkaError::timeout("connecting")))
+            .map_err(|error| explain(&error, Call::Other, &config))?;
+        Ok(Log {
+            config,
+            kafka,
+            producer: Mutex::default(),
+            readers: Mutex::default(),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// The options.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Partitions of the topic; their number only grows. Takes at most twice
+    /// [`Config::request_time_max`]. If [`Config::creates_topic`] says so, the topic is created
+    /// where there is none, and the answer may be five minutes old.
+    pub fn partitions(&self) -> Result<u32, Error> {
+        let count = match self.config.creates_topic {
+            // Brokers create a topic for those that are about to write to it.
+            true => {
+                let producer = self.producer()?;
+                let found = producer.partitions_for(&self.config.topic);
+                self.other("the partitions", found)?.len()
+            }
+            false => self.describe()?.partitions.len(),
+        };
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// The offsets that are stored in a partition: of the first message, and behind the last one.
+    /// Takes at most [`Config::request_time_max`].
+    pub fn bounds(&self, partition: u32) -> Result<Range<u64>, Error> {
+        let start = self.listed(partition, OffsetSpec::Earliest)?;
+        let end = self.listed(partition, OffsetSpec::Latest)?;
+        Ok(start..end.max(start))
+    }
+
+    /// Behind the last message of each partition, in their order. Takes at most three times
+    /// [`Config::request_time_max`].
+    pub fn ends(&self) -> Result<Vec<u64>, Error> {
+        let topic = &self.config.topic;
+        let place = |partition| Ok(TopicPartition::new(topic.clone(), number(partition)?));
+        let places = (0..self.partitions()?).map(place).collect::<Result<Vec<_>, Error>>()?;
+        let wanted = places.iter().cloned().map(|place| (place, OffsetSpec::Latest));
+        let admin = self.admin();
+        let found = admin.list_offsets(wanted, ListOffsetsOptions::default());
+        let mut found = self.other("the offsets", found)?;
+        let end = |place| {
+            let end = found.remove(place);
+            let end = end.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the offsets")));
+            let end = end.map_err(|error| explain(&error, Call::Other, &self.config))?;
+            Ok(u64::try_from(end.offset).unwrap_or(0))
+        };
+        places.iter().map(end).collect()
+    }
+
+    fn listed(&self, partition: u32, spec: OffsetSpec) -> Result<u64, Error> {
+        let place = TopicPartition::new(self.config.topic.clone(), number(partition)?);
+        let admin = self.admin();
+        let found = admin.list_offsets([(place.clone(), spec)], ListOffsetsOptions::default());
+        let found = self.other("the offsets", found)?.remove(&place);
+        let found = found.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the offsets")));
+        let offset = found.map_err(|error| explain(&error, Call::Other, &self.config))?.offset;
+        Ok(u64::try_from(offset).unwrap_or(0))
+    }
+
+    fn admin(&self) -> AdminClient {
+        let admin = self.kafka.admin().metrics_push(false);
+        // Its last error says more than that the time is over.
+        admin.default_api_timeout(self.config.request_time_max * 9 / 10)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the log is dropped")
+    }
+
+    /// Runs a call that may be repeated, for at most [`Config::request_time_max`].
+    fn other<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = krafka::Result<T>>,
+    ) -> Result<T, Error> {
+        self.runtime()
+            .block_for(self.config.request_time_max, call)
+            .unwrap_or_else(|| Err(krafka::KrafkaError::timeout(what)))
+            .map_err(|error| explain(&error, Call::Other, &self.config))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let producer = self.producer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let readers: Vec<_> = readers.drain().map(|(_, reader)| reader).collect();
+        let Some(runtime) = self.runtime.take() else { return };
+        runtime.end_with(async move {
+            // Both have nothing under way: callers waited, or gave up waiting.
+            if let Some(producer) = producer {
+                let _ = producer.close().await;
+            }
+            drop(readers);
+        });
+    }
+}
+
+/// A partition as the protocol numbers it.
+fn number(partition: u32) -> Result<i32, Error> {
+    i32::try_from(partition).map_err(|_| {
+        let what = format!("there is no partition {partition}");
+        Error::new(ErrorKind::NotFound, what, "partitions are numbered from 0")
+    })
+}

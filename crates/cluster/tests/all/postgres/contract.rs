@@ -1,0 +1,304 @@
+//! What every catalog does, said once for both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::sim::SimCatalog;
+use cluster::{
+    Catalog, CatalogError, Failure, Lease, NodeId, NodeInfo, ObjectInfo, Owner, PartitionState,
+    Publication, Resource, Role, SegmentRow, TimeRange, Totals,
+};
+use platform::RealClock;
+
+use super::server::Server;
+
+pub const HOUR: Duration = Duration::from_secs(3600);
+const A: NodeId = NodeId(1);
+const B: NodeId = NodeId(u32::MAX);
+
+pub fn info(node: NodeId) -> NodeInfo {
+    NodeInfo {
+        node,
+        name: format!("store {node}"),
+        address: format!("host-{node}:9516"),
+        roles: vec![Role::Store, Role::Query],
+        version: "1.2.3".to_owned(),
+        accepting: true,
+    }
+}
+
+pub fn segment(name: &str, partition: u32, offsets: std::ops::Range<u64>) -> SegmentRow {
+    let times =
+        TimeRange { first_ns: offsets.start as i64 * 100, last_ns: offsets.end as i64 * 100 - 1 };
+    SegmentRow {
+        name: name.to_owned(),
+        partition,
+        times,
+        received_last_ns: times.last_ns,
+        lines: offsets.end - offsets.start,
+        bytes: 10,
+        offsets,
+    }
+}
+
+fn publication(offsets: std::ops::Range<u64>, segment: Option<SegmentRow>) -> Publication {
+    Publication { offsets, segment, producers: Vec::new(), lost: 0 }
+}
+
+fn names(mut rows: Vec<SegmentRow>) -> Vec<String> {
+    rows.sort_by_key(|row| (row.partition, row.offsets.start));
+    rows.into_iter().map(|row| row.name).collect()
+}
+
+fn leases(catalog: &dyn Catalog) {
+    let resource = Resource::Partition(3);
+    let first = catalog.acquire(resource, A, HOUR).unwrap().unwrap();
+    assert_eq!(first, Lease { resource, owner: A, epoch: 1 });
+    assert_eq!(catalog.acquire(resource, B, HOUR), Ok(None));
+    // The owner itself gets a new epoch, which ends the former.
+    let second = catalog.acquire(resource, A, HOUR).unwrap().unwrap();
+    assert_eq!(second.epoch, 2);
+    assert!(matches!(catalog.partition(&first), Err(CatalogError::LeaseOver { epoch: 1, .. })));
+    assert_eq!(catalog.partition(&second), Ok(PartitionState::default()));
+
+    // A lease that expired and that nobody took still holds, and can be extended.
+    let expired = catalog.acquire(resource, A, Duration::ZERO).unwrap().unwrap();
+    let row = |lease: &Lease| {
+        let view = catalog.heartbeat(&info(lease.owner), &[], HOUR).unwrap();
+        view.leases.into_iter().find(|row| row.resource == lease.resource).unwrap()
+    };
+    assert!(!row(&expired).live);
+    assert!(catalog.partition(&expired).is_ok());
+    let view = catalog.heartbeat(&info(A), &[expired], HOUR).unwrap();
+    assert!(view.leases.iter().any(|row| row.resource == resource && row.live));
+    assert_eq!(catalog.acquire(resource, B, HOUR), Ok(None));
+
+    // One that expired can be taken; then the former owner cannot extend it.
+    let expired = catalog.acquire(resource, A, Duration::ZERO).unwrap().unwrap();
+    let taken = catalog.acquire(resource, B, HOUR).unwrap().unwrap();
+    assert_eq!(taken.epoch, expired.epoch + 1);
+    catalog.heartbeat(&info(A), &[expired, first], HOUR).unwrap();
+    assert_eq!((row(&taken).owner, row(&taken).epoch), (Some(B), taken.epoch));
+    let over = catalog.publish(&expired, &publication(0..1, None)).unwrap_err();
+    assert_eq!(over.failure(), Failure::Refused);
+    assert!(matches!(over, CatalogError::LeaseOver { .. }));
+
+    // A release ends the epoch; one of a former lease does nothing.
+    catalog.release(&expired).unwrap();
+    assert!(catalog.partition(&taken).is_ok());
+    catalog.release(&taken).unwrap();
+    catalog.release(&taken).unwrap();
+    assert!(catalog.partition(&taken).is_err());
+    assert_eq!((row(&taken).owner, row(&taken).live), (None, false));
+    let again = catalog.acquire(resource, A, HOUR).unwrap().unwrap();
+    assert_eq!(again.epoch, taken.epoch + 2);
+}
+
+fn nodes(catalog: &dyn Catalog) {
+    catalog.heartbeat(&info(B), &[], HOUR).unwrap();
+    let mut changed = info(A);
+    changed.accepting = false;
+    changed.roles = vec![Role::Collector];
+    let view = catalog.heartbeat(&changed, &[], HOUR).unwrap();
+    let infos: Vec<NodeInfo> = view.nodes.iter().map(|row| row.info.clone()).collect();
+    assert_eq!(infos, [changed, info(B)]);
+    assert!(view.nodes.iter().all(|row| row.silent < HOUR));
+}
+
+fn publishing(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    let mut first = publication(0..10, Some(segment("a", 0, 0..10)));
+    first.producers = vec![(NodeId(7), 3), (NodeId(8), u64::MAX)];
+    catalog.publish(&lease, &first).unwrap();
+    let producers = first.producers.clone();
+    assert_eq!(catalog.partition(&lease), Ok(PartitionState { offset: 10, producers }));
+    // The same again, and others that do not begin where it ended.
+    for offsets in [0..10, 0..12, 9..12, 11..12] {
+        let error = catalog.publish(&lease, &publication(offsets.clone(), None)).unwrap_err();
+        let expected = offsets.start;
+        assert_eq!(error, CatalogError::OffsetMoved { partition: 0, expected, found: 10 });
+    }
+    // A name is taken once, and nothing of a failed publication stays.
+    let taken = catalog.publish(&lease, &publication(10..12, Some(segment("a", 0, 10..12))));
+    assert_eq!(taken, Err(CatalogError::NameTaken("a".to_owned())));
+    assert_eq!(catalog.partition(&lease).unwrap().offset, 10);
+    let mut second = publication(10..12, None);
+    second.producers = vec![(NodeId(7), 5)];
+    catalog.publish(&lease, &second).unwrap();
+    let producers = vec![(NodeId(7), 5), (NodeId(8), u64::MAX)];
+    assert_eq!(catalog.partition(&lease), Ok(PartitionState { offset: 12, producers }));
+    // A lease of something else is refused.
+    let other = catalog.acquire(Resource::Sweep, A, HOUR).unwrap().unwrap();
+    let refused = catalog.publish(&other, &publication(12..13, None)).unwrap_err();
+    assert_eq!(refused.failure(), Failure::Refused);
+}
+
+fn replacing(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    for (name, start) in [("a", 0), ("b", 10), ("c", 20)] {
+        let offsets = start..start + 10;
+        let publication = publication(offsets.clone(), Some(segment(name, 0, offsets)));
+        catalog.publish(&lease, &publication).unwrap();
+    }
+    let live = || names(catalog.snapshot(TimeRange::ALL, 100).unwrap().segments);
+    let merge = catalog.acquire(Resource::Merge(0), B, HOUR).unwrap().unwrap();
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let merged = segment("ab", 0, 0..20);
+    catalog.replace(&merge, &of(&["a", "b"]), Some(&merged)).unwrap();
+    assert_eq!(live(), ["ab", "c"]);
+    // What is replaced cannot be replaced again, and nothing of the failed transaction stays.
+    for replaced in [&["b", "c"][..], &["c", "x"], &["c", "c"]] {
+        let again = segment("again", 0, 10..30);
+        let error = catalog.replace(&merge, &of(replaced), Some(&again)).unwrap_err();
+        assert_eq!(error, CatalogError::SegmentGone);
+    }
+    assert_eq!(live(), ["ab", "c"]);
+    assert_eq!(
+        catalog.replace(&merge, &of(&["c"]), Some(&merged)),
+        Err(CatalogError::NameTaken("ab".to_owned()))
+    );
+    let retention = catalog.acquire(Resource::Retention, A, HOUR).unwrap().unwrap();
+    catalog.release(&merge).unwrap();
+    assert!(catalog.replace(&merge, &of(&["c"]), None).is_err());
+    catalog.replace(&retention, &of(&["c"]), None).unwrap();
+    assert_eq!(live(), ["ab"]);
+    assert_eq!(catalog.totals(), Ok(Totals { segments: 1, bytes: 10 }));
+
+    // Retired segments wait for their time, then can be forgotten; live ones cannot.
+    assert_eq!(catalog.retired(HOUR, 10), Ok(Vec::new()));
+    let mut retired = catalog.retired(Duration::ZERO, 10).unwrap();
+    retired.sort();
+    assert_eq!(retired, ["a", "b", "c"]);
+    assert_eq!(catalog.retired(Duration::ZERO, 2).unwrap().len(), 2);
+    catalog.forget(&of(&["a", "ab", "c"])).unwrap();
+    assert_eq!(catalog.retired(Duration::ZERO, 10), Ok(of(&["b"])));
+    assert_eq!(live(), ["ab"]);
+}
+
+fn reading(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(1), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    for (name, start, end) in [("a", 0, 10), ("b", 10, 20), ("c", 20, 30)] {
+        let publication = publication(start..end, Some(segment(name, 1, start..end)));
+        catalog.publish(&lease, &publication).unwrap();
+    }
+    let mut always = segment("d", 1, 30..40);
+    always.times = TimeRange::ALL;
+    always.received_last_ns = i64::MAX;
+    catalog.publish(&lease, &publication(30..40, Some(always.clone()))).unwrap();
+    let mut last = segment("e", 1, 40..50);
+    last.times = TimeRange { first_ns: i64::MAX, last_ns: i64::MAX };
+    last.received_last_ns = i64::MAX;
+    catalog.publish(&lease, &publication(40..50, Some(last))).unwrap();
+
+    let overlapping = |first_ns, last_ns| {
+        names(catalog.snapshot(TimeRange { first_ns, last_ns }, 100).unwrap().segments)
+    };
+    assert_eq!(overlapping(0, i64::MAX), ["a", "b", "c", "d", "e"]);
+    assert_eq!(overlapping(i64::MIN, -1), ["d"]);
+    assert_eq!(overlapping(999, 999), ["a", "d"]);
+    assert_eq!(overlapping(1000, 1000), ["b", "d"]);
+    assert_eq!(overlapping(999, 2000), ["a", "b", "c", "d"]);
+    assert_eq!(overlapping(3000, i64::MAX - 1), ["d"]);
+    assert_eq!(overlapping(i64::MAX, i64::MAX), ["d", "e"]);
+    assert_eq!(overlapping(5, 4), [""; 0]);
+    let found = catalog.snapshot(TimeRange::ALL, 5).unwrap();
+    assert!(found.segments.contains(&always));
+    assert_eq!(catalog.snapshot(TimeRange::ALL, 4), Err(CatalogError::TooMany { segments_max: 4 }));
+
+    // The owner is there once the node is known, and while its lease lasts.
+    assert_eq!(found.partitions.len(), 1);
+    assert_eq!((found.partitions[0].partition, found.partitions[0].offset), (1, 50));
+    assert_eq!(found.partitions[0].owner, None);
+    catalog.heartbeat(&info(A), &[], HOUR).unwrap();
+    let owner = || catalog.snapshot(TimeRange::ALL, 5).unwrap().partitions[0].owner.clone();
+    let expected = Owner { node: A, address: info(A).address, epoch: lease.epoch };
+    assert_eq!(owner(), Some(expected));
+    catalog.acquire(Resource::Partition(1), A, Duration::ZERO).unwrap();
+    assert_eq!(owner(), None);
+
+    let page = |from, max| names(catalog.segments_of(1, from, max).unwrap());
+    assert_eq!(page(0, 2), ["a", "b"]);
+    assert_eq!(page(9, 2), ["a", "b"]);
+    assert_eq!(page(10, 2), ["b", "c"]);
+    assert_eq!(page(20, 9), ["c", "d", "e"]);
+    assert_eq!(catalog.segments_of(0, 0, 9), Ok(Vec::new()));
+    // Arrivals in 1970 are old; one at the end of time is not.
+    assert_eq!(names(catalog.older_than(HOUR, 9).unwrap()), ["a", "b", "c"]);
+    assert_eq!(names(catalog.older_than(HOUR, 2).unwrap()), ["a", "b"]);
+}
+
+fn orphans(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    let object = |epoch: u64, counter: u64| ObjectInfo {
+        name: format!("segments/partition-0/{epoch}-00000001-{counter}"),
+        bytes: 1,
+        written_ns: 0,
+    };
+    let published = object(1, 0);
+    let row = segment(&published.name, 0, 0..10);
+    catalog.publish(&lease, &publication(0..10, Some(row))).unwrap();
+    let objects = [published.clone(), object(1, 1), object(2, 0)];
+    // The lease of epoch 1 holds: what it wrote may be published yet.
+    assert_eq!(catalog.orphans(&objects, HOUR), Ok(Vec::new()));
+    catalog.acquire(Resource::Partition(0), A, HOUR).unwrap();
+    assert_eq!(catalog.orphans(&objects, HOUR), Ok(vec![object(1, 1).name]));
+    // Those of a retired segment are none.
+    let retention = catalog.acquire(Resource::Retention, A, HOUR).unwrap().unwrap();
+    catalog.replace(&retention, std::slice::from_ref(&published.name), None).unwrap();
+    assert_eq!(catalog.orphans(&objects, HOUR), Ok(vec![object(1, 1).name]));
+    // Nor are young ones, those of resources that nobody had, and what is not ours.
+    let young = ObjectInfo { written_ns: i64::MAX, ..object(1, 1) };
+    let unknown = ObjectInfo { name: "segments/merge-7/1-00000001-0".to_owned(), ..young.clone() };
+    let other = ObjectInfo { name: "backup/1".to_owned(), written_ns: 0, bytes: 1 };
+    assert_eq!(catalog.orphans(&[young, unknown, other], HOUR), Ok(Vec::new()));
+}
+
+fn marks(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Programs, A, HOUR).unwrap().unwrap();
+    let names = |prefix| {
+        let marks = catalog.marks(prefix).unwrap().into_iter();
+        marks.map(|(name, body)| format!("{name}={}", String::from_utf8_lossy(&body))).collect()
+    };
+    let empty: Vec<String> = names("");
+    assert_eq!(empty, [""; 0]);
+    for (name, body) in [("a/2", "x"), ("a/_", "y"), ("b", "z"), ("a/2", "w")] {
+        catalog.put_mark(&lease, name, Some(body.as_bytes())).unwrap();
+    }
+    assert_eq!(names("a/"), ["a/2=w", "a/_=y"]);
+    // A prefix is no pattern.
+    assert_eq!(names("a/_"), ["a/_=y"]);
+    catalog.put_mark(&lease, "a/2", None).unwrap();
+    catalog.put_mark(&lease, "a/2", None).unwrap();
+    assert_eq!(names(""), ["a/_=y", "b=z"]);
+    // The next one to have the lease finds them; the one before cannot change them.
+    let next = catalog.acquire(Resource::Programs, A, HOUR).unwrap().unwrap();
+    for body in [Some(&b"late"[..]), None] {
+        let error = catalog.put_mark(&lease, "b", body).unwrap_err();
+        assert!(matches!(error, CatalogError::LeaseOver { .. }), "{error}");
+    }
+    assert_eq!(names("b"), ["b=z"]);
+    catalog.put_mark(&next, "b", Some(b"")).unwrap();
+    assert_eq!(names("b"), ["b="]);
+}
+
+type Part = fn(&dyn Catalog);
+const PARTS: [Part; 7] = [leases, nodes, publishing, replacing, reading, orphans, marks];
+
+#[test]
+fn the_simulated_catalog_keeps_the_contract() {
+    for part in PARTS {
+        part(&SimCatalog::new(Arc::new(RealClock::new())));
+    }
+}
+
+#[test]
+fn postgresql_keeps_the_contract() {
+    let server = Server::start();
+    for part in PARTS {
+        part(&server.catalog());
+    }
+}
