@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use platform::{Access, AlignedBuffer, Clock, Disk, RealClock, RealDisk};
+use platform::{Access, AlignedBuffer, Clock, Disk, OnDurable, Patience, RealClock, RealDisk};
 use record::{Format, Frame, FrameBuilder, Origin, Transport};
 use store::{Store, StoreConfig};
 
@@ -75,8 +75,8 @@ fn store_appends(dir: &Path, bytes: u64) -> Result<f64, Box<dyn std::error::Erro
     let start = Instant::now();
     for frame in frames {
         let sender = sender.clone();
-        store
-            .append(frame, Some(Box::new(move |result| sender.send(result).expect("received"))))?;
+        let done: OnDurable = Box::new(move |result| sender.send(result).expect("received"));
+        store.append(vec![(frame, done)], Patience::Awaited)?;
     }
     for _ in 0..count {
         receiver.recv()??;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use platform::{RealClock, RealDisk};
+use platform::{OnDurable, Patience, RealClock, RealDisk};
 use record::{Format, Frame, FrameBuilder, Origin, Transport};
 use store::{Store, StoreConfig};
 
@@ -103,11 +103,12 @@ pub(crate) fn main() {
         }
         let made = frame(&line, lines, sent as i64, store.next_sequence());
         let (durable, count) = (durable.clone(), lines as u64);
-        let done: record::OnDurable = Box::new(move |result| match result {
+        let done: OnDurable = Box::new(move |result| match result {
             Ok(()) => durable.note(count),
             Err(error) => eprintln!("a frame was not kept: {error}"),
         });
-        store.append_patiently(made, done).unwrap_or_else(|error| fail(&error.to_string()));
+        let queued = store.append(vec![(made, done)], Patience::Unlimited);
+        queued.unwrap_or_else(|error| fail(&error.to_string()));
         sent += lines as u64;
     }
     let elapsed = durable.start.elapsed().as_secs_f64();

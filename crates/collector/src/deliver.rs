@@ -1,18 +1,8 @@
 //! The interface between collecting and storing: a finished frame is handed to an implementation of
 //! [`Deliver`].
 
+pub use platform::{KeepError, OnDurable, Patience};
 use record::Frame;
-pub use record::{KeepError, OnDurable};
-
-/// What happens to a frame while the disk is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// The sender waits for the answer and can send the lines again: after some seconds the frame
-    /// is given up with an error.
-    Awaited,
-    /// Nobody would send the lines again: the frame waits until there is room.
-    Unlimited,
-}
 
 /// Takes frames: the store in this process, or a store node over TCP.
 pub trait Deliver: Send + Sync {

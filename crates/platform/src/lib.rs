@@ -1,6 +1,7 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated
 //! implementation; priorities of threads ([`placement`]); reusable threads ([`threads`]), and
-//! threads that help another one ([`helpers`]); the memory budget ([`memory`]).
+//! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
+//! whoever makes data durable ([`OnDurable`]).
 //!
 //! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
 //! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a
@@ -13,6 +14,7 @@ mod clock;
 mod disk;
 pub mod escape;
 pub mod helpers;
+mod keep;
 pub mod memory;
 pub mod placement;
 mod real;
@@ -24,5 +26,6 @@ pub mod units;
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};
 pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError, ReadOnce};
+pub use keep::{KeepError, OnDurable, Patience};
 pub use real::RealDisk;
 pub use sim::{Fault, Operation, SimDisk};

@@ -18,7 +18,6 @@ pub mod civil;
 pub mod columns;
 pub mod frame;
 pub mod framing;
-mod keep;
 mod numbers;
 pub mod parse;
 mod pieces;
@@ -27,6 +26,5 @@ pub use batch::{
     Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, RowsWriter, StemId, read_rows,
 };
 pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
-pub use keep::{KeepError, OnDurable};
 pub use numbers::Numbers;
 pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};

@@ -24,6 +24,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::error::StoreError;
 use schema::{SCHEMA_VERSION, create, prepare};
 
+pub(crate) use departed::{Departed, DepartedLines, note_departed};
 pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 
 pub(crate) struct Catalog {

@@ -2,7 +2,6 @@
 //! their row.
 
 pub(crate) mod cache;
-pub(crate) mod departed;
 pub(crate) mod fate;
 pub(crate) mod file_names;
 pub(crate) mod hot;

@@ -18,8 +18,9 @@ pub use snapshot::Committed;
 pub use stats::{SealingStats, StoreStats};
 
 use platform::placement::{self, Role};
-use platform::{Clock, Disk, DiskLock, DiskSpace, LockError};
+use platform::{Clock, Disk, DiskLock, DiskSpace, KeepError, LockError, OnDurable, Patience};
 use record::Frame;
+use record::frame::FrameHeader;
 
 use crate::background::Background;
 use crate::config::{StoreConfig, ns_of_ms};
@@ -35,8 +36,6 @@ use crate::store_core::sequence_numbers::OpenNumber;
 use crate::store_core::write_state::StoreState;
 use crate::sync::{lock, write};
 use crate::writer::{self, Active, CommitTimer, Writer};
-use record::KeepError;
-use record::OnDurable;
 
 /// Stores the frames of one node. All methods may be called from several threads at once.
 pub struct Store {
@@ -172,54 +171,54 @@ impl Store {
         self.core.numbers.mark()
     }
 
-    /// Queues a frame, to be made durable together with others within some milliseconds. Blocks
-    /// while the queue is full.
+    /// Queues frames in this order, to be made durable together with others within some
+    /// milliseconds. Blocks while the queue is full. Together the frames may exceed the limit of
+    /// the queue once; the caller bounds them.
     ///
-    /// `on_durable` is called exactly once, also when an error is returned. A frame with a callback
-    /// is given up with an error when the disk accepts nothing for
-    /// [`StoreConfig::unacknowledged_ms_max`]. A frame without one waits without a limit, and so
-    /// does the caller that appends more.
-    pub fn append(&self, frame: Frame, on_durable: Option<OnDurable>) -> Result<(), KeepError> {
-        self.append_all(vec![(frame, on_durable)])
-    }
-
-    /// As [`append`](Self::append), but the frame is never given up while the disk is full: it
-    /// waits without a limit, and so does the caller that appends more. For lines that no sender
-    /// would send again.
-    pub fn append_patiently(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
-        let number = self.core.numbers.enter(frame.header().sequence);
-        self.append_numbered(frame, on_durable, number)
-    }
-
-    /// As [`append_patiently`](Self::append_patiently), under a number that was issued before.
-    pub(crate) fn append_numbered(
+    /// Each frame's callback is called exactly once, also when an error is returned. With
+    /// [`Patience::Awaited`], frames are given up with an error when the disk accepts nothing for
+    /// [`StoreConfig::unacknowledged_ms_max`]. With [`Patience::Unlimited`], they wait as long as
+    /// the disk is full, and so does the caller that appends more.
+    ///
+    /// A frame of this node has a number from [`next_sequence`](Self::next_sequence). A frame of
+    /// another node, which was [admitted](Self::admit), gets a number here; its own one identifies
+    /// it between that node and this store. The caller makes sure that no such frame comes twice;
+    /// [`held`](Self::held) has the numbers of durable ones.
+    pub fn append(
         &self,
-        frame: Frame,
-        on_durable: OnDurable,
-        number: OpenNumber,
+        frames: Vec<(Frame, OnDurable)>,
+        patience: Patience,
     ) -> Result<(), KeepError> {
         let since_ns = self.core.clock.monotonic_ns();
-        let frame = numbered(frame, &number);
-        let (on_durable, awaited) = (Some(on_durable), false);
-        self.enqueue(vec![Pending { frame, on_durable, awaited, since_ns, number }], since_ns)
-    }
-
-    /// As [`append`](Self::append), for several frames that are queued together, in this order.
-    /// Together they may exceed the limit of the queue once; the caller bounds them.
-    pub fn append_all(&self, frames: Vec<(Frame, Option<OnDurable>)>) -> Result<(), KeepError> {
-        let since_ns = self.core.clock.monotonic_ns();
-        let pending = |(frame, on_durable): (Frame, Option<OnDurable>)| {
-            let awaited = on_durable.is_some();
-            let number = self.core.numbers.enter(frame.header().sequence);
-            Pending { frame: numbered(frame, &number), on_durable, awaited, since_ns, number }
+        let pending = |(mut frame, on_durable): (Frame, OnDurable)| {
+            let number = self.number(&mut frame);
+            Pending { frame: Arc::new(frame), on_durable, patience, since_ns, number }
         };
-        self.enqueue(frames.into_iter().map(pending).collect(), since_ns)
+        self.enqueue(frames.into_iter().map(pending).collect(), patience, since_ns)
     }
 
-    fn enqueue(&self, pending: Vec<Pending>, since_ns: u64) -> Result<(), KeepError> {
+    /// Gives the frame its sequence number in this store.
+    fn number(&self, frame: &mut Frame) -> OpenNumber {
+        let &FrameHeader { node, sequence, .. } = frame.header();
+        if node != self.core.node {
+            self.core.nodes.note_brought(node);
+            let number = self.core.numbers.draw_and_enter();
+            frame.set_forwarded(number.get());
+            return number;
+        }
+        let number = self.core.numbers.enter(sequence);
+        frame.set_sequence(number.get());
+        number
+    }
+
+    fn enqueue(
+        &self,
+        pending: Vec<Pending>,
+        patience: Patience,
+        since_ns: u64,
+    ) -> Result<(), KeepError> {
         let core = &self.core;
         let bytes: usize = pending.iter().map(|p| p.frame.bytes().len()).sum();
-        let awaited = pending.iter().any(|p| p.awaited);
         let mut waiting = core.queue.lock();
         let error = loop {
             if waiting.closed {
@@ -230,7 +229,7 @@ impl Store {
                 return Ok(());
             }
             let waited_ns = core.clock.monotonic_ns() - since_ns;
-            if awaited
+            if patience == Patience::Awaited
                 && waited_ns >= ns_of_ms(core.config.unacknowledged_ms_max)
                 && let Some(error) = self.refusal()
             {
@@ -350,14 +349,6 @@ impl Store {
             );
         }
     }
-}
-
-/// Gives the frame its number.
-fn numbered(mut frame: Frame, number: &OpenNumber) -> Arc<Frame> {
-    if frame.header().sequence != number.get() {
-        frame.set_sequence(number.get());
-    }
-    Arc::new(frame)
 }
 
 impl Drop for Store {

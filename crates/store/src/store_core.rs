@@ -15,8 +15,8 @@ use std::sync::Arc;
 use platform::{Clock, Disk, DiskSpace};
 use segment::SegmentError;
 
+use crate::catalog::Departed;
 use crate::config::StoreConfig;
-use crate::segments::departed::Departed;
 use crate::segments::table::SegmentTable;
 use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::counters::Counters;

@@ -29,7 +29,7 @@ use crate::store_core::StoreCore;
 use crate::store_core::counters::add;
 use crate::store_core::write_state::StoreState;
 use crate::sync::{lock, read, write};
-use record::KeepError;
+use platform::KeepError;
 
 /// Longest sleep of the thread while the queue is empty. It is woken when a frame arrives.
 const IDLE_WAIT: Duration = Duration::from_secs(5);

@@ -34,10 +34,7 @@ impl Deliver for Delivery {
         on_durable: OnDurable,
         patience: Patience,
     ) -> Result<(), KeepError> {
-        match patience {
-            Patience::Awaited => self.store.append(frame, Some(on_durable)),
-            Patience::Unlimited => self.store.append_patiently(frame, on_durable),
-        }
+        self.store.append(vec![(frame, on_durable)], patience)
     }
 
     fn has_room(&self) -> bool {
@@ -66,7 +63,7 @@ impl NodeStore for Delivery {
     }
 
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError> {
-        self.store.append_forwarded(frame, on_durable)
+        self.store.append(vec![(frame, on_durable)], Patience::Unlimited)
     }
 
     fn refusal(&self) -> Option<KeepError> {

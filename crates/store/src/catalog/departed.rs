@@ -1,75 +1,114 @@
-//! Rows of the table of lines that retention deleted.
+//! Lines that retention deleted with their segments, remembered for readers that had not read them
+//! yet: the list in memory, and its rows in the catalog.
+
+use std::sync::Mutex;
 
 use rusqlite::{Connection, params};
 
 use super::rows::put;
 use super::{Catalog, SegmentRow};
 use crate::error::StoreError;
-use crate::segments::departed::{DEPARTED_MAX, Departed};
+use crate::sync::lock;
+
+/// Ranges of deleted lines that are remembered. Beyond this number the oldest two become one, so
+/// that a reader may get too high a count of skipped lines.
+const DEPARTED_MAX: usize = 1_000;
+
+/// Lines that retention deleted with one segment, or with several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Departed {
+    /// Sequence numbers of their frames, first and last.
+    pub(crate) sequence: (u64, u64),
+    pub(crate) lines: u64,
+}
+
+/// The remembered ranges of one store, sorted by their last number.
+pub(crate) struct DepartedLines {
+    ranges: Mutex<Vec<Departed>>,
+}
+
+impl DepartedLines {
+    pub(crate) fn new(ranges: Vec<Departed>) -> Self {
+        DepartedLines { ranges: Mutex::new(ranges) }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Departed> {
+        lock(&self.ranges).clone()
+    }
+
+    pub(crate) fn set(&self, ranges: Vec<Departed>) {
+        *lock(&self.ranges) = ranges;
+    }
+
+    /// Lines of the ranges that a reader passes when it goes from `after` to `through`.
+    pub(crate) fn lines_between(&self, after: u64, through: u64) -> u64 {
+        let is_passed = |range: &&Departed| after < range.sequence.1 && range.sequence.1 <= through;
+        lock(&self.ranges).iter().filter(is_passed).map(|range| range.lines).sum()
+    }
+}
+
+/// Adds a range; beyond [`DEPARTED_MAX`] the oldest two become one.
+pub(crate) fn note_departed(all: &mut Vec<Departed>, new: Departed) {
+    let at = all.partition_point(|known| known.sequence.1 <= new.sequence.1);
+    all.insert(at, new);
+    while all.len() > DEPARTED_MAX {
+        let oldest = all.remove(0);
+        let first = oldest.sequence.0.min(all[0].sequence.0);
+        all[0].sequence.0 = first;
+        all[0].lines += oldest.lines;
+    }
+}
 
 impl Catalog {
     /// All ranges, by the last number.
     pub(crate) fn departed(&self) -> Result<Vec<Departed>, StoreError> {
-        self.wrap(read(&self.connection))
+        let read = || {
+            let sql = "SELECT sequence_first, sequence_last, lines FROM departed \
+                ORDER BY sequence_last, rowid";
+            let mut statement = self.connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| {
+                let number = |place: usize| row.get::<_, i64>(place).map(|number| number as u64);
+                Ok(Departed { sequence: (number(0)?, number(1)?), lines: number(2)? })
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        self.wrap(read())
     }
 
-    /// Writes the row of a segment that is to be deleted, and the range of its lines, in one
-    /// transaction. Beyond [`DEPARTED_MAX`] the oldest two ranges become one.
+    /// Writes the row of a segment that is to be deleted, and all ranges with those of its lines,
+    /// in one transaction.
     pub(crate) fn depart(
         &mut self,
         row: &SegmentRow,
-        departed: Option<&Departed>,
+        ranges: &[Departed],
     ) -> Result<(), StoreError> {
         self.transact(|connection| {
             put(connection, row)?;
-            let Some(departed) = departed else { return Ok(()) };
-            let sql =
-                "INSERT INTO departed (sequence_last, sequence_first, lines) VALUES (?1, ?2, ?3)";
-            let insert = |(first, last): (u64, u64), lines: u64| {
-                connection.execute(sql, params![last as i64, first as i64, lines as i64])
-            };
-            insert(departed.sequence, departed.lines)?;
-            let count: i64 =
-                connection.query_row("SELECT count(*) FROM departed", [], |row| row.get(0))?;
-            if count as usize > DEPARTED_MAX {
-                let oldest = read(connection)?;
-                let (a, b) = (oldest[0], oldest[1]);
-                let sql = "DELETE FROM departed WHERE rowid IN \
-                    (SELECT rowid FROM departed ORDER BY sequence_last, rowid LIMIT 2)";
-                connection.execute(sql, [])?;
-                insert((a.sequence.0.min(b.sequence.0), b.sequence.1), a.lines + b.lines)?;
-            }
-            Ok(())
+            set(connection, ranges)
         })
     }
 
-    /// Removes the range of a segment that was not deleted after all.
-    pub(crate) fn forget_departed(&self, departed: Option<&Departed>) -> Result<(), StoreError> {
-        let Some(departed) = departed else { return Ok(()) };
-        let sql = "DELETE FROM departed WHERE rowid = (SELECT max(rowid) FROM departed \
-            WHERE sequence_last = ?1 AND sequence_first = ?2 AND lines = ?3)";
-        let (first, last) = departed.sequence;
-        let values = params![last as i64, first as i64, departed.lines as i64];
-        self.wrap(self.connection.execute(sql, values)).map(|_| ())
+    /// Writes all ranges, after a segment was not deleted after all.
+    pub(crate) fn set_departed(&mut self, ranges: &[Departed]) -> Result<(), StoreError> {
+        self.transact(|connection| set(connection, ranges))
     }
 }
 
-fn read(connection: &Connection) -> rusqlite::Result<Vec<Departed>> {
-    let sql = "SELECT sequence_first, sequence_last, lines FROM departed \
-        ORDER BY sequence_last, rowid";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([], |row| {
-        let number = |place: usize| row.get::<_, i64>(place).map(|number| number as u64);
-        Ok(Departed { sequence: (number(0)?, number(1)?), lines: number(2)? })
-    })?;
-    rows.collect()
+/// Replaces all ranges: they are few, and change only with whole segments.
+fn set(connection: &Connection, ranges: &[Departed]) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM departed", [])?;
+    let mut insert = connection.prepare(
+        "INSERT INTO departed (sequence_last, sequence_first, lines) VALUES (?1, ?2, ?3)",
+    )?;
+    ranges.iter().try_for_each(|&Departed { sequence: (first, last), lines }| {
+        insert.execute(params![last as i64, first as i64, lines as i64]).map(|_| ())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::catalog::{LOCAL, Own, RowState};
-    use crate::segments::departed::note_departed;
 
     #[test]
     fn rows_say_what_is_in_memory() {
@@ -98,16 +137,29 @@ mod tests {
             deletions_through: 0,
             rules: 0,
         };
-        let mut expected = Vec::new();
-        for place in 0..DEPARTED_MAX as u64 + 3 {
-            let departed = Departed { sequence: (2 * place, 2 * place + 9), lines: place };
-            catalog.depart(&row, Some(&departed)).unwrap();
-            note_departed(&mut expected, departed);
+        let mut ranges = Vec::new();
+        for place in 0..5 {
+            note_departed(&mut ranges, Departed { sequence: (2 * place, u64::MAX), lines: place });
+            catalog.depart(&row, &ranges).unwrap();
+            assert_eq!(catalog.departed().unwrap(), ranges);
         }
-        assert_eq!(catalog.departed().unwrap(), expected);
-        let last = expected.pop().unwrap();
-        catalog.forget_departed(Some(&last)).unwrap();
-        catalog.forget_departed(None).unwrap();
-        assert_eq!(catalog.departed().unwrap(), expected);
+        ranges.pop();
+        catalog.set_departed(&ranges).unwrap();
+        assert_eq!(catalog.departed().unwrap(), ranges);
+    }
+
+    #[test]
+    fn what_went_is_remembered_within_bounds() {
+        let mut all = Vec::new();
+        let most = DEPARTED_MAX as u64 + 50;
+        for at in (0..most).rev() {
+            note_departed(&mut all, Departed { sequence: (10 * at, 10 * at + 5), lines: 2 });
+        }
+        assert_eq!((all.len(), all.iter().map(|gone| gone.lines).sum()), (DEPARTED_MAX, 2 * most));
+        assert_eq!(all[0].sequence, (0, 505));
+        assert!(all.is_sorted_by_key(|gone| gone.sequence.1));
+        let lines = DepartedLines::new(all);
+        assert_eq!(lines.lines_between(505, 525), 4);
+        assert_eq!(lines.lines_between(504, 504), 0);
     }
 }

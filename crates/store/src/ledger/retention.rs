@@ -6,9 +6,8 @@
 //! else is deleted.
 
 use super::{Ledger, Removing};
-use crate::catalog::{RowState, SegmentRow};
+use crate::catalog::{Departed, RowState, SegmentRow, note_departed};
 use crate::segments::AnySegment;
-use crate::segments::departed::Departed;
 use crate::segments::fate::Fate;
 use crate::store_core::counters::add;
 
@@ -62,8 +61,11 @@ impl Ledger {
     pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
         let mut row = segment.row();
         let before = std::mem::replace(&mut row.state, RowState::Deleting);
-        let departed = self.departed(&row);
-        if let Err(error) = self.catalog.depart(&row, departed.as_ref()) {
+        let mut departed = self.core.segments.departed();
+        if let Some(new) = self.departed(&row) {
+            note_departed(&mut departed, new);
+        }
+        if let Err(error) = self.catalog.depart(&row, &departed) {
             tracing::warn!("{error}");
             self.catalog_stale = true;
         }
@@ -76,7 +78,7 @@ impl Ledger {
                 tracing::warn!("{}: cannot delete: {error}", segment.path().display());
                 segment.mark(Fate::Listed);
                 row.state = before;
-                if let Err(error) = self.catalog.forget_departed(departed.as_ref()) {
+                if let Err(error) = self.catalog.set_departed(&self.core.segments.departed()) {
                     tracing::warn!("{error}");
                 }
                 self.save(&row);

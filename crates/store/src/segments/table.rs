@@ -10,9 +10,9 @@ use platform::{Disk, DiskFile};
 use segment::SegmentError;
 use segment::sealed::SealedFile;
 
+use crate::catalog::{Departed, DepartedLines};
 use crate::config::OPEN_FILES_MAX;
 use crate::segments::cache::Cache;
-use crate::segments::departed::{Departed, DepartedLines};
 use crate::segments::fate::{Fate, FateCell};
 use crate::segments::hot::HotSegment;
 use crate::segments::sealed::{SealedFiles, SealedSegment};
@@ -109,14 +109,17 @@ impl SegmentTable {
         }
     }
 
-    /// Takes a segment off the list whose file is deleted, with its lines.
-    pub(crate) fn remove_deleted(&self, segment: &AnySegment, departed: Option<Departed>) {
+    /// Takes a segment off the list whose file is deleted, with its lines, which are in `departed`.
+    pub(crate) fn remove_deleted(&self, segment: &AnySegment, departed: Vec<Departed>) {
         // Before the segment leaves the list: a reader that misses it finds its lines here.
-        if let Some(departed) = departed {
-            self.departed.add(departed);
-        }
+        self.departed.set(departed);
         write(&self.list).remove(segment.id());
         self.forget(segment, Fate::Deleted);
+    }
+
+    /// All that retention deleted. Only the ledger changes it.
+    pub(crate) fn departed(&self) -> Vec<Departed> {
+        self.departed.all()
     }
 
     /// Lines that retention deleted, of frames behind `after` and up to `through`.

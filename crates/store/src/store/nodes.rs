@@ -1,6 +1,6 @@
 //! Frames of other nodes, for the users of a store.
 
-use record::{Frame, Numbers};
+use record::Numbers;
 
 use super::Store;
 use crate::ledger::Ledger;
@@ -8,8 +8,6 @@ use crate::store_core::nodes::{
     FORGET_NODE_NS, NODES_MAX, NodeIdentity, NodeRefusal, NodeRow, STARTS_JUMP_MAX,
 };
 use crate::sync::lock;
-use record::KeepError;
-use record::OnDurable;
 
 impl Store {
     /// Admits another node, or returns why it is refused. `first` is the least number that it may
@@ -89,21 +87,5 @@ impl Store {
     /// The numbers of a node's frames that are durable here.
     pub fn held(&self, node: u32) -> Numbers {
         self.core.nodes.held(node)
-    }
-
-    /// Queues a frame of another node that was [admitted](Self::admit). Its sequence is the number
-    /// that identifies the frame between that node and this store. The caller makes sure that no
-    /// frame comes twice; [`held`](Self::held) has the numbers of durable ones. Waits for room as
-    /// [`append_patiently`](Self::append_patiently) does.
-    pub fn append_forwarded(
-        &self,
-        mut frame: Frame,
-        on_durable: OnDurable,
-    ) -> Result<(), KeepError> {
-        assert_ne!(frame.header().node, self.core.node, "it was admitted");
-        self.core.nodes.note_brought(frame.header().node);
-        let number = self.core.numbers.draw_and_enter();
-        frame.set_forwarded(number.get());
-        self.append_numbered(frame, on_durable, number)
     }
 }

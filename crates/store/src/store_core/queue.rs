@@ -7,17 +7,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use platform::{KeepError, OnDurable, Patience};
+use record::Frame;
 use record::frame::FRAME_INTERNAL;
-use record::{Frame, KeepError, OnDurable};
 
 use crate::store_core::sequence_numbers::OpenNumber;
 use crate::sync::lock;
 
 pub(crate) struct Pending {
     pub(crate) frame: Arc<Frame>,
-    pub(crate) on_durable: Option<OnDurable>,
-    /// Whether a sender waits for the answer, and would rather be refused than wait long.
-    pub(crate) awaited: bool,
+    pub(crate) on_durable: OnDurable,
+    pub(crate) patience: Patience,
     /// When it was queued, monotonic nanoseconds.
     pub(crate) since_ns: u64,
     /// Its sequence number, which stays open until the frame is durable or given up.
@@ -28,9 +28,12 @@ impl Pending {
     pub(crate) fn finish(self, result: Result<(), KeepError>) {
         // First, so that a caller that learns of success can read the frame at once.
         drop(self.number);
-        if let Some(on_durable) = self.on_durable {
-            on_durable(result);
-        }
+        (self.on_durable)(result);
+    }
+
+    /// Whether a sender waits for the answer, and would rather be refused than wait long.
+    fn is_awaited(&self) -> bool {
+        self.patience == Patience::Awaited
     }
 }
 
@@ -64,7 +67,7 @@ impl Queue {
     /// Appends frames.
     pub(crate) fn push(&self, mut waiting: MutexGuard<'_, QueueState>, pending: Vec<Pending>) {
         waiting.bytes += pending.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
-        waiting.awaited += pending.iter().filter(|p| p.awaited).count();
+        waiting.awaited += pending.iter().filter(|p| p.is_awaited()).count();
         waiting.frames.extend(pending);
         self.changed.notify_one();
     }
@@ -121,7 +124,7 @@ impl Queue {
     pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<Pending> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
-        let overdue = |p: &Pending| p.awaited && p.since_ns <= since_ns;
+        let overdue = |p: &Pending| p.is_awaited() && p.since_ns <= since_ns;
         let (taken, kept): (Vec<_>, VecDeque<_>) = {
             let mut taken = Vec::new();
             let mut kept = VecDeque::with_capacity(frames.len());
@@ -144,7 +147,7 @@ impl Queue {
 
     fn release(&self, waiting: &mut QueueState, taken: &[Pending]) {
         waiting.bytes -= taken.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
-        waiting.awaited -= taken.iter().filter(|p| p.awaited).count();
+        waiting.awaited -= taken.iter().filter(|p| p.is_awaited()).count();
         self.room.notify_all();
     }
 }

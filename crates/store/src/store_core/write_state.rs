@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use segment::SegmentError;
 
 use crate::sync::lock;
-use record::KeepError;
+use platform::KeepError;
 
 /// Whether a store takes lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use crate::common::{TestHost, append, config, frame_at, open, parse_all, work};
-use platform::{Clock, Disk, ManualClock, SimDisk};
+use platform::{Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
 use record::Batch;
 use store::{
     ArrivalCursor, FrameHandle, NodeIdentity, Store, StoreCallbacks, StoreConfig, StoreError,
@@ -124,8 +124,8 @@ fn lines_come_once_while_they_are_sealed_and_after_restarts() {
         if round % 3 == 0 {
             let (sender, receiver) = mpsc::channel();
             let frame = frame_at((77, round + 1), lines, 100, 1);
-            let done = Box::new(move |result| sender.send(result).unwrap());
-            bench.store().append_forwarded(frame, done).unwrap();
+            let done: OnDurable = Box::new(move |result| sender.send(result).unwrap());
+            bench.store().append(vec![(frame, done)], Patience::Unlimited).unwrap();
             receiver.recv().unwrap().unwrap();
         } else {
             bench.append(bench.store().next_sequence(), lines);

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{TestHost, all, append, config, frame_at, open, sequences};
-use platform::{Clock, Disk, RealClock, RealDisk};
-use record::KeepError;
+use platform::{Clock, Disk, KeepError, RealClock, RealDisk};
 use record::LineId;
 use segment::tokens::required_tokens;
 use store::{Position, Store, StoreCallbacks, StoreConfig, StoreError, Unit};

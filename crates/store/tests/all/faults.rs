@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use crate::common::{all, append, config, frame_at, sequences};
-use platform::{Clock, Disk, Fault, ManualClock, Operation, SimDisk};
+use platform::{
+    Clock, Disk, Fault, KeepError, ManualClock, OnDurable, Operation, Patience, SimDisk,
+};
 use record::Frame;
-use record::KeepError;
 use store::{RecoveryReport, Store, StoreConfig, StoreState};
 
 struct Setup {
@@ -57,8 +58,8 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_resumes_by_itself() {
     let (sender, receiver) = mpsc::channel();
     let queue = |store: &Store| {
         let sender = sender.clone();
-        let done: record::OnDurable = Box::new(move |result| sender.send(result).unwrap());
-        store.append(frame(store), Some(done)).unwrap();
+        let done: OnDurable = Box::new(move |result| sender.send(result).unwrap());
+        store.append(vec![(frame(store), done)], Patience::Awaited).unwrap();
     };
     let mut taken = 1;
     loop {
@@ -84,8 +85,8 @@ fn full_disk_refuses_who_waits_keeps_the_rest_and_resumes_by_itself() {
     // A frame of lines that nobody sends again stays. A frame whose sender waits is given up once
     // its time is over.
     let (kept, fate_of_kept) = mpsc::channel();
-    let done: record::OnDurable = Box::new(move |result| kept.send(result).unwrap());
-    store.append_patiently(frame(&store), done).unwrap();
+    let done: OnDurable = Box::new(move |result| kept.send(result).unwrap());
+    store.append(vec![(frame(&store), done)], Patience::Unlimited).unwrap();
     setup.clock.advance_ns(10_000_000_000 - 1);
     assert!(receiver.try_recv().is_err(), "not a nanosecond before");
     setup.clock.advance_ns(1);
@@ -193,7 +194,8 @@ fn closing_with_frames_that_cannot_be_written_says_so() {
     let setup = Setup::new();
     let (store, _) = setup.open();
     setup.disk.set_capacity(0);
-    store.append(frame(&store), None).unwrap();
+    let done: OnDurable = Box::new(|_| ());
+    store.append(vec![(frame(&store), done)], Patience::Unlimited).unwrap();
     let error = store.close().unwrap_err().to_string();
     assert!(error.starts_with("100 lines that had arrived could not be written"), "{error}");
 }

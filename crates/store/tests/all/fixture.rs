@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use crate::common::{TestHost, append, config, frame_at, lines, open, parse_all, work};
-use platform::{Clock, Disk, ManualClock, RealDisk};
+use platform::{Clock, Disk, ManualClock, OnDurable, Patience, RealDisk};
 use store::{NodeIdentity, Store};
 
 const NODE: u32 = 77;
@@ -27,7 +27,8 @@ fn clock() -> Arc<dyn Clock> {
 fn forward(store: &Store, number: u64) {
     let (sender, receiver) = mpsc::channel();
     let frame = frame_at((NODE, number), 3, 100, 1);
-    store.append_forwarded(frame, Box::new(move |r| sender.send(r).unwrap())).unwrap();
+    let done: OnDurable = Box::new(move |r| sender.send(r).unwrap());
+    store.append(vec![(frame, done)], Patience::Unlimited).unwrap();
     receiver.recv().unwrap().unwrap();
 }
 

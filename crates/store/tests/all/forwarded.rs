@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use crate::common::{TestHost, all, config, frame_at, lines, lines_of, open, parse_all, work};
-use platform::{Clock, Disk, ManualClock, SimDisk};
+use platform::{Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
 use record::LineId;
 use store::{NODES_MAX, NodeIdentity, NodeRefusal, Store, StoreConfig};
 
@@ -22,7 +22,8 @@ fn forward(store: &Store, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
         let sender = sender.clone();
         let frame = frame_at((NODE, number), 3, 100, 1);
-        store.append_forwarded(frame, Box::new(move |r| sender.send(r).unwrap())).unwrap();
+        let done: OnDurable = Box::new(move |r| sender.send(r).unwrap());
+        store.append(vec![(frame, done)], Patience::Unlimited).unwrap();
     }
     drop(sender);
     receiver.iter().for_each(|result| result.unwrap());
@@ -186,7 +187,8 @@ fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
         store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();
         let (sender, receiver) = mpsc::channel();
         let frame = frame_at((node, 1), 3, 100, 1);
-        store.append_forwarded(frame, Box::new(move |r| sender.send(r).unwrap())).unwrap();
+        let done: OnDurable = Box::new(move |r| sender.send(r).unwrap());
+        store.append(vec![(frame, done)], Patience::Unlimited).unwrap();
         receiver.recv().unwrap().unwrap();
         store.leave(node);
     };

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use fastrand::Rng;
-use platform::{Clock, Disk, ManualClock, RealDisk, SimDisk};
+use platform::{Clock, Disk, ManualClock, OnDurable, Patience, RealDisk, SimDisk};
 use query::{Context, Limits, Query, Scratch, TimeOrder};
 use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
 use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfig};
@@ -169,8 +169,8 @@ impl History {
             let sent = other.finish(node, sequence).expect("it has lines");
             self.sent.frames.push(Arc::new(self.callbacks.parse(Arc::new(sent))));
             let (done, durable) = mpsc::channel();
-            let on_durable: record::OnDurable = Box::new(move |kept| done.send(kept).unwrap());
-            self.store.append(frame, Some(on_durable)).unwrap();
+            let on_durable: OnDurable = Box::new(move |kept| done.send(kept).unwrap());
+            self.store.append(vec![(frame, on_durable)], Patience::Awaited).unwrap();
             durable.recv().unwrap().unwrap();
         }
     }

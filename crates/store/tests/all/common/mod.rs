@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use platform::{Clock, Disk};
-use record::{
-    Batch, Format, Frame, FrameBuilder, KeepError, LineId, Origin, Parser, ParserConfig, Transport,
-};
+use platform::{Clock, Disk, KeepError, OnDurable, Patience};
+use record::{Batch, Format, Frame, FrameBuilder, LineId, Origin, Parser, ParserConfig, Transport};
 use store::{FrameHandle, LineFilter, Position, Step, Store, StoreCallbacks, StoreConfig, Unit};
 
 /// A frame of `lines` lines. Each line contains its sequence and place, and is padded to
@@ -45,10 +43,10 @@ pub fn append(store: &Store, frames: Vec<Frame>) -> Vec<Result<(), KeepError>> {
     let (sender, receiver) = mpsc::channel();
     let with_callbacks = frames.into_iter().enumerate().map(|(i, frame)| {
         let sender = sender.clone();
-        let done: record::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
-        (frame, Some(done))
+        let done: OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
+        (frame, done)
     });
-    let _ = store.append_all(with_callbacks.collect());
+    let _ = store.append(with_callbacks.collect(), Patience::Awaited);
     let mut results = vec![None; count];
     for _ in 0..count {
         let (i, result) = receiver.recv().expect("each is called once");

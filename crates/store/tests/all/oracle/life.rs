@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
-use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
-use record::KeepError;
+use platform::{
+    Access, Clock, Disk, Fault, KeepError, ManualClock, OnDurable, Operation, Patience, SimDisk,
+};
 use record::{Format, Frame, FrameBuilder, LineId, Origin, Transport};
 use segment::{HEADER_BYTES, index_bytes};
 use store::{RetentionRule, SegmentState, Step, Store, StoreCallbacks, StoreConfig, Unit};
@@ -246,10 +247,11 @@ impl Life {
         let (sender, receiver) = mpsc::channel();
         let with_callbacks = frames.into_iter().enumerate().map(|(i, frame)| {
             let sender = sender.clone();
-            let done: record::OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
-            (frame, Some(done))
+            let done: OnDurable = Box::new(move |result| sender.send((i, result)).unwrap());
+            (frame, done)
         });
-        store.append_all(with_callbacks.collect()).expect("the queue has room");
+        let queued = store.append(with_callbacks.collect(), Patience::Awaited);
+        queued.expect("the queue has room");
         let mut results: Vec<Option<Result<(), KeepError>>> = vec![None; count];
         while results.iter().any(Option::is_none) {
             store.writer_step();
