@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Each crate, and the crates of the project that it may use.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("record", &[]),
     ("platform", &[]),
     ("segment", &["record", "platform"]),
