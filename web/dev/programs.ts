@@ -134,7 +134,7 @@ export class MockPrograms {
     const failed = last !== null && !last.ok;
     const now = new Date().toISOString();
     return {
-      name, language: saved.language, type: of.type, filter: of.filter, mode: 'bucket', bucket_s: of.bucketMs / 1000, fields: of.fields, enabled: saved.enabled,
+      name, language: saved.language, type: of.type, filter: of.filter, bucket_s: of.bucketMs / 1000, fields: of.fields, enabled: saved.enabled,
       state: !saved.enabled ? 'disabled' : failed ? 'failing' : lines.length > 0 ? 'running' : 'waiting', problem: null, warnings: [], lag_s: saved.enabled ? 0.4 : 0, buckets_waiting: 0,
       lines_total: lines.length, rows_total: last?.rows.length ?? 0, buckets_total: lines.length > 0 ? 1 : 0, failures_total: failed ? 1 : 0, rejected_total: last?.rejected.length ?? 0,
       last_run: now, last_error: failed ? { time: now, bucket: now, message: 'the program ended with an error', stderr: last.stderr } : null, last_rejected: last?.rejected ?? [],
