@@ -340,7 +340,7 @@ impl ByteTable {
         next: &mut Next<'_>,
     ) -> Result<(), RunError> {
         self.take_parts(next.meter())?;
-        let sharing = next.sharing();
+        let sharing = next.query.sharing();
         let share = match other.len() {
             ..ALONE_MAX => PARTS,
             _ => PARTS.div_ceil(sharing.threads()),

@@ -119,26 +119,6 @@ impl Next<'_> {
         self.rest.first().is_some_and(|stage| stage.takes_any_order())
     }
 
-    /// Index of the unit that the rows come from, among the units that are read.
-    pub fn unit(&self) -> usize {
-        self.unit
-    }
-
-    /// Event times that the query reads.
-    pub fn range(&self) -> TimeRange {
-        self.query.range()
-    }
-
-    /// Whose lines the query reads.
-    pub fn whose(&self) -> Whose {
-        self.query.whose()
-    }
-
-    /// The source of the lines.
-    pub fn source(&self) -> &dyn Source {
-        self.query.source()
-    }
-
     /// Runs a query inside this one, and calls `each` with its rows until `each` breaks.
     pub fn run_query(&mut self, query: &Query, each: EachBlock<'_>) -> Result<(), RunError> {
         let Next { rest, meter, unit, query: outer, receiver } = self;
@@ -146,20 +126,6 @@ impl Next<'_> {
             let receiver = reborrowed(receiver);
             each(block, &mut Next { rest, meter, unit: *unit, query: outer, receiver })
         })
-    }
-
-    /// As [`RunningQuery::lines_of_sides`].
-    pub fn lines_of_sides(
-        &mut self,
-        query: &Query,
-        range: TimeRange,
-    ) -> Result<Vec<Box<dyn ScanUnit>>, RunError> {
-        self.query.lines_of_sides(query, range)
-    }
-
-    /// What threads need to work for the query in parallel.
-    pub fn sharing(&self) -> Sharing<'_> {
-        self.query.sharing()
     }
 
     /// Counts the memory of the query.

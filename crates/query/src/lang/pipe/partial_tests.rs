@@ -10,7 +10,7 @@ use crate::block::{BatchLines, Block, Scratch};
 use crate::lang::context::Context;
 use crate::lang::pipe::Next;
 use crate::testing::{Record, batch, record, with_next};
-use crate::{Query, Rows};
+use crate::{Query, ResultRows};
 
 /// The pipes of both tables' examples that collect and can be merged.
 fn merged_pipes() -> Vec<Pipe> {
@@ -62,7 +62,7 @@ fn stage_of(pipe: &Pipe, records: &[Record], next: &mut Next<'_>) -> Box<dyn Pro
 
 /// Rows as texts; numbers with fractions are cut to the digits that do not depend on the order of
 /// rounding.
-fn shown(blocks: &[Rows]) -> Vec<String> {
+fn shown(blocks: &[ResultRows]) -> Vec<String> {
     let mut scratch = Scratch::default();
     let mut shown = Vec::new();
     for block in blocks {

@@ -339,7 +339,7 @@ impl Sorter {
         partition: &[Column<'_>],
         next: &mut Next<'_>,
     ) -> Result<(), RunError> {
-        let unit = next.unit();
+        let unit = next.unit;
         self.group.clear(next.meter());
         for &column in partition {
             let value = block.value(column, row, &mut self.scratch);

@@ -269,12 +269,12 @@ impl Processor for Surroundings {
             start_ns: first.saturating_sub(window_ns),
             end_ns: last.saturating_add(window_ns).saturating_add(1),
         };
-        let mut units = match next.source().sides() {
+        let mut units = match next.query.source().sides() {
             Some(_) => {
                 let query = self.query_of_streams()?;
-                next.lines_of_sides(&query, range)?
+                next.query.lines_of_sides(&query, range)?
             }
-            None => next.source().units(range, next.whose())?,
+            None => next.query.source().units(range, next.query.whose())?,
         };
         units.retain(|unit| unit.time_range_ns().is_none_or(|(old, new)| range.overlaps(old, new)));
         self.collect(&units, next)?;

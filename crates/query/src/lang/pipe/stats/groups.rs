@@ -617,7 +617,7 @@ impl Grouping {
             self.stats.functions.iter().map(|f| f.name.as_str().into()).collect();
         let bucket =
             self.stats.by.iter().find(|by| by.name == TIME).and_then(|by| by.bucket.clone());
-        let range_seconds = next.range().seconds();
+        let range_seconds = next.query.range().seconds();
         let mut text = Vec::new();
         let mut outgoing = Outgoing::default();
         for group in groups {
@@ -653,7 +653,7 @@ impl Grouping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Lines;
+    use crate::block::BatchLines;
     use crate::testing::{batch, record};
     use proptest::prelude::*;
 

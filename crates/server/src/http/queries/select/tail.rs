@@ -17,7 +17,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
-use query::{Account, Context, Limits, Meter, Permit, RunError, Scratch, TAIL, TailQuery};
+use query::{Account, Context, Limits, Permit, RunError, Scratch, TAIL, TailQuery};
 use record::Batch;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
