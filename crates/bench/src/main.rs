@@ -107,7 +107,7 @@ const BENCHMARKS: &[Benchmark] = &[
         text_codec::main();
         Ok(())
     }),
-    ("tls_limit", tls_limit::main),
+    ("tls_limit", || Ok(tls_limit::main()?)),
     ("udp_limit", || Ok(udp_limit::main()?)),
     ("unit_cost", || {
         unit_cost::main();
