@@ -1,5 +1,5 @@
-//! Checks of the project itself: which crate may use which, rules for every file, decisions,
-//! links and the glossary.
+//! Checks of the project itself: which crate may use which, which folder of a crate may use which,
+//! rules for every file, decisions, links and the glossary.
 //!
 //! `cargo run -p xtask` prints all violations; the tests below run the same checks.
 //! `cargo run -p xtask limits` writes the tables of `docs/limits.md`.
@@ -7,6 +7,7 @@
 mod anchors;
 mod decisions;
 mod edges;
+mod folders;
 mod glossary;
 mod limits;
 mod tidy;
@@ -19,6 +20,7 @@ fn main() -> anyhow::Result<()> {
         return limits::write(&root);
     }
     let mut faults = edges::faults(&root)?;
+    faults.extend(folders::faults(&root)?);
     faults.extend(tidy::faults(&root)?);
     faults.extend(decisions::faults(&root)?);
     faults.extend(anchors::faults(&root)?);
@@ -43,6 +45,11 @@ mod tests {
     #[test]
     fn crates_use_only_what_they_may() {
         assert_eq!(super::edges::faults(&super::root()).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn folders_use_only_what_they_may() {
+        assert_eq!(super::folders::faults(&super::root()).unwrap(), Vec::<String>::new());
     }
 
     #[test]
