@@ -27,13 +27,14 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::parse::MessageFormat;
+use serde::{Deserialize, Serialize};
 
 mod builder;
 mod header;
 mod line_id;
 mod memory;
 mod origin;
+pub(crate) mod pieces;
 
 use memory::Memory;
 
@@ -97,6 +98,23 @@ pub enum Format {
     Syslog = 1,
     /// JSON objects.
     Json = 2,
+}
+
+/// How the message of a line is parsed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageFormat {
+    /// Detected: an access line, a JSON object, pairs, or else text.
+    #[default]
+    Auto,
+    /// Text, whatever it contains.
+    Plain,
+    /// A JSON object.
+    Json,
+    /// An access line of Apache or nginx.
+    Access,
+    /// Pairs of keys and values: `level=info msg="…"`.
+    Logfmt,
 }
 
 /// Hints that came with the lines and are needed to parse them; stored in the origin, field by

@@ -20,11 +20,12 @@ pub mod frame;
 pub mod framing;
 mod numbers;
 pub mod parse;
-mod pieces;
 
 pub use batch::{
     Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, RowsWriter, StemId, read_rows,
 };
-pub use frame::{Format, Frame, FrameBuilder, FrameError, Hints, LineId, Origin, Transport};
+pub use frame::{
+    Format, Frame, FrameBuilder, FrameError, Hints, LineId, MessageFormat, Origin, Transport,
+};
 pub use numbers::Numbers;
-pub use parse::{MessageFormat, Parser, ParserConfig, RuleError, TypeRule};
+pub use parse::{Parser, ParserConfig, RuleError, TypeRule};

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{BATCH_NAMES_MAX, Batch, FieldId, PLACE, Place, ROW_FIELDS_MAX, RestoredBuilder, Row};
+use crate::frame::pieces::{Rest, put_piece, put_varint};
 use crate::frame::{FrameError, LineId, Origin, decode_origins, encode_origin};
-use crate::pieces::{Rest, put_piece, put_varint};
 
 /// Version of the bytes. Any other version is refused.
 const VERSION: u8 = 1;

@@ -8,9 +8,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Format, FrameError, Hints, Origin, Transport};
-use crate::parse::MessageFormat;
-use crate::pieces::{Rest, put_piece, put_varint};
+use super::pieces::{Rest, put_piece, put_varint};
+use super::{Format, FrameError, Hints, MessageFormat, Origin, Transport};
 
 /// A field of an origin that this program does not know: tag and value.
 pub type UnknownField = (u64, Vec<u8>);

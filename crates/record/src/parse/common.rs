@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use super::level;
 use super::row::{self, EXTRA_FIELDS_MAX, Rows};
-use super::rules::MessageFormat;
 use crate::batch::{FieldId, Kept, StemId};
-use crate::frame::{Format, Hints, Line, Origin};
+use crate::frame::{Format, Hints, Line, MessageFormat, Origin};
 
 /// Properties shared by the lines of an origin, determined once per batch.
 #[derive(Clone)]

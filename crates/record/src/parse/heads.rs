@@ -18,12 +18,11 @@
 //! values mostly differ from line to line.
 
 use super::head::Head;
-use super::rules::MessageFormat;
 use super::short;
 use super::time::Context;
 use super::times::Times;
 use crate::batch::StemId;
-use crate::frame::Line;
+use crate::frame::{Line, MessageFormat};
 
 /// Heads that are cached at a time.
 const HEADS_MAX: usize = 1 << 10;

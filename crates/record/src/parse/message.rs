@@ -5,11 +5,11 @@
 
 use super::json::{self, Faults, Found, LevelFound, ParseContext, TimeFound};
 use super::row::{Own, Rows};
-use super::rules::{MessageFormat, Names};
+use super::rules::Names;
 use super::{
     Parser, access, cef, given, json_parts, json_scan, level, logfmt, time_plain, trimmed,
 };
-use crate::frame::Line;
+use crate::frame::{Line, MessageFormat};
 
 /// What parsing a message needs to know about the line.
 #[derive(Clone, Copy)]

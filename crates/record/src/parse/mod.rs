@@ -58,12 +58,10 @@ pub use decolor::decolorize;
 pub use json::JSON_DEPTH_MAX;
 pub use json_parts::{JsonKind, json_items, json_members, json_members_by};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, NAME_BYTES_MAX, OWN_FIELDS_MAX};
-pub use rules::{
-    FieldNames, MessageFormat, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule,
-};
+pub use rules::{FieldNames, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 
 use crate::batch::{Batch, BatchBuilder, Kept};
-use crate::frame::{Format, Frame, Line, Origin, Transport};
+use crate::frame::{Format, Frame, Line, MessageFormat, Origin, Transport};
 use common::{Common, RequestedParser};
 use head::Head;
 use head_fields::find_head;

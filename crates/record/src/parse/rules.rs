@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use memchr::memmem;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::batch::OWN_TYPES;
-use crate::frame::Hints;
+use crate::frame::{Hints, MessageFormat};
 
 /// Rules of one configuration. More are an error when the configuration is read.
 pub const TYPE_RULES_MAX: usize = 1_000;
@@ -22,23 +22,6 @@ pub const TYPE_NAME_BYTES_MAX: usize = 64;
 /// Keys that can be configured for the time, for the message, and for the level. More are an error
 /// when the configuration is read.
 pub const NAMES_MAX: usize = 16;
-
-/// How the message of a line is parsed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MessageFormat {
-    /// Detected: an access line, a JSON object, pairs, or else text.
-    #[default]
-    Auto,
-    /// Text, whatever it contains.
-    Plain,
-    /// A JSON object.
-    Json,
-    /// An access line of Apache or nginx.
-    Access,
-    /// Pairs of keys and values: `level=info msg="…"`.
-    Logfmt,
-}
 
 /// Names of keys, one or several in order of preference: `"ts"` or `["ts", "time"]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

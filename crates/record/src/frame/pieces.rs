@@ -1,6 +1,6 @@
 //! Numbers in base 128, low digits first, and pieces of bytes behind their lengths.
 
-use crate::frame::FrameError;
+use super::FrameError;
 
 /// Appends a number.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
