@@ -35,14 +35,13 @@ use crate::background::rewrite::{Purpose, Rewrite, RewriteError, Stepped};
 use crate::background::throttle::Throttle;
 use crate::background::trailing::Trailing;
 use crate::callbacks::StoreCallbacks;
-use crate::catalog::RowState;
+use crate::catalog::{DeletionState, RowState};
 use crate::config::{SEAL_RESERVE_PARTS, ns_of_ms};
 use crate::ledger::Ledger;
 use crate::segments::AnySegment;
 use crate::segments::sealed::SealedSegment;
 use crate::store_core::StoreCore;
 use crate::store_core::counters::{add, get};
-use crate::store_core::deletions::DeletionState;
 use crate::sync::{lock, write};
 use crate::writer::Writer;
 

@@ -24,7 +24,12 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::error::StoreError;
 use schema::{SCHEMA_VERSION, create, prepare};
 
+pub use deletions::{Deletion, DeletionState};
+pub use nodes::NodeIdentity;
+
+pub(crate) use deletions::DeletionScope;
 pub(crate) use departed::{Departed, DepartedLines, note_departed};
+pub(crate) use nodes::NodeRow;
 pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 
 pub(crate) struct Catalog {

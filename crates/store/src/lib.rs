@@ -17,9 +17,9 @@
 //! - Only the holder of the writer's lock appends; only the holder of the ledger's lock closes,
 //!   replaces and removes files. [`sync`] has the order of all locks.
 //!
-//! The layers, each of which depends only on those before it: `segments` (segment files as held in
-//! memory), `unit` (handles by which they are read), `store_core` (the state that threads share),
-//! `ledger`, `writer`, `background` (rewrites), `store` (the interface).
+//! The layers, each of which depends only on those before it: `catalog` (rows in SQLite), `segments`
+//! (segment files as held in memory), `unit` (handles by which they are read), `store_core` (the
+//! state that threads share), `ledger`, `writer`, `background` (rewrites), `store` (the interface).
 //!
 //! Left out: the encoding of blocks and columns (`segment`), replication, and the content of lines:
 //! records come from [`StoreCallbacks`], event times from the parse stage by [`Store::set_times`].
@@ -46,6 +46,7 @@ pub use at_rest::{
 };
 pub use background::Step;
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
+pub use catalog::{Deletion, DeletionState, NodeIdentity};
 pub use config::{RetentionRule, StoreConfig};
 pub use error::StoreError;
 pub use position::Position;
@@ -55,9 +56,9 @@ pub use store::{
     SegmentState, Store, StoreStats,
 };
 pub use store_core::deletions::{
-    DELETIONS_KEPT, DELETIONS_MAX, Deletion, DeletionProgress, DeletionState, FILTER_BYTES_MAX,
+    DELETIONS_KEPT, DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX,
 };
-pub use store_core::nodes::{NODES_MAX, NodeIdentity, NodeRefusal};
+pub use store_core::nodes::{NODES_MAX, NodeRefusal};
 pub use store_core::write_state::StoreState;
 pub use unit::frame::{CommittedFrame, FrameHandle};
 pub use unit::group::FrameGroup;

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use platform::{Clock, Disk, DiskSpace};
 use segment::SegmentError;
 
-use crate::catalog::Departed;
+use crate::catalog::{Deletion, Departed};
 use crate::config::StoreConfig;
 use crate::segments::table::SegmentTable;
 use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::counters::Counters;
-use crate::store_core::deletions::{Deletion, DeletionTable};
+use crate::store_core::deletions::DeletionTable;
 use crate::store_core::nodes::{HeldNumbers, RemoteNodes};
 use crate::store_core::progress::Progress;
 use crate::store_core::queue::Queue;

@@ -7,10 +7,10 @@ use record::Batch;
 
 use crate::background::plan::{due_rules, rules_stamp};
 use crate::callbacks::{LineFilter, StoreCallbacks};
+use crate::catalog::DeletionState;
 use crate::ledger::Ledger;
 use crate::segments::AnySegment;
 use crate::store_core::StoreCore;
-use crate::store_core::deletions::DeletionState;
 use crate::sync::lock;
 
 /// A retention rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS`

@@ -4,7 +4,83 @@ use rusqlite::{Row, params};
 
 use super::Catalog;
 use crate::error::StoreError;
-use crate::store_core::deletions::{Deletion, DeletionState, Scope};
+
+/// The state of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionState {
+    /// It is being carried out, or waits for that.
+    Running,
+    /// All segments were searched.
+    Done,
+    /// It cannot be carried out; [`Deletion::note`] says why.
+    Failed,
+    /// It was ended before it was done. Lines deleted until then are gone.
+    Cancelled,
+}
+
+impl DeletionState {
+    pub(crate) const ALL: [DeletionState; 4] = [
+        DeletionState::Running,
+        DeletionState::Done,
+        DeletionState::Failed,
+        DeletionState::Cancelled,
+    ];
+
+    /// Its name in the catalog and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeletionState::Running => "running",
+            DeletionState::Done => "done",
+            DeletionState::Failed => "failed",
+            DeletionState::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A deletion of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Its number, from 1; never used twice.
+    pub id: u64,
+    /// The filter that selects the lines.
+    pub filter: String,
+    /// Its state.
+    pub state: DeletionState,
+    /// When it was requested, nanoseconds since 1970 UTC.
+    pub created_ns: i64,
+    /// When it ended.
+    pub finished_ns: Option<i64>,
+    /// Lines deleted so far.
+    pub lines: u64,
+    /// A note for the operator: why it failed, what could not be searched.
+    pub note: Option<String>,
+    pub(crate) scope: DeletionScope,
+}
+
+/// The lines that a deletion covers, besides its filter: those that were there when it was
+/// requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeletionScope {
+    /// Lines of frames below this number.
+    pub(crate) sequence_before: u64,
+    /// The hot segments up to this one.
+    pub(crate) hot_through: u64,
+}
+
+impl Deletion {
+    pub(crate) fn new(filter: &str, created_ns: i64, scope: DeletionScope) -> Self {
+        Deletion {
+            id: 0,
+            filter: filter.to_owned(),
+            state: DeletionState::Running,
+            created_ns,
+            finished_ns: None,
+            lines: 0,
+            note: None,
+            scope,
+        }
+    }
+}
 
 impl Catalog {
     /// All deletions, the oldest first.
@@ -68,7 +144,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Deletion> {
         finished_ns: row.get("finished_ns")?,
         lines: u64_of("lines")?,
         note: row.get("note")?,
-        scope: Scope {
+        scope: DeletionScope {
             sequence_before: u64_of("sequence_before")?,
             hot_through: u64_of("hot_through")?,
         },
@@ -84,7 +160,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = Some(dir.path().join("catalog.sqlite"));
         let catalog = Catalog::open(path.clone()).unwrap();
-        let scope = Scope { sequence_before: 7, hot_through: 3 };
+        let scope = DeletionScope { sequence_before: 7, hot_through: 3 };
         let mut first = Deletion::new("app_name:\"x\"", 5, scope);
         let mut second = Deletion::new("y", 6, scope);
         catalog.add_deletion(&mut first).unwrap();

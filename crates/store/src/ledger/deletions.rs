@@ -1,8 +1,8 @@
 //! Deletions in memory and in the catalog, changed together.
 
 use super::Ledger;
+use crate::catalog::{Deletion, DeletionState};
 use crate::error::StoreError;
-use crate::store_core::deletions::{Deletion, DeletionState};
 
 impl Ledger {
     /// Ends a running deletion; false when none of that number runs.

@@ -1,11 +1,10 @@
 //! Deletion of lines, for the users of a store.
 
 use super::Store;
+use crate::catalog::{Deletion, DeletionScope, DeletionState};
 use crate::error::StoreError;
 use crate::segments::table::SegmentTable;
-use crate::store_core::deletions::{
-    DELETIONS_MAX, Deletion, DeletionProgress, DeletionState, FILTER_BYTES_MAX, Scope,
-};
+use crate::store_core::deletions::{DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX};
 use crate::sync::lock;
 
 impl Store {
@@ -27,7 +26,7 @@ impl Store {
             let text = format!("{DELETIONS_MAX} deletions run; wait for one to end, or cancel one");
             return Err(StoreError::Refused(text));
         }
-        let scope = Scope {
+        let scope = DeletionScope {
             sequence_before: core.numbers.next(),
             hot_through: core.segments.hot().last().map_or(0, |hot| hot.id),
         };

@@ -3,10 +3,9 @@
 use record::Numbers;
 
 use super::Store;
+use crate::catalog::{NodeIdentity, NodeRow};
 use crate::ledger::Ledger;
-use crate::store_core::nodes::{
-    FORGET_NODE_NS, NODES_MAX, NodeIdentity, NodeRefusal, NodeRow, STARTS_JUMP_MAX,
-};
+use crate::store_core::nodes::{FORGET_NODE_NS, NODES_MAX, NodeRefusal, STARTS_JUMP_MAX};
 use crate::sync::lock;
 
 impl Store {

@@ -10,6 +10,7 @@
 
 use std::sync::Mutex;
 
+use crate::catalog::{Deletion, DeletionState};
 use crate::error::StoreError;
 use crate::segments::AnySegment;
 use crate::sync::{lock, read};
@@ -22,68 +23,6 @@ pub const DELETIONS_KEPT: usize = 100;
 /// Longest text of a filter, bytes. Longer ones are refused.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
 
-/// The state of a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeletionState {
-    /// It is being carried out, or waits for that.
-    Running,
-    /// All segments were searched.
-    Done,
-    /// It cannot be carried out; [`Deletion::note`] says why.
-    Failed,
-    /// It was ended before it was done. Lines deleted until then are gone.
-    Cancelled,
-}
-
-impl DeletionState {
-    pub(crate) const ALL: [DeletionState; 4] = [
-        DeletionState::Running,
-        DeletionState::Done,
-        DeletionState::Failed,
-        DeletionState::Cancelled,
-    ];
-
-    /// Its name in the catalog and for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            DeletionState::Running => "running",
-            DeletionState::Done => "done",
-            DeletionState::Failed => "failed",
-            DeletionState::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// A deletion of lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deletion {
-    /// Its number, from 1; never used twice.
-    pub id: u64,
-    /// The filter that selects the lines.
-    pub filter: String,
-    /// Its state.
-    pub state: DeletionState,
-    /// When it was requested, nanoseconds since 1970 UTC.
-    pub created_ns: i64,
-    /// When it ended.
-    pub finished_ns: Option<i64>,
-    /// Lines deleted so far.
-    pub lines: u64,
-    /// A note for the operator: why it failed, what could not be searched.
-    pub note: Option<String>,
-    pub(crate) scope: Scope,
-}
-
-/// The lines that a deletion covers, besides its filter: those that were there when it was
-/// requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scope {
-    /// Lines of frames below this number.
-    pub(crate) sequence_before: u64,
-    /// The hot segments up to this one.
-    pub(crate) hot_through: u64,
-}
-
 /// How far a deletion is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletionProgress {
@@ -94,19 +33,6 @@ pub struct DeletionProgress {
 }
 
 impl Deletion {
-    pub(crate) fn new(filter: &str, created_ns: i64, scope: Scope) -> Self {
-        Deletion {
-            id: 0,
-            filter: filter.to_owned(),
-            state: DeletionState::Running,
-            created_ns,
-            finished_ns: None,
-            lines: 0,
-            note: None,
-            scope,
-        }
-    }
-
     fn is_running(&self) -> bool {
         self.state == DeletionState::Running
     }

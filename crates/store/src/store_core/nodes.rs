@@ -46,19 +46,6 @@ pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
 /// acknowledged, or given up.
 pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
 
-/// The identity that another node claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeIdentity {
-    /// Its id; not 0.
-    pub node: u32,
-    /// Drawn together with the id: distinguishes two nodes with the same id.
-    pub key: u64,
-    /// Number of its starts.
-    pub starts: u64,
-    /// Drawn at each start: distinguishes a node from a copy of its directory.
-    pub run: u64,
-}
-
 /// Why a node is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeRefusal {
@@ -87,13 +74,6 @@ pub enum NodeRefusal {
     /// The catalog cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// A row of the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NodeRow {
-    pub(crate) identity: NodeIdentity,
-    pub(crate) seen_ns: i64,
 }
 
 /// Numbers of frames that are durable here, by node.
