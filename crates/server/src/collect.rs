@@ -34,8 +34,8 @@ use platform::memory::Budget;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::process::open_files::allow(&mut config);
-    memory::give_back_freed(memory::large_bytes(0, config.memory_bytes_max))
+    config.allow_files();
+    memory::give_back_freed(memory::large_bytes(0, config.api.memory_bytes_max))
         .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
@@ -47,11 +47,12 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
 async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     // The directory is locked, so that no two collectors follow the same files with it.
-    config.data_dir.clone_from(&config.collect.spool_dir);
-    crate::process::private::own_directory(&config.data_dir)
-        .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
-    if let Some(journal) = &mut config.journald {
-        journal.data_dir.clone_from(&config.data_dir);
+    let (forward, sources) = (config.node.forward.clone(), &mut config.node.sources);
+    sources.data_dir.clone_from(&forward.spool_dir);
+    crate::process::private::own_directory(&sources.data_dir)
+        .with_context(|| format!("cannot use {}", sources.data_dir.display()))?;
+    if let Some(journal) = &mut sources.journald {
+        journal.data_dir.clone_from(&sources.data_dir);
     }
     let mut signals = Signals::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
@@ -61,16 +62,16 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     let forwarder: Arc<dyn Forward> = match &config.kafka {
         Some(kafka) => {
             let log = Arc::new(KafkaAppend::new(kafka.clone()));
-            let to = ForwardConfig { stores: log.partitions(), ..config.collect.clone() };
+            let to = ForwardConfig { stores: log.partitions(), ..forward };
             Arc::new(Forwarder::start_log(to, Arc::new(RealDisk), log)?)
         }
-        None => collector::node::forward(config.collect.clone(), Arc::new(RealDisk))?,
+        None => collector::node::forward(forward, Arc::new(RealDisk))?,
     };
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let parser = Parser::new(&ParserConfig {
-        types: config.types.clone(),
-        syslog_zone_offset_s: config.syslog_zone_s,
+        types: config.node.types.clone(),
+        syslog_zone_offset_s: config.node.syslog_zone_s,
     });
     let parsers = Arc::new(Parsers::new(parser.context("[[types]] of the configuration")?));
     let lines = Arc::new(HttpLines::start(
@@ -86,7 +87,7 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         store: None,
         nodes: None,
     };
-    let sources = Sources::start(&config, &with)?;
+    let sources = Sources::start(&config.node.sources, &with)?;
     let addresses = addresses(address, &sources.listeners());
     // Certificates are reloaded whenever the signal arrives; without TLS it has no effect.
     let tls = https(&config)?;
@@ -110,18 +111,19 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
 
     let (stop, stopping) = watch::channel(false);
     let to = Arc::clone(&lines);
-    let memory = Budget::new(config.memory_bytes_max);
-    let inserting = Inserting::new(config.insert, Arc::clone(&accounting), &memory, move || {
-        Ok(Arc::clone(&to))
-    });
-    let clients = http::Clients::new(config.query.client_idle_max, tls.clone());
+    let memory = Budget::new(config.api.memory_bytes_max);
+    let inserting =
+        Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, move || {
+            Ok(Arc::clone(&to))
+        });
+    let clients = http::Clients::new(config.api.client_idle_max, tls.clone());
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),
         accounting,
         Arc::clone(&sources),
         clients.clone(),
-        http::Guard::new(address, &config.http_hosts, &config.http_frame_ancestors),
-        http::Gate::new(&config.access, address, tls.is_some()),
+        http::Guard::new(address, &config.api.hosts, &config.api.frame_ancestors),
+        http::Gate::new(&config.api.access, address, tls.is_some()),
         addresses.clone(),
     ));
     let router = http::admin::collecting::router(seen, inserting);

@@ -10,33 +10,22 @@ mod cli;
 mod cluster;
 mod collect;
 mod config;
-mod dashboards;
+mod data_dir;
 mod http;
 mod ingest;
-mod links;
+mod nearest;
 mod pipeline;
 mod process;
 mod programs;
 mod queries;
+mod saved_views;
 mod server;
 mod sinks;
 mod storage;
 
 use std::process::ExitCode;
 
-/// An error and its causes on one line. A cause is left out if the text already contains
-/// it.
-fn one_line(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if !text.contains(&cause) {
-            let separator = if text.is_empty() { "" } else { ": " };
-            text.push_str(separator);
-            text.push_str(&cause);
-        }
-    }
-    text
-}
+use process::log::one_line;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -50,16 +39,5 @@ fn main() -> ExitCode {
             eprintln!("loginson: {}", cli::escaped_lines(&one_line(&error)));
             ExitCode::FAILURE
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_cause_is_shown_once() {
-        let error = anyhow::anyhow!("no such file")
-            .context("cannot open x: no such file")
-            .context("at start");
-        assert_eq!(super::one_line(&error), "at start: cannot open x: no such file");
     }
 }

@@ -36,9 +36,10 @@
 //! for them.
 
 mod cluster_work;
+pub mod leased_work;
+pub mod options;
 mod parse;
 mod unreadable;
-pub mod workers;
 
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
@@ -52,10 +53,14 @@ use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
 
-use crate::alerts;
-use crate::cluster::engines::{KafkaAppend, Owner, OwnerSettings, RetentionSettings};
+use crate::cluster::engines::{
+    EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionSettings,
+};
 use crate::cluster::{Cluster, Engines, Lines};
-use crate::config::{Config, EnginesConfig};
+use crate::data_dir::{
+    ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, RERUNS_FILE, SINKS_FOLDER,
+    SPOOL_FOLDER,
+};
 use crate::ingest::delivery::Delivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
@@ -64,16 +69,13 @@ use crate::programs::stage::ProgramStage;
 use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
-pub use crate::queries::tails::{TailBatch, TailReader};
-use crate::sinks::cursor_file;
-use crate::storage::RERUNS_FILE;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
-use crate::storage::keep::{Folder, Keep};
 use crate::storage::stored::{Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
 use cluster_work::ClusterWork;
+use leased_work::{LeasedWork, LeasedWorkOptions, LeasedWorkParts, LeasedWorkSlot};
+use options::NodeOptions;
 use parse::ParseStage;
-use workers::{WorkOptions, WorkPlace, Workers, WorkersSlot};
 
 /// Time at shutdown for parsing what has arrived. The rest is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
@@ -90,9 +92,9 @@ pub struct Pipeline {
     pub parsing: Arc<ParseStage>,
     /// Counts lines per type and time.
     pub summary: Arc<SummaryStage>,
-    /// Programs and sinks; none where another node of the cluster has them.
-    workers: Arc<WorkersSlot>,
-    work_options: WorkOptions,
+    /// Programs, sinks and alerts; none where another node of the cluster has them.
+    work: Arc<LeasedWorkSlot>,
+    work_options: LeasedWorkOptions,
     /// Threads of the stages, and their panics.
     pub stages: Arc<Stages>,
     /// The memory budget of queries and tails.
@@ -114,30 +116,30 @@ impl Pipeline {
     ///
     /// `memory` is the budget of queries and tails; `is_queried` says whether queries run.
     pub fn start(
-        config: &Config,
+        options: &NodeOptions,
         accounting: Arc<Accounting>,
         memory: &Arc<Budget>,
         is_queried: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<Arc<Pipeline>> {
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
         let parser = Parser::new(&ParserConfig {
-            types: config.types.clone(),
-            syslog_zone_offset_s: config.syslog_zone_s,
+            types: options.types.clone(),
+            syslog_zone_offset_s: options.syslog_zone_s,
         })
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));
         let disk = Arc::new(RealDisk);
-        let (store, report) = Store::open(config.store.clone(), disk, Arc::clone(&clock))?;
+        let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))?;
         for warning in &report.warnings {
             tracing::warn!("{warning}");
         }
         tracing::info!("{report}");
 
-        let kept: Arc<dyn Keep> = Arc::new(Folder::new(&config.data_dir));
+        let kept: Arc<dyn Documents> = Arc::new(DocumentFolder::new(options.data_dir()));
         let reruns = KeptReruns::open(Arc::clone(&kept), RERUNS_FILE)?;
         let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
         let local: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
-        let forwarder = config.engines.as_ref().map(|engines| forward(engines, config));
+        let forwarder = options.engines.as_ref().map(|engines| forward(engines, options));
         let forwarder = forwarder.transpose()?;
         let deliver = forwarder.clone().map_or(Arc::clone(&local), |forwarder| forwarder as _);
         let own = Intake::start(
@@ -152,15 +154,15 @@ impl Pipeline {
             Arc::clone(&clock),
             Arc::clone(&store),
             Arc::clone(&parsers),
-            config.summary.clone(),
+            options.summary.clone(),
             own,
             reruns,
         ));
-        let answers = Arc::new(Answers::new(config.query.answers_bytes_max));
+        let answers = Arc::new(Answers::new(options.query.answers_bytes_max));
         let stored = Stored::new(Arc::clone(&store), Arc::clone(&parsers), answers);
-        let work_options = WorkOptions::new(config, &clock, &parsers, memory);
-        let workers = Arc::<WorkersSlot>::default();
-        if config.engines.is_none() {
+        let work_options = LeasedWorkOptions::new(options, &clock, &parsers, memory);
+        let work = Arc::<LeasedWorkSlot>::default();
+        if options.engines.is_none() {
             let rows = Intake::start(
                 SourceKind::Internal,
                 FRAME_AGE_AWAITED_MS,
@@ -170,22 +172,24 @@ impl Pipeline {
             let arrivals =
                 StoreArrivals { store: Arc::clone(&store), parsers: Arc::clone(&parsers) };
             let arrivals = Arc::new(arrivals);
-            let place = WorkPlace {
+            let parts = LeasedWorkParts {
                 lines: Lines::Own(stored.clone()),
                 notes: Arc::clone(&arrivals) as _,
                 notes_itself: false,
                 arrivals: Arc::new(move || Arc::clone(&arrivals) as Arc<dyn Arrivals>),
                 rows: Arc::new(rows),
                 state: kept,
-                programs: Arc::new(Folder::new(&config.programs.folder)),
-                cursors: Arc::new(Folder::new(&config.data_dir.join(cursor_file::FOLDER))),
-                alert_rules: Arc::new(Folder::new(&config.data_dir.join(alerts::RULES_FOLDER))),
-                alerts: Arc::new(Folder::new(&config.data_dir.join(alerts::FOLDER))),
+                programs: Arc::new(DocumentFolder::new(&options.programs.folder)),
+                cursors: Arc::new(DocumentFolder::new(&options.data_dir().join(SINKS_FOLDER))),
+                alert_rules: Arc::new(DocumentFolder::new(
+                    &options.data_dir().join(ALERT_RULES_FOLDER),
+                )),
+                alerts: Arc::new(DocumentFolder::new(&options.data_dir().join(ALERTS_FOLDER))),
             };
-            let work = Arc::new(stages.beside());
-            workers.set(Some(Workers::start(&work_options, place, work)?));
+            let signals = Arc::new(stages.beside());
+            work.set(Some(LeasedWork::start(&work_options, parts, signals)?));
         }
-        let programs = workers.get().map(|workers| Arc::clone(&workers.programs));
+        let programs = work.get().map(|work| Arc::clone(&work.programs));
         let parsing = Arc::new(ParseStage::new(
             Arc::clone(&stages),
             Arc::clone(&store),
@@ -193,7 +197,7 @@ impl Pipeline {
             Arc::clone(&summary),
             programs,
             Tails::new(memory),
-            config.placement.parse_threads,
+            options.parse_threads,
         ));
         let (parsed, to_summarise) = mpsc::sync_channel(1);
         let at_start = store.hot_frames();
@@ -216,7 +220,7 @@ impl Pipeline {
         );
         let pipeline = Arc::new(Pipeline {
             stored,
-            workers,
+            work,
             work_options,
             http: Arc::new(http),
             delivery: Arc::clone(&delivery),
@@ -231,7 +235,7 @@ impl Pipeline {
             parse_thread,
             summary_thread,
         });
-        let with = match config.engines.is_some() {
+        let with = match options.engines.is_some() {
             true => SourceContext { deliver, accounting, clock, store: None, nodes: None },
             false => {
                 let nodes = Some(delivery as _);
@@ -239,7 +243,7 @@ impl Pipeline {
             }
         };
         // From here on `stop` ends the threads, also if a source cannot start.
-        match Sources::start(config, &with) {
+        match Sources::start(&options.sources, &with) {
             Ok(sources) => *lock(&pipeline.sources) = Arc::new(sources),
             Err(error) => {
                 pipeline.stop();
@@ -268,8 +272,8 @@ impl Pipeline {
         self.parse_thread.join();
         self.stages.stop();
         self.summary_thread.join();
-        if let Some(workers) = self.workers.set(None) {
-            workers.close();
+        if let Some(work) = self.work.set(None) {
+            work.close();
         }
         self.parsing.close_tails();
         self.summary.close();
@@ -281,14 +285,14 @@ impl Pipeline {
     /// Takes part in a cluster: owns partitions, and answers for them.
     ///
     /// Errors: a directory cannot be used, a thread cannot be started.
-    pub fn join(&self, engines: &Arc<Engines>, config: &Config) -> Result<()> {
+    pub fn join(&self, engines: &Arc<Engines>, options: &NodeOptions) -> Result<()> {
         let parsing = Arc::clone(&self.parsing);
         let retention = RetentionSettings {
-            age_max: config.store.age_ns.map(|ns| Duration::from_nanos(ns.unsigned_abs())),
-            bytes_max: config.store.bytes_max,
+            age_max: options.store.age_ns.map(|ns| Duration::from_nanos(ns.unsigned_abs())),
+            bytes_max: options.store.bytes_max,
         };
         // Objects stay for longer than any query may run.
-        let longest = config.query.limits.run_time.max(config.query.background.run_time);
+        let longest = options.query.limits.run_time.max(options.query.background.run_time);
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
@@ -296,12 +300,12 @@ impl Pipeline {
             OwnerSettings {
                 retention,
                 grace: longest + longest / 4,
-                disk_free_bytes_min: config.store.disk_free_bytes_min,
-                sealing_threads: config.placement.sealing_threads,
+                disk_free_bytes_min: options.store.disk_free_bytes_min,
+                sealing_threads: options.store.sealing_threads,
             },
             Arc::new(ClusterWork {
                 options: self.work_options.clone(),
-                slot: Arc::clone(&self.workers),
+                slot: Arc::clone(&self.work),
                 stages: Arc::clone(&self.stages),
                 lines: Lines::new(
                     self.stored.clone(),
@@ -309,21 +313,21 @@ impl Pipeline {
                 ),
                 engines: Arc::clone(engines),
             }),
-            &config.data_dir,
+            options.data_dir(),
         )?;
         assert!(self.owner.set(owner).is_ok(), "a node takes part once");
         Ok(())
     }
 
-    /// The programs and sinks that run here; none where another node of the cluster has them, and
-    /// during the shutdown.
-    pub fn workers(&self) -> Option<Arc<Workers>> {
-        self.workers.get()
+    /// The programs, sinks and alerts that run here; none where another node of the cluster has
+    /// them, and during the shutdown.
+    pub fn work(&self) -> Option<Arc<LeasedWork>> {
+        self.work.get()
     }
 
     /// The programs that run here.
     pub fn programs(&self) -> Option<Arc<ProgramStage>> {
-        self.workers().map(|workers| Arc::clone(&workers.programs))
+        self.work().map(|work| Arc::clone(&work.programs))
     }
 
     /// The store.
@@ -339,18 +343,16 @@ impl Pipeline {
 
 /// Bytes of frames of each partition that Kafka has not acknowledged.
 const PARTITION_WINDOW_BYTES: usize = 4 << 20;
-/// The directory, below that of the data, for frames that Kafka does not take at present.
-const SPOOL_DIR: &str = "spool";
 
 /// Delivers to the partitions of a log.
-fn forward(engines: &EnginesConfig, config: &Config) -> Result<Arc<Forwarder>> {
+fn forward(engines: &EngineOptions, options: &NodeOptions) -> Result<Arc<Forwarder>> {
     let log = Arc::new(KafkaAppend::new(engines.kafka.clone()));
     let to = ForwardConfig {
         stores: log.partitions(),
         copies: Vec::new(),
-        spool_dir: config.data_dir.join(SPOOL_DIR),
+        spool_dir: options.data_dir().join(SPOOL_FOLDER),
         window_bytes: PARTITION_WINDOW_BYTES,
-        ..config.collect.clone()
+        ..options.forward.clone()
     };
     Ok(Arc::new(Forwarder::start_log(to, Arc::new(RealDisk), log)?))
 }

@@ -18,26 +18,29 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cluster::{Cluster, Engines, Lines};
-use crate::config::{Config, QueryOptions};
+use crate::config::Config;
+use crate::data_dir::QUERIES_FOLDER;
 use crate::http::{self, App, Tls};
 use crate::ingest::sources::addresses;
 use crate::pipeline::Pipeline;
+use crate::pipeline::options::NodeOptions;
 use crate::process::{memory, private};
 use crate::programs::registry::Registry;
-use crate::queries::jobs::{Jobs, QUERIES_DIR};
+use crate::queries::QueryOptions;
+use crate::queries::jobs::Jobs;
 
 /// How often background queries are checked for expiry.
 const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    crate::process::open_files::allow(&mut config);
+    config.allow_files();
     placement::choose(config.placement.priorities);
-    private::own_directory(&config.data_dir)
-        .with_context(|| format!("cannot use {}", config.data_dir.display()))?;
+    private::own_directory(config.node.data_dir())
+        .with_context(|| format!("cannot use {}", config.node.data_dir().display()))?;
     memory::give_back_freed(memory::large_bytes(
-        config.store.cache_bytes_max as u64,
-        config.memory_bytes_max,
+        config.node.store.cache_bytes_max as u64,
+        config.api.memory_bytes_max,
     ))
     .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -62,7 +65,7 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let tls = https(&config)?;
     let cluster = config.stores.as_ref().map(Cluster::new).transpose()?;
     let app = App::new(
-        config.clone(),
+        config.api.clone(),
         address,
         Arc::clone(&accounting),
         tls.clone(),
@@ -80,11 +83,11 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let joining = Arc::clone(&app);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let opening = tokio::task::spawn_blocking(move || {
-        let pipeline = Pipeline::start(&config, accounting, &memory, runs_queries)?;
-        let opened = join_engines(&config, &format!("{scheme}://{address}"), &pipeline);
+        let pipeline = Pipeline::start(&config.node, accounting, &memory, runs_queries)?;
+        let opened = join_engines(&config.node, &format!("{scheme}://{address}"), &pipeline);
         let opened = opened.and_then(|joined| {
             joined.iter().for_each(|cluster| joining.join(Arc::clone(cluster)));
-            open_jobs(&config, queue, &pipeline, joined.or(cluster))
+            open_jobs(&config.node, queue, &pipeline, joined.or(cluster))
         });
         opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
     });
@@ -116,29 +119,29 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
 
 /// Connects to the engines of a cluster, and takes part in it; none where there are no engines.
 fn join_engines(
-    config: &Config,
+    options: &NodeOptions,
     address: &str,
     pipeline: &Pipeline,
 ) -> Result<Option<Arc<Cluster>>> {
-    let Some(engines) = &config.engines else { return Ok(None) };
+    let Some(engines) = &options.engines else { return Ok(None) };
     let clock = Arc::new(RealClock::new());
     let node = pipeline.store().node();
-    let summary = config.summary.clone();
+    let summary = options.summary.clone();
     let engines =
-        Engines::connect(engines.clone(), address, node, &config.data_dir, summary, clock)?;
+        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, clock)?;
     let engines = Arc::new(engines);
-    pipeline.join(&engines, config)?;
+    pipeline.join(&engines, options)?;
     Ok(Some(Cluster::on_engines(engines)))
 }
 
 fn open_jobs(
-    config: &Config,
+    options: &NodeOptions,
     queue: QueryQueue,
     pipeline: &Arc<Pipeline>,
     cluster: Option<Arc<Cluster>>,
 ) -> Result<Arc<Jobs>> {
-    let dir = config.data_dir.join(QUERIES_DIR);
-    let QueryOptions { limits, background, .. } = config.query;
+    let dir = options.data_dir().join(QUERIES_FOLDER);
+    let QueryOptions { limits, background, .. } = options.query;
     let lines = Lines::new(pipeline.stored.clone(), cluster);
     let memory = Arc::clone(&pipeline.memory);
     let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, lines, memory);
@@ -198,7 +201,7 @@ pub fn warn_of_access(config: &Config, address: SocketAddr) {
     if address.ip().to_canonical().is_loopback() {
         return;
     }
-    if config.access.is_off() {
+    if config.api.access.is_off() {
         tracing::warn!(
             "everybody who reaches {address} may read and delete every line, because there are no users; \
              add some as docs/access.md describes, or listen on 127.0.0.1 (http_listen)"

@@ -8,6 +8,7 @@
 //! API with a mistake changes nothing.
 
 pub mod engine;
+mod options;
 mod output;
 pub mod rows;
 
@@ -23,17 +24,13 @@ use platform::placement::Role;
 use sinks::{Stop, SystemClock, system_random};
 
 use crate::cluster::Lines;
-use crate::config::alerts::AlertOptions;
+use crate::data_dir::Documents;
 use crate::process::stages::{StageThread, Stages, lock};
-use crate::storage::keep::Keep;
 use crate::storage::row_store::RowStore;
 use engine::StoreEngine;
+pub use options::AlertOptions;
 use output::RowOutput;
 
-/// Folder of the data directory with what is kept, and the folder of rule files in it.
-pub const FOLDER: &str = "alerts";
-/// Folder of the rule files that were saved over the API.
-pub const RULES_FOLDER: &str = "alert-rules";
 /// Files of rules that are kept, and that are read of the folder.
 ///
 /// limits.md, Alerts: rule files; bytes of one | {}; {FILE_BYTES_MAX} | a new one is refused; one
@@ -54,9 +51,9 @@ pub struct Parts<'a> {
     pub query_limits: query::Limits,
     pub rows: Arc<dyn RowStore>,
     /// Rule files that were saved over the API.
-    pub rules: Arc<dyn Keep>,
+    pub rules: Arc<dyn Documents>,
     /// States and silences.
-    pub state: Arc<dyn Keep>,
+    pub state: Arc<dyn Documents>,
     pub stages: &'a Arc<Stages>,
 }
 
@@ -67,8 +64,8 @@ pub struct AlertStage {
     output: Arc<RowOutput>,
     defaults: Defaults,
     folder: Option<PathBuf>,
-    rules: Arc<dyn Keep>,
-    state: Arc<dyn Keep>,
+    rules: Arc<dyn Documents>,
+    state: Arc<dyn Documents>,
     /// Files that could not be used, each with its error.
     invalid: Mutex<Vec<RuleError>>,
     /// Held while files or silences change.
@@ -307,7 +304,7 @@ impl AlertStage {
     fn texts(&self) -> io::Result<Vec<Text>> {
         let mut texts = Vec::new();
         if let Some(folder) = &self.folder {
-            let folder = crate::storage::keep::Folder::new(folder);
+            let folder = crate::data_dir::DocumentFolder::new(folder);
             read_texts(&folder, true, &mut texts)?;
         }
         read_texts(&*self.rules, false, &mut texts)?;
@@ -315,7 +312,7 @@ impl AlertStage {
     }
 }
 
-fn read_texts(keep: &dyn Keep, is_provisioned: bool, texts: &mut Vec<Text>) -> io::Result<()> {
+fn read_texts(keep: &dyn Documents, is_provisioned: bool, texts: &mut Vec<Text>) -> io::Result<()> {
     for (name, body) in keep.list(FILE_BYTES_MAX)? {
         if !name.ends_with(".yml") && !name.ends_with(".yaml") {
             continue;
@@ -352,7 +349,7 @@ fn check_name(name: &str) -> Result<(), AlertError> {
     }
 }
 
-fn silences(state: &dyn Keep) -> Result<Silences> {
+fn silences(state: &dyn Documents) -> Result<Silences> {
     let Some(body) = state.read(SILENCES)? else { return Ok(Silences::default()) };
     serde_json::from_slice(&body).or_else(|error| {
         tracing::error!("{} cannot be read: {error}; there are no silences", state.place(SILENCES));

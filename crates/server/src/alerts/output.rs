@@ -7,19 +7,19 @@ use alerts::{Change, Output, Recorded};
 use platform::{Clock, RealClock};
 
 use super::rows;
-use crate::storage::keep::Keep;
+use crate::data_dir::Documents;
 use crate::storage::row_store::RowStore;
 
 /// Keeps rows and states.
 pub struct RowOutput {
     rows: Arc<dyn RowStore>,
-    state: Arc<dyn Keep>,
+    state: Arc<dyn Documents>,
     lost: AtomicU64,
 }
 
 impl RowOutput {
     /// Rows go to `rows`, states to `state`.
-    pub fn new(rows: Arc<dyn RowStore>, state: Arc<dyn Keep>) -> RowOutput {
+    pub fn new(rows: Arc<dyn RowStore>, state: Arc<dyn Documents>) -> RowOutput {
         RowOutput { rows, state, lost: AtomicU64::new(0) }
     }
 

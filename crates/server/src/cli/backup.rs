@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, Refusal};
-use crate::storage::backup::{self, BACKUPS_DIR};
+use crate::data_dir::BACKUPS_FOLDER;
+use crate::storage::backup;
 use platform::units::show_bytes;
 
 #[derive(Args)]
@@ -54,7 +55,7 @@ pub fn run(args: BackupArgs) -> Result<()> {
 }
 
 fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
-    let backups = args.to.clone().unwrap_or_else(|| data_dir.join(BACKUPS_DIR));
+    let backups = args.to.clone().unwrap_or_else(|| data_dir.join(BACKUPS_FOLDER));
     if args.list {
         for manifest in backup::list(&backups)? {
             let path = backups.join(&manifest.name);

@@ -17,7 +17,8 @@ use ureq::{Agent, Body, RequestBuilder};
 
 use crate::cli::ServerArgs;
 use crate::cli::secrets::read_password;
-use crate::config::{Authority, roots};
+use crate::cluster::roots;
+use crate::http::access::authority::Authority;
 use crate::queries::export::Format;
 
 /// Time limit for connecting. Beyond it the server counts as unreachable.

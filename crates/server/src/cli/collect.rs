@@ -141,16 +141,16 @@ pub fn run(args: CollectArgs) -> Result<()> {
         raw.files.push(RawFiles::new(args.follow));
     }
     let mut config = Config::try_from(raw)?;
-    config.collect.lost_stores = args.lost_store;
+    config.node.forward.lost_stores = args.lost_store;
     ensure!(
-        !config.collect.stores.is_empty()
-            || !config.collect.copies.is_empty()
+        !config.node.forward.stores.is_empty()
+            || !config.node.forward.copies.is_empty()
             || config.kafka.is_some(),
         "give the address of a store to deliver to, for example --store store1.example:9515 (its node_listen), or the \
          brokers of a cluster in [cluster.kafka]"
     );
     ensure!(
-        config.collect.stores.is_empty() && config.collect.copies.is_empty()
+        config.node.forward.stores.is_empty() && config.node.forward.copies.is_empty()
             || config.kafka.is_none(),
         "give either stores to deliver to, or the brokers of a cluster in [cluster.kafka]"
     );

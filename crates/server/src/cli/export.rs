@@ -341,8 +341,8 @@ fn parsers(args: &ExportArgs) -> Result<Parsers> {
     };
     let config = Config::try_from(raw)?;
     let parser = Parser::new(&ParserConfig {
-        types: config.types,
-        syslog_zone_offset_s: config.syslog_zone_s,
+        types: config.node.types,
+        syslog_zone_offset_s: config.node.syslog_zone_s,
     });
     Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
 }

@@ -67,7 +67,7 @@ fn test(args: &TestArgs) -> Result<()> {
         None => (Limits::default(), None, Vec::new()),
         Some(path) => {
             let config = crate::config::Config::try_from(RawConfig::read(path)?)?;
-            (config.programs.limits, config.programs.interpreter, config.types)
+            (config.node.programs.limits, config.node.programs.interpreter, config.node.types)
         }
     };
     let interpreter: Result<Interpreter, NoInterpreter> =

@@ -53,7 +53,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
                 offset: None,
                 part: "it cannot be checked".into(),
                 expected: String::new(),
-                found: crate::one_line(&error),
+                found: crate::process::log::one_line(&error),
             }),
             Err(error) => {
                 reporter.end();

@@ -8,7 +8,9 @@
 pub mod engines;
 pub mod message;
 pub mod node;
+mod options;
 mod source;
+mod trust;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +21,10 @@ use query::source::Source;
 
 pub use engines::Engines;
 pub use node::{Node, NodeError};
+pub use options::StoresOptions;
 pub use source::ClusterSource;
+pub use trust::roots;
 
-use crate::config::StoresConfig;
 use crate::storage::stored::Stored;
 
 /// Stores that are called at the same time.
@@ -82,7 +85,7 @@ impl Cluster {
     /// Connects to nothing yet.
     ///
     /// Errors: the certificates of the configuration cannot be read.
-    pub fn new(config: &StoresConfig) -> Result<Arc<Cluster>> {
+    pub fn new(config: &StoresOptions) -> Result<Arc<Cluster>> {
         let (token, ca_file) = (config.token.as_deref(), config.ca_file.as_deref());
         let copy = |stores: &Vec<String>| {
             let nodes = stores.iter().map(|url| Node::new(url, token, ca_file).map(Arc::new));

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use ureq::Agent;
-use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use ureq::http::{Method, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use super::message::{Message, ShareRequest};
-use crate::config::roots;
-use crate::http::programs::hand_on::HANDED_ON;
+use super::trust::roots;
 
+/// Marks a call that was handed on: the node that gets it does not hand it on once more.
+pub const HANDED_ON: HeaderName = HeaderName::from_static("loginson-handed-on");
 /// Time limit for connecting. Beyond it the store counts as away.
 ///
 /// limits.md, Several stores: connecting to a store | {} | it is away: another copy is asked, or

@@ -5,7 +5,6 @@
 //! hash.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +13,9 @@ use argon2::password_hash::phc::PasswordHash;
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
-use crate::config::role::Role;
 use crate::config::{duration, unless_off};
+use crate::http::access::principal::Role;
+use crate::http::access::users::{AccessOptions, Token, User};
 
 /// Limit of a name, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -30,60 +30,8 @@ const HASH_LANES_MAX: u32 = 16;
 const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
-/// Users and tokens. If there are none, everybody may call everything.
-#[derive(Clone, Debug)]
-pub struct AccessConfig {
-    /// People, with passwords.
-    pub users: Vec<User>,
-    /// Programs, with tokens.
-    pub tokens: Vec<Token>,
-    /// How long a login at the page lasts.
-    pub session_max: Duration,
-}
-
-/// A person, who authenticates by password.
-#[derive(Clone)]
-pub struct User {
-    /// Unique among users and tokens.
-    pub name: Arc<str>,
-    /// The argon2id hash of the password.
-    pub hash: PasswordHash,
-    /// The user's role.
-    pub role: Role,
-}
-
-/// A program, which authenticates by token.
-#[derive(Clone)]
-pub struct Token {
-    /// Unique among users and tokens.
-    pub name: Arc<str>,
-    /// SHA-256 of the token.
-    pub digest: [u8; 32],
-    /// The token's role.
-    pub role: Role,
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User({} {})", self.name, self.role.name())
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token({} {})", self.name, self.role.name())
-    }
-}
-
-impl AccessConfig {
-    /// Whether no credentials are needed.
-    pub fn is_off(&self) -> bool {
-        self.users.is_empty() && self.tokens.is_empty()
-    }
-}
-
 /// Checks names, hashes and roles.
-pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Result<AccessConfig> {
+pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
     let session_max = duration("access.session_max", &access.session_max)?;
     ensure!(
         (SESSION_MIN..=SESSION_MAX).contains(&session_max),
@@ -119,7 +67,7 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         let digest = digest.and_then(|text| token_digest(&text)).map_err(at)?;
         Ok(Token { role: role(&raw.role).map_err(at)?, digest, name })
     });
-    Ok(AccessConfig { users, tokens: tokens.collect::<Result<_>>()?, session_max })
+    Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max })
 }
 
 fn role(name: &str) -> Result<Role> {
@@ -227,7 +175,7 @@ mod tests {
         }
     }
 
-    fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessConfig> {
+    fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
         access(&RawAccess::default(), users, tokens)
     }
 

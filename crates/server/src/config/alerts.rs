@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use alerts::{Defaults, NotifierConfig, NotifierOptions, check_names};
+use alerts::{Defaults, NotifierConfig, check_names};
 use anyhow::{Result, anyhow, ensure};
 use platform::units::parse_duration;
 use serde::{Deserialize, Serialize};
+
+use crate::alerts::AlertOptions;
 
 /// Threads that evaluate; each runs one query at a time.
 const THREADS_MAX: usize = 16;
@@ -44,21 +46,6 @@ impl Default for RawAlerts {
             notifiers: Vec::new(),
         }
     }
-}
-
-/// How rules are evaluated, and who is told.
-#[derive(Clone, Debug)]
-pub struct AlertOptions {
-    /// Folder whose files are rules; `None` when off.
-    pub folder: Option<PathBuf>,
-    /// What rule files need not say.
-    pub defaults: Defaults,
-    /// Threads that evaluate.
-    pub threads: usize,
-    /// The address of the page, for links; empty if it is not known.
-    pub external_url: String,
-    /// Who is told.
-    pub notifiers: Vec<NotifierOptions>,
 }
 
 impl TryFrom<&RawAlerts> for AlertOptions {

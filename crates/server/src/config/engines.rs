@@ -9,6 +9,7 @@ use cluster::engines::{Secret, objects};
 use platform::units::{parse_bytes, parse_duration};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::engines::{EngineOptions, KafkaOptions};
 use crate::config::stores::{RawStores, address, ca_file, token};
 
 /// Most partitions: each collector numbers the frames of each in a range of its own.
@@ -149,48 +150,8 @@ impl Default for RawPostgresql {
     }
 }
 
-/// The log that collectors append to.
-#[derive(Clone, Debug)]
-pub struct KafkaConfig {
-    /// The brokers, the topic, and how both are used.
-    pub log: kafka::Config,
-    /// What the topic has to be like.
-    pub topic: TopicSettings,
-}
-
-/// The engines of a cluster, and the part of this node.
-#[derive(Clone, Debug)]
-pub struct EnginesConfig {
-    /// Whether the node takes lines.
-    pub collects: bool,
-    /// Whether it owns partitions.
-    pub stores: bool,
-    /// Whether it reads segments for queries.
-    pub queries: bool,
-    /// Where other nodes reach it; none: at the address of HTTP.
-    pub address: Option<String>,
-    /// The log.
-    pub kafka: KafkaConfig,
-    /// The object storage.
-    pub objects: objects::Config,
-    /// Bytes of segments on the local disk.
-    pub cache_bytes: u64,
-    /// The catalog.
-    pub catalog: cluster::engines::postgres::PgSettings,
-    /// How long a node that is silent owns its partitions.
-    pub lease: Duration,
-    /// Bytes of frames that make a segment.
-    pub segment_bytes: usize,
-    /// The age at which fewer frames make one.
-    pub segment_age: Duration,
-    /// The token that other nodes know this one by.
-    pub token: Option<String>,
-    /// Certificates of the authorities that signed those of other nodes; none: the system's.
-    pub ca_file: Option<PathBuf>,
-}
-
 /// Checks `[cluster.kafka]`; none where no brokers are given.
-pub fn kafka(raw: &RawKafka) -> Result<Option<KafkaConfig>> {
+pub fn kafka(raw: &RawKafka) -> Result<Option<KafkaOptions>> {
     if raw.brokers.is_empty() {
         return Ok(None);
     }
@@ -245,11 +206,11 @@ pub fn kafka(raw: &RawKafka) -> Result<Option<KafkaConfig>> {
             ("segment.bytes".to_owned(), (256 << 20).to_string()),
         ],
     };
-    Ok(Some(KafkaConfig { log, topic }))
+    Ok(Some(KafkaOptions { log, topic }))
 }
 
 /// Checks the engines of a node that stores or queries; none where no catalog is given.
-pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EnginesConfig>> {
+pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOptions>> {
     let RawCluster { kafka: raw_kafka, objects, postgresql, .. } = raw;
     let has = [
         ("kafka.brokers", !raw_kafka.brokers.is_empty()),
@@ -287,7 +248,7 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EnginesConfi
         "auto" => None,
         text => Some(address("cluster.address", text)?),
     };
-    Ok(Some(EnginesConfig {
+    Ok(Some(EngineOptions {
         collects: has_role("collector"),
         stores: has_role("store"),
         queries: has_role("query"),
@@ -363,7 +324,7 @@ fn duration(key: &str, text: &str) -> Result<Duration> {
 mod tests {
     use super::*;
 
-    fn checked(toml: &str) -> Result<Option<EnginesConfig>> {
+    fn checked(toml: &str) -> Result<Option<EngineOptions>> {
         check(&toml::from_str(toml).unwrap(), &RawStores::default())
     }
 

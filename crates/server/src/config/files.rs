@@ -3,11 +3,10 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::FileRule;
 use collector::file::{Exclude, Join, Pattern, RECORD_BYTES_MAX};
-use record::MessageFormat;
 use record::parse::TYPE_NAME_BYTES_MAX;
 
-use crate::config::nearest::nearest;
 use crate::config::raw::{RawFiles, RawMultiline};
+use crate::ingest::format::message_format;
 
 /// Shorter records would be pieces of lines.
 const RECORD_BYTES_MIN: u64 = 256;
@@ -50,7 +49,7 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         );
         rule.shape.join = Some(Join::Parts);
     } else if let Some(name) = &raw.format {
-        rule.format = Some(format(name).map_err(|error| anyhow!("files.format: {error}"))?);
+        rule.format = Some(message_format(name).map_err(|error| anyhow!("files.format: {error}"))?);
     } else if raw.multiline.is_none() && rule.paths.iter().all(of_containers) {
         rule.shape.join = Some(Join::Parts);
     }
@@ -87,24 +86,6 @@ fn of_containers(pattern: &Pattern) -> bool {
 
 /// The format of container logs: files are cut so that all parts of a line form one record.
 const CRI: &str = "cri";
-
-/// The format with that name.
-pub fn format(name: &str) -> Result<MessageFormat> {
-    const KNOWN: [(&str, MessageFormat); 5] = [
-        ("auto", MessageFormat::Auto),
-        ("plain", MessageFormat::Plain),
-        ("json", MessageFormat::Json),
-        ("access", MessageFormat::Access),
-        ("logfmt", MessageFormat::Logfmt),
-    ];
-    if let Some((_, format)) = KNOWN.iter().find(|(known, _)| *known == name) {
-        return Ok(*format);
-    }
-    match nearest(name, KNOWN.iter().map(|(known, _)| *known)) {
-        Some(near) => bail!("'{name}' is not a format; did you mean '{near}'?"),
-        None => bail!("'{name}' is not a format; use auto, plain, json, access or logfmt"),
-    }
-}
 
 fn join(raw: &RawMultiline) -> Result<Join> {
     match (&raw.start, &raw.r#continue) {

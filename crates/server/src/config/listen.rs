@@ -1,17 +1,16 @@
-//! Addresses where sources listen for syslog: the flags that `serve` and `collect` share, and the
-//! checked addresses.
+//! Addresses where sources listen for syslog: the flags that `serve` and `collect` share, and their
+//! check.
 //!
 //! A new listening source gets a flag in [`ListenArgs`], an address in [`Listen`], and a key with
 //! its default in [`RawConfig`]. Syslog over TLS has a section of its own ([`crate::config::tls`]),
 //! and only `serve` has flags for it.
-
-use std::net::SocketAddr;
 
 use anyhow::Result;
 use clap::Args;
 
 use crate::config::parse_listen;
 use crate::config::raw::RawConfig;
+use crate::ingest::options::Listen;
 
 /// Flags of the addresses; they override environment and file.
 #[derive(Args)]
@@ -38,27 +37,10 @@ impl ListenArgs {
     }
 }
 
-/// Addresses where sources listen; `None` for a source that is off.
-#[derive(Clone, Debug)]
-pub struct Listen {
-    /// Syslog datagrams.
-    pub syslog_udp: Option<SocketAddr>,
-    /// Syslog over TCP.
-    pub syslog_tcp: Option<SocketAddr>,
-}
-
-impl Listen {
-    /// Checks the addresses. The error names the key.
-    pub fn check(raw: &RawConfig) -> Result<Listen> {
-        Ok(Listen {
-            syslog_udp: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
-            syslog_tcp: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
-        })
-    }
-
-    /// Number of these listeners that accept connections, which need open files; datagrams need
-    /// none.
-    pub fn streams(&self) -> usize {
-        usize::from(self.syslog_tcp.is_some())
-    }
+/// Checks the addresses. The error names the key.
+pub fn listen(raw: &RawConfig) -> Result<Listen> {
+    Ok(Listen {
+        syslog_udp: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
+        syslog_tcp: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
+    })
 }

@@ -1,27 +1,22 @@
 //! The settings of the server: flags override the environment, which overrides a TOML file, which
 //! overrides the defaults.
 //!
-//! [`RawConfig`] is read, then checked once and turned into [`Config`]; everything else takes
-//! values from that. Every key is described in `docs/configuration.md`.
+//! [`RawConfig`] is read, then checked once and turned into [`Config`], which holds the settings of
+//! the node and of the API as these two define them. Every key is described in
+//! `docs/configuration.md`.
 
 mod access;
-pub mod alerts;
-mod authority;
+mod alerts;
 mod collect;
 mod engines;
 mod files;
-mod limits;
-pub mod line_filter;
 pub mod listen;
-mod nearest;
 mod placement;
-pub mod programs;
+mod programs;
 mod raw;
-mod role;
 mod secret;
 mod stores;
 mod tls;
-mod trust;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -30,26 +25,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::programs::summary::SummaryConfig;
-use alerts::AlertOptions;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use collector::node::{ForwardConfig, Secret};
+use collector::node::ForwardConfig;
 use collector::socket_drops::UDP_SOCKETS_MAX;
-use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
+use collector::{JournalConfig, TcpConfig, TlsFiles};
 use query::QueueLimits;
-use record::TypeRule;
 use store::{RetentionRule, StoreConfig};
 
-use crate::programs::stage::ProgramOptions;
-use crate::sinks::config::SinkOptions;
+use crate::alerts::AlertOptions;
+use crate::cluster::StoresOptions;
+use crate::cluster::engines::KafkaOptions;
+use crate::http::HTTP_CONNECTIONS_MAX;
+use crate::http::access::authority::{Authority, Host};
+use crate::http::ingest::InsertOptions;
+use crate::http::options::ApiOptions;
+use crate::http::wire::body::BodyLimits;
+use crate::ingest::options::SourceOptions;
+use crate::pipeline::options::NodeOptions;
+use crate::process::open_files::{self, Connections};
+use crate::queries::QueryOptions;
+use crate::queries::jobs::{JOBS_MAX, JobLimits};
+use crate::storage::line_filter::line_filter;
 
-pub use access::{AccessConfig, Token, User};
-pub use authority::{Authority, Host};
-pub use engines::{EnginesConfig, KafkaConfig};
-pub use files::format as message_format;
-use limits::JOBS_MAX;
-pub use limits::{BodyLimits, HTTP_CONNECTIONS_MAX, JobLimits};
-pub use listen::Listen;
-pub use nearest::nearest;
 pub use placement::Placement;
 use placement::processors;
 use platform::units::{parse_bytes, parse_duration};
@@ -57,104 +54,38 @@ use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]
 pub use raw::{RawToken, RawUser};
-pub use role::Role;
-pub use stores::StoresConfig;
-pub use tls::SyslogTls;
-pub use trust::roots;
 
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The data directory.
-    pub data_dir: PathBuf,
     /// Address of HTTP; port 0 means any free one.
     pub http_listen: SocketAddr,
-    /// Names of this server besides those of loopback; with the port of a proxy if it is not the
-    /// default of its scheme.
-    pub http_hosts: Vec<Authority>,
-    /// Origins whose pages may show the page of this server in a frame.
-    pub http_frame_ancestors: Vec<String>,
     /// Certificate and key of HTTPS; `None` when HTTP is not encrypted.
     pub http_tls: Option<TlsFiles>,
-    /// Who may call.
-    pub access: AccessConfig,
-    /// Addresses where sources listen.
-    pub listen: Listen,
-    /// Syslog over TLS; `None` when off.
-    pub syslog_tls: Option<SyslogTls>,
-    /// Address where collectors deliver; `None` when off.
-    pub node_listen: Option<SocketAddr>,
-    /// The secret that collectors and stores prove to each other to know.
-    pub node_secret: Option<Arc<Secret>>,
-    /// Where a collector delivers to.
-    pub collect: ForwardConfig,
-    /// The stores whose lines queries read; `None`: this node's own lines.
-    pub stores: Option<StoresConfig>,
-    /// The log that a collector appends to in place of stores.
-    pub kafka: Option<KafkaConfig>,
-    /// The engines of a cluster that a server is part of.
-    pub engines: Option<EnginesConfig>,
-    /// How frames are kept, and for how long.
-    pub store: StoreConfig,
-    /// Limits of ingest requests.
-    pub insert: InsertOptions,
-    /// Limits of queries.
-    pub query: QueryOptions,
-    /// Memory shared by queries, tails, answers and ingest requests. `memory.bytes_max`.
-    pub memory_bytes_max: u64,
-    /// How lines are summarised.
-    pub summary: SummaryConfig,
-    /// Folder of dashboards that are provided as files.
-    pub dashboards_dir: Option<PathBuf>,
-    /// Programs of users.
-    pub programs: ProgramOptions,
-    /// Where rows and lines go besides the store.
-    pub sinks: Vec<SinkOptions>,
-    /// How rules are evaluated, and who is told.
-    pub alerts: AlertOptions,
-    /// How connections of syslog over TCP and over TLS are served.
-    pub syslog_tcp: TcpConfig,
-    /// Sockets for datagrams; 0 for as many as suit the processors.
-    pub syslog_udp_sockets: usize,
-    /// Seconds east of UTC for syslog times without a zone.
-    pub syslog_zone_s: i32,
     /// How threads share the machine.
     pub placement: Placement,
-    /// The user's rules for types, tried in order before the built-in ones.
-    pub types: Vec<TypeRule>,
-    /// The journal to read; `None` when off.
-    pub journald: Option<JournalConfig>,
-    /// Files to follow.
-    pub files: Vec<FileRule>,
+    /// The stores whose lines queries read; `None`: this node's own lines.
+    pub stores: Option<StoresOptions>,
+    /// The log that a collector appends to in place of stores.
+    pub kafka: Option<KafkaOptions>,
+    /// The settings of the node.
+    pub node: NodeOptions,
+    /// The settings of the API.
+    pub api: ApiOptions,
 }
 
-/// `[insert]`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InsertOptions {
-    /// Concurrent requests; further ones wait some seconds and are then answered with 503.
-    pub requests_max: usize,
-    /// How slow their bodies may be.
-    pub body: BodyLimits,
-}
-
-/// `[query]`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QueryOptions {
-    /// How many queries run and wait.
-    pub queue: QueueLimits,
-    /// Limits of one query.
-    pub limits: query::Limits,
-    /// Limits of background queries.
-    pub background: JobLimits,
-    /// Pages of their rows, 8 MiB each, that are read or sent at a time; further ones are refused.
-    /// `query.pages_max`.
-    pub pages_max: usize,
-    /// The longest that a client may take no bytes of its answer, of whatever kind; then its
-    /// connection is closed and its query cancelled. `query.client_idle_max`.
-    pub client_idle_max: Duration,
-    /// Memory for results of single blocks, which answer a repeated query; 0 for none.
-    /// `query.answers_bytes_max`.
-    pub answers_bytes_max: usize,
+impl Config {
+    /// Raises the limit on open files, or lowers the connections of syslog to what it permits.
+    pub fn allow_files(&mut self) {
+        let sources = &mut self.node.sources;
+        let nodes = sources.node_listen.map_or(0, |_| collector::node::CONNECTIONS_MAX);
+        let tls = usize::from(sources.syslog_tls.is_some());
+        sources.syslog_tcp.connections_max = open_files::allow(Connections {
+            others: HTTP_CONNECTIONS_MAX + nodes,
+            syslog_listeners: sources.listen.streams() + tls,
+            each_syslog: sources.syslog_tcp.connections_max,
+        });
+    }
 }
 
 impl TryFrom<RawConfig> for Config {
@@ -255,8 +186,6 @@ impl TryFrom<RawConfig> for Config {
                 disk_free_bytes_min: store.disk_free_bytes_min,
                 jobs_max: JOBS_MAX,
             },
-            pages_max: raw.query.pages_max,
-            client_idle_max,
             answers_bytes_max: memory("query.answers_bytes_max", &raw.query.answers_bytes_max)?,
         };
         ensure!(
@@ -285,7 +214,7 @@ impl TryFrom<RawConfig> for Config {
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );
-        let listen = Listen::check(&raw)?;
+        let listen = listen::listen(&raw)?;
         let data_dir = raw.data_dir;
         let node_secret =
             secret::node_secret(&raw.node_secret_file, std::env::var_os(secret::VARIABLE))?;
@@ -300,46 +229,66 @@ impl TryFrom<RawConfig> for Config {
             secret::VARIABLE
         );
         let collect = ForwardConfig::try_from(&raw.collect)?;
-        Ok(Config {
+        let http_tls = access::http_tls(&raw.http_tls)?;
+        let alerts = AlertOptions::try_from(&raw.alerts)?;
+        let sources = SourceOptions {
             data_dir: data_dir.clone(),
-            http_listen: http_listen.ok_or_else(|| {
-                anyhow!("http_listen cannot be off: it serves the page and answers queries")
-            })?,
-            http_hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
-            http_frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
-            http_tls: access::http_tls(&raw.http_tls)?,
-            access: access::access(&raw.access, &raw.users, &raw.tokens)?,
             listen,
             syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
             node_listen,
-            collect: ForwardConfig { secret: node_secret.clone(), ..collect },
-            stores: stores::check(&raw.stores)?,
-            kafka: engines::kafka(&raw.cluster.kafka)?,
-            engines,
-            node_secret,
-            store,
-            insert,
-            memory_bytes_max: memory_bytes_max(&raw.memory.bytes_max, &query)?,
-            query,
-            summary,
-            syslog_zone_s: parse_zone(&raw.syslog.zone)?,
-            placement,
-            dashboards_dir: (raw.dashboards_dir != "off").then(|| raw.dashboards_dir.into()),
-            programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
-            sinks: crate::sinks::config::check(raw.sinks)?,
-            alerts: AlertOptions::try_from(&raw.alerts)?,
-            types: raw.types,
+            node_secret: node_secret.clone(),
             journald: raw.journald.enabled.then_some(JournalConfig {
                 program: raw.journald.program.into(),
                 units: raw.journald.units,
                 directory: Some(raw.journald.directory)
                     .filter(|d| !d.is_empty())
                     .map(PathBuf::from),
-                data_dir,
+                data_dir: data_dir.clone(),
             }),
             files: raw.files.iter().map(files::rule).collect::<Result<_>>()?,
+        };
+        let api = ApiOptions {
+            hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
+            frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
+            is_https: http_tls.is_some(),
+            access: access::access(&raw.access, &raw.users, &raw.tokens)?,
+            insert,
+            query,
+            pages_max: raw.query.pages_max,
+            client_idle_max,
+            memory_bytes_max: memory_bytes_max(&raw.memory.bytes_max, &query)?,
+            store: store.clone(),
+            summary_bucket_s: summary.bucket_s,
+            alerts_url: alerts.external_url.clone(),
+            dashboards_dir: (raw.dashboards_dir != "off").then(|| raw.dashboards_dir.into()),
+            has_engines: engines.is_some(),
+        };
+        let node = NodeOptions {
+            types: raw.types,
+            syslog_zone_s: parse_zone(&raw.syslog.zone)?,
+            sources,
+            forward: ForwardConfig { secret: node_secret, ..collect },
+            store,
+            engines,
+            parse_threads: placement.parse_threads,
+            summary,
+            query,
+            programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
+            sinks: crate::sinks::config::check(raw.sinks)?,
+            alerts,
+        };
+        Ok(Config {
+            http_listen: http_listen.ok_or_else(|| {
+                anyhow!("http_listen cannot be off: it serves the page and answers queries")
+            })?,
+            http_tls,
+            placement,
+            stores: stores::check(&raw.stores)?,
+            kafka: engines::kafka(&raw.cluster.kafka)?,
+            node,
+            api,
         })
     }
 }
@@ -446,7 +395,7 @@ fn nanoseconds(duration: Duration) -> i64 {
 
 /// Checks a rule of retention and parses its filter.
 fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
-    line_filter::line_filter(&raw.filter, 0)
+    line_filter(&raw.filter, 0)
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
     let age = duration("retention.rules.age", &raw.age)?;
     ensure!(!age.is_zero(), "retention.rules.age must be above zero");
@@ -512,10 +461,10 @@ mod tests {
         assert!(config.http_listen.ip().is_loopback());
         let sealing_threads = config.placement.sealing_threads;
         let store = StoreConfig { sealing_threads, ..StoreConfig::new("./loginson-data") };
-        assert_eq!(config.store, store);
-        let query::Limits { threads, .. } = config.query.limits;
+        assert_eq!(config.node.store, store);
+        let query::Limits { threads, .. } = config.node.query.limits;
         assert!(threads > 0);
-        assert_eq!(config.query.limits, query::Limits { threads, ..query::Limits::default() });
+        assert_eq!(config.node.query.limits, query::Limits { threads, ..query::Limits::default() });
     }
 
     #[test]
@@ -623,6 +572,6 @@ mod tests {
     #[test]
     fn off_disables_a_source() {
         let raw = RawConfig { syslog_udp_listen: "off".into(), ..RawConfig::default() };
-        assert_eq!(Config::try_from(raw).unwrap().listen.syslog_udp, None);
+        assert_eq!(Config::try_from(raw).unwrap().node.sources.listen.syslog_udp, None);
     }
 }

@@ -8,10 +8,10 @@ use platform::units::{parse_bytes, parse_duration};
 use programs::{Definition, Language, Limits, Loaded};
 use serde::{Deserialize, Serialize};
 
+use crate::data_dir::PROGRAMS_FOLDER;
 use crate::programs::builtin::{BUILTIN, Builtin};
 use crate::programs::compiled::Compiled;
 use crate::programs::stage::ProgramOptions;
-use crate::storage::PROGRAMS_FOLDER;
 
 /// Least memory of a process: an interpreter and its libraries need some.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::alerts::RawAlerts;
 use crate::config::collect::RawCollect;
 use crate::config::engines::RawCluster;
-use crate::config::nearest::nearest;
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::stores::RawStores;
+use crate::nearest::nearest;
 
 /// The whole file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::StoresOptions;
+
 /// Most stores, in all copies together. A query holds a thread and a connection for each.
 ///
 /// limits.md, Several stores: stores, in all copies together | {} | the configuration is refused
@@ -31,19 +33,8 @@ impl Default for RawStores {
     }
 }
 
-/// The stores that hold the lines.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoresConfig {
-    /// The stores of each copy: addresses `http://HOST:PORT`. Each copy has all lines.
-    pub copies: Vec<Vec<String>>,
-    /// The token that the stores know this node by.
-    pub token: Option<String>,
-    /// Certificates of the authorities that signed those of the stores; none: those of the system.
-    pub ca_file: Option<PathBuf>,
-}
-
 /// Checks the section; none where there are no stores.
-pub fn check(raw: &RawStores) -> Result<Option<StoresConfig>> {
+pub fn check(raw: &RawStores) -> Result<Option<StoresOptions>> {
     ensure!(
         raw.addresses.is_empty() || raw.copies.is_empty(),
         "stores: give either addresses or copies; addresses are the stores of the only copy"
@@ -70,7 +61,7 @@ pub fn check(raw: &RawStores) -> Result<Option<StoresConfig>> {
     }
     ensure!(all.len() <= STORES_MAX, "stores: there are more than {STORES_MAX} stores");
     let (token, ca_file) = (token("stores", &raw.token_file)?, ca_file(&raw.ca_file));
-    Ok(Some(StoresConfig { copies: checked, token, ca_file }))
+    Ok(Some(StoresOptions { copies: checked, token, ca_file }))
 }
 
 /// The token in a file that a section names: other nodes know this one by it.
@@ -115,7 +106,7 @@ pub fn address(section: &str, text: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn checked(toml: &str) -> Result<Option<StoresConfig>> {
+    fn checked(toml: &str) -> Result<Option<StoresOptions>> {
         check(&toml::from_str(toml).unwrap())
     }
 

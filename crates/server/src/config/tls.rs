@@ -8,18 +8,10 @@ use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::RawTls;
 use crate::config::{parse_listen, unless_off};
+use crate::ingest::options::SyslogTls;
 
 /// Where `auto` listens when there is a certificate.
 const LISTEN_DEFAULT: &str = "127.0.0.1:6514";
-
-/// A listener for syslog over TLS.
-#[derive(Clone, Debug)]
-pub struct SyslogTls {
-    /// Its address.
-    pub listen: SocketAddr,
-    /// Its certificate, key, and client CA.
-    pub files: TlsFiles,
-}
 
 /// Checks the section. `auto` is on when a certificate is given.
 pub fn syslog_tls(listen: &str, raw: &RawTls) -> Result<Option<SyslogTls>> {

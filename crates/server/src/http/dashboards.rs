@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use crate::dashboards::{DashboardError, Dashboards};
 use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
@@ -16,6 +15,7 @@ use crate::http::access::routes::Routes;
 use crate::http::programs::hand_on::to_their_node;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::ParamsAndText;
+use crate::saved_views::dashboards::{DashboardError, Dashboards};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -68,7 +68,7 @@ async fn with<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Dashboards) -> Result<T, DashboardError> + Send + 'static,
 ) -> ApiResult<T> {
-    let dashboards = Arc::clone(&app.documents()?.dashboards);
+    let dashboards = Arc::clone(&app.views()?.dashboards);
     let done = tokio::task::spawn_blocking(move || work(&dashboards)).await;
     done.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
         let message = error.to_string();

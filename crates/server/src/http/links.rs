@@ -13,7 +13,7 @@ use crate::http::access::routes::Routes;
 use crate::http::programs::hand_on::to_their_node;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::ParamsAndText;
-use crate::links::{LinkError, Links};
+use crate::saved_views::links::{LinkError, Links};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -40,7 +40,7 @@ async fn with<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Links) -> Result<T, LinkError> + Send + 'static,
 ) -> ApiResult<T> {
-    let links = Arc::clone(&app.documents()?.links);
+    let links = Arc::clone(&app.views()?.links);
     let done = tokio::task::spawn_blocking(move || work(&links)).await;
     done.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
         let message = error.to_string();

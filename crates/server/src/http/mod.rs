@@ -11,6 +11,7 @@ mod files;
 pub mod ingest;
 mod links;
 mod loki;
+pub mod options;
 mod page;
 pub mod programs;
 pub mod queries;
@@ -34,27 +35,27 @@ use tokio::sync::{Semaphore, watch};
 
 pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
 pub use self::access::guard::{Guard, Reason};
+pub use self::wire::listen::seats::HTTP_CONNECTIONS_MAX;
 pub use self::wire::listen::{Clients, Tls, serve};
 
 use self::access::routes::Routes;
 use self::ingest::Inserting;
+use self::options::ApiOptions;
 use self::wire::error::{ApiError, ApiResult};
 use crate::cluster::engines::Marks;
 use crate::cluster::{Cluster, Engines, Lines};
-use crate::config::Config;
-use crate::dashboards::{self as kept_dashboards, Dashboards};
-use crate::links::{self as kept_links, Links};
+use crate::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER};
 use crate::pipeline::Pipeline;
 use crate::programs::stage::ProgramStage;
 use crate::queries::jobs::Jobs;
-use crate::storage::keep::{Folder, Keep};
+use crate::saved_views::SavedViews;
 
 /// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
 const SUMMARIES_MAX: usize = 2;
 
 /// The state that all handlers share.
 pub struct App {
-    config: Config,
+    options: ApiOptions,
     address: SocketAddr,
     started_ns: i64,
     accounting: Arc<Accounting>,
@@ -85,37 +86,22 @@ pub struct App {
     /// Lines that live tails missed, as their clients were told.
     tail_lines_skipped: AtomicU64,
     /// Set once it is known where they are kept.
-    documents: OnceLock<Documents>,
+    views: OnceLock<SavedViews>,
     stopping: watch::Receiver<bool>,
 }
 
-/// What people make on the page and keep with the server.
-struct Documents {
-    dashboards: Arc<Dashboards>,
-    /// Short links to views of the page.
-    links: Arc<Links>,
+/// What people saved on the page, in the data directory.
+fn views_in_folders(options: &ApiOptions) -> SavedViews {
+    let folder = |name| Arc::new(DocumentFolder::new(&options.store.data_dir.join(name)));
+    let provided = options.dashboards_dir.as_deref();
+    SavedViews::new(folder(DASHBOARDS_FOLDER), folder(LINKS_FOLDER), provided)
 }
 
-impl Documents {
-    /// Those in the data directory.
-    fn in_folders(config: &Config) -> Documents {
-        let folder = |name| Arc::new(Folder::new(&config.data_dir.join(name)));
-        Documents::new(config, folder(kept_dashboards::FOLDER), folder(kept_links::FOLDER))
-    }
-
-    /// Those in the catalog of a cluster.
-    fn in_catalog(config: &Config, engines: &Arc<Engines>) -> Documents {
-        let marks = |prefix| Arc::new(Marks::new(engines, None, prefix));
-        Documents::new(config, marks(Marks::DASHBOARDS), marks(Marks::LINKS))
-    }
-
-    fn new(config: &Config, dashboards: Arc<dyn Keep>, links: Arc<dyn Keep>) -> Documents {
-        let provided = config.dashboards_dir.as_deref();
-        Documents {
-            dashboards: Arc::new(Dashboards::new(dashboards, provided)),
-            links: Arc::new(Links::new(links)),
-        }
-    }
+/// The same in the catalog of a cluster.
+fn views_in_catalog(options: &ApiOptions, engines: &Arc<Engines>) -> SavedViews {
+    let marks = |prefix| Arc::new(Marks::new(engines, None, prefix));
+    let provided = options.dashboards_dir.as_deref();
+    SavedViews::new(marks(Marks::DASHBOARDS), marks(Marks::LINKS), provided)
 }
 
 /// The phase of the server's life.
@@ -128,7 +114,7 @@ enum Phase {
 impl App {
     /// The state before the store is open. `stopping` becomes true at shutdown.
     pub fn new(
-        config: Config,
+        options: ApiOptions,
         address: SocketAddr,
         accounting: Arc<Accounting>,
         tls: Option<Arc<Tls>>,
@@ -136,19 +122,19 @@ impl App {
         stopping: watch::Receiver<bool>,
     ) -> Self {
         App {
-            queue: QueryQueue::new(config.query.queue),
-            page_permits: Arc::new(Semaphore::new(config.query.pages_max)),
+            queue: QueryQueue::new(options.query.queue),
+            page_permits: Arc::new(Semaphore::new(options.pages_max)),
             pages_refused: AtomicU64::new(0),
-            clients: Clients::new(config.query.client_idle_max, tls),
-            guard: Guard::new(address, &config.http_hosts, &config.http_frame_ancestors),
+            clients: Clients::new(options.client_idle_max, tls),
+            guard: Guard::new(address, &options.hosts, &options.frame_ancestors),
             cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
-            documents: match &config.engines {
-                None => OnceLock::from(Documents::in_folders(&config)),
-                Some(_) => OnceLock::new(),
+            views: match options.has_engines {
+                false => OnceLock::from(views_in_folders(&options)),
+                true => OnceLock::new(),
             },
-            gate: Gate::new(&config.access, address, config.http_tls.is_some()),
-            memory: Budget::new(config.memory_bytes_max),
-            config,
+            gate: Gate::new(&options.access, address, options.is_https),
+            memory: Budget::new(options.memory_bytes_max),
+            options,
             address,
             started_ns: now_ns(),
             accounting,
@@ -216,7 +202,7 @@ impl App {
     /// The engines of the cluster are connected: queries read the cluster from now on.
     pub fn join(&self, cluster: Arc<Cluster>) {
         if let Some(engines) = cluster.engines() {
-            let first = self.documents.set(Documents::in_catalog(&self.config, engines)).is_ok();
+            let first = self.views.set(views_in_catalog(&self.options, engines)).is_ok();
             assert!(first, "engines are connected once");
         }
         assert!(self.cluster.set(cluster).is_ok(), "engines are connected once");
@@ -239,10 +225,11 @@ impl App {
         pipeline.programs().ok_or_else(|| programs::hand_on::elsewhere(self))
     }
 
-    /// What people keep; an error that names the node that does: it is that of the programs.
-    fn documents(&self) -> ApiResult<&Documents> {
+    /// What people saved on the page; an error that names the node that keeps it: it is that of the
+    /// programs.
+    fn views(&self) -> ApiResult<&SavedViews> {
         self.programs()?;
-        Ok(self.documents.get().expect("they are set before the pipeline is"))
+        Ok(self.views.get().expect("they are set before the pipeline is"))
     }
 
     /// Background queries.
@@ -278,7 +265,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
     let to = Arc::clone(app);
     let to = move || Ok(Arc::clone(&to.pipeline()?.http));
     let inserting =
-        Inserting::new(app.config.insert, Arc::clone(&app.accounting), app.memory(), to);
+        Inserting::new(app.options.insert, Arc::clone(&app.accounting), app.memory(), to);
     Routes::new()
         .merge(access::login::routes(app.gate.clone()))
         .merge(admin::status::routes())

@@ -22,8 +22,8 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    let workers = app.pipeline()?.workers().ok_or_else(|| elsewhere(&app))?;
-    let told = workers.sinks.told();
+    let work = app.pipeline()?.work().ok_or_else(|| elsewhere(&app))?;
+    let told = work.sinks.told();
     let sinks: Vec<Value> = told.iter().map(shown).collect();
     Ok(Json(json!({ "sinks": sinks })).into_response())
 }

@@ -19,9 +19,10 @@ use platform::RealDisk;
 use query::RunError;
 
 use crate::config::RawConfig;
+use crate::data_dir::QUERIES_FOLDER;
 use crate::http::access::principal::{Caller, Principal};
 use crate::http::*;
-use crate::queries::jobs::{QUERIES_DIR, Submission};
+use crate::queries::jobs::Submission;
 use platform::memory::Budget;
 
 /// An API over a running pipeline, without sources and without a listener.
@@ -48,7 +49,7 @@ impl Fixture {
         let (stop, stopping) = watch::channel(false);
         let address = config.http_listen;
         let app = Arc::new(App::new(
-            config.clone(),
+            config.api.clone(),
             address,
             Arc::clone(&accounting),
             None,
@@ -56,10 +57,11 @@ impl Fixture {
             stopping,
         ));
         let runs_queries = Box::new(|| false);
-        let pipeline = Pipeline::start(&config, accounting, app.memory(), runs_queries).unwrap();
+        let pipeline =
+            Pipeline::start(&config.node, accounting, app.memory(), runs_queries).unwrap();
         let disk = Arc::new(RealDisk);
-        let (queries, queue) = (config.data_dir.join(QUERIES_DIR), app.queue().clone());
-        let (limits, background) = (config.query.limits, config.query.background);
+        let (queries, queue) = (config.node.data_dir().join(QUERIES_FOLDER), app.queue().clone());
+        let (limits, background) = (config.node.query.limits, config.node.query.background);
         let (stored, memory) =
             (crate::cluster::Lines::Own(pipeline.stored.clone()), Arc::clone(&pipeline.memory));
         let jobs = Jobs::open(disk, queries, background, limits, queue, stored, memory).unwrap();
@@ -304,10 +306,10 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let config = Config::try_from(RawConfig::default()).unwrap();
     let to = move || Ok(Arc::clone(&lines));
     let inserting =
-        Inserting::new(config.insert, Arc::clone(&accounting), &Budget::unlimited(), to);
+        Inserting::new(config.api.insert, Arc::clone(&accounting), &Budget::unlimited(), to);
     let (_stop, stopping) = watch::channel(false);
-    let clients = Clients::new(config.query.client_idle_max, None);
-    let gate = Gate::new(&config.access, config.http_listen, false);
+    let clients = Clients::new(config.api.client_idle_max, None);
+    let gate = Gate::new(&config.api.access, config.http_listen, false);
     let (router, _table) = ingest::routes::<()>(inserting).into_parts();
     let address = listen(router.layer(Extension(gate)), clients, stopping).await;
     let push = move || {

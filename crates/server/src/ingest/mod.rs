@@ -2,6 +2,8 @@
 //! store of this process.
 
 pub mod delivery;
+pub mod format;
 pub mod http_lines;
+pub mod options;
 pub mod recall;
 pub mod sources;

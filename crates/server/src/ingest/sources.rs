@@ -1,4 +1,4 @@
-//! The sources that listen or follow: started from the configuration, stopped together, found by
+//! The sources that listen or follow: started by their options, stopped together, found by
 //! name, and restarted after a panic.
 //!
 //! The listener for collectors of other machines is among them in a server, whose store keeps their
@@ -6,8 +6,8 @@
 //!
 //! A new listening source is a row of [`LISTENERS`] and the function that starts it. The ready
 //! file, status and log take its address from there, and a restart keeps its port; metrics and
-//! status count it by its [`SourceKind`]. Its address and its flag are in
-//! [`crate::config::listen`]. HTTP is not among the sources: its requests come through the API
+//! status count it by its [`SourceKind`]. Its address is in
+//! [`super::options::Listen`]. HTTP is not among the sources: its requests come through the API
 //! ([`crate::ingest::http_lines`]).
 //!
 //! Invariant: dropping [`Sources`] stops each of them, and returns when everything that had arrived
@@ -32,7 +32,7 @@ use collector::{
 use platform::{Clock, RealDisk};
 use store::Store;
 
-use crate::config::Config;
+use crate::ingest::options::SourceOptions;
 use crate::ingest::recall::StoreRecall;
 use supervisor::Supervisor;
 
@@ -99,7 +99,7 @@ const LISTENERS: [(SourceKind, Start); 3] =
 
 /// The arguments to start a source.
 struct Starting<'a> {
-    config: &'a Config,
+    options: &'a SourceOptions,
     with: &'a SourceContext,
     credentials: Option<&'a Arc<Credentials>>,
     /// The address that it had before a panic; `None` at the first start.
@@ -126,14 +126,14 @@ struct Running {
 
 impl Sources {
     /// Starts the configured sources. If one cannot start, those before it are stopped again.
-    pub fn start(config: &Config, with: &SourceContext) -> Result<Sources> {
-        let running = Arc::new(Mutex::new(Running::start(config, with)?));
+    pub fn start(options: &SourceOptions, with: &SourceContext) -> Result<Sources> {
+        let running = Arc::new(Mutex::new(Running::start(options, with)?));
         let (stop, stopped) = channel::<Infallible>();
-        let (watched, mut config, with) = (Arc::clone(&running), config.clone(), with.clone());
-        lock(&running).fix_ports(&mut config);
+        let (watched, mut options, with) = (Arc::clone(&running), options.clone(), with.clone());
+        lock(&running).fix_ports(&mut options);
         let watch = move || {
             while stopped.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                lock(&watched).look(&config, &with, Instant::now());
+                lock(&watched).look(&options, &with, Instant::now());
             }
         };
         let thread = std::thread::Builder::new().name("sources".to_owned()).spawn(watch)?;
@@ -201,23 +201,23 @@ fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
 }
 
 impl Running {
-    fn start(config: &Config, with: &SourceContext) -> Result<Running> {
+    fn start(options: &SourceOptions, with: &SourceContext) -> Result<Running> {
         let mut running = Running::default();
-        if let Some(tls) = &config.syslog_tls {
+        if let Some(tls) = &options.syslog_tls {
             running.credentials =
                 Some(Credentials::load(tls.files.clone(), Arc::clone(&with.clock))?);
         }
         for (kind, start) in LISTENERS {
             let credentials = running.credentials.as_ref();
-            let source = start(&Starting { config, with, credentials, bound: None })?;
+            let source = start(&Starting { options, with, credentials, bound: None })?;
             running.listeners.push((kind, source.as_ref().map(|source| source.local_addr())));
             let mut supervisor = Supervisor::default();
             supervisor.set(source);
             running.listening.push(supervisor);
         }
-        running.files.set(files(config, with)?);
-        running.journal.set(journal(config, with)?);
-        running.nodes.set(nodes(config, with)?);
+        running.files.set(files(options, with)?);
+        running.journal.set(journal(options, with)?);
+        running.nodes.set(nodes(options, with)?);
         if with.nodes.is_some() {
             let nodes = running.nodes.source().map(NodeListener::local_addr);
             running.listeners.push((SourceKind::Node, nodes));
@@ -232,12 +232,12 @@ impl Running {
 
     /// Keeps the port of the listener for collectors on a restart. The sources of [`LISTENERS`]
     /// keep theirs by [`Starting::bound`].
-    fn fix_ports(&self, config: &mut Config) {
-        config.node_listen = self.nodes.source().map(NodeListener::local_addr);
+    fn fix_ports(&self, options: &mut SourceOptions) {
+        options.node_listen = self.nodes.source().map(NodeListener::local_addr);
     }
 
     /// Restarts sources that have failed.
-    fn look(&mut self, config: &Config, with: &SourceContext, now: Instant) {
+    fn look(&mut self, options: &SourceOptions, with: &SourceContext, now: Instant) {
         let credentials = self.credentials.as_ref();
         for (index, (kind, start)) in LISTENERS.into_iter().enumerate() {
             // A source that was off at the start stays off.
@@ -246,13 +246,13 @@ impl Running {
             else {
                 continue;
             };
-            let starting = Starting { config, with, credentials, bound: Some(*bound) };
+            let starting = Starting { options, with, credentials, bound: Some(*bound) };
             supervisor.look(kind, now, |source| source.has_failed(), || start(&starting));
         }
-        self.files.look(SourceKind::File, now, FileSource::has_failed, || files(config, with));
+        self.files.look(SourceKind::File, now, FileSource::has_failed, || files(options, with));
         self.journal
-            .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(config, with));
-        self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(config, with));
+            .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(options, with));
+        self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(options, with));
     }
 }
 
@@ -268,56 +268,56 @@ impl SourceContext {
 }
 
 fn udp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
-    let config = starting.config;
-    let Some(address) = config.listen.syslog_udp else { return Ok(None) };
+    let options = starting.options;
+    let Some(address) = options.listen.syslog_udp else { return Ok(None) };
     let (deliver, accounting, clock) = starting.with.cloned();
-    let udp_config = UdpConfig { sockets: config.syslog_udp_sockets, ..UdpConfig::default() };
+    let udp_config = UdpConfig { sockets: options.syslog_udp_sockets, ..UdpConfig::default() };
     let address = starting.address(address);
     Ok(Some(Box::new(UdpSource::start(address, udp_config, deliver, accounting, clock)?)))
 }
 
 fn tcp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
-    let config = starting.config;
-    let Some(address) = config.listen.syslog_tcp else { return Ok(None) };
+    let options = starting.options;
+    let Some(address) = options.listen.syslog_tcp else { return Ok(None) };
     let (deliver, accounting, clock) = starting.with.cloned();
-    let (address, tcp_config) = (starting.address(address), config.syslog_tcp.clone());
+    let (address, tcp_config) = (starting.address(address), options.syslog_tcp.clone());
     Ok(Some(Box::new(TcpSource::start(address, tcp_config, deliver, accounting, clock)?)))
 }
 
 fn tls(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
-    let config = starting.config;
-    let Some((tls, credentials)) = config.syslog_tls.as_ref().zip(starting.credentials) else {
+    let options = starting.options;
+    let Some((tls, credentials)) = options.syslog_tls.as_ref().zip(starting.credentials) else {
         return Ok(None);
     };
     let (deliver, accounting, clock) = starting.with.cloned();
-    let (address, tcp_config) = (starting.address(tls.listen), config.syslog_tcp.clone());
+    let (address, tcp_config) = (starting.address(tls.listen), options.syslog_tcp.clone());
     let credentials = Arc::clone(credentials);
     let source = TlsSource::start(address, tcp_config, credentials, deliver, accounting, clock)?;
     Ok(Some(Box::new(source)))
 }
 
-fn files(config: &Config, with: &SourceContext) -> Result<Option<FileSource>> {
-    if config.files.is_empty() {
+fn files(options: &SourceOptions, with: &SourceContext) -> Result<Option<FileSource>> {
+    if options.files.is_empty() {
         return Ok(None);
     }
     let (deliver, accounting, clock) = with.cloned();
     let disk = Arc::new(RealDisk);
-    let files = FileConfig::new(config.files.clone(), config.data_dir.clone());
+    let files = FileConfig::new(options.files.clone(), options.data_dir.clone());
     Ok(Some(FileSource::start(files, deliver, accounting, clock, disk, with.recall())?))
 }
 
-fn journal(config: &Config, with: &SourceContext) -> Result<Option<JournalSource>> {
-    let Some(journal) = config.journald.clone() else { return Ok(None) };
+fn journal(options: &SourceOptions, with: &SourceContext) -> Result<Option<JournalSource>> {
+    let Some(journal) = options.journald.clone() else { return Ok(None) };
     let (deliver, accounting, clock) = with.cloned();
     let disk = Arc::new(RealDisk);
     Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
 }
 
-fn nodes(config: &Config, with: &SourceContext) -> Result<Option<NodeListener>> {
-    let Some((address, store)) = config.node_listen.zip(with.nodes.clone()) else {
+fn nodes(options: &SourceOptions, with: &SourceContext) -> Result<Option<NodeListener>> {
+    let Some((address, store)) = options.node_listen.zip(with.nodes.clone()) else {
         return Ok(None);
     };
-    let (secret, clock) = (config.node_secret.clone(), Arc::clone(&with.clock));
+    let (secret, clock) = (options.node_secret.clone(), Arc::clone(&with.clock));
     let config = NodeListenConfig { address, secret, clock };
     Ok(Some(NodeListener::start(config, store, Arc::clone(&with.accounting))?))
 }
@@ -344,7 +344,7 @@ mod tests {
     use record::{Frame, Numbers};
 
     use super::*;
-    use crate::config::RawConfig;
+    use crate::config::{Config, RawConfig};
 
     /// Panics when it admits the first collector.
     #[derive(Default)]
@@ -423,7 +423,7 @@ mod tests {
             store: None,
             nodes: Some(faulty),
         };
-        let sources = Sources::start(&config.unwrap(), &with).unwrap();
+        let sources = Sources::start(&config.unwrap().node.sources, &with).unwrap();
         let listeners = sources.listeners();
         let Some(&(SourceKind::Node, Some(address))) = listeners.last() else {
             panic!("{listeners:?}")

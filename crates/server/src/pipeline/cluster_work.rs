@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::workers::{WorkOptions, WorkPlace, Workers, WorkersSlot};
+use super::leased_work::{LeasedWork, LeasedWorkOptions, LeasedWorkParts, LeasedWorkSlot};
 use crate::cluster::engines::{Lease, LogArrivals, LogNotes, LogRows, Marks, Work};
 use crate::cluster::{Engines, Lines};
 use crate::process::stages::Stages;
@@ -13,9 +13,9 @@ use crate::storage::arrivals::Arrivals;
 /// Starts and stops them.
 pub struct ClusterWork {
     /// How they run.
-    pub options: WorkOptions,
+    pub options: LeasedWorkOptions,
     /// Where the rest of the server finds them.
-    pub slot: Arc<WorkersSlot>,
+    pub slot: Arc<LeasedWorkSlot>,
     /// Signals of all stages.
     pub stages: Arc<Stages>,
     /// The lines of the cluster.
@@ -35,7 +35,7 @@ impl Work for ClusterWork {
             }
         };
         let marks = |prefix| Arc::new(Marks::new(engines, Some(*lease), prefix));
-        let place = WorkPlace {
+        let parts = LeasedWorkParts {
             lines: self.lines.clone(),
             notes: Arc::new(LogNotes::new(Arc::clone(engines))),
             notes_itself: true,
@@ -47,15 +47,15 @@ impl Work for ClusterWork {
             alert_rules: marks(Marks::ALERT_RULES),
             alerts: marks(Marks::ALERTS),
         };
-        let workers = Workers::start(&self.options, place, Arc::new(self.stages.beside()))?;
+        let work = LeasedWork::start(&self.options, parts, Arc::new(self.stages.beside()))?;
         engines.set_work_lease(Some(*lease));
-        self.slot.set(Some(workers));
+        self.slot.set(Some(work));
         Ok(())
     }
 
     fn stop(&self) {
-        if let Some(workers) = self.slot.set(None) {
-            workers.close();
+        if let Some(work) = self.slot.set(None) {
+            work.close();
         }
         self.engines.set_work_lease(None);
     }

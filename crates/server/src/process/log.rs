@@ -24,3 +24,28 @@ pub fn start() {
         );
     }
 }
+
+/// An error and its causes on one line. A cause is left out if the text already contains
+/// it.
+pub fn one_line(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            let separator = if text.is_empty() { "" } else { ": " };
+            text.push_str(separator);
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_cause_is_shown_once() {
+        let error = anyhow::anyhow!("no such file")
+            .context("cannot open x: no such file")
+            .context("at start");
+        assert_eq!(super::one_line(&error), "at start: cannot open x: no such file");
+    }
+}

@@ -9,30 +9,41 @@ use std::fmt::Write as _;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::{Config, HTTP_CONNECTIONS_MAX};
-
 /// Files besides connections: segments and their rewriting, followed files, results, backups,
 /// libraries.
 const OTHER_FILES: u64 = 2_048;
 /// Connections that syslog keeps, however low the limit is.
 const SYSLOG_CONNECTIONS_MIN: usize = 64;
 
-/// Raises the soft limit as far as the hard one permits, and lowers configured limits that exceed
-/// it.
-pub fn allow(config: &mut Config) {
+/// The connections that listeners may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// Of all listeners besides those of syslog.
+    pub others: usize,
+    /// Listeners of syslog that accept connections.
+    pub syslog_listeners: usize,
+    /// Of each of those.
+    pub each_syslog: usize,
+}
+
+/// Raises the soft limit as far as the hard one permits. Returns how many connections each listener
+/// of syslog may have: as many as are wanted, or fewer.
+pub fn allow(wanted: Connections) -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let needed = needed(config);
-    let wanted = limit.maximum.unwrap_or_else(|| needed.max(limit.current.unwrap_or(0)));
+    let needed = wanted.files();
+    let files = limit.maximum.unwrap_or_else(|| needed.max(limit.current.unwrap_or(0)));
     let mut current = limit.current.unwrap_or(u64::MAX);
-    if current < wanted {
-        match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }) {
-            Ok(()) => current = wanted,
+    if current < files {
+        match setrlimit(Resource::Nofile, Rlimit { current: Some(files), ..limit }) {
+            Ok(()) => current = files,
             Err(error) => tracing::warn!("the limit on open files stays at {current}: {error}"),
         }
     }
-    if let Some(warning) = fit(config, current) {
+    let (each, warning) = fit(wanted, current);
+    if let Some(warning) = warning {
         tracing::warn!("{warning}");
     }
+    each
 }
 
 /// Number of open files, and their limit.
@@ -41,72 +52,56 @@ pub fn now() -> (u64, u64) {
     (open, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
 }
 
-/// Open files that are needed if every listener has all its connections.
-fn needed(config: &Config) -> u64 {
-    let listeners = syslog_listeners(config);
-    let nodes = match config.node_listen {
-        Some(_) => collector::node::CONNECTIONS_MAX,
-        None => 0,
-    };
-    let connections = HTTP_CONNECTIONS_MAX + nodes + listeners * config.syslog_tcp.connections_max;
-    connections as u64 + OTHER_FILES
+impl Connections {
+    /// Open files that are needed if every listener has all its connections.
+    fn files(self) -> u64 {
+        (self.others + self.syslog_listeners * self.each_syslog) as u64 + OTHER_FILES
+    }
 }
 
-fn syslog_listeners(config: &Config) -> usize {
-    config.listen.streams() + usize::from(config.syslog_tls.is_some())
-}
-
-/// Lowers the connections of syslog until `allowed` open files are enough; returns a warning if it
-/// did.
-fn fit(config: &mut Config, allowed: u64) -> Option<String> {
-    let needed_before = needed(config);
-    if needed_before <= allowed {
-        return None;
+/// The connections of each listener of syslog for which `allowed` open files are enough, and a
+/// warning if those are fewer than wanted.
+fn fit(wanted: Connections, allowed: u64) -> (usize, Option<String>) {
+    let (needed, most) = (wanted.files(), wanted.each_syslog);
+    if needed <= allowed {
+        return (most, None);
     }
     let mut warning = format!(
-        "at most {allowed} files can be open, but {needed_before} are needed if all allowed \
-         connections are \
-         open"
+        "at most {allowed} files can be open, but {needed} are needed if all allowed connections \
+         are open"
     );
-    let (listeners, most) = (syslog_listeners(config), config.syslog_tcp.connections_max);
-    if listeners > 0 {
-        let others = needed_before - (listeners * most) as u64;
-        let each =
-            usize::try_from(allowed.saturating_sub(others)).unwrap_or(usize::MAX) / listeners;
-        let each = each.max(SYSLOG_CONNECTIONS_MIN).min(most);
-        config.syslog_tcp.connections_max = each;
+    let mut each = most;
+    if wanted.syslog_listeners > 0 {
+        let others = Connections { each_syslog: 0, ..wanted }.files();
+        let left = usize::try_from(allowed.saturating_sub(others)).unwrap_or(usize::MAX);
+        each = (left / wanted.syslog_listeners).max(SYSLOG_CONNECTIONS_MIN).min(most);
         let _ = write!(warning, "; so syslog.tcp_connections_max is {each} instead of {most}");
     }
     let _ = write!(
         warning,
-        "; raise the limit: ulimit -n {needed_before}, or LimitNOFILE={needed_before} in a unit \
-        of systemd"
+        "; raise the limit: ulimit -n {needed}, or LimitNOFILE={needed} in a unit of systemd"
     );
-    Some(warning)
+    (each, Some(warning))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RawConfig;
 
     #[test]
     fn the_sum_of_all_listeners_counts() {
-        let config = || Config::try_from(RawConfig::default()).unwrap();
-        let most = config().syslog_tcp.connections_max;
-        assert!(needed(&config()) > (most + HTTP_CONNECTIONS_MAX) as u64);
-        let mut off = config();
-        off.listen.syslog_tcp = None;
-        assert_eq!(needed(&config()) - needed(&off), most as u64);
+        let most = 16_384;
+        let wanted = Connections { others: 1_088, syslog_listeners: 1, each_syslog: most };
+        let off = Connections { syslog_listeners: 0, ..wanted };
+        assert_eq!(wanted.files() - off.files(), most as u64);
 
         let check = |allowed: u64, expected: usize| {
-            let mut config = config();
-            let warning = fit(&mut config, allowed);
-            assert_eq!(config.syslog_tcp.connections_max, expected);
+            let (each, warning) = fit(wanted, allowed);
+            assert_eq!(each, expected);
             assert_eq!(warning.is_none(), expected == most, "{warning:?}");
             warning.unwrap_or_default()
         };
-        let needed = needed(&config());
+        let needed = wanted.files();
         check(needed, most);
         check(u64::MAX, most);
         check(needed - 1, most - 1);
@@ -114,5 +109,6 @@ mod tests {
         assert!(warning.contains("tcp_connections_max is 6384 instead of 16384"), "{warning}");
         assert!(warning.contains(&format!("LimitNOFILE={needed}")), "{warning}");
         check(0, SYSLOG_CONNECTIONS_MIN);
+        assert!(fit(off, 0).1.is_some());
     }
 }

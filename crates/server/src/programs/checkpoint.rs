@@ -10,8 +10,8 @@ use std::io;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::storage::PROGRAMS_FILE;
-use crate::storage::keep::Keep;
+use crate::data_dir::Documents;
+use crate::data_dir::PROGRAMS_FILE;
 
 const VERSION: u32 = 1;
 
@@ -57,7 +57,7 @@ impl From<Version> for u32 {
 
 impl Checkpoint {
     /// Reads the file; an empty state if there is none.
-    pub fn open(keep: &dyn Keep) -> Result<Checkpoint> {
+    pub fn open(keep: &dyn Documents) -> Result<Checkpoint> {
         let place = keep.place(PROGRAMS_FILE);
         let text = keep.read(PROGRAMS_FILE).with_context(|| format!("reading {place}"))?;
         let Some(text) = text else { return Ok(Checkpoint::default()) };
@@ -70,7 +70,7 @@ impl Checkpoint {
     }
 
     /// Replaces the file, durably.
-    pub fn write(&self, keep: &dyn Keep) -> io::Result<()> {
+    pub fn write(&self, keep: &dyn Documents) -> io::Result<()> {
         let text = serde_json::to_vec(self).expect("plain values are JSON");
         keep.replace(PROGRAMS_FILE, &text)
     }
@@ -79,12 +79,12 @@ impl Checkpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::keep::Folder;
+    use crate::data_dir::DocumentFolder;
 
     #[test]
     fn the_state_is_there_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let keep = Folder::new(directory.path());
+        let keep = DocumentFolder::new(directory.path());
         assert_eq!(Checkpoint::open(&keep).unwrap(), Checkpoint::default());
         let checkpoint = Checkpoint {
             version: Version,

@@ -16,8 +16,8 @@ use programs::{Definition, DefinitionError, Language, Loaded, PROGRAM_BYTES_MAX,
 use super::compiled::Compiled;
 use super::compute::Engine;
 use super::runner::{RowWriter, Runner};
+use crate::data_dir::Documents;
 use crate::process::stages::{StageThread, Stages, lock};
-use crate::storage::keep::Keep;
 
 /// Programs that run at a time, each with a thread.
 pub const RUNNING_MAX: usize = 100;
@@ -29,7 +29,7 @@ pub struct Registry {
     clock: Arc<dyn Clock>,
     stages: Arc<Stages>,
     delay_s: u64,
-    folder: Arc<dyn Keep>,
+    folder: Arc<dyn Documents>,
     configured: Vec<Loaded>,
     state: Mutex<State>,
 }
@@ -98,7 +98,7 @@ impl Registry {
         (engine, writer, clock): (Arc<Engine>, Arc<RowWriter>, Arc<dyn Clock>),
         stages: Arc<Stages>,
         delay_s: u64,
-        folder: Arc<dyn Keep>,
+        folder: Arc<dyn Documents>,
         configured: Vec<Loaded>,
         disabled: BTreeSet<String>,
         pending: BTreeMap<String, Vec<(i64, i64)>>,

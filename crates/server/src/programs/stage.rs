@@ -28,10 +28,10 @@ use super::runs::{self, RunContext};
 use super::summary::reruns::{KeptReruns, RerunError};
 use super::trial;
 use crate::cluster::Lines;
+use crate::data_dir::Documents;
+use crate::data_dir::PROGRAM_RUNS_FILE;
 use crate::process::stages::{StageThread, Stages, lock};
-use crate::storage::PROGRAM_RUNS_FILE;
 use crate::storage::arrivals::{Noted, Notes};
-use crate::storage::keep::Keep;
 use crate::storage::row_store::RowStore;
 use crate::storage::stored::Parsers;
 
@@ -65,7 +65,7 @@ pub struct ProgramStage {
     notes: Arc<dyn Notes>,
     parsers: Arc<Parsers>,
     clock: Arc<dyn Clock>,
-    keep: Arc<dyn Keep>,
+    keep: Arc<dyn Documents>,
     engine: Arc<Engine>,
     writer: Arc<RowWriter>,
     runs: KeptReruns,
@@ -103,9 +103,9 @@ pub struct Parts<'a> {
     /// Limits of queries.
     pub query_limits: query::Limits,
     /// Keeps what is pending, and the list of runs.
-    pub keep: Arc<dyn Keep>,
+    pub keep: Arc<dyn Documents>,
     /// Keeps the programs that are saved over the API.
-    pub folder: Arc<dyn Keep>,
+    pub folder: Arc<dyn Documents>,
     /// How long a bucket waits for lines that are a little late, seconds.
     pub delay_s: u64,
     /// `[awk]` and `[[programs]]`.

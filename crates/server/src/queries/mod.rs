@@ -4,3 +4,21 @@
 pub mod export;
 pub mod jobs;
 pub mod tails;
+
+use query::QueueLimits;
+
+use jobs::JobLimits;
+
+/// How queries run: a part of `[query]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryOptions {
+    /// How many queries run and wait.
+    pub queue: QueueLimits,
+    /// Limits of one query.
+    pub limits: query::Limits,
+    /// Limits of background queries.
+    pub background: JobLimits,
+    /// Memory for results of single blocks, which answer a repeated query; 0 for none.
+    /// `query.answers_bytes_max`.
+    pub answers_bytes_max: usize,
+}

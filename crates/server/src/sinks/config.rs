@@ -8,7 +8,7 @@ use query::{Query, Stats};
 use serde::Deserialize;
 use sinks::config::{Sink, SinkConfig};
 
-use crate::config::line_filter::line_filter;
+use crate::storage::line_filter::line_filter;
 
 /// The keys of this file.
 #[derive(Debug, Default, Deserialize)]

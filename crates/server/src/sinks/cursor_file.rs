@@ -6,22 +6,20 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::storage::keep::Keep;
+use crate::data_dir::Documents;
 
-/// Folder of sinks in the data directory: cursors, and rejected documents.
-pub const FOLDER: &str = "sinks";
 /// A longer file is damaged.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The file of one sink.
 pub struct CursorFile {
-    folder: Arc<dyn Keep>,
+    folder: Arc<dyn Documents>,
     name: String,
 }
 
 impl CursorFile {
     /// The file of the sink `name`, which need not exist.
-    pub fn new(folder: &Arc<dyn Keep>, name: &str) -> CursorFile {
+    pub fn new(folder: &Arc<dyn Documents>, name: &str) -> CursorFile {
         CursorFile { folder: Arc::clone(folder), name: format!("{name}.cursor") }
     }
 
@@ -48,12 +46,12 @@ impl CursorFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::keep::Folder;
+    use crate::data_dir::DocumentFolder;
 
     #[test]
     fn a_cursor_is_there_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
-        let folder: Arc<dyn Keep> = Arc::new(Folder::new(directory.path()));
+        let folder: Arc<dyn Documents> = Arc::new(DocumentFolder::new(directory.path()));
         let file = CursorFile::new(&folder, "es");
         assert_eq!(file.read().unwrap(), None);
         file.write("a1-00000001-7").unwrap();

@@ -7,8 +7,8 @@ use sinks::{Batch as Documents, Document, Value};
 use store::LineFilter;
 
 use super::feed::{ArrivalReader, Feed};
-use crate::config::line_filter::line_filter;
 use crate::storage::arrivals::Arrivals;
+use crate::storage::line_filter::line_filter;
 
 /// Reads lines behind a cursor.
 pub struct LineFeed {

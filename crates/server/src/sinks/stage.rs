@@ -16,10 +16,10 @@ use super::feed::Feed;
 use super::lines::LineFeed;
 use super::queries::QueryFeed;
 use super::rows::RowFeed;
+use crate::data_dir::Documents;
 use crate::process::stages::{StageThread, Stages, lock};
 use crate::programs::stage::ProgramStage;
 use crate::storage::arrivals::Arrivals;
-use crate::storage::keep::Keep;
 
 /// How often a sink looks for new documents, and whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ pub struct SinkSources {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Keeps the cursors.
-    pub cursors: Arc<dyn Keep>,
+    pub cursors: Arc<dyn Documents>,
     /// The folder of rejected documents.
     pub rejected_dir: PathBuf,
     /// Signals of all stages.

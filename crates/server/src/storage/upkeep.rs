@@ -9,7 +9,7 @@ use procfs::{CpuTime, CurrentSI, KernelStats};
 use record::{Batch, Frame};
 use store::{LineFilter, StoreCallbacks};
 
-use crate::config::line_filter::line_filter;
+use crate::storage::line_filter::line_filter;
 use crate::storage::stored::Parsers;
 
 /// The machine counts as idle if it was for this long.

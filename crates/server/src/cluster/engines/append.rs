@@ -5,24 +5,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cluster::engines::kafka::Log;
 use collector::node::AppendLog;
 
-use crate::config::KafkaConfig;
+use super::KafkaOptions;
 
 /// A topic that is connected to with the first append, and created where it is missing. So a
 /// collector starts while Kafka is away.
 pub struct KafkaAppend {
-    config: KafkaConfig,
+    config: KafkaOptions,
     log: Mutex<Option<Arc<Log>>>,
 }
 
 impl KafkaAppend {
     /// Connects to nothing yet.
-    pub fn new(config: KafkaConfig) -> KafkaAppend {
+    pub fn new(config: KafkaOptions) -> KafkaAppend {
         KafkaAppend { config, log: Mutex::default() }
     }
 
     /// The partitions, for people.
     pub fn partitions(&self) -> Vec<String> {
-        let KafkaConfig { log, topic } = &self.config;
+        let KafkaOptions { log, topic } = &self.config;
         let name = |partition| format!("kafka:{}/{partition}", log.topic);
         (0..topic.partitions).map(name).collect()
     }
@@ -53,7 +53,7 @@ impl AppendLog for KafkaAppend {
 /// Connects, and creates the topic or checks it.
 ///
 /// Errors: the brokers cannot be reached, or the topic does not fit; the text names the remedy.
-pub fn connect(config: &KafkaConfig) -> Result<Log, String> {
+pub fn connect(config: &KafkaOptions) -> Result<Log, String> {
     let log = Log::connect(config.log.clone()).map_err(|error| error.to_string())?;
     log.create_topic(&config.topic).map_err(|error| error.to_string())?;
     Ok(log)

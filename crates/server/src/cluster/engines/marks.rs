@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cluster::{Catalog, Lease};
 
 use super::Engines;
-use crate::storage::keep::{Keep, Listed};
+use crate::data_dir::{Documents, ListedDocument};
 
 /// The marks whose names begin with a prefix.
 pub struct Marks {
@@ -49,7 +49,7 @@ impl Marks {
     }
 }
 
-impl Keep for Marks {
+impl Documents for Marks {
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let name = format!("{}{name}", self.prefix);
         let marks = self.all(&name)?;

@@ -14,6 +14,7 @@ mod log_cursor;
 mod log_notes;
 mod log_rows;
 mod marks;
+mod options;
 mod owner;
 mod partition;
 mod pieces;
@@ -42,12 +43,13 @@ pub use log_arrivals::LogArrivals;
 pub use log_notes::LogNotes;
 pub use log_rows::LogRows;
 pub use marks::Marks;
+pub use options::{EngineOptions, KafkaOptions};
 pub use owner::{Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
 
 use super::Node;
-use crate::config::EnginesConfig;
+use crate::data_dir::OBJECTS_FOLDER;
 use segments::Segments;
 
 /// How often an engine that is away at the start is tried.
@@ -56,7 +58,7 @@ const RETRY: Duration = Duration::from_secs(2);
 /// The engines as this node reaches them, and what it knows of the other nodes.
 pub struct Engines {
     /// The configuration.
-    pub config: EnginesConfig,
+    pub config: EngineOptions,
     /// This node.
     pub info: NodeInfo,
     log: Log,
@@ -92,7 +94,7 @@ impl Engines {
     ///
     /// Errors: a local directory cannot be used; the settings of the object storage are wrong.
     pub fn connect(
-        config: EnginesConfig,
+        config: EngineOptions,
         address: &str,
         node: u32,
         data_dir: &Path,
@@ -102,7 +104,7 @@ impl Engines {
         let bucket = Bucket::new(config.objects.clone()).context("cluster.objects")?;
         let bucket = Arc::new(bucket);
         let segments =
-            Segments::new(Arc::clone(&bucket), &data_dir.join("objects"), config.cache_bytes);
+            Segments::new(Arc::clone(&bucket), &data_dir.join(OBJECTS_FOLDER), config.cache_bytes);
         let segments = segments.context("the cache of segments")?;
         let catalog = until("PostgreSQL", || {
             PgCatalog::open(config.catalog.clone()).map_err(|error| error.to_string())

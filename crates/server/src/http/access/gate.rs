@@ -44,7 +44,9 @@ use super::attempts::Attempts;
 use super::audit;
 use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
-use crate::config::{AccessConfig, BodyLimits, Role, Token, User};
+use crate::http::access::principal::Role;
+use crate::http::access::users::{AccessOptions, Token, User};
+use crate::http::wire::body::BodyLimits;
 use crate::http::wire::body::BodyReader;
 use crate::http::wire::error::{ApiError, ApiResult};
 
@@ -192,7 +194,7 @@ fn challenge(error: ApiError, headers: &HeaderMap) -> Response {
 
 impl Gate {
     /// For a listener at that address.
-    pub fn new(access: &AccessConfig, address: SocketAddr, is_https: bool) -> Gate {
+    pub fn new(access: &AccessOptions, address: SocketAddr, is_https: bool) -> Gate {
         let is_loopback = address.ip().to_canonical().is_loopback();
         let known = |user: &User| Known { user: user.clone(), right: Mutex::default() };
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());

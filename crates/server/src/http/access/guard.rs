@@ -34,7 +34,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::config::{Authority, Host};
+use crate::http::access::authority::{Authority, Host};
 use crate::http::page;
 use crate::http::wire::error::ApiError;
 

@@ -18,8 +18,8 @@ use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::config::nearest;
 use crate::http::wire::error::{ApiError, ApiResult};
+use crate::nearest::nearest;
 
 /// Of VictoriaLogs. Tenants are checked separately; the others control its caches, its partial
 /// responses and its traces, which do not exist here.

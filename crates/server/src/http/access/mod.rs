@@ -4,6 +4,7 @@
 
 pub mod attempts;
 pub mod audit;
+pub mod authority;
 pub mod gate;
 pub mod guard;
 pub mod known;
@@ -12,3 +13,4 @@ pub mod principal;
 pub mod restriction;
 pub mod routes;
 pub mod sessions;
+pub mod users;

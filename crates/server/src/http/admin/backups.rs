@@ -10,13 +10,14 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::data_dir::BACKUPS_FOLDER;
 use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
-use crate::storage::backup::{self, BACKUPS_DIR, Exists, Manifest, NoRoom};
+use crate::storage::backup::{self, Exists, Manifest, NoRoom};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -28,7 +29,7 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
     let found = blocking(move || {
-        let backups = app.config.data_dir.join(BACKUPS_DIR);
+        let backups = app.options.store.data_dir.join(BACKUPS_FOLDER);
         let found = backup::list(&backups).map_err(internal)?;
         Ok(found.iter().map(|manifest| shown(&app, manifest)).collect::<Vec<_>>())
     });
@@ -44,7 +45,8 @@ async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let answer = blocking(move || {
         // Held to the end of the work, even if the client goes away.
         let _permit = permit;
-        let (dir, free_bytes_min) = (&app.config.data_dir, app.config.store.disk_free_bytes_min);
+        let (dir, free_bytes_min) =
+            (&app.options.store.data_dir, app.options.store.disk_free_bytes_min);
         let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
         let manifest = made.map_err(refused)?;
         let what = format!("backup '{}' of {} lines made", manifest.name, manifest.lines);
@@ -63,7 +65,7 @@ async fn remove(
     let permit = only_one(&app)?;
     let removed = blocking(move || {
         let _permit = permit;
-        let removed = backup::delete(&app.config.data_dir.join(BACKUPS_DIR), &name);
+        let removed = backup::delete(&app.options.store.data_dir.join(BACKUPS_FOLDER), &name);
         match removed.map_err(internal)? {
             true => {
                 audit::note(&caller, &format!("backup '{name}' deleted"), "");
@@ -106,12 +108,12 @@ fn refused(error: Error) -> ApiError {
 }
 
 fn internal(error: Error) -> ApiError {
-    ApiError::internal(crate::one_line(&error))
+    ApiError::internal(crate::process::log::one_line(&error))
 }
 
 /// A backup as the API shows it.
 fn shown(app: &App, manifest: &Manifest) -> Value {
-    let path = app.config.data_dir.join(BACKUPS_DIR).join(&manifest.name);
+    let path = app.options.store.data_dir.join(BACKUPS_FOLDER).join(&manifest.name);
     json!({
         "name": manifest.name,
         "path": std::path::absolute(&path).unwrap_or(path),

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use store::{Deletion, DeletionProgress, StoreError};
 
 use crate::cluster::Cluster;
-use crate::config::line_filter::line_filter;
 use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
+use crate::storage::line_filter::line_filter;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {

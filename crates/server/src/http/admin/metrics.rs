@@ -76,10 +76,10 @@ fn text(app: &App) -> String {
             &[],
             pipeline.parsing.failures(),
         );
-        if let Some(workers) = pipeline.workers() {
-            crate::http::programs::metrics::text(&workers.programs, &mut out);
-            crate::http::sinks::metrics(&workers.sinks, &mut out);
-            crate::http::alerts::metrics::text(&workers.alerts, &mut out);
+        if let Some(work) = pipeline.work() {
+            crate::http::programs::metrics::text(&work.programs, &mut out);
+            crate::http::sinks::metrics(&work.sinks, &mut out);
+            crate::http::alerts::metrics::text(&work.alerts, &mut out);
         }
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
@@ -416,7 +416,7 @@ fn queries(app: &App, out: &mut Text) {
         "gauge",
         "Pages of results of background queries that are being read or sent.",
         &[],
-        app.config.query.pages_max - app.page_permits.available_permits(),
+        app.options.pages_max - app.page_permits.available_permits(),
     );
     out.one(
         "loginson_result_pages_refused_total",

@@ -82,7 +82,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "https": app.clients.tls.as_ref().map(|https| tls(&https.credentials().status())),
         "memory": memory(&app.memory),
         "cluster": app.cluster().is_some(),
-        "data_dir": app.config.data_dir.to_string_lossy(),
+        "data_dir": app.options.store.data_dir.to_string_lossy(),
     });
     (StatusCode::OK, Json(body)).into_response()
 }
@@ -187,9 +187,9 @@ fn store(app: &App, pipeline: &Pipeline) -> Value {
         "disk_used_bytes": space.map(|space| space.used_bytes),
         "disk_total_bytes": space.map(|space| space.total_bytes),
         "retention": {
-            "age_s": app.config.store.age_ns.map(|age_ns| age_ns / SECOND_NS),
-            "bytes_max": app.config.store.bytes_max,
-            "rules": app.config.store.rules.iter().map(|rule| json!({
+            "age_s": app.options.store.age_ns.map(|age_ns| age_ns / SECOND_NS),
+            "bytes_max": app.options.store.bytes_max,
+            "rules": app.options.store.rules.iter().map(|rule| json!({
                 "filter": rule.filter,
                 "age_s": rule.age_ns / SECOND_NS,
             })).collect::<Vec<_>>(),

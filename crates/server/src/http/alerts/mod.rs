@@ -18,7 +18,7 @@ use crate::http::access::principal::Scope;
 use crate::http::access::routes::Routes;
 use crate::http::programs::hand_on::{elsewhere, to_their_node};
 use crate::http::wire::error::{ApiError, ApiResult};
-use crate::pipeline::workers::Workers;
+use crate::pipeline::leased_work::LeasedWork;
 
 /// The routes of this folder.
 pub fn routes() -> Routes<Arc<App>> {
@@ -44,8 +44,8 @@ async fn with<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&AlertStage) -> ApiResult<T> + Send + 'static,
 ) -> ApiResult<T> {
-    let workers: Arc<Workers> = app.pipeline()?.workers().ok_or_else(|| elsewhere(app))?;
-    let done = tokio::task::spawn_blocking(move || work(&workers.alerts)).await;
+    let here: Arc<LeasedWork> = app.pipeline()?.work().ok_or_else(|| elsewhere(app))?;
+    let done = tokio::task::spawn_blocking(move || work(&here.alerts)).await;
     done.map_err(|error| ApiError::internal(error.to_string()))?
 }
 

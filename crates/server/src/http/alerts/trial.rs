@@ -45,7 +45,7 @@ pub async fn test(
         stage.parse("rules", &rules).map_err(|error| refused(error.into()))
     });
     let file = file.await?;
-    let url = app.config.alerts.external_url.clone();
+    let url = app.options.alerts_url.clone();
     let mut pending = PendingQuery::new(&app, "alerts", "a test of alert rules", &caller)?;
     pending.context.restriction = params.restriction(crate::http::now_ns())?;
     let replayed = answer(pending, move |running| {

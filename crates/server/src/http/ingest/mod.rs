@@ -36,10 +36,9 @@ use collector::Accounting;
 use collector::body::{Decoder, Encoding, Shape};
 use platform::memory::{Budget, Purpose};
 
-use crate::config::InsertOptions;
 use crate::http::access::principal::Scope;
 use crate::http::access::routes::Routes;
-use crate::http::wire::body::BodyReader;
+use crate::http::wire::body::{BodyLimits, BodyReader};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::ingest::http_lines::HttpLines;
@@ -51,6 +50,15 @@ use slot::{Slot, Slots};
 const DISCARDED_BYTES_MAX: u64 = 64 << 20;
 /// A request that holds fewer bytes than this while its sender pauses lends its slot to others.
 const LENT_BYTES_MAX: usize = 256 << 10;
+
+/// Limits of ingest requests: `[insert]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InsertOptions {
+    /// Concurrent requests; further ones wait some seconds and are then answered with 503.
+    pub requests_max: usize,
+    /// How slow their bodies may be.
+    pub body: BodyLimits,
+}
 
 /// What ingest requests share, in a server and in a collector.
 pub struct Inserting {

@@ -152,7 +152,7 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
 /// The format of raw lines, if the request names one.
 fn message_format(request: &Request) -> ApiResult<Option<MessageFormat>> {
     let name = request.params.get("format");
-    let format = name.map(crate::config::message_format).transpose();
+    let format = name.map(crate::ingest::format::message_format).transpose();
     format.map_err(|error| ApiError::bad_request(format!("format: {error}")))
 }
 

@@ -40,7 +40,8 @@ use crate::http::queries::run::queue_refusal;
 use crate::http::wire::error::ApiError;
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
-use crate::pipeline::{Pipeline, TailBatch};
+use crate::pipeline::Pipeline;
+use crate::queries::tails::TailBatch;
 
 /// How often the client is pinged when there are no lines, so that no proxy takes the connection
 /// for dead.
@@ -145,7 +146,7 @@ impl Follower {
     ) {
         let wish = Arc::clone(&self.permit.cancelled);
         let mut stopping = app.stopping.clone();
-        let mut context = Context { limits: app.config.query.limits, ..Context::default() };
+        let mut context = Context { limits: app.options.query.limits, ..Context::default() };
         context.range = TimeRange { start_ns, end_ns: i64::MAX };
         context.cancelled = Arc::clone(&self.permit.cancelled);
         context.progress = Arc::clone(&self.permit.progress);

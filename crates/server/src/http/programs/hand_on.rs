@@ -6,19 +6,17 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::cluster::node::{HandedOn, NodeAnswer};
+use crate::cluster::node::{HANDED_ON, HandedOn, NodeAnswer};
 use crate::http::App;
 use crate::http::access::audit;
 use crate::http::access::principal::Caller;
 use crate::http::wire::error::ApiError;
 
-/// Marks a call that was handed on: the node that gets it does not hand it on once more.
-pub const HANDED_ON: HeaderName = HeaderName::from_static("loginson-handed-on");
 /// A longer body is none of these calls.
 ///
 /// limits.md, Nodes of a cluster: calls about programs that are handed on to another node | {}

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::refused;
 use crate::cluster::Engines;
 use crate::cluster::engines::Marks;
+use crate::data_dir::PROGRAM_RUNS_FILE;
 use crate::http::App;
 use crate::http::access::principal::Caller;
 use crate::http::queries::run::{PendingQuery, Running, answer};
@@ -20,7 +21,6 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
 use crate::programs::rows::{self, Completed, Fields, StoredRow};
 use crate::programs::summary::reruns::KeptReruns;
-use crate::storage::PROGRAM_RUNS_FILE;
 
 /// Rows without the parameter `limit`, and the most with it.
 pub const ROWS_DEFAULT: usize = 5_000;

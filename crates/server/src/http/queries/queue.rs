@@ -50,7 +50,7 @@ fn listed(app: &App, caller: &Caller) -> Value {
     let all = app.queue.list();
     let seen = all.iter().filter(|info| caller.principal.may_touch(&info.client));
     let queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
-    let limits = &app.config.query;
+    let limits = &app.options.query;
     json!({
         "queries": queries,
         "limits": {
@@ -87,7 +87,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
             )));
         }
     };
-    let most = app.config.query.background.run_time;
+    let most = app.options.query.background.run_time;
     let timeout = params.duration_ns("timeout")?;
     let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
     // The restriction becomes a part of the query, which is stored as text.
@@ -239,7 +239,7 @@ impl AsRef<[u8]> for PageBytes {
 fn page_permit(app: &App) -> ApiResult<OwnedSemaphorePermit> {
     Arc::clone(&app.page_permits).try_acquire_owned().map_err(|_| {
         app.pages_refused.fetch_add(1, Relaxed);
-        let most = app.config.query.pages_max;
+        let most = app.options.pages_max;
         let message = format!(
             "{most} pages of results are being read or sent; try again in a moment, or raise query.pages_max"
         );

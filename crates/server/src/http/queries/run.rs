@@ -129,7 +129,7 @@ impl PendingQuery {
             client: caller.client(),
             missing: None,
             context: Context {
-                limits: app.config.query.limits,
+                limits: app.options.query.limits,
                 account: Account::new(app.memory(), Purpose::Query),
                 ..Context::default()
             },
@@ -200,7 +200,7 @@ impl PendingQuery {
         let (state, error) = match &result {
             Ok(_) => (QueryState::Done, None),
             Err(RunError::Cancelled) if link.client_has_stalled() => {
-                let idle_s = self.app.config.query.client_idle_max.as_secs_f64();
+                let idle_s = self.app.options.client_idle_max.as_secs_f64();
                 let why = format!(
                     "the client read nothing of its response for {idle_s} s (query.client_idle_max)"
                 );

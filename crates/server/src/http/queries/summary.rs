@@ -136,7 +136,7 @@ async fn chart(State(app): State<Arc<App>>, params: Params) -> ApiResult {
     let log_type = params.required("type")?.to_owned();
     let (start_ns, end_ns) = range(&params)?;
     let step_s = step_s(&params)?;
-    let bucket_s = app.config.summary.bucket_s;
+    let bucket_s = app.options.summary_bucket_s;
     let range = ChartRange::new(start_ns, end_ns, step_s, bucket_s)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     let mut chart = ChartBuilder::new(range, &log_type);
@@ -198,7 +198,7 @@ async fn read<T: Send + 'static>(
     let permit = app.cluster_permits.clone().acquire_owned().await.expect("never closed");
     if cluster.engines().is_some() {
         let context = Context {
-            limits: app.config.query.limits,
+            limits: app.options.query.limits,
             account: Account::new(app.memory(), Purpose::Query),
             ..Context::default()
         };

@@ -8,8 +8,8 @@ use axum::http::request::Builder;
 use ring::digest::{SHA256, digest};
 
 use super::*;
-use crate::config::Role;
 use crate::config::{RawToken, RawUser};
+use crate::http::access::principal::Role;
 use crate::http::access::principal::Scope;
 use crate::http::access::routes::Route;
 

@@ -2,19 +2,36 @@
 //! slot for ever, and loses it at once when others need it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::StatusCode;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
-use crate::config::BodyLimits;
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::listen::seat;
 use crate::http::wire::listen::seats::Seat;
 
 /// Seconds after which a request whose slot was needed should be sent again.
 const RETRY_AFTER_S: u32 = 5;
+
+/// How slowly a body may arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BodyLimits {
+    /// Silence between two chunks of it. Beyond it the request is answered with 408 and the
+    /// connection closed.
+    pub idle_max: Duration,
+    /// Least bytes per second, averaged since the body began, once it is older than `idle_max`.
+    /// Below it, the request ends in the same way.
+    pub bytes_per_s_min: u64,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        BodyLimits { idle_max: Duration::from_secs(30), bytes_per_s_min: 16 }
+    }
+}
 
 /// The body of a request, read within its limits.
 pub struct BodyReader {

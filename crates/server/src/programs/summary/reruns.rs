@@ -14,7 +14,7 @@ use query::{Progress, RunError};
 use serde::{Deserialize, Serialize};
 use store::{Store, Unit};
 
-use crate::storage::keep::Keep;
+use crate::data_dir::Documents;
 use crate::storage::stored::Parsers;
 
 const VERSION: u32 = 1;
@@ -31,7 +31,7 @@ struct Written {
 
 /// The completed reruns, which survive a restart.
 pub struct KeptReruns {
-    keep: Arc<dyn Keep>,
+    keep: Arc<dyn Documents>,
     file: &'static str,
     reruns: Mutex<Reruns>,
     /// Held by the running rerun.
@@ -77,7 +77,7 @@ pub struct Done {
 
 impl KeptReruns {
     /// The list in this file; empty if there is none.
-    pub fn open(keep: Arc<dyn Keep>, file: &'static str) -> Result<KeptReruns> {
+    pub fn open(keep: Arc<dyn Documents>, file: &'static str) -> Result<KeptReruns> {
         let place = keep.place(file);
         let reruns = match keep.read(file).with_context(|| format!("reading {place}"))? {
             Some(text) => {
@@ -211,11 +211,11 @@ fn settled_units(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::RERUNS_FILE;
-    use crate::storage::keep::Folder;
+    use crate::data_dir::DocumentFolder;
+    use crate::data_dir::RERUNS_FILE;
 
     fn open(directory: &tempfile::TempDir) -> Result<KeptReruns> {
-        KeptReruns::open(Arc::new(Folder::new(directory.path())), RERUNS_FILE)
+        KeptReruns::open(Arc::new(DocumentFolder::new(directory.path())), RERUNS_FILE)
     }
 
     #[test]

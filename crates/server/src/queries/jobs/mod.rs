@@ -24,6 +24,7 @@
 //! Left out: results larger than the file system of the directory; merging the rows of several
 //! servers.
 
+mod limits;
 mod page;
 mod record;
 mod results;
@@ -46,15 +47,13 @@ use query::{
     BACKGROUND, Query, QueryInfo, QueryQueue, QueryState, QueueChange, QueueError, Ticket,
 };
 
+pub use self::limits::{JOBS_MAX, JobLimits};
 pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
 use crate::cluster::Lines;
-use crate::config::JobLimits;
 
-/// The directory in the data directory.
-pub const QUERIES_DIR: &str = "queries";
 /// The threads that queries run on, including those of clients that wait.
 pub static QUERY_THREADS: Threads =
     Threads::new("query", Role::Query, crate::process::memory::give_back_own);

@@ -34,7 +34,7 @@ impl Fixture {
         let config = Config::try_from(raw).unwrap();
         let runs_queries = Box::new(|| false);
         let pipeline = Pipeline::start(
-            &config,
+            &config.node,
             Arc::new(Accounting::default()),
             &Budget::unlimited(),
             runs_queries,
@@ -54,9 +54,9 @@ impl Fixture {
             jobs_max,
             disk_free_bytes_min: 0,
             keep: Duration::from_secs(3600),
-            ..self.config.query.background
+            ..self.config.node.query.background
         };
-        let query_limits = self.config.query.limits;
+        let query_limits = self.config.node.query.limits;
         let (stored, memory) = (
             crate::cluster::Lines::Own(self.pipeline.stored.clone()),
             Arc::clone(&self.pipeline.memory),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use store::SegmentKind;
 
-use crate::storage::is_state;
+use crate::data_dir::is_state;
 
 /// Name of its file in the backup.
 pub const MANIFEST_FILE: &str = "backup.json";

@@ -31,13 +31,11 @@ use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
-use crate::storage::{STATE_FILES, STATE_FOLDERS, is_state};
+use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, is_state};
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 use platform::units::show_bytes;
 pub use restore::{restore, verify_backup};
 
-/// Directory of backups in a data directory.
-pub const BACKUPS_DIR: &str = "backups";
 /// Limit of a backup's name in bytes.
 const NAME_BYTES_MAX: usize = 100;
 /// Suffixes of directories that are incomplete: being made, or being deleted.
@@ -101,7 +99,7 @@ pub fn of_store(
     now_ns: i64,
     free_bytes_min: u64,
 ) -> Result<Manifest> {
-    let backups = data_dir.join(BACKUPS_DIR);
+    let backups = data_dir.join(BACKUPS_FOLDER);
     sweep(&backups)?;
     let mut backup = Unfinished::begin(&backups, name)?;
     // Nothing is written meanwhile: links, catalog and lengths are of the same moment.
@@ -137,7 +135,7 @@ pub fn of_directory(
     if let Some(fault) = &rest.catalog_fault {
         bail!("{fault}");
     }
-    if backups == data_dir.join(BACKUPS_DIR) {
+    if backups == data_dir.join(BACKUPS_FOLDER) {
         sweep(backups)?;
     }
     let mut backup = Unfinished::begin(backups, name)?;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use platform::Disk;
 use store::{AtRest, SegmentKind};
 
+use crate::data_dir::{STATE_FILES, STATE_FOLDERS};
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
-use crate::storage::{STATE_FILES, STATE_FOLDERS};
 
 /// Name of the directory in which an incomplete restore is built.
 const UNFINISHED: &str = "restore.part";

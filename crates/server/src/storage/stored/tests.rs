@@ -18,7 +18,7 @@ use query::{Context, Limits, Query, Scratch, TimeOrder};
 use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
 use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfig};
 
-use crate::config::line_filter::line_filter;
+use crate::storage::line_filter::line_filter;
 use crate::storage::stored::*;
 
 /// Histories. Each has some thousand lines and some hundred queries.

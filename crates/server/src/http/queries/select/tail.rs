@@ -33,9 +33,10 @@ use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::listen::raised;
 use crate::http::wire::params::Params;
 use crate::http::wire::stream::rows_answer;
-use crate::pipeline::{Pipeline, TailBatch, TailReader};
+use crate::pipeline::Pipeline;
 use crate::queries::export::{Format, error_line, skipped_line, write_json};
 use crate::queries::jobs::QUERY_THREADS;
+use crate::queries::tails::{TailBatch, TailReader};
 
 /// How far back a tail begins by default.
 const START_OFFSET_NS: i64 = 5_000_000_000;

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::config::HTTP_CONNECTIONS_MAX;
-
+/// HTTP connections, including those reserved for `/health`, `/ready` and `/metrics`.
+pub const HTTP_CONNECTIONS_MAX: usize = 1024 + 64;
 /// Regular seats. Beyond, a connection gives way, or the new one gets a reserved seat.
 pub const SEATS_MAX: usize = HTTP_CONNECTIONS_MAX - RESERVED_MAX;
 /// Seats of one address (of IPv6, one /64). Beyond, a connection of the same address gives way. A

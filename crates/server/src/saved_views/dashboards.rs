@@ -12,10 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use crate::storage::keep::{Folder, Keep};
+use crate::data_dir::{DocumentFolder, Documents};
 
-/// Folder of dashboards in the data directory.
-pub const FOLDER: &str = "dashboards";
 /// Dashboards that are kept.
 pub const DASHBOARDS_MAX: usize = 1_000;
 /// Bytes of a document, and characters of its title.
@@ -27,9 +25,9 @@ const PROVIDED: &str = "provided";
 
 /// The dashboards.
 pub struct Dashboards {
-    keep: Arc<dyn Keep>,
+    keep: Arc<dyn Documents>,
     /// Those of the configured folder.
-    provided: Option<Folder>,
+    provided: Option<DocumentFolder>,
     /// Held while a document is compared with its next version.
     changing: Mutex<()>,
 }
@@ -67,8 +65,8 @@ pub enum DashboardError {
 
 impl Dashboards {
     /// The dashboards among the documents of `keep`, and those of the folder `provided`.
-    pub fn new(keep: Arc<dyn Keep>, provided: Option<&Path>) -> Dashboards {
-        Dashboards { keep, provided: provided.map(Folder::new), changing: Mutex::default() }
+    pub fn new(keep: Arc<dyn Documents>, provided: Option<&Path>) -> Dashboards {
+        Dashboards { keep, provided: provided.map(DocumentFolder::new), changing: Mutex::default() }
     }
 
     /// All dashboards, by id; those of files first. Documents that are damaged are left out, and
@@ -228,12 +226,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::keep::Folder;
+    use crate::data_dir::DocumentFolder;
 
     #[test]
     fn a_dashboard_is_saved_if_nobody_changed_it_meanwhile() {
         let directory = tempfile::tempdir().unwrap();
-        let dashboards = || Dashboards::new(Arc::new(Folder::new(directory.path())), None);
+        let dashboards = || Dashboards::new(Arc::new(DocumentFolder::new(directory.path())), None);
         let text = |version: u64, title: &str| {
             json!({"id": "other", "title": title, "version": version, "panels": [{"n": 1}]})
                 .to_string()
@@ -259,7 +257,7 @@ mod tests {
     #[test]
     fn dashboards_of_files_are_shown_and_not_changed() {
         let (own, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let keep = Arc::new(Folder::new(own.path()));
+        let keep = Arc::new(DocumentFolder::new(own.path()));
         let dashboards = Dashboards::new(keep.clone(), Some(files.path()));
         let body = |title: &str| json!({"title": title, "version": 0, "panels": []}).to_string();
         dashboards.save("web", &body("Mine")).unwrap();
@@ -284,7 +282,7 @@ mod tests {
     fn what_is_no_dashboard_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let dashboards =
-            Dashboards::new(Arc::new(Folder::new(&directory.path().join("below"))), None);
+            Dashboards::new(Arc::new(DocumentFolder::new(&directory.path().join("below"))), None);
         let good = r#"{"title":"A","version":0,"panels":[]}"#;
         for id in ["", "..", "../a", "a/b", "A", "a.json", "ä", &"a".repeat(101)] {
             assert!(matches!(dashboards.save(id, good), Err(DashboardError::Invalid(_))), "{id}");

@@ -9,11 +9,11 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A document of [`Keep::list`]: its name, and its body or why it cannot be read.
-pub type Listed = (String, io::Result<Vec<u8>>);
+/// A document of [`Documents::list`]: its name, and its body or why it cannot be read.
+pub type ListedDocument = (String, io::Result<Vec<u8>>);
 
 /// Keeps documents under names. Names are those that Loginson gives, never those of a sender.
-pub trait Keep: Send + Sync {
+pub trait Documents: Send + Sync {
     /// The document of a name; `None` if there is none.
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
 
@@ -24,23 +24,23 @@ pub trait Keep: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// All documents, by name. A body that is longer than `bytes_max` is cut behind one byte more.
-    fn list(&self, bytes_max: usize) -> io::Result<Vec<Listed>>;
+    fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>>;
 
     /// Where a document is, for people; without a name, where all of them are.
     fn place(&self, name: &str) -> String;
 }
 
 /// Files of a directory, which need not exist.
-pub struct Folder(PathBuf);
+pub struct DocumentFolder(PathBuf);
 
-impl Folder {
+impl DocumentFolder {
     /// The files of `directory`.
-    pub fn new(directory: &Path) -> Folder {
-        Folder(directory.to_owned())
+    pub fn new(directory: &Path) -> DocumentFolder {
+        DocumentFolder(directory.to_owned())
     }
 }
 
-impl Keep for Folder {
+impl Documents for DocumentFolder {
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.0.join(name)) {
             Ok(body) => Ok(Some(body)),
@@ -66,7 +66,7 @@ impl Keep for Folder {
         }
     }
 
-    fn list(&self, bytes_max: usize) -> io::Result<Vec<Listed>> {
+    fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn documents_are_there_until_they_are_removed() {
         let directory = tempfile::tempdir().unwrap();
-        let keep = Folder::new(&directory.path().join("below"));
+        let keep = DocumentFolder::new(&directory.path().join("below"));
         assert!(keep.list(9).unwrap().is_empty() && keep.read("a").unwrap().is_none());
         keep.remove("a").unwrap();
         for (name, body) in [("b", "1234"), ("a", "old"), ("a", "new")] {

@@ -12,10 +12,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use crate::storage::keep::Keep;
+use crate::data_dir::Documents;
 
-/// Folder of links in the data directory.
-pub const FOLDER: &str = "links";
 /// Bytes of an address.
 const ADDRESS_BYTES_MAX: usize = 16 << 10;
 /// Links of a document; there are 64 documents.
@@ -28,7 +26,7 @@ const HASH_BYTES: usize = 9;
 
 /// The links.
 pub struct Links {
-    keep: Arc<dyn Keep>,
+    keep: Arc<dyn Documents>,
     /// Held while a document gets one more link.
     changing: Mutex<()>,
 }
@@ -56,7 +54,7 @@ pub enum LinkError {
 
 impl Links {
     /// The links among the documents of `keep`.
-    pub fn new(keep: Arc<dyn Keep>) -> Links {
+    pub fn new(keep: Arc<dyn Documents>) -> Links {
         Links { keep, changing: Mutex::default() }
     }
 
@@ -111,12 +109,12 @@ fn file_name(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::keep::Folder;
+    use crate::data_dir::DocumentFolder;
 
     #[test]
     fn the_same_address_has_the_same_link() {
         let directory = tempfile::tempdir().unwrap();
-        let links = || Links::new(Arc::new(Folder::new(directory.path())));
+        let links = || Links::new(Arc::new(DocumentFolder::new(directory.path())));
         let id = links().save("?query=error&range=1h").unwrap();
         assert_eq!((id.len(), links().save("?query=error&range=1h").unwrap()), (12, id.clone()));
         assert_eq!(links().get(&id).unwrap(), "?query=error&range=1h");
@@ -135,7 +133,7 @@ mod tests {
     #[test]
     fn the_oldest_links_give_way() {
         let directory = tempfile::tempdir().unwrap();
-        let links = Links::new(Arc::new(Folder::new(directory.path())));
+        let links = Links::new(Arc::new(DocumentFolder::new(directory.path())));
         let first = links.save("?n=first").unwrap();
         let ids = (0..).map(|n| {
             let hash = digest(&SHA256, format!("?n={n}").as_bytes());

@@ -8,23 +8,21 @@ use anyhow::Result;
 use platform::Clock;
 use platform::memory::Budget;
 
-use crate::alerts::{self, AlertStage};
+use super::options::NodeOptions;
+use crate::alerts::{self, AlertOptions, AlertStage};
 use crate::cluster::Lines;
-use crate::config::Config;
-use crate::config::alerts::AlertOptions;
+use crate::data_dir::{Documents, SINKS_FOLDER};
 use crate::process::stages::{StageThread, Stages};
 use crate::programs::stage::{self as program_stage, Parts, ProgramOptions, ProgramStage};
 use crate::sinks::config::SinkOptions;
-use crate::sinks::cursor_file;
 use crate::sinks::stage::{SinkSources, SinkStage};
 use crate::storage::arrivals::{Arrivals, Notes};
-use crate::storage::keep::Keep;
 use crate::storage::row_store::RowStore;
 use crate::storage::stored::Parsers;
 
 /// What is the same wherever they run.
 #[derive(Clone)]
-pub struct WorkOptions {
+pub struct LeasedWorkOptions {
     clock: Arc<dyn Clock>,
     parsers: Arc<Parsers>,
     memory: Arc<Budget>,
@@ -36,24 +34,24 @@ pub struct WorkOptions {
     rejected_dir: PathBuf,
 }
 
-impl WorkOptions {
-    /// Those of a configuration.
+impl LeasedWorkOptions {
+    /// Those of a node.
     pub fn new(
-        config: &Config,
+        node: &NodeOptions,
         clock: &Arc<dyn Clock>,
         parsers: &Arc<Parsers>,
         memory: &Arc<Budget>,
-    ) -> WorkOptions {
-        WorkOptions {
+    ) -> LeasedWorkOptions {
+        LeasedWorkOptions {
             clock: Arc::clone(clock),
             parsers: Arc::clone(parsers),
             memory: Arc::clone(memory),
-            query_limits: config.query.limits,
-            delay_s: config.summary.flush_delay_s,
-            programs: config.programs.clone(),
-            sinks: config.sinks.clone(),
-            alerts: config.alerts.clone(),
-            rejected_dir: config.data_dir.join(cursor_file::FOLDER),
+            query_limits: node.query.limits,
+            delay_s: node.summary.flush_delay_s,
+            programs: node.programs.clone(),
+            sinks: node.sinks.clone(),
+            alerts: node.alerts.clone(),
+            rejected_dir: node.data_dir().join(SINKS_FOLDER),
         }
     }
 
@@ -64,7 +62,7 @@ impl WorkOptions {
 }
 
 /// What they read, and where they keep what they need after a start.
-pub struct WorkPlace {
+pub struct LeasedWorkParts {
     /// The lines.
     pub lines: Lines,
     /// Tells programs of new lines.
@@ -76,19 +74,19 @@ pub struct WorkPlace {
     /// Receives rows of programs and of alerts.
     pub rows: Arc<dyn RowStore>,
     /// What is pending, and the list of runs.
-    pub state: Arc<dyn Keep>,
+    pub state: Arc<dyn Documents>,
     /// Programs that are saved over the API.
-    pub programs: Arc<dyn Keep>,
+    pub programs: Arc<dyn Documents>,
     /// Cursors of sinks.
-    pub cursors: Arc<dyn Keep>,
+    pub cursors: Arc<dyn Documents>,
     /// Rule files of alerts that are saved over the API.
-    pub alert_rules: Arc<dyn Keep>,
+    pub alert_rules: Arc<dyn Documents>,
     /// States of alerts, and silences.
-    pub alerts: Arc<dyn Keep>,
+    pub alerts: Arc<dyn Documents>,
 }
 
 /// Programs, sinks and alerts that run.
-pub struct Workers {
+pub struct LeasedWork {
     /// Runs programs of users on lines, and stores their rows.
     pub programs: Arc<ProgramStage>,
     /// Deliver rows and lines to other systems.
@@ -99,37 +97,37 @@ pub struct Workers {
     thread: StageThread,
 }
 
-impl Workers {
+impl LeasedWork {
     /// Starts all that are enabled. `stages` are told to stop by [`close`](Self::close).
     ///
     /// Errors: what they keep is damaged or cannot be read; a thread cannot be started.
     pub fn start(
-        options: &WorkOptions,
-        place: WorkPlace,
+        options: &LeasedWorkOptions,
+        parts: LeasedWorkParts,
         stages: Arc<Stages>,
-    ) -> Result<Arc<Workers>> {
-        let (lines, rows) = (place.lines.clone(), Arc::clone(&place.rows));
+    ) -> Result<Arc<LeasedWork>> {
+        let (lines, rows) = (parts.lines.clone(), Arc::clone(&parts.rows));
         let programs = ProgramStage::open(Parts {
             stages: &stages,
             clock: &options.clock,
             parsers: &options.parsers,
-            lines: place.lines,
-            notes: place.notes,
-            rows: place.rows,
+            lines: parts.lines,
+            notes: parts.notes,
+            rows: parts.rows,
             memory: &options.memory,
             query_limits: options.query_limits,
-            keep: place.state,
-            folder: place.programs,
+            keep: parts.state,
+            folder: parts.programs,
             delay_s: options.delay_s,
             options: &options.programs,
         })?;
         let programs = Arc::new(programs);
-        let thread = program_stage::start(&programs, place.notes_itself)?;
+        let thread = program_stage::start(&programs, parts.notes_itself)?;
         let sources = SinkSources {
-            arrivals: place.arrivals,
+            arrivals: parts.arrivals,
             programs: Arc::clone(&programs),
             clock: Arc::clone(&options.clock),
-            cursors: place.cursors,
+            cursors: parts.cursors,
             rejected_dir: options.rejected_dir.clone(),
             stages: Arc::clone(&stages),
         };
@@ -140,11 +138,11 @@ impl Workers {
             memory: &options.memory,
             query_limits: options.query_limits,
             rows,
-            rules: place.alert_rules,
-            state: place.alerts,
+            rules: parts.alert_rules,
+            state: parts.alerts,
             stages: &stages,
         })?;
-        Ok(Arc::new(Workers { programs, sinks, alerts, stages, thread }))
+        Ok(Arc::new(LeasedWork { programs, sinks, alerts, stages, thread }))
     }
 
     /// Ends them. What is pending is computed, and what was not delivered is delivered, after the
@@ -158,18 +156,18 @@ impl Workers {
     }
 }
 
-/// The place of workers that come and go.
+/// The place of work that comes and goes with its lease.
 #[derive(Default)]
-pub struct WorkersSlot(RwLock<Option<Arc<Workers>>>);
+pub struct LeasedWorkSlot(RwLock<Option<Arc<LeasedWork>>>);
 
-impl WorkersSlot {
-    /// Those that run now.
-    pub fn get(&self) -> Option<Arc<Workers>> {
+impl LeasedWorkSlot {
+    /// The work that runs now.
+    pub fn get(&self) -> Option<Arc<LeasedWork>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts others in, and returns those that were there.
-    pub fn set(&self, workers: Option<Arc<Workers>>) -> Option<Arc<Workers>> {
-        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), workers)
+    /// Puts other work in, and returns what was there.
+    pub fn set(&self, work: Option<Arc<LeasedWork>>) -> Option<Arc<LeasedWork>> {
+        std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), work)
     }
 }

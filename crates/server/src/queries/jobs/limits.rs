@@ -1,26 +1,6 @@
-//! Limits of connections, request bodies and background queries; settings change some of them.
+//! Limits of background queries; settings change some of them.
 
 use std::time::Duration;
-
-/// HTTP connections, including those reserved for `/health`, `/ready` and `/metrics`.
-pub const HTTP_CONNECTIONS_MAX: usize = 1024 + 64;
-
-/// How slowly a body may arrive.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BodyLimits {
-    /// Silence between two chunks of it. Beyond it the request is answered with 408 and the
-    /// connection closed.
-    pub idle_max: Duration,
-    /// Least bytes per second, averaged since the body began, once it is older than `idle_max`.
-    /// Below it, the request ends in the same way.
-    pub bytes_per_s_min: u64,
-}
-
-impl Default for BodyLimits {
-    fn default() -> Self {
-        BodyLimits { idle_max: Duration::from_secs(30), bytes_per_s_min: 16 }
-    }
-}
 
 /// The value of [`JobLimits::jobs_max`].
 pub const JOBS_MAX: usize = 1_000;
