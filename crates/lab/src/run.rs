@@ -185,97 +185,137 @@ impl<'a> Runner<'a> {
             self.fleet.down(step.trial.store.server()).await?;
         }
         tokio::time::sleep(Duration::from_secs_f64(step.rest_s)).await;
-        let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
-        let mut notes = Vec::new();
-        let is_measured = step.trial.role == Role::Measure;
-        if self.study.restart_servers && is_measured && !step.restart {
-            // A resumed run, or a server that died: the warm-up was that of another process.
-            if !self.fleet.runs(step.trial.store.server()) {
-                notes.push("its server was started in the middle of the repetition".to_owned());
-            }
-        }
+        let mut notes: Vec<String> = self.note_of_start(step).into_iter().collect();
         let mut attempt = 0;
         loop {
             attempt += 1;
             let mut trial = step.trial.clone();
             trial.seed = other_seed(trial.seed, attempt - 1);
-            let mut ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
-            if let Ready::Yes(store) = &ready {
-                match self.warm_up(step, store, &trial, &dataset, watch).await? {
-                    Warm::Yes => {}
-                    Warm::Now(note) => {
-                        notes.extend(note);
-                        // The warm-up changed the data, if its table is made for each trial.
-                        ready = self.ready(steps, step, &mut trial, &dataset, watch).await?;
-                    }
-                    Warm::Stopped => return Ok(None),
-                }
-            }
-            let mut writer = self.begin(&step.name, step, &trial)?;
-            for text in &notes {
-                writer.write(&Line::Note { text: text.clone() })?;
-            }
-            if trial.role == Role::Measure && matches!(ready, Ready::Yes(_)) {
-                let measured = tokio::task::spawn_blocking(speed::rounds_per_s).await;
-                if let Some(value) = measured.expect("it does not panic") {
-                    let name = speed::ROUNDS_PER_S.to_owned();
-                    let line = Line::Value { name, value };
-                    watch.line(&line);
-                    writer.write(&line)?;
-                }
-            }
-            let store = match ready {
+            let store = match self.warm_store(steps, step, &mut trial, &mut notes, watch).await? {
+                Ready::Yes(store) => Ok(store),
+                Ready::Not(outcome) => Err(outcome),
                 Ready::Stopped => return Ok(None),
-                Ready::Not(outcome) => {
-                    let end = End { outcome, seconds: 0.0 };
-                    writer.end(end.clone())?;
-                    return Ok(Some(end));
-                }
-                Ready::Yes(store) => store,
             };
-            let store = match trial.cold && trial.role == Role::Measure {
-                false => store,
-                true => match self.cold(&store, &mut trial).await? {
-                    Ok((store, line)) => {
-                        watch.line(&line);
-                        writer.write(&line)?;
-                        store
-                    }
-                    Err(outcome) => {
-                        let end = End { outcome, seconds: 0.0 };
-                        writer.end(end.clone())?;
-                        return Ok(Some(end));
-                    }
-                },
-            };
-            if let Some(after_s) = trial.crash_after_s {
-                let ended = self.crash(&store, &trial, after_s, &mut writer, watch).await?;
-                if let Some(end) = &ended {
-                    writer.end(end.clone())?;
-                }
-                return Ok(ended);
+            let is_last = attempt == ATTEMPTS_MAX;
+            match self.attempt(step, trial, store, &notes, is_last, watch).await? {
+                Attempt::Ended(end) => return Ok(Some(end)),
+                Attempt::Disturbed(note) => notes.push(note),
+                Attempt::Stopped => return Ok(None),
             }
-            let Some(Measured { mut end, seen }) =
-                self.measure(&store, &trial, &mut writer, watch).await?
-            else {
-                return Ok(None);
+        }
+    }
+
+    /// What a reader has to know of the server of a step before its first attempt.
+    fn note_of_start(&self, step: &Step) -> Option<String> {
+        let is_measured = step.trial.role == Role::Measure;
+        let is_warm = self.study.restart_servers && is_measured && !step.restart;
+        // A resumed run, or a server that died: the warm-up was that of another process.
+        let is_new = is_warm && !self.fleet.runs(step.trial.store.server());
+        is_new.then(|| "its server was started in the middle of the repetition".to_owned())
+    }
+
+    /// Makes the store of a trial ready, in a steady state if its trial is to find it so. Adds to
+    /// `notes` what a reader has to know of that.
+    async fn warm_store(
+        &mut self,
+        steps: &[Step],
+        step: &Step,
+        trial: &mut Trial,
+        notes: &mut Vec<String>,
+        watch: &mut dyn Watch,
+    ) -> Result<Ready, RunError> {
+        let dataset = self.study.dataset(&step.dataset).expect("checked when it was read").clone();
+        let ready = self.ready(steps, step, trial, &dataset, watch).await?;
+        let Ready::Yes(store) = &ready else { return Ok(ready) };
+        match self.warm_up(step, store, trial, &dataset, watch).await? {
+            Warm::Yes => Ok(ready),
+            Warm::Now(note) => {
+                notes.extend(note);
+                // The warm-up changed the data, if its table is made for each trial.
+                self.ready(steps, step, trial, &dataset, watch).await
+            }
+            Warm::Stopped => Ok(Ready::Stopped),
+        }
+    }
+
+    /// Writes the results of one attempt at a step, from the head of the file to its end. `store`
+    /// may be the outcome of a store that did not become ready.
+    async fn attempt(
+        &mut self,
+        step: &Step,
+        mut trial: Trial,
+        store: Result<Store, Outcome>,
+        notes: &[String],
+        is_last: bool,
+        watch: &mut dyn Watch,
+    ) -> Result<Attempt, RunError> {
+        let mut writer = self.begin(&step.name, step, &trial)?;
+        for text in notes {
+            writer.write(&Line::Note { text: text.clone() })?;
+        }
+        let store = match store {
+            Ok(store) => self.prepare(store, &mut trial, &mut writer, watch).await?,
+            Err(outcome) => Err(outcome),
+        };
+        let store = match store {
+            Ok(store) => store,
+            Err(outcome) => return ended(writer, End { outcome, seconds: 0.0 }),
+        };
+        if let Some(after_s) = trial.crash_after_s {
+            return match self.crash(&store, &trial, after_s, &mut writer, watch).await? {
+                Some(end) => ended(writer, end),
+                None => Ok(Attempt::Stopped),
             };
-            let measured = end.outcome == Outcome::Completed && trial.role == Role::Measure;
+        }
+        let Some(Measured { mut end, seen }) =
+            self.measure(&store, &trial, &mut writer, watch).await?
+        else {
+            return Ok(Attempt::Stopped);
+        };
+        if end.outcome == Outcome::Completed && trial.role == Role::Measure {
             let others = seen.others(end.seconds, self.run.machine.cores);
-            if let Some(others) = others.filter(|others| measured && others.is_interference())
-                && attempt < ATTEMPTS_MAX
+            if let Some(others) = others.filter(|others| others.is_interference())
+                && !is_last
                 && is_repeatable(&trial, step.fresh)
             {
-                notes.push(format!("made again, because {others} the first time"));
-                continue;
+                let note = format!("made again, because {others} the first time");
+                return Ok(Attempt::Disturbed(note));
             }
-            if measured && step.fresh {
+            if step.fresh {
                 let sizes = sizes(&store, &trial, Settle::Flushed).await;
                 end.outcome = keep(sizes, &mut writer, watch)?;
             }
-            writer.end(end.clone())?;
-            return Ok(Some(end));
         }
+        ended(writer, end)
+    }
+
+    /// What is done right before a trial is measured: notes the speed of the machine, and starts
+    /// the server with nothing in memory, if the trial wants that. The outcome, if it cannot be.
+    async fn prepare(
+        &mut self,
+        store: Store,
+        trial: &mut Trial,
+        writer: &mut TrialWriter,
+        watch: &mut dyn Watch,
+    ) -> Result<Result<Store, Outcome>, RunError> {
+        if trial.role != Role::Measure {
+            return Ok(Ok(store));
+        }
+        let measured = tokio::task::spawn_blocking(speed::rounds_per_s).await;
+        if let Some(value) = measured.expect("it does not panic") {
+            let line = Line::Value { name: speed::ROUNDS_PER_S.to_owned(), value };
+            watch.line(&line);
+            writer.write(&line)?;
+        }
+        if !trial.cold {
+            return Ok(Ok(store));
+        }
+        let restarted = self.cold(&store, trial).await?;
+        if let Ok((_, line)) = &restarted {
+            watch.line(line);
+            writer.write(line)?;
+        }
+        Ok(restarted.map(|(store, _)| store))
     }
 
     /// Creates the file of a trial.
@@ -332,6 +372,21 @@ impl<'a> Runner<'a> {
 struct Store {
     driver: Arc<dyn Driver>,
     up: Option<Up>,
+}
+
+/// How an attempt at a step ended.
+enum Attempt {
+    /// Its results are written.
+    Ended(End),
+    /// Other programs disturbed it; says so. The step is made again.
+    Disturbed(String),
+    Stopped,
+}
+
+/// Ends the file of a trial.
+fn ended(writer: TrialWriter, end: End) -> Result<Attempt, RunError> {
+    writer.end(end.clone())?;
+    Ok(Attempt::Ended(end))
 }
 
 /// How a trial ended, and what its lines tell.
