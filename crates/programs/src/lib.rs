@@ -24,6 +24,7 @@
 //! program gets (types, filters, cursors); what becomes of its rows; retries of a bucket.
 
 mod block;
+mod builtin;
 mod check;
 mod definition;
 mod error;
@@ -37,6 +38,7 @@ pub mod sandbox;
 pub mod summary;
 
 pub use block::{INPUT_LINE_BYTES_MAX, Input, InputBlock};
+pub use builtin::{BUILTIN, Builtin};
 pub use check::{Fault, Report, test_program};
 pub use definition::{
     Definition, DefinitionError, Language, Loaded, NoLanguage, PROGRAM_BYTES_MAX, load_files,

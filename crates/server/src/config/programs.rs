@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use platform::units::{parse_bytes, parse_duration};
-use programs::{Definition, Language, Limits, Loaded};
+use programs::{BUILTIN, Builtin, Definition, Language, Limits, Loaded};
 use serde::{Deserialize, Serialize};
 
 use crate::data_dir::PROGRAMS_FOLDER;
-use crate::programs::builtin::{BUILTIN, Builtin};
 use crate::programs::compiled::Compiled;
 use crate::programs::stage::ProgramOptions;
 

@@ -22,7 +22,8 @@
 //!
 //! Left out: the processes (crate `programs`).
 
-pub mod builtin;
+#[cfg(test)]
+mod builtin_tests;
 pub mod checkpoint;
 pub mod compiled;
 pub mod compute;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use programs::{Input, RowError};
+use programs::{BUILTIN, Builtin, Input, RowError};
 use query::time::format_time;
 use serde_json::{Value, json};
 
 use super::refused;
 use crate::http::App;
 use crate::http::wire::error::ApiResult;
-use crate::programs::builtin::{BUILTIN, Builtin};
 use crate::programs::registry::Listed;
 use crate::programs::runner::Runner;
 use crate::programs::status::Status;
