@@ -22,6 +22,7 @@ use std::sync::{Arc, Condvar, LockResult, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use platform::pauses::PANIC_PAUSE;
 use platform::placement::{self, Role};
 use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{FrameBuilder, Origin};
@@ -34,8 +35,6 @@ use crate::ticket::{FrameFate, Ticket};
 /// Bytes of lines that [`Intake::deliver_alone`] takes at most: rows that must share one frame are
 /// few.
 pub const ALONE_BYTES_MAX: usize = LINE_BYTES_MAX;
-/// The pause before a thread that panicked resumes, so that repeated panics do not flood the log.
-const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Builds frames for callers from many threads. See the module documentation.
 pub struct Intake {

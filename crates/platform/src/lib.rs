@@ -1,7 +1,8 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated
 //! implementation; priorities of threads ([`placement`]); reusable threads ([`threads`]), and
 //! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
-//! whoever makes data durable ([`OnDurable`]).
+//! whoever makes data durable ([`OnDurable`]); how long to wait before something is tried again
+//! ([`pauses`]).
 //!
 //! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
 //! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a
@@ -16,6 +17,7 @@ pub mod escape;
 pub mod helpers;
 mod keep;
 pub mod memory;
+pub mod pauses;
 pub mod placement;
 mod real;
 mod shrink;

@@ -38,13 +38,13 @@ pub struct Checkpoint {
     /// Patterns that were searched before: a file that appears later is read from its beginning.
     pub patterns: Vec<String>,
     /// The files.
-    pub files: Vec<Entry>,
+    pub files: Vec<CheckpointEntry>,
 }
 
 /// One file in the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct CheckpointEntry {
     /// Its number, which the origin of its lines carries. A truncated file gets another one.
     pub id: u64,
     /// The name under which it was first discovered; bytes that are not UTF-8 are replaced.
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(Checkpoint::read(&slot, &RealDisk).unwrap(), None);
         let mut checkpoint = Checkpoint::new(7);
         for id in 1..=2 {
-            checkpoint.files.push(Entry {
+            checkpoint.files.push(CheckpointEntry {
                 id,
                 path: "/var/log/ä\n\".log".into(),
                 inode: u64::MAX,

@@ -16,7 +16,7 @@ use record::frame::{Format, Hints, Transport};
 
 use super::FileRule;
 use super::board::{FileState, Tracked};
-use super::checkpoint::Entry;
+use super::checkpoint::CheckpointEntry;
 use super::identity::{FINGERPRINT_BYTES_MAX, Fingerprint, Inode, born_ns};
 use super::ledger::Frames;
 use super::recall::read_at;
@@ -148,8 +148,8 @@ impl Follow {
     }
 
     /// The file's entry in the checkpoint, with its durable position.
-    pub fn entry(&self, seen_s: i64) -> Entry {
-        Entry {
+    pub fn entry(&self, seen_s: i64) -> CheckpointEntry {
+        CheckpointEntry {
             id: self.tracked.id,
             path: self.path.to_string_lossy().into_owned(),
             inode: self.inode.inode,

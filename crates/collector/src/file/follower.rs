@@ -19,7 +19,7 @@ use platform::{Clock, Disk};
 
 use super::FileConfig;
 use super::board::Board;
-use super::checkpoint::{Checkpoint, Entry, Slot};
+use super::checkpoint::{Checkpoint, CheckpointEntry, Slot};
 use super::follow::{Follow, Turn};
 use super::identity::Inode;
 use super::ledger::{Frames, Ledger};
@@ -53,7 +53,7 @@ pub(crate) struct Follower {
     /// Inodes by the names under which files were discovered, and by their real paths.
     by_path: HashMap<PathBuf, Inode>,
     /// Checkpoint entries of files that are not followed, by inode.
-    remembered: HashMap<u64, Vec<Entry>>,
+    remembered: HashMap<u64, Vec<CheckpointEntry>>,
     queue: VecDeque<Inode>,
     patterns_known: HashSet<String>,
     id_next: u64,
@@ -81,7 +81,7 @@ impl Follower {
         slot: Slot,
         with: Dependencies,
     ) -> Follower {
-        let mut remembered: HashMap<u64, Vec<Entry>> = HashMap::new();
+        let mut remembered: HashMap<u64, Vec<CheckpointEntry>> = HashMap::new();
         for entry in checkpoint.files {
             remembered.entry(entry.inode).or_default().push(entry);
         }

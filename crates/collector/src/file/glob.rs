@@ -116,7 +116,7 @@ impl Pattern {
     }
 
     /// Adds the matching files to `found`.
-    pub fn find(&self, found: &mut Found) {
+    pub fn find(&self, found: &mut FoundFiles) {
         self.walk(Path::new("/"), &self.parts, 0, found);
     }
 
@@ -124,7 +124,7 @@ impl Pattern {
         self.names_compressed || !path.to_str().is_some_and(is_compressed)
     }
 
-    fn walk(&self, dir: &Path, parts: &[Part], depth: usize, found: &mut Found) {
+    fn walk(&self, dir: &Path, parts: &[Part], depth: usize, found: &mut FoundFiles) {
         let Some((first, rest)) = parts.split_first() else { return };
         match first {
             Part::Name(name) if rest.is_empty() => {
@@ -224,7 +224,7 @@ fn fits(parts: &[Part], names: &[&OsStr]) -> bool {
 
 /// The result of a search.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundFiles {
     /// The files, in order.
     pub files: BTreeSet<PathBuf>,
     /// Directories in which a matching file could appear.
@@ -234,7 +234,7 @@ pub struct Found {
     entries: usize,
 }
 
-impl Found {
+impl FoundFiles {
     /// The entries of a directory. A missing directory has none; an unreadable one is recorded as
     /// an error.
     fn entries(&mut self, dir: &Path) -> Vec<fs::DirEntry> {
@@ -331,7 +331,7 @@ mod tests {
         std::os::unix::fs::symlink(dir.path().join("a.log"), dir.path().join("alias.log")).unwrap();
         std::os::unix::fs::symlink(dir.path(), dir.path().join("x/round")).unwrap();
         let pattern = Pattern::parse(&format!("{}/{pattern}", dir.path().display())).unwrap();
-        let mut found = Found::default();
+        let mut found = FoundFiles::default();
         pattern.find(&mut found);
         let relative =
             |path: &PathBuf| path.strip_prefix(dir.path()).unwrap().to_str().unwrap().to_owned();

@@ -14,7 +14,7 @@ use record::frame::PAYLOAD_BYTES_TARGET;
 use record::{FrameBuilder, Origin};
 
 use super::board::Tracked;
-use super::records::Piece;
+use super::records::RecordPiece;
 use crate::accounting::SourceCounters;
 use crate::deliver::{KeepError, Patience};
 use crate::outlet::{Destination, FRAME_AGE_MS};
@@ -192,24 +192,25 @@ impl Frames {
         &mut self,
         origin: &Origin,
         received_ns: i64,
-        piece: Piece<'_>,
+        piece: RecordPiece<'_>,
         file: &Arc<Tracked>,
         position: u64,
     ) -> bool {
-        let (Piece::Lines(bytes) | Piece::Record(bytes) | Piece::Start(bytes)) = piece;
+        let (RecordPiece::Lines(bytes) | RecordPiece::Record(bytes) | RecordPiece::Start(bytes)) =
+            piece;
         if self.builder.payload_bytes() + bytes.len() > PAYLOAD_BYTES_TARGET && !self.flush() {
             return false;
         }
         self.begin();
         match piece {
-            Piece::Lines(lines) => {
+            RecordPiece::Lines(lines) => {
                 let lines_before = self.builder.lines();
                 self.builder.push_lines(origin, received_ns, lines);
                 let newlines = self.builder.lines() - lines_before;
                 self.line_bytes += lines.len() as u64 - u64::from(newlines);
             }
-            Piece::Record(record) | Piece::Start(record) => {
-                let cut = matches!(piece, Piece::Start(_));
+            RecordPiece::Record(record) | RecordPiece::Start(record) => {
+                let cut = matches!(piece, RecordPiece::Start(_));
                 self.builder.push_line(origin, received_ns, record, cut);
                 self.line_bytes += record.len() as u64;
             }

@@ -58,7 +58,7 @@ pub use records::{Join, Shape};
 pub(crate) use board::Tracked;
 pub(crate) use checkpoint::Slot;
 pub(crate) use ledger::{Frames, Ledger};
-pub(crate) use records::Piece;
+pub(crate) use records::RecordPiece;
 
 use crate::accounting::{Accounting, SourceKind};
 use crate::deliver::Deliver;

@@ -103,7 +103,7 @@ pub enum End {
 
 /// A piece of a file, as `cut` returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum RecordPiece<'a> {
     /// Records of one line, each with its newline.
     Lines(&'a [u8]),
     /// One record, without the newline that ended it; it may contain newlines.
@@ -127,7 +127,7 @@ pub fn cut<'a>(
     bytes: &'a [u8],
     shape: &Shape,
     end: End,
-    each: &mut dyn FnMut(Piece<'a>, usize),
+    each: &mut dyn FnMut(RecordPiece<'a>, usize),
 ) -> Done {
     if shape.join.is_some() || bytes.len() > shape.record_bytes_max {
         let mut cutter =
@@ -136,10 +136,10 @@ pub fn cut<'a>(
     }
     let whole = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
     if whole > 0 {
-        each(Piece::Lines(&bytes[..whole]), whole);
+        each(RecordPiece::Lines(&bytes[..whole]), whole);
     }
     if end == End::All && whole < bytes.len() {
-        each(Piece::Record(&bytes[whole..]), bytes.len());
+        each(RecordPiece::Record(&bytes[whole..]), bytes.len());
         return Done { consumed: bytes.len(), cuts: 0 };
     }
     Done { consumed: whole, cuts: 0 }
@@ -149,7 +149,7 @@ pub fn cut<'a>(
 struct Cutter<'a, 'b> {
     bytes: &'a [u8],
     shape: &'b Shape,
-    each: &'b mut dyn FnMut(Piece<'a>, usize),
+    each: &'b mut dyn FnMut(RecordPiece<'a>, usize),
     /// Where the open record begins.
     from: usize,
     /// Where the pending one-line records begin; they end at `from`.
@@ -238,7 +238,7 @@ impl Cutter<'_, '_> {
         if self.lines > 1 {
             let from = self.from;
             self.give_lines();
-            (self.each)(Piece::Record(&self.bytes[from..end - 1]), end);
+            (self.each)(RecordPiece::Record(&self.bytes[from..end - 1]), end);
             self.stretch = end;
         }
         (self.from, self.lines) = (end, 0);
@@ -248,13 +248,13 @@ impl Cutter<'_, '_> {
     fn part(&mut self, end: usize) {
         let from = self.from;
         self.give_lines();
-        (self.each)(Piece::Record(&self.bytes[from..end]), end);
+        (self.each)(RecordPiece::Record(&self.bytes[from..end]), end);
         (self.from, self.stretch) = (end, end);
     }
 
     fn give_lines(&mut self) {
         if self.stretch < self.from {
-            (self.each)(Piece::Lines(&self.bytes[self.stretch..self.from]), self.from);
+            (self.each)(RecordPiece::Lines(&self.bytes[self.stretch..self.from]), self.from);
             self.stretch = self.from;
         }
     }
@@ -283,12 +283,12 @@ mod tests {
         let mut behind = 0;
         let done = cut(bytes, shape, end, &mut |piece, done| {
             match piece {
-                Piece::Lines(lines) => {
+                RecordPiece::Lines(lines) => {
                     assert_eq!(lines, &bytes[behind..done]);
                     let lines = lines.strip_suffix(b"\n").expect("whole lines");
                     records.extend(lines.split(|&b| b == b'\n').map(<[u8]>::to_vec));
                 }
-                Piece::Record(record) | Piece::Start(record) => {
+                RecordPiece::Record(record) | RecordPiece::Start(record) => {
                     assert_eq!(record, &bytes[behind..behind + record.len()]);
                     let newline = done - behind - record.len();
                     assert!(newline == 0 || (newline == 1 && bytes[done - 1] == b'\n'));

@@ -318,7 +318,7 @@ fn a_reused_inode_is_another_file() {
             checkpoint.files = vec![now.clone()];
             let fingerprint = identity::Fingerprint::of(start.as_bytes());
             let born_ns = now.born_ns - made_before_ns;
-            let gone = checkpoint::Entry { id, born_ns, fingerprint, position, ..now };
+            let gone = checkpoint::CheckpointEntry { id, born_ns, fingerprint, position, ..now };
             checkpoint.files.push(gone);
             checkpoint.files.sort_by_key(|entry| entry.id);
             slot.write(&RealDisk, &checkpoint).unwrap();

@@ -28,7 +28,7 @@ const LEVELS: [&str; 8] =
 
 /// A converted journal entry.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// The line, a JSON object without newline.
     pub line: Vec<u8>,
     /// Its cursor in the journal.
@@ -36,7 +36,7 @@ pub struct Entry {
 }
 
 /// Parses the JSON of one entry; `None` when it is not an entry.
-pub fn parse(json: &[u8]) -> Option<Entry> {
+pub fn parse(json: &[u8]) -> Option<JournalEntry> {
     // Sorted by name: the same entry gives the same line when it is read again.
     let mut fields: BTreeMap<String, Value> = serde_json::from_slice(json).ok()?;
     let cursor = fields.get("__CURSOR")?.as_str()?.to_owned();
@@ -58,7 +58,7 @@ pub fn parse(json: &[u8]) -> Option<Entry> {
     for (name, value) in fields {
         line.entry(name).or_insert_with(|| text(&value).into());
     }
-    Some(Entry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
+    Some(JournalEntry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
 }
 
 /// The cursor in the first bytes of an entry; `None` when it is not within them. Within a value the

@@ -19,7 +19,7 @@ pub enum Line<'a> {
 }
 
 /// A buffer of data that was read and not taken yet.
-pub struct Lines {
+pub struct JournalLines {
     buffer: Vec<u8>,
     filled: usize,
     /// There is no newline before this offset.
@@ -30,11 +30,18 @@ pub struct Lines {
     passed: u64,
 }
 
-impl Lines {
+impl JournalLines {
     /// At the beginning of a stream.
-    pub fn new(bytes_max: usize, start_bytes: usize) -> Lines {
+    pub fn new(bytes_max: usize, start_bytes: usize) -> JournalLines {
         assert!(start_bytes <= bytes_max, "the start of a line is a part of it");
-        Lines { buffer: Vec::new(), filled: 0, scanned: 0, bytes_max, start_bytes, passed: 0 }
+        JournalLines {
+            buffer: Vec::new(),
+            filled: 0,
+            scanned: 0,
+            bytes_max,
+            start_bytes,
+            passed: 0,
+        }
     }
 
     /// Reads once; returns the number of bytes, 0 at the end.
@@ -97,7 +104,7 @@ mod tests {
     }
 
     fn lines(text: &[u8], read_bytes: usize) -> Vec<(Vec<u8>, u64)> {
-        let mut lines = Lines::new(BYTES_MAX, START_BYTES);
+        let mut lines = JournalLines::new(BYTES_MAX, START_BYTES);
         let mut stream = Dribble(text, read_bytes);
         let mut found = Vec::new();
         while lines.read_from(&mut stream).unwrap() > 0 {
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn no_line_is_given_after_a_refusal() {
-        let mut lines = Lines::new(BYTES_MAX, START_BYTES);
+        let mut lines = JournalLines::new(BYTES_MAX, START_BYTES);
         lines.read_from(&mut &b"a\nb\nc\n"[..]).unwrap();
         let mut given = 0;
         let all = lines.take(|line| {

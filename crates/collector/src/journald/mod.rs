@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use platform::pauses::Pauses;
 use platform::{Clock, Disk};
 use record::Origin;
 use record::frame::{Format, Hints, LINE_BYTES_MAX, Transport};
@@ -36,14 +37,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::deliver::Deliver;
-use crate::file::{FileError, Frames, Ledger, NoRecall, Piece, Recall, Slot, Tracked};
+use crate::file::{FileError, Frames, Ledger, NoRecall, Recall, RecordPiece, Slot, Tracked};
 use crate::outlet::Destination;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, SourceThread, StopSignal};
-use lines::{Line, Lines};
+use lines::{JournalLines, Line};
 
-/// The pause before `journalctl` is restarted: the first one, and the longest.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Pauses before `journalctl` is restarted.
+const PAUSES: Pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(60));
 /// A checkpoint is written at most this often.
 const CHECKPOINT_MS: u64 = 1_000;
 /// The longest entry in JSON (a message of 8 MiB that is not valid text). Of a longer one only the
@@ -272,7 +272,7 @@ impl Reader {
     }
 
     fn run(&mut self) {
-        let mut pause = PAUSE_MIN;
+        let mut pauses = PAUSES;
         loop {
             let before = self.read;
             match self.follow() {
@@ -287,8 +287,10 @@ impl Reader {
                     (board.reading, board.error) = (false, Some(error));
                 }
             }
-            pause = if self.read > before { PAUSE_MIN } else { (2 * pause).min(PAUSE_MAX) };
-            if self.stop.wait(pause) {
+            if self.read > before {
+                pauses.reset();
+            }
+            if self.stop.wait(pauses.pause()) {
                 break;
             }
         }
@@ -336,7 +338,7 @@ impl Reader {
     /// entries must be read again.
     fn entries(&mut self, mut stdout: ChildStdout, mut stderr: ChildStderr) -> io::Result<()> {
         let mut events = Events::with_capacity(8);
-        let mut lines = Lines::new(ENTRY_BYTES_MAX, LINE_BYTES_MAX);
+        let mut lines = JournalLines::new(ENTRY_BYTES_MAX, LINE_BYTES_MAX);
         let mut complaints = Vec::new();
         loop {
             let mut readable = true;
@@ -380,7 +382,7 @@ impl Reader {
     }
 
     /// Delivers the entries that have arrived. Returns false when stopping.
-    fn take(&mut self, lines: &mut Lines) -> bool {
+    fn take(&mut self, lines: &mut JournalLines) -> bool {
         let now_ns = self.clock.now_ns();
         let mut mark = None;
         let all = lines.take(|line| {
@@ -417,7 +419,7 @@ impl Reader {
             self.frames.skip(&self.tracked, self.read);
             return true;
         }
-        let piece = if rest > 0 { Piece::Start(kept) } else { Piece::Record(kept) };
+        let piece = if rest > 0 { RecordPiece::Start(kept) } else { RecordPiece::Record(kept) };
         if !self.frames.push(&self.origin, now_ns, piece, &self.tracked, self.read) {
             return false;
         }

@@ -26,21 +26,32 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use platform::{Disk, DiskLock};
 use record::Frame;
 
 use super::directory::{Directory, DirectoryError, NumberOwner, Place};
-use super::forward::{AWAITED_MAX, Forward, ForwardError, Forwarder, SPOOL_RETRY, open_directory};
+use super::forward::{AWAITED_MAX, Forward, Forwarder, SPOOL_RETRY};
 use super::forward_state::{ForwardConfig, OneOfCopies};
 use super::lock;
-use super::spool::Spool;
+use super::room::Room;
+use super::start::{ForwardError, check_empty, open_directory, retire_places, spool_dir};
 use super::status::{CopiesStatus, ForwardStatus, SpoolStatus};
 use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
+
+/// Starts to deliver each frame to one of several stores, or to one store of each copy.
+pub fn forward(
+    config: ForwardConfig,
+    disk: Arc<dyn Disk>,
+) -> Result<Arc<dyn Forward>, ForwardError> {
+    Ok(match config.copies.is_empty() {
+        true => Arc::new(Forwarder::start(config, disk)?),
+        false => Arc::new(Copies::start(config, disk)?),
+    })
+}
 
 /// Delivers each frame to one store of every copy. Dropping it stops it, as
 /// [`stop`](Forward::stop) does.
@@ -302,74 +313,10 @@ impl Delivery {
     }
 }
 
-/// Says that there may be room now.
-#[derive(Default)]
-pub(super) struct Room {
-    changes: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl Room {
-    pub(super) fn signal(&self) {
-        *lock(&self.changes) += 1;
-        self.changed.notify_all();
-    }
-
-    fn seen(&self) -> u64 {
-        *lock(&self.changes)
-    }
-
-    /// Waits for a change after `seen`, at most for this time.
-    fn wait(&self, seen: u64, time_max: Duration) {
-        let same = |changes: &mut u64| *changes == seen;
-        let waited = self.changed.wait_timeout_while(lock(&self.changes), time_max, same);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
 /// Lines of a stripe that only one copy has. A copy is behind by its last `missing` lines, so
 /// those that all copies but one miss are the ones that the second best misses more than the best.
 fn lines_single(missing: &[u64]) -> u64 {
     let mut missing = missing.to_vec();
     missing.sort_unstable();
     missing.get(1).map_or(0, |second| second - missing[0])
-}
-
-/// The spool of one store of one copy.
-fn spool_dir(root: &Path, place: Place) -> PathBuf {
-    root.join(format!("copy-{}-store-{}", place.copy + 1, place.stripe + 1))
-}
-
-/// Makes `places` those of this start. An error if lines wait in the spool of another place.
-pub(super) fn retire_places(
-    directory: &mut Directory,
-    places: &[Place],
-    lost_stores: &[u32],
-    root: &Path,
-    disk: &Arc<dyn Disk>,
-) -> Result<(), ForwardError> {
-    let node = directory.identity().node;
-    for place in directory.places().filter(|place| !places.contains(place)) {
-        let dir = spool_dir(root, place);
-        disk.create_dir_all(&dir).map_err(DirectoryError::io(&dir, "create"))?;
-        check_empty(&dir, Some(place), node, disk)?;
-    }
-    Ok(directory.set_places(places, lost_stores)?)
-}
-
-/// An error if lines wait in a spool that this configuration does not deliver.
-fn check_empty(
-    dir: &Path,
-    place: Option<Place>,
-    node: u32,
-    disk: &Arc<dyn Disk>,
-) -> Result<(), ForwardError> {
-    let (spool, warnings) = Spool::open(Arc::clone(disk), dir, node, u64::MAX)?;
-    for warning in warnings {
-        tracing::warn!("{warning}; its lines are lost");
-    }
-    match spool.lines() {
-        0 => Ok(()),
-        lines => Err(ForwardError::LeftOver { dir: dir.to_owned(), place, lines }),
-    }
 }

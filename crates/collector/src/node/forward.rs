@@ -21,26 +21,25 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::Poll;
-use platform::{Disk, DiskLock, LockError};
+use platform::pauses::PANIC_PAUSE;
+use platform::{Disk, DiskLock};
 use record::Frame;
-use segment::SegmentError;
 
-use super::copies::{self, Copies};
-use super::directory::{Directory, DirectoryError, Place};
-use super::forward_state::{ForwardConfig, ForwardState, OneOfCopies, PANIC_PAUSE};
+use super::directory::Directory;
+use super::forward_state::{ForwardConfig, ForwardState, OneOfCopies};
 use super::lane::Lane;
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::log_lane::{AppendLog, LogLane};
-use super::queue::{Placed, Queue, Waiting};
+use super::queue::{FrameQueue, Placed, Waiting};
 use super::spool::{STRIPE, Spool};
+use super::start::{ForwardError, open_directory, retire_places};
 use super::status::{ForwardStatus, Link, SpoolStatus, StoreStatus};
 use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
 
@@ -58,53 +57,6 @@ pub(super) const AWAITED_MAX: Duration = Duration::from_secs(10);
 /// At an orderly end stores have this long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
 
-/// Why delivery cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// Another collector uses the spool directory.
-    #[error(
-        "the spool directory {} is in use by {}; give this collector a --spool-dir of its own",
-        dir.display(),
-        holder.map_or("another process".to_owned(), |pid| format!("process {pid}"))
-    )]
-    Locked {
-        /// The directory.
-        dir: PathBuf,
-        /// The other process, if it is known.
-        holder: Option<u32>,
-    },
-    /// The directory cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// A spool file cannot be used.
-    #[error(transparent)]
-    Spool(#[from] SegmentError),
-    /// Lines wait for stores that this configuration does not deliver to.
-    #[error(
-        "{lines} lines in {} wait for stores of another configuration{}; start with that configuration until /api/v1/nodes shows none of \
-         them in the spool, or, to give these lines up, delete the .hot files in that directory",
-        dir.display(),
-        place.map(|place| format!(" ({place})")).unwrap_or_default()
-    )]
-    LeftOver {
-        /// The directory.
-        dir: PathBuf,
-        /// The place of their store, if they were for one of several copies.
-        place: Option<Place>,
-        /// The lines.
-        lines: u64,
-    },
-    /// The copies are of different sizes.
-    #[error(
-        "the copies have {0:?} stores; each copy needs equally many, because a store holds the same lines as the store at its position in the \
-         other copies"
-    )]
-    Uneven(Vec<usize>),
-    /// A thread cannot be started.
-    #[error("cannot start a thread to send frames: {0}")]
-    Thread(#[from] std::io::Error),
-}
-
 /// A [`Deliver`] to stores in other processes.
 pub trait Forward: Deliver {
     /// From now on nobody waits for room: frames that find none are dropped and counted. Must be
@@ -119,17 +71,6 @@ pub trait Forward: Deliver {
     fn status(&self) -> ForwardStatus;
 }
 
-/// Starts to deliver each frame to one of several stores, or to one store of each copy.
-pub fn forward(
-    config: ForwardConfig,
-    disk: Arc<dyn Disk>,
-) -> Result<Arc<dyn Forward>, ForwardError> {
-    Ok(match config.copies.is_empty() {
-        true => Arc::new(Forwarder::start(config, disk)?),
-        false => Arc::new(Copies::start(config, disk)?),
-    })
-}
-
 /// Delivers each frame to one of several stores over the network. Dropping it stops it, as
 /// [`stop`](Forward::stop) does.
 pub struct Forwarder {
@@ -142,20 +83,6 @@ pub struct Forwarder {
 
 /// The work of a lane's thread: of the lane with an index.
 type LaneWork<'a> = &'a dyn Fn(Arc<ForwardState>, usize, Poll) -> Box<dyn FnOnce() + Send>;
-
-/// Locks and opens a spool directory.
-pub(super) fn open_directory(
-    dir: &Path,
-    disk: &Arc<dyn Disk>,
-) -> Result<(Box<dyn DiskLock>, Directory), ForwardError> {
-    disk.create_dir_all(dir).map_err(DirectoryError::io(dir, "create"))?;
-    let lock_path = dir.join("LOCK");
-    let lock = disk.lock(&lock_path).map_err(|error| match error {
-        LockError::Held { holder } => ForwardError::Locked { dir: dir.to_owned(), holder },
-        LockError::Io(source) => DirectoryError::io(&lock_path, "lock")(source).into(),
-    })?;
-    Ok((lock, Directory::open(Arc::clone(disk), dir)?))
-}
 
 impl Forwarder {
     /// Opens the spool directory and starts to connect. Frames are accepted from now on.
@@ -187,7 +114,7 @@ impl Forwarder {
     ) -> Result<Forwarder, ForwardError> {
         let (lock, mut directory) = open_directory(&config.spool_dir, &disk)?;
         let lost = &config.lost_stores;
-        copies::retire_places(&mut directory, &[], lost, &config.spool_dir, &disk)?;
+        retire_places(&mut directory, &[], lost, &config.spool_dir, &disk)?;
         let directory = Arc::new(Mutex::new(directory));
         let mut forwarder = Self::start_lanes(config, disk, directory, None, work)?;
         forwarder._lock = Some(lock);
@@ -236,7 +163,7 @@ impl Forwarder {
         let lanes = lanes.collect::<std::io::Result<Vec<_>>>()?;
         let (lanes, polls): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
         let (window, always) = (config.window_bytes, config.spool_always);
-        let mut queue = Queue::new(lanes.len(), window, WAITING_BYTES_MAX, always);
+        let mut queue = FrameQueue::new(lanes.len(), window, WAITING_BYTES_MAX, always);
         let mut suffix = String::new();
         if let Some(copy) = &copy {
             queue.start_numbers(lock(&directory).next_number(copy.owner()));

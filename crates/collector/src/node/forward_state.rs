@@ -6,18 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
 
-use super::copies::Room;
 use super::directory::{Directory, NumberOwner, Place};
 use super::lane_handle::LaneHandle;
 use super::lock;
-use super::queue::Queue;
+use super::queue::FrameQueue;
+use super::room::Room;
 use super::secret::Secret;
 use super::spool::{STRIPE, Spool};
-
-/// The pause before a thread that panicked resumes, so that repeated panics do not flood the log.
-pub(super) const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// The stores that frames go to, and the limits of delivery.
 #[derive(Clone, Debug)]
@@ -60,7 +56,7 @@ impl OneOfCopies {
 pub(super) struct ForwardState {
     pub(super) config: ForwardConfig,
     pub(super) copy: Option<OneOfCopies>,
-    pub(super) queue: Mutex<Queue>,
+    pub(super) queue: Mutex<FrameQueue>,
     /// Signalled when frames arrived or left, and when the process stops.
     pub(super) changed: Condvar,
     pub(super) spool: Mutex<Spool>,
@@ -74,7 +70,7 @@ pub(super) struct ForwardState {
 }
 
 impl ForwardState {
-    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, FrameQueue> {
         lock(&self.queue)
     }
 

@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+use platform::pauses::{PANIC_PAUSE, Pauses};
 use record::Frame;
 
 use super::directory::NumberOwner;
-use super::forward_state::{ForwardState, PANIC_PAUSE};
+use super::forward_state::ForwardState;
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::queue::Waiting;
@@ -38,10 +39,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
 /// A peer that sent nothing for this long is considered gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// The first pause before reconnecting. Each next pause is twice as long, up to `PAUSE_MAX`, and
-/// randomly changed by up to a quarter, so that many collectors do not reconnect at once.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Pauses before reconnecting.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs(10));
 /// Bytes of replies read at once.
 const READ_BYTES: usize = 16 << 10;
 
@@ -122,7 +121,7 @@ impl Lane {
     }
 
     fn serve(&mut self) {
-        let mut pause = PAUSE_FIRST;
+        let mut pauses = PAUSES;
         while !self.is_stopped() {
             self.settle();
             let ended = match self.connect() {
@@ -133,12 +132,12 @@ impl Lane {
                 }
             };
             self.settle();
-            pause = match ended {
-                Ended::Open => PAUSE_FIRST,
-                Ended::Closed => (pause * 2).min(PAUSE_MAX),
-                Ended::Panicked => (pause * 2).clamp(PANIC_PAUSE, PAUSE_MAX),
-            };
-            self.sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64()));
+            if matches!(ended, Ended::Open) {
+                pauses.reset();
+            }
+            let pause = pauses.spread_pause();
+            let is_panic = matches!(ended, Ended::Panicked);
+            self.sleep(if is_panic { pause.max(PANIC_PAUSE) } else { pause });
         }
         if !std::mem::replace(&mut self.gave_up, true) {
             self.settle();

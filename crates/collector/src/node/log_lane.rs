@@ -15,10 +15,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll};
+use platform::pauses::{PANIC_PAUSE, Pauses};
 use record::Frame;
 
 use super::directory::NumberOwner;
-use super::forward_state::{ForwardState, PANIC_PAUSE};
+use super::forward_state::ForwardState;
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::queue::Waiting;
@@ -28,9 +29,8 @@ use crate::deliver::{KeepError, OnDurable};
 
 /// Bytes of frames that are appended with one call; a larger frame goes alone.
 const APPEND_BYTES_MAX: usize = 4 << 20;
-/// The first pause after an append failed. Each next pause is twice as long, up to `PAUSE_MAX`.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Pauses after appends that failed.
+const PAUSES: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs(5));
 /// How long the lane waits for frames before it looks for files of the spool again.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
@@ -119,16 +119,15 @@ impl LogLane {
     }
 
     fn serve(&mut self) {
-        let mut pause = PAUSE_FIRST;
+        let mut pauses = PAUSES;
         while !self.out().is_stopped() {
             match self.step() {
-                Ok(true) => pause = PAUSE_FIRST,
+                Ok(true) => pauses.reset(),
                 Ok(false) => self.wait_for_frames(),
                 Err(error) => {
                     self.note_away(error);
                     self.bind_held();
-                    self.sleep(pause.mul_f64(0.75 + 0.5 * fastrand::f64()));
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    self.sleep(pauses.spread_pause());
                 }
             }
         }

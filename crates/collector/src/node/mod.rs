@@ -46,17 +46,20 @@ mod lane_handle;
 mod listen;
 mod log_lane;
 mod queue;
+mod room;
 #[cfg(test)]
 mod simulation;
+mod start;
 mod status;
 
-pub use copies::Copies;
+pub use copies::{Copies, forward};
 pub use directory::Place;
-pub use forward::{Forward, ForwardError, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX, forward};
+pub use forward::{Forward, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
 pub use forward_state::ForwardConfig;
 pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
 pub use log_lane::AppendLog;
 pub use secret::Secret;
+pub use start::ForwardError;
 pub use status::{CollectorStatus, CopiesStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
 pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};
 

@@ -47,7 +47,7 @@ struct Lane {
 }
 
 /// Frames for all stores.
-pub(super) struct Queue {
+pub(super) struct FrameQueue {
     lanes: Vec<Lane>,
     /// The lane that is tried first for the next frame.
     turn: usize,
@@ -78,14 +78,14 @@ pub(super) enum Placed {
     Full(Waiting),
 }
 
-impl Queue {
+impl FrameQueue {
     pub(super) fn new(
         lanes: usize,
         window_bytes: usize,
         waiting_bytes_max: usize,
         spool_always: bool,
     ) -> Self {
-        Queue {
+        FrameQueue {
             lanes: (0..lanes).map(|_| Lane::default()).collect(),
             turn: 0,
             waiting: VecDeque::new(),
@@ -284,7 +284,7 @@ mod tests {
         Waiting { frame, number: None, on_durable: Box::new(|_| {}), since: Instant::now() }
     }
 
-    fn push(queue: &mut Queue) -> Option<usize> {
+    fn push(queue: &mut FrameQueue) -> Option<usize> {
         match queue.push(waiting(200)) {
             Placed::Lane(lane) => Some(lane),
             Placed::Waiting => None,
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn stores_take_turns_and_those_away_or_full_are_left_out() {
-        let mut queue = Queue::new(3, 600, 600, false);
+        let mut queue = FrameQueue::new(3, 600, 600, false);
         assert_eq!(push(&mut queue), None, "all are away");
         (0..3).for_each(|lane| queue.open(lane));
         assert_eq!(queue.take(1).unwrap().bytes(), 200, "what waits goes to who has room");
@@ -313,10 +313,10 @@ mod tests {
 
     #[test]
     fn frames_with_numbers_do_not_overtake_and_the_least_number_is_known() {
-        let mut queue = Queue::new(1, 600, 600, false);
+        let mut queue = FrameQueue::new(1, 600, 600, false);
         queue.start_numbers(5);
         assert_eq!(queue.number_least(), 5, "nothing came yet");
-        let push = |queue: &mut Queue, number| {
+        let push = |queue: &mut FrameQueue, number| {
             assert!(queue.accepts(200, false));
             let placed = queue.push(Waiting { number: Some(number), ..waiting(200) });
             matches!(placed, Placed::Lane(0))
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn frames_taken_by_the_spool_count_until_written() {
-        let mut queue = Queue::new(1, 600, 600, true);
+        let mut queue = FrameQueue::new(1, 600, 600, true);
         queue.open(0);
         (0..3).for_each(|_| assert_eq!(push(&mut queue), None, "always by the spool"));
         assert!(queue.take(0).is_none());

@@ -38,7 +38,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use platform::Clock;
 use record::framing::foreign::Foreign;
-use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LineSplitter, Piece};
+use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LinePiece, LineSplitter};
 use record::{Format, Origin};
 
 use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
@@ -581,9 +581,9 @@ fn emit<'a>(
     outlet: &'a mut Outlet,
     origin: &'a Origin,
     received_ns: i64,
-) -> impl FnMut(Piece<'_>) + 'a {
+) -> impl FnMut(LinePiece<'_>) + 'a {
     move |piece| match piece {
-        Piece::Lines(lines) => outlet.push_lines(origin, received_ns, lines),
-        Piece::Line { bytes, cut } => outlet.push_line(origin, received_ns, bytes, cut),
+        LinePiece::Lines(lines) => outlet.push_lines(origin, received_ns, lines),
+        LinePiece::Line { bytes, cut } => outlet.push_line(origin, received_ns, bytes, cut),
     }
 }

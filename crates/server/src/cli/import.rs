@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use platform::pauses::Pauses;
 use record::frame::LINE_BYTES_MAX;
 
 use crate::cli::ServerArgs;
@@ -23,9 +24,8 @@ const BATCH_BYTES_TARGET: usize = 4 << 20;
 /// Attempts to send one batch while the server is busy or its disk full: about 4 minutes, with the
 /// pauses between them. Then the import ends with an error.
 const ATTEMPTS_MAX: u32 = 12;
-/// The longest pause between two attempts. The first is one second, and each further one is twice
-/// as long.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses between two attempts.
+const PAUSES: Pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(30));
 /// The largest window of a zstd stream that is accepted, as a power of two: the one of `zstd
 /// --long`.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
@@ -186,7 +186,7 @@ impl Import<'_> {
 
     /// Sends a batch until it is durable as a whole.
     fn send(&mut self, mut batch: &[u8]) -> Result<()> {
-        let mut pause = Duration::from_secs(1);
+        let mut pauses = PAUSES;
         for attempt in 1.. {
             let refusal = match self.post(batch)? {
                 Ok((lines, bytes)) => {
@@ -212,12 +212,12 @@ impl Import<'_> {
             if !matches!(refusal.status, 503 | 507) || attempt >= ATTEMPTS_MAX {
                 bail!("{}", crate::cli::terminal::escaped(&refusal.message()));
             }
+            let pause = pauses.pause();
             self.bar.suspend(|| {
                 let message = crate::cli::terminal::escaped(&refusal.message());
                 eprintln!("loginson: {message}; trying again in {} s", pause.as_secs());
             });
             thread::sleep(pause);
-            pause = (pause * 2).min(PAUSE_MAX);
         }
         unreachable!("the last attempt returns")
     }

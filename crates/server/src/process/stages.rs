@@ -7,10 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use platform::pauses::PANIC_PAUSE;
 use platform::placement::{self, Role};
-
-/// The pause before a stage restarts after a panic, so that repeated panics do not flood the log.
-const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
 /// Signals to the stages, and their counters.
 #[derive(Default)]

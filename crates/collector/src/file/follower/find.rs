@@ -7,9 +7,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::super::checkpoint::Entry;
+use super::super::checkpoint::CheckpointEntry;
 use super::super::follow::{Follow, OpenFile, last_line_end, start};
-use super::super::glob::Found;
+use super::super::glob::FoundFiles;
 use super::super::identity::{Inode, born_ns};
 use super::super::{FILES_MAX, FileRule, Pattern};
 use super::{BUSY_PARTS, Follower, MS, names_of, queue_rest};
@@ -42,7 +42,7 @@ impl Follower {
         let mut errors = Vec::new();
         let mut seen: HashSet<PathBuf> = HashSet::new();
         for rule in 0..self.config.rules.len() {
-            let mut found = Found::default();
+            let mut found = FoundFiles::default();
             for pattern in &self.config.rules[rule].paths {
                 pattern.find(&mut found);
             }
@@ -111,7 +111,12 @@ impl Follower {
 
     /// Follows a file from its remembered position, or from where a new one begins. With `only`,
     /// the file must be that one, although it may have been truncated meanwhile.
-    fn follow(&mut self, path: &Path, rule: usize, only: Option<&Entry>) -> io::Result<()> {
+    fn follow(
+        &mut self,
+        path: &Path,
+        rule: usize,
+        only: Option<&CheckpointEntry>,
+    ) -> io::Result<()> {
         let file = OpenFile::open(path, &self.with.board.open)?;
         let metadata = file.metadata()?;
         if self.follows.contains_key(&Inode::of(&metadata)) {
@@ -119,7 +124,7 @@ impl Follower {
         }
         let start = start(&file)?;
         let born_ns = born_ns(&metadata);
-        let known = |entry: &Entry| {
+        let known = |entry: &CheckpointEntry| {
             entry.born_ns == born_ns
                 && entry.fingerprint.fits(&start)
                 && entry.position <= metadata.len()
@@ -131,7 +136,7 @@ impl Follower {
         // inode is meant.
         let entry = remembered.iter().filter(|entry| known(entry)).max_by_key(|entry| entry.id);
         let entry = entry.cloned();
-        let has_other_start = |only: &Entry| only.born_ns != 0 && only.born_ns == born_ns;
+        let has_other_start = |only: &CheckpointEntry| only.born_ns != 0 && only.born_ns == born_ns;
         if entry.is_none() && !only.is_none_or(has_other_start) {
             return Ok(());
         }
@@ -184,7 +189,7 @@ impl Follower {
 
     /// Follows the remaining bytes of files that were renamed while this process did not run.
     pub(super) fn find_renamed(&mut self) {
-        let mut by_directory: HashMap<PathBuf, Vec<Entry>> = HashMap::new();
+        let mut by_directory: HashMap<PathBuf, Vec<CheckpointEntry>> = HashMap::new();
         for entry in self.remembered.values().flatten() {
             if let Some(directory) = Path::new(&entry.path).parent() {
                 by_directory.entry(directory.to_owned()).or_default().push(entry.clone());

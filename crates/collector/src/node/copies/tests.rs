@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
 
 use fastrand::Rng;
 use platform::SimDisk;
@@ -406,7 +408,7 @@ fn a_full_spool_pushes_senders_back_rather_than_leave_lines_single() {
 }
 
 fn start_error(world: &World) -> String {
-    let started = forward::forward(world.config.clone(), Arc::new(world.disk.clone()));
+    let started = forward(world.config.clone(), Arc::new(world.disk.clone()));
     started.err().expect("it does not start").to_string()
 }
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::SourceKind;
+use platform::pauses::Pauses;
 
 /// The shortest and the longest pause before a source is restarted.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSES: Pauses = Pauses::new(Duration::from_secs(1), PAUSE_MAX);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The supervisor of a source.
@@ -16,12 +17,12 @@ pub struct Supervisor<T> {
     /// When it is restarted.
     due: Option<Instant>,
     started: Option<Instant>,
-    pause: Duration,
+    pauses: Pauses,
 }
 
 impl<T> Default for Supervisor<T> {
     fn default() -> Supervisor<T> {
-        Supervisor { source: None, due: None, started: None, pause: PAUSE_MIN }
+        Supervisor { source: None, due: None, started: None, pauses: PAUSES }
     }
 }
 
@@ -66,8 +67,10 @@ impl<T> Supervisor<T> {
     }
 
     fn wait(&mut self, now: Instant, afresh: bool) {
-        self.pause = if afresh { PAUSE_MIN } else { (2 * self.pause).min(PAUSE_MAX) };
-        self.due = Some(now + self.pause);
+        if afresh {
+            self.pauses.reset();
+        }
+        self.due = Some(now + self.pauses.pause());
     }
 }
 
