@@ -9,9 +9,7 @@ use axum::http::StatusCode;
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{
-    Account, Context, ParseError, Query, QueryQueue, QueryState, QueueError, RunError, SHARE,
-};
+use query::{Account, Context, ParseError, Query, QueryQueue, QueryState, QueueError, RunError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -101,13 +99,25 @@ impl Params {
     }
 }
 
+/// Whose lines a query reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinesOf {
+    /// Of all stores that this node answers for.
+    All,
+    /// Of this node alone: its share of a query of another node.
+    ThisNode,
+}
+
 /// A query before it enters the queue.
 pub struct PendingQuery {
     app: Arc<App>,
     pipeline: Arc<Pipeline>,
+    /// Its kind, as the list of queries shows it.
     kind: &'static str,
     text: String,
     client: String,
+    /// Whose lines it reads.
+    pub lines: LinesOf,
     /// Receives the stores that are away; none: a store that is away is an error.
     missing: Option<Arc<Missing>>,
     /// The execution context. Progress and cancellation are set once the query runs.
@@ -127,6 +137,7 @@ impl PendingQuery {
             kind,
             text: text.to_owned(),
             client: caller.client(),
+            lines: LinesOf::All,
             missing: None,
             context: Context {
                 limits: app.options.query.limits,
@@ -187,9 +198,9 @@ impl PendingQuery {
             ..self.context
         };
         let running = Running {
-            source: match self.kind {
-                SHARE => Box::new(self.pipeline.stored.clone()),
-                _ => self.app.lines(&self.pipeline).source(self.missing),
+            source: match self.lines {
+                LinesOf::ThisNode => Box::new(self.pipeline.stored.clone()),
+                LinesOf::All => self.app.lines(&self.pipeline).source(self.missing),
             },
             context,
             id: permit.id(),

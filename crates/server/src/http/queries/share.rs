@@ -23,7 +23,7 @@ use crate::cluster::message::{Counts, HEARTBEAT, Message, ShareRequest, VERSION}
 use crate::http::App;
 use crate::http::access::principal::{Caller, Scope};
 use crate::http::access::routes::Routes;
-use crate::http::queries::run::{Client, PendingQuery, Running, reading_thread};
+use crate::http::queries::run::{Client, LinesOf, PendingQuery, Running, reading_thread};
 use crate::http::wire::body::read_whole;
 use crate::http::wire::error::{ApiError, ApiResult};
 
@@ -64,6 +64,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     checked.map_err(ApiError::bad_request)?;
     let shown: String = request.query.chars().take(SHOWN_CHARS_MAX).collect();
     let mut pending = PendingQuery::new(&app, SHARE, &shown, &caller)?;
+    pending.lines = LinesOf::ThisNode;
     pending.context.restriction = caller.principal.restriction.clone();
     pending.context.range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
     let limits = &mut pending.context.limits;
