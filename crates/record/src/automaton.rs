@@ -8,23 +8,23 @@
 //! Left out: compiling expressions to automata; the caller does that.
 
 /// A state. The first three are final: bytes that follow do not change them.
-pub type State = u16;
+pub type AutomatonState = u16;
 
 /// The value does not pass.
-pub const NO: State = 0;
+pub const NO: AutomatonState = 0;
 /// The value passes.
-pub const YES: State = 1;
+pub const YES: AutomatonState = 1;
 /// Undecided: the value as a whole must be examined.
-pub const UNSURE: State = 2;
+pub const UNSURE: AutomatonState = 2;
 /// The state at the start of a value.
-pub const BEGIN: State = 3;
+pub const BEGIN: AutomatonState = 3;
 
 /// Most states of an automaton; one more number stands for an unknown state.
-pub const STATES_MAX: usize = State::MAX as usize;
+pub const STATES_MAX: usize = AutomatonState::MAX as usize;
 
 /// Whether the state is final.
 #[inline]
-pub fn is_last(state: State) -> bool {
+pub fn is_last(state: AutomatonState) -> bool {
     state < BEGIN
 }
 
@@ -36,9 +36,9 @@ pub struct Automaton {
     /// Number of bits of a class.
     class_bits: u32,
     /// The next state, by state and class.
-    next: Vec<State>,
+    next: Vec<AutomatonState>,
     /// The result of a value that ends in a state.
-    ends: Vec<State>,
+    ends: Vec<AutomatonState>,
 }
 
 impl Automaton {
@@ -49,7 +49,11 @@ impl Automaton {
     /// # Panics
     /// If the state [`BEGIN`] is missing, there are more than [`STATES_MAX`], a row has no state
     /// for a class, or a state does not exist.
-    pub fn new(classes: [u8; 256], rows: &[Vec<State>], ends: Vec<State>) -> Automaton {
+    pub fn new(
+        classes: [u8; 256],
+        rows: &[Vec<AutomatonState>],
+        ends: Vec<AutomatonState>,
+    ) -> Automaton {
         assert!(rows.len() > usize::from(BEGIN) && rows.len() <= STATES_MAX, "states");
         assert_eq!(rows.len(), ends.len(), "each state has an end");
         assert!(ends.iter().all(|&end| is_last(end)), "ends are last");
@@ -72,25 +76,25 @@ impl Automaton {
 
     /// The state behind a text.
     #[inline]
-    pub fn step(&self, state: State, text: &[u8]) -> State {
+    pub fn step(&self, state: AutomatonState, text: &[u8]) -> AutomatonState {
         text.iter().fold(state, |state, &byte| self.step_byte(state, byte))
     }
 
     #[inline]
-    fn step_byte(&self, state: State, byte: u8) -> State {
+    fn step_byte(&self, state: AutomatonState, byte: u8) -> AutomatonState {
         let class = usize::from(self.classes[usize::from(byte)]);
         self.next[(usize::from(state) << self.class_bits) | class]
     }
 
     /// The result of a value that ends in a state.
     #[inline]
-    pub fn end(&self, state: State) -> State {
+    pub fn end(&self, state: AutomatonState) -> AutomatonState {
         self.ends[usize::from(state)]
     }
 
     /// Whether a value that ends in a state passes; `None` if it must be examined.
     #[inline]
-    pub fn says(&self, state: State) -> Option<bool> {
+    pub fn says(&self, state: AutomatonState) -> Option<bool> {
         match self.end(state) {
             NO => Some(false),
             YES => Some(true),
@@ -115,7 +119,7 @@ impl States {
     }
 
     /// Adds a state.
-    pub fn add(&mut self, state: State) {
+    pub fn add(&mut self, state: AutomatonState) {
         self.0[usize::from(state)] = true;
     }
 
@@ -125,7 +129,7 @@ impl States {
     }
 
     /// The states in the set, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = State> {
+    pub fn iter(&self) -> impl Iterator<Item = AutomatonState> {
         (0..).zip(&self.0).filter_map(|(state, is_in)| is_in.then_some(state))
     }
 
@@ -147,7 +151,7 @@ impl States {
                 bytes.push(byte);
             }
         }
-        let mut open: Vec<State> = self.iter().collect();
+        let mut open: Vec<AutomatonState> = self.iter().collect();
         while let Some(state) = open.pop() {
             for &byte in &bytes {
                 let next = automaton.step_byte(state, byte);
@@ -164,11 +168,11 @@ impl States {
 pub struct KnownText<'t> {
     text: &'t [u8],
     /// By state; empty before the first evaluation.
-    behind: Vec<State>,
+    behind: Vec<AutomatonState>,
 }
 
 /// A result that is not known yet.
-const UNKNOWN: State = State::MAX;
+const UNKNOWN: AutomatonState = AutomatonState::MAX;
 
 impl<'t> KnownText<'t> {
     /// A text that was not evaluated yet.
@@ -178,7 +182,7 @@ impl<'t> KnownText<'t> {
 
     /// The state behind the text.
     #[inline]
-    pub fn step(&mut self, state: State, automaton: &Automaton) -> State {
+    pub fn step(&mut self, state: AutomatonState, automaton: &Automaton) -> AutomatonState {
         match self.behind.get(usize::from(state)) {
             Some(&behind) if behind != UNKNOWN => behind,
             _ => self.find(state, automaton),
@@ -186,7 +190,7 @@ impl<'t> KnownText<'t> {
     }
 
     #[cold]
-    fn find(&mut self, state: State, automaton: &Automaton) -> State {
+    fn find(&mut self, state: AutomatonState, automaton: &Automaton) -> AutomatonState {
         self.behind.resize(automaton.states(), UNKNOWN);
         let behind = automaton.step(state, self.text);
         self.behind[usize::from(state)] = behind;
@@ -198,7 +202,7 @@ impl<'t> KnownText<'t> {
 #[derive(Clone, Debug)]
 pub struct KnownValues {
     /// The states before and behind each value at its last evaluation.
-    met: Vec<(State, State)>,
+    met: Vec<(AutomatonState, AutomatonState)>,
 }
 
 impl KnownValues {
@@ -212,10 +216,10 @@ impl KnownValues {
     pub fn step<'v>(
         &mut self,
         index: usize,
-        state: State,
+        state: AutomatonState,
         automaton: &Automaton,
         value: impl FnOnce() -> &'v [u8],
-    ) -> State {
+    ) -> AutomatonState {
         let (before, behind) = &mut self.met[index];
         if *before != state {
             *before = state;

@@ -385,13 +385,20 @@ impl Frame {
     }
 
     /// The lines, in order.
-    pub fn lines(&self) -> Lines<'_> {
-        Lines { frame: self, run: 0, left_in_run: 0, offset: HEADER_BYTES, lengths: None, index: 0 }
+    pub fn lines(&self) -> FrameLines<'_> {
+        FrameLines {
+            frame: self,
+            run: 0,
+            left_in_run: 0,
+            offset: HEADER_BYTES,
+            lengths: None,
+            index: 0,
+        }
     }
 }
 
 /// Iterator over the lines of a frame; made by [`Frame::lines`].
-pub struct Lines<'a> {
+pub struct FrameLines<'a> {
     frame: &'a Frame,
     run: usize,
     left_in_run: u32,
@@ -400,7 +407,7 @@ pub struct Lines<'a> {
     index: u32,
 }
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for FrameLines<'a> {
     type Item = Line<'a>;
 
     fn next(&mut self) -> Option<Line<'a>> {
@@ -451,7 +458,7 @@ fn decode_runs(bytes: &[u8]) -> Vec<Run> {
     bytes.chunks_exact(RUN_BYTES).map(decode).collect()
 }
 
-/// Checks that every line is where its run says, so that [`Lines`] cannot fail.
+/// Checks that every line is where its run says, so that [`FrameLines`] cannot fail.
 fn check_runs(runs: &[Run], payload: &[u8], origins: usize, lines: u32) -> Result<(), FrameError> {
     let mut rest = payload;
     let mut lines_found = 0u64;

@@ -69,7 +69,7 @@ const START_BYTES_MAX: usize = COUNT_DIGITS_MAX + 6;
 
 /// The output of a [`LineSplitter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum LinePiece<'a> {
     /// Whole newline-framed lines, each with its newline.
     Lines(&'a [u8]),
     /// One line without its framing; it may contain newlines.
@@ -230,7 +230,7 @@ impl LineSplitter {
     }
 
     /// Emits the lines that are complete with the next bytes of the stream.
-    pub fn split(&mut self, mut read: &[u8], emit: &mut impl FnMut(Piece<'_>)) {
+    pub fn split(&mut self, mut read: &[u8], emit: &mut impl FnMut(LinePiece<'_>)) {
         while !read.is_empty() {
             read = match self.state {
                 State::Opening(opening) => self.opening(opening, read, emit),
@@ -263,7 +263,7 @@ impl LineSplitter {
 
     /// Emits the carried-over start of a line as a cut line, and skips the rest of the line. For a
     /// caller that limits the bytes held by all connections together.
-    pub fn cut(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
+    pub fn cut(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
         match self.state {
             State::Opening(opening) if opening.is_endless() => return self.pause(emit),
             State::Opening(_) if !self.carry.is_empty() => {
@@ -284,13 +284,13 @@ impl LineSplitter {
 
     /// Treats the held-back bytes as whole messages, since nothing more arrived for
     /// [`pause_after`](Self::pause_after).
-    pub fn pause(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
+    pub fn pause(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
         if let State::Opening(opening) = self.state {
             self.settle(opening, false, emit);
         }
     }
 
-    fn settle(&mut self, opening: Opening, is_end: bool, emit: &mut impl FnMut(Piece<'_>)) {
+    fn settle(&mut self, opening: Opening, is_end: bool, emit: &mut impl FnMut(LinePiece<'_>)) {
         if self.carry.is_empty() {
             return;
         }
@@ -306,13 +306,13 @@ impl LineSplitter {
             let held = std::mem::take(&mut self.carry);
             let message = held.strip_suffix(b"\n").or(held.strip_suffix(b"\0")).unwrap_or(&held);
             if !message.is_empty() {
-                emit(Piece::Line { bytes: message, cut: false });
+                emit(LinePiece::Line { bytes: message, cut: false });
             }
         }
     }
 
     /// Ends the stream: the rest of an unterminated line is emitted as a line.
-    pub fn end(mut self, emit: &mut impl FnMut(Piece<'_>)) -> Ending {
+    pub fn end(mut self, emit: &mut impl FnMut(LinePiece<'_>)) -> Ending {
         if let State::Opening(opening) = self.state {
             let is_ended = matches!(self.carry.last(), None | Some(b'\n' | 0));
             self.settle(opening, true, emit);
@@ -337,7 +337,7 @@ impl LineSplitter {
         &mut self,
         mut opening: Opening,
         read: &'a [u8],
-        emit: &mut impl FnMut(Piece<'_>),
+        emit: &mut impl FnMut(LinePiece<'_>),
     ) -> &'a [u8] {
         let limit = opening.limit(self.line_bytes_max);
         if self.carry.is_empty() {
@@ -371,7 +371,7 @@ impl LineSplitter {
         opening: Opening,
         verdict: Verdict,
         held: &[u8],
-        emit: &mut impl FnMut(Piece<'_>),
+        emit: &mut impl FnMut(LinePiece<'_>),
     ) -> usize {
         let mut done = 0;
         match verdict {
@@ -381,7 +381,7 @@ impl LineSplitter {
             Verdict::Endless => self.state = State::Opening(opening.next_message(true)),
             Verdict::Message(bytes) => {
                 done = bytes;
-                emit(Piece::Line { bytes: &held[..done], cut: false });
+                emit(LinePiece::Line { bytes: &held[..done], cut: false });
                 self.state = State::Opening(opening.next_message(true));
             }
         }
@@ -399,7 +399,7 @@ impl LineSplitter {
     }
 
     /// At the start of a message: detects its framing, and emits the newline-framed lines there.
-    fn start<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
+    fn start<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(LinePiece<'_>)) -> &'a [u8] {
         if self.carry.is_empty() {
             return match self.message_start(read) {
                 MessageStart::Counted { count, header_bytes } => {
@@ -447,11 +447,11 @@ impl LineSplitter {
 
     /// Emits newline-framed lines up to a counted message, a line that is too long, or an
     /// incomplete one. The first line is known to be newline-framed.
-    fn stretch<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
+    fn stretch<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(LinePiece<'_>)) -> &'a [u8] {
         let (bytes, _) = whole_lines(read, self.line_bytes_max);
         let (lines, rest) = read.split_at(bytes);
         if !lines.is_empty() {
-            emit(Piece::Lines(lines));
+            emit(LinePiece::Lines(lines));
         }
         self.is_counted = false;
         // The rest of a newline-framed line that is too long or incomplete must not be taken for
@@ -464,7 +464,7 @@ impl LineSplitter {
     }
 
     /// In a newline-framed line that is incomplete or too long.
-    fn line<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'a [u8] {
+    fn line<'a>(&mut self, read: &'a [u8], emit: &mut impl FnMut(LinePiece<'_>)) -> &'a [u8] {
         let room = self.line_bytes_max - self.carry.len();
         let looked_at = &read[..read.len().min(room + 1)];
         if let Some(at) = memchr::memchr(self.line_end(), looked_at) {
@@ -472,7 +472,7 @@ impl LineSplitter {
             if self.framing == Framing::Nul && self.carry.is_empty() {
                 let message = without_newline(&read[..at]);
                 if !message.is_empty() {
-                    emit(Piece::Line { bytes: message, cut: false });
+                    emit(LinePiece::Line { bytes: message, cut: false });
                 }
             } else {
                 self.carry_on(&read[..at]);
@@ -494,7 +494,7 @@ impl LineSplitter {
         &mut self,
         read: &'a [u8],
         left: usize,
-        emit: &mut impl FnMut(Piece<'_>),
+        emit: &mut impl FnMut(LinePiece<'_>),
     ) -> &'a [u8] {
         let room = self.line_bytes_max - self.carry.len();
         let taken = left.min(room).min(read.len());
@@ -502,7 +502,7 @@ impl LineSplitter {
         if taken == left {
             self.state = State::BehindCounted;
             if self.carry.is_empty() {
-                emit(Piece::Line { bytes: without_newline(bytes), cut: false });
+                emit(LinePiece::Line { bytes: without_newline(bytes), cut: false });
             } else {
                 self.carry_on(bytes);
                 self.emit_carry(false, emit);
@@ -530,7 +530,7 @@ impl LineSplitter {
         self.carry.extend_from_slice(bytes);
     }
 
-    fn emit_carry(&mut self, cut: bool, emit: &mut impl FnMut(Piece<'_>)) {
+    fn emit_carry(&mut self, cut: bool, emit: &mut impl FnMut(LinePiece<'_>)) {
         let has_newline = match self.state {
             State::BehindCounted => true,
             State::Start | State::Line => self.framing == Framing::Nul,
@@ -538,7 +538,7 @@ impl LineSplitter {
         };
         let bytes = if has_newline { without_newline(&self.carry) } else { &self.carry };
         if !(bytes.is_empty() && self.framing == Framing::Nul) {
-            emit(Piece::Line { bytes, cut });
+            emit(LinePiece::Line { bytes, cut });
         }
         if self.carry.capacity() > CARRY_BYTES_KEPT {
             self.carry = Vec::new();

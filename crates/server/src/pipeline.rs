@@ -56,12 +56,12 @@ use store::Store;
 use crate::cluster::engines::{
     EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionSettings,
 };
-use crate::cluster::{Cluster, Engines, Lines};
+use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{
     ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, RERUNS_FILE, SINKS_FOLDER,
     SPOOL_FOLDER,
 };
-use crate::ingest::delivery::Delivery;
+use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
 use crate::process::stages::{StageThread, Stages, lock};
@@ -87,7 +87,7 @@ pub struct Pipeline {
     /// Accepts lines of requests.
     pub http: Arc<HttpLines>,
     /// Delivers frames to the store.
-    pub delivery: Arc<Delivery>,
+    pub delivery: Arc<StoreDelivery>,
     /// Parses durable frames, and hands them to live tails.
     pub parsing: Arc<ParseStage>,
     /// Counts lines per type and time.
@@ -137,7 +137,7 @@ impl Pipeline {
 
         let kept: Arc<dyn Documents> = Arc::new(DocumentFolder::new(options.data_dir()));
         let reruns = KeptReruns::open(Arc::clone(&kept), RERUNS_FILE)?;
-        let delivery = Arc::new(Delivery::new(Arc::clone(&store)));
+        let delivery = Arc::new(StoreDelivery::new(Arc::clone(&store)));
         let local: Arc<dyn Deliver> = Arc::clone(&delivery) as _;
         let forwarder = options.engines.as_ref().map(|engines| forward(engines, options));
         let forwarder = forwarder.transpose()?;
@@ -173,7 +173,7 @@ impl Pipeline {
                 StoreArrivals { store: Arc::clone(&store), parsers: Arc::clone(&parsers) };
             let arrivals = Arc::new(arrivals);
             let parts = LeasedWorkParts {
-                lines: Lines::Own(stored.clone()),
+                lines: QueriedLines::Own(stored.clone()),
                 notes: Arc::clone(&arrivals) as _,
                 notes_itself: false,
                 arrivals: Arc::new(move || Arc::clone(&arrivals) as Arc<dyn Arrivals>),
@@ -307,7 +307,7 @@ impl Pipeline {
                 options: self.work_options.clone(),
                 slot: Arc::clone(&self.work),
                 stages: Arc::clone(&self.stages),
-                lines: Lines::new(
+                lines: QueriedLines::new(
                     self.stored.clone(),
                     Some(Cluster::on_engines(Arc::clone(engines))),
                 ),

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cluster::{Cluster, Engines, Lines};
+use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::config::Config;
 use crate::data_dir::QUERIES_FOLDER;
 use crate::http::{self, App, Tls};
@@ -142,7 +142,7 @@ fn open_jobs(
 ) -> Result<Arc<Jobs>> {
     let dir = options.data_dir().join(QUERIES_FOLDER);
     let QueryOptions { limits, background, .. } = options.query;
-    let lines = Lines::new(pipeline.stored.clone(), cluster);
+    let lines = QueriedLines::new(pipeline.stored.clone(), cluster);
     let memory = Arc::clone(&pipeline.memory);
     let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, lines, memory);
     jobs.context("cannot open the background queries")

@@ -17,9 +17,10 @@
 //! - Only the holder of the writer's lock appends; only the holder of the ledger's lock closes,
 //!   replaces and removes files. [`sync`] has the order of all locks.
 //!
-//! The layers, each of which depends only on those before it: `catalog` (rows in SQLite), `segments`
-//! (segment files as held in memory), `unit` (handles by which they are read), `store_core` (the
-//! state that threads share), `ledger`, `writer`, `background` (rewrites), `store` (the interface).
+//! The layers, each of which depends only on those before it: `catalog` (rows in SQLite),
+//! `segments` (segment files as held in memory), `unit` (handles by which they are read),
+//! `store_core` (the state that threads share), `ledger`, `writer`, `background` (rewrites), `store`
+//! (the interface).
 //!
 //! Left out: the encoding of blocks and columns (`segment`), replication, and the content of lines:
 //! records come from [`StoreCallbacks`], event times from the parse stage by [`Store::set_times`].

@@ -31,7 +31,7 @@ use crate::position::Position;
 use crate::recovery::report::RecoveryReport;
 use crate::recovery::{Recovered, recover};
 use crate::store_core::StoreCore;
-use crate::store_core::queue::Pending;
+use crate::store_core::queue::PendingFrame;
 use crate::store_core::sequence_numbers::OpenNumber;
 use crate::store_core::write_state::StoreState;
 use crate::sync::{lock, write};
@@ -192,7 +192,7 @@ impl Store {
         let since_ns = self.core.clock.monotonic_ns();
         let pending = |(mut frame, on_durable): (Frame, OnDurable)| {
             let number = self.number(&mut frame);
-            Pending { frame: Arc::new(frame), on_durable, patience, since_ns, number }
+            PendingFrame { frame: Arc::new(frame), on_durable, patience, since_ns, number }
         };
         self.enqueue(frames.into_iter().map(pending).collect(), patience, since_ns)
     }
@@ -213,7 +213,7 @@ impl Store {
 
     fn enqueue(
         &self,
-        pending: Vec<Pending>,
+        pending: Vec<PendingFrame>,
         patience: Patience,
         since_ns: u64,
     ) -> Result<(), KeepError> {

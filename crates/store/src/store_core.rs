@@ -23,7 +23,7 @@ use crate::store_core::counters::Counters;
 use crate::store_core::deletions::DeletionTable;
 use crate::store_core::nodes::{HeldNumbers, RemoteNodes};
 use crate::store_core::progress::Progress;
-use crate::store_core::queue::Queue;
+use crate::store_core::queue::WriteQueue;
 use crate::store_core::sequence_numbers::SequenceNumbers;
 use crate::store_core::signal::Signals;
 use crate::store_core::write_state::WriteState;
@@ -37,7 +37,7 @@ pub(crate) struct StoreCore {
     pub(crate) segments: Arc<SegmentTable>,
     pub(crate) numbers: Arc<SequenceNumbers>,
     pub(crate) nodes: RemoteNodes,
-    pub(crate) queue: Queue,
+    pub(crate) queue: WriteQueue,
     pub(crate) write_state: WriteState,
     pub(crate) progress: Progress,
     pub(crate) deletions: DeletionTable,
@@ -79,7 +79,7 @@ impl StoreCore {
             segments: Arc::new(segments),
             numbers: Arc::new(SequenceNumbers::new(initial.sequence_next)),
             nodes: RemoteNodes::new(initial.held),
-            queue: Queue::default(),
+            queue: WriteQueue::default(),
             write_state: WriteState::default(),
             progress: Progress::new(initial.summarised_through),
             deletions: DeletionTable::new(initial.deletions),

@@ -20,12 +20,12 @@ fn split_by<'a>(
 ) -> (Lines, Ending) {
     let mut splitter = LineSplitter::with_line_bytes_max(max);
     let mut lines = Lines::new();
-    let mut emit = |piece: Piece<'_>| match piece {
-        Piece::Lines(bytes) => {
+    let mut emit = |piece: LinePiece<'_>| match piece {
+        LinePiece::Lines(bytes) => {
             let bytes = bytes.strip_suffix(b"\n").expect("lines end in a newline");
             lines.extend(bytes.split(|&b| b == b'\n').map(|line| (line.to_vec(), false)));
         }
-        Piece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
+        LinePiece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
     };
     for read in reads {
         match splitter.carried_in_place().filter(|_| in_place) {
@@ -36,7 +36,7 @@ fn split_by<'a>(
                 let newlines = lines.iter().filter(|&&byte| byte == b'\n').count();
                 assert_eq!(found.lines as usize, newlines);
                 if !lines.is_empty() {
-                    emit(Piece::Lines(lines));
+                    emit(LinePiece::Lines(lines));
                 }
                 if !found.is_rest_carried {
                     splitter.split(rest, &mut emit);
@@ -374,7 +374,7 @@ fn a_caller_may_cut_a_line_short() {
     for (stream, kept) in [("<1>abcdef\n<2>x\n", "<1>ab"), ("9 <1>abcdef4 <2>x", "<1>")] {
         let mut splitter = LineSplitter::new();
         let mut pieces = Vec::new();
-        let mut emit = |piece: Piece<'_>| pieces.push(format!("{piece:?}"));
+        let mut emit = |piece: LinePiece<'_>| pieces.push(format!("{piece:?}"));
         splitter.cut(&mut emit);
         splitter.split(&stream.as_bytes()[..5], &mut emit);
         splitter.cut(&mut emit);
@@ -382,7 +382,7 @@ fn a_caller_may_cut_a_line_short() {
         splitter.split(&stream.as_bytes()[5..], &mut emit);
         assert_eq!(splitter.end(&mut emit), Ending::Complete);
         assert_eq!(pieces.len(), 2, "{pieces:?}");
-        let cut = Piece::Line { bytes: kept.as_bytes(), cut: true };
+        let cut = LinePiece::Line { bytes: kept.as_bytes(), cut: true };
         assert_eq!(pieces[0], format!("{cut:?}"));
     }
 }
@@ -449,12 +449,12 @@ proptest! {
 fn paused(parts: &[&str]) -> Vec<String> {
     let mut splitter = LineSplitter::new();
     let mut lines = Vec::new();
-    let mut emit = |piece: Piece<'_>| match piece {
-        Piece::Lines(bytes) => {
+    let mut emit = |piece: LinePiece<'_>| match piece {
+        LinePiece::Lines(bytes) => {
             let text = std::str::from_utf8(bytes).unwrap();
             lines.extend(text.strip_suffix('\n').unwrap().split('\n').map(str::to_owned));
         }
-        Piece::Line { bytes, .. } => lines.push(String::from_utf8(bytes.to_vec()).unwrap()),
+        LinePiece::Line { bytes, .. } => lines.push(String::from_utf8(bytes.to_vec()).unwrap()),
     };
     for part in parts {
         splitter.split(part.as_bytes(), &mut emit);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::level;
-use super::row::{self, EXTRA_FIELDS_MAX, Rows};
+use super::row::{self, EXTRA_FIELDS_MAX, RowsBuilder};
 use crate::batch::{FieldId, Kept, StemId};
 use crate::frame::{Format, Hints, Line, MessageFormat, Origin};
 
@@ -38,7 +38,7 @@ pub(crate) enum RequestedParser {
 }
 
 impl Common {
-    pub fn new(origin: &Origin, rows: &mut Rows<'_>) -> Common {
+    pub fn new(origin: &Origin, rows: &mut RowsBuilder<'_>) -> Common {
         let hints: &Hints = &origin.hints;
         let sender = origin.sender.map(|s| s.ip().to_canonical());
         let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
@@ -92,7 +92,7 @@ impl Common {
     }
 
     /// Whether the fields of the row so far allow the rest to be shared with other rows.
-    pub fn may_share(&self, line: &Line<'_>, rows: &Rows<'_>) -> bool {
+    pub fn may_share(&self, line: &Line<'_>, rows: &RowsBuilder<'_>) -> bool {
         let apart = |(id, _): &(FieldId, Kept)| rows.builder.get(*id).is_none();
         !rows.is_apart()
             && !rows.has_notes()
@@ -104,7 +104,7 @@ impl Common {
 }
 
 /// The level in the extra fields, unless they set `_level` themselves.
-fn level_of(extra: &[(String, String)], rows: &mut Rows<'_>) -> Option<(FieldId, Kept)> {
+fn level_of(extra: &[(String, String)], rows: &mut RowsBuilder<'_>) -> Option<(FieldId, Kept)> {
     let value = |wanted: &str| {
         let found = extra.iter().take(EXTRA_FIELDS_MAX).find(|(name, _)| name == wanted);
         found.map(|(_, value)| value.as_bytes()).filter(|value| !value.is_empty())

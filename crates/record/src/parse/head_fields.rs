@@ -1,13 +1,18 @@
 //! Writes the fields of a head: of syslog, and of the container runtime.
 
 use super::head::Head;
-use super::row::{self, Given, Own, Rows};
+use super::row::{self, GivenFields, Own, RowsBuilder};
 use super::syslog::{self, Expect};
 use super::{Parser, RequestedParser, cri, given, level, time};
 use crate::frame::{Format, Line, Origin};
 
 impl Parser {
-    pub(super) fn put_head(&mut self, head: &Head<'_>, line: &Line<'_>, rows: &mut Rows<'_>) {
+    pub(super) fn put_head(
+        &mut self,
+        head: &Head<'_>,
+        line: &Line<'_>,
+        rows: &mut RowsBuilder<'_>,
+    ) {
         let Some(format) = head.format else { return };
         let mut severity = head.severity;
         if let Some((digits, value)) = head.priority {
@@ -44,7 +49,12 @@ impl Parser {
     }
 
     /// Parameters as `ID.NAME`; an element without parameters as a field `ID` with an empty value.
-    pub(super) fn put_structured(&mut self, structured: &[u8], given: Given, rows: &mut Rows<'_>) {
+    pub(super) fn put_structured(
+        &mut self,
+        structured: &[u8],
+        given: GivenFields,
+        rows: &mut RowsBuilder<'_>,
+    ) {
         let scratch = &mut self.scratch;
         syslog::structured(structured, |id, param| {
             scratch.clear();
@@ -57,7 +67,7 @@ impl Parser {
             }
             let name = std::str::from_utf8(scratch).expect("names are ASCII");
             // The empty value of an element without parameters does not hide another value.
-            let is_there = |rows: &Rows<'_>| {
+            let is_there = |rows: &RowsBuilder<'_>| {
                 rows.builder.known_id(name).is_some_and(|id| rows.builder.get(id).is_some())
             };
             if param.is_none()
@@ -87,7 +97,7 @@ impl Parser {
         container: &cri::Head<'_>,
         alone: bool,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) {
         if !rows.has_named_time() {
             self.set_time(container.written, line, rows);
@@ -109,7 +119,7 @@ impl Parser {
         written: time::Written,
         clock_unset: bool,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) {
         self.set_time(written, line, rows);
         let apart_ns = rows.builder.time_ns().abs_diff(line.received_ns);
@@ -143,7 +153,7 @@ pub(super) fn find_head<'a>(
 
 /// Writes a part of the head, unless it is empty.
 #[inline]
-fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
+fn put_part(own: Own, part: &[u8], rows: &mut RowsBuilder<'_>) {
     if rows.is_apart() {
         if !part.is_empty()
             && let Some(id) = rows.put_beside(own, part)
@@ -157,7 +167,7 @@ fn put_part(own: Own, part: &[u8], rows: &mut Rows<'_>) {
 
 /// Writes a property of the head as one of our words.
 #[inline]
-fn put_word(own: Own, word: &'static str, rows: &mut Rows<'_>) {
+fn put_word(own: Own, word: &'static str, rows: &mut RowsBuilder<'_>) {
     if rows.is_apart() {
         if let Some(id) = rows.put_beside(own, word.as_bytes()) {
             rows.builder.push_static(id, word);
@@ -167,7 +177,7 @@ fn put_word(own: Own, word: &'static str, rows: &mut Rows<'_>) {
     rows.put_static(own, word);
 }
 
-fn put_facility(facility: u16, rows: &mut Rows<'_>) {
+fn put_facility(facility: u16, rows: &mut RowsBuilder<'_>) {
     match SMALL_NUMBERS.get(usize::from(facility)) {
         Some(number) => {
             put_word(Own::Facility, number, rows);

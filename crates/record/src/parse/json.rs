@@ -27,7 +27,7 @@ use super::json_names::{
 use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
 use super::json_time;
 use super::logfmt;
-use super::row::{Given, Own, Rows, is_given, is_taken};
+use super::row::{GivenFields, Own, RowsBuilder, is_given, is_taken};
 use super::rules::{NAMES_MAX, Names};
 use super::time::Context;
 use super::times::Times;
@@ -82,14 +82,14 @@ pub(crate) struct ParseContext<'a> {
     /// The object is not a part of the line, so its values have to be copied.
     pub is_made: bool,
     /// Which names the hints give to the line.
-    pub given: Given,
+    pub given: GivenFields,
     /// Set if the time is not known yet: the object's time is wanted, and this is the context for
     /// parsing it.
     pub wants_time: Option<Context>,
 }
 
 /// The results besides fields.
-pub(crate) struct Found {
+pub(crate) struct FoundParts {
     /// Whether a message was written.
     pub message: bool,
     /// The result of the keys for the time.
@@ -165,7 +165,7 @@ impl Seen {
 /// One object while it is parsed.
 struct ObjectParse<'a, 'm, 'f> {
     scan: Scan<'a>,
-    rows: &'m mut Rows<'f>,
+    rows: &'m mut RowsBuilder<'f>,
     /// Where the object begins in its line, if it is a part of it.
     begin: usize,
     line_context: ParseContext<'a>,
@@ -187,8 +187,8 @@ impl Flattener {
         text: &'a [u8],
         line_context: ParseContext<'a>,
         times: &mut Times,
-        rows: &mut Rows<'_>,
-    ) -> Result<Found, Broken> {
+        rows: &mut RowsBuilder<'_>,
+    ) -> Result<FoundParts, Broken> {
         if !text.is_ascii() && std::str::from_utf8(text).is_err() {
             return Err(Broken);
         }
@@ -205,8 +205,8 @@ impl Flattener {
         text: &'a [u8],
         line_context: ParseContext<'a>,
         times: &mut Times,
-        rows: &mut Rows<'_>,
-    ) -> Option<(Found, Faults)> {
+        rows: &mut RowsBuilder<'_>,
+    ) -> Option<(FoundParts, Faults)> {
         let mut flight = self.start(Scan::mending(text), text, line_context, rows);
         let encoding = std::str::from_utf8(text).err().map(|error| Fault {
             what: "JSON with bytes that are not UTF-8",
@@ -230,8 +230,8 @@ impl Flattener {
         text: &'a [u8],
         line_context: ParseContext<'a>,
         times: &mut Times,
-        rows: &mut Rows<'_>,
-    ) -> (Found, bool) {
+        rows: &mut RowsBuilder<'_>,
+    ) -> (FoundParts, bool) {
         let mut flight = self.start(Scan::new(text), text, line_context, rows);
         let whole = logfmt::pairs(text, |pair| {
             let value = if pair.escaped {
@@ -268,7 +268,7 @@ impl Flattener {
         scan: Scan<'a>,
         text: &[u8],
         line_context: ParseContext<'a>,
-        rows: &'m mut Rows<'f>,
+        rows: &'m mut RowsBuilder<'f>,
     ) -> ObjectParse<'a, 'm, 'f> {
         let head = (line_context.given.head, line_context.wants_time.is_some());
         let surroundings = Some((line_context.origin, line_context.names.rule, head.0, head.1));
@@ -312,10 +312,10 @@ impl<'a> ObjectParse<'a, '_, '_> {
         }
     }
 
-    fn found(&mut self, times: &mut Times) -> Found {
+    fn found(&mut self, times: &mut Times) -> FoundParts {
         let (message, docker) = self.put_message();
         let time = self.take_time(times);
-        Found { message, time, level: self.take_level(), docker }
+        FoundParts { message, time, level: self.take_level(), docker }
     }
 
     /// The members of an object and its closing brace; the opening one was consumed.
@@ -678,7 +678,7 @@ fn named_kind(name: &str) -> LevelKind {
 }
 
 /// The text of a value of an object.
-pub(crate) fn bytes<'v>(value: Value, object: &'v [u8], rows: &'v Rows<'_>) -> &'v [u8] {
+pub(crate) fn bytes<'v>(value: Value, object: &'v [u8], rows: &'v RowsBuilder<'_>) -> &'v [u8] {
     match value {
         Value::Text(at, length) => &object[at as usize..][..length as usize],
         Value::Made(kept) => rows.builder.kept(kept),
@@ -700,7 +700,7 @@ fn hold(held: &mut Vec<(u8, Value)>, rank: u8, value: Value) -> bool {
     }
 }
 
-fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) -> Role {
+fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut RowsBuilder<'_>) -> Role {
     let ignored = |pattern: &String| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
@@ -757,7 +757,7 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut Rows<'_>) ->
     }
 }
 
-fn field(name: &str, rows: &mut Rows<'_>) -> Option<FieldId> {
+fn field(name: &str, rows: &mut RowsBuilder<'_>) -> Option<FieldId> {
     if is_taken(name) {
         return rows.key_id(&format!("json.{name}"));
     }

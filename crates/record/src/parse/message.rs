@@ -3,8 +3,8 @@
 //! A message that begins like JSON, logfmt or an access line, but is not valid, becomes `_msg`
 //! unchanged.
 
-use super::json::{self, Faults, Found, LevelFound, ParseContext, TimeFound};
-use super::row::{Own, Rows};
+use super::json::{self, Faults, FoundParts, LevelFound, ParseContext, TimeFound};
+use super::row::{Own, RowsBuilder};
 use super::rules::Names;
 use super::{
     Parser, access, cef, given, json_parts, json_scan, level, logfmt, time_plain, trimmed,
@@ -25,7 +25,7 @@ pub(super) struct Opening<'a> {
 
 /// The detected kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     Plain,
     Json,
     Access,
@@ -40,15 +40,15 @@ impl Parser {
         opening: Opening<'_>,
         format: MessageFormat,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) -> Kind {
+        rows: &mut RowsBuilder<'_>,
+    ) -> MessageKind {
         use MessageFormat::{Access, Auto, Json, Logfmt};
         let message = opening.message;
         // The former CEE marker for JSON messages.
         let object = message.strip_prefix(b"@cee:").unwrap_or(message).trim_ascii_start();
         if format == Json || (format == Auto && object.first() == Some(&b'{')) {
             match self.json(object, opening, line, rows) {
-                Ok(()) => return Kind::Json,
+                Ok(()) => return MessageKind::Json,
                 Err(note) => {
                     rows.clear();
                     // `{` may begin any text; followed by a quote, it is an object with an error.
@@ -59,7 +59,7 @@ impl Parser {
             }
         } else if format == Logfmt || (format == Auto && logfmt::is_logfmt(message)) {
             if self.logfmt(message, opening, line, rows) {
-                return Kind::Logfmt;
+                return MessageKind::Logfmt;
             }
             rows.clear();
             rows.note("not logfmt");
@@ -67,7 +67,7 @@ impl Parser {
             match access::parse(message, &mut self.times) {
                 Some(access) => {
                     self.put_access(&access, opening, line, rows);
-                    return Kind::Access;
+                    return MessageKind::Access;
                 }
                 None if format == Access => rows.note("not an access line"),
                 None => {}
@@ -95,7 +95,7 @@ impl Parser {
         {
             rows.put_static(Own::Severe, level);
         }
-        Kind::Plain
+        MessageKind::Plain
     }
 
     pub(super) fn json(
@@ -103,7 +103,7 @@ impl Parser {
         object: &[u8],
         opening: Opening<'_>,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) -> Result<(), &'static str> {
         let context = self.json_context(opening, false, line);
         let flattened = self.flattener.flatten(object, context, &mut self.times, rows);
@@ -142,7 +142,7 @@ impl Parser {
         message: &[u8],
         opening: Opening<'_>,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) -> bool {
         let context = self.json_context(opening, false, line);
         let (found, whole) = self.flattener.pairs(message, context, &mut self.times, rows);
@@ -170,8 +170,8 @@ impl Parser {
         text: &[u8],
         opening: Opening<'_>,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
-    ) -> Kind {
+        rows: &mut RowsBuilder<'_>,
+    ) -> MessageKind {
         let text = trimmed(text);
         let object = text.trim_ascii();
         let id = rows.id(Own::Msg);
@@ -182,7 +182,7 @@ impl Parser {
                     rows.builder.push_made(id, text);
                 }
                 self.put_found(&found, object, opening, rows);
-                return Kind::Json;
+                return MessageKind::Json;
             }
         }
         rows.builder.push_made(id, text);
@@ -198,7 +198,7 @@ impl Parser {
         if let Some(level) = level.filter(|_| !opening.severe) {
             rows.put_static(Own::Severe, level);
         }
-        Kind::Plain
+        MessageKind::Plain
     }
 
     pub(super) fn json_context<'a>(
@@ -221,10 +221,10 @@ impl Parser {
     /// unchanged, unless the head has a severity.
     pub(super) fn put_found(
         &mut self,
-        found: &Found,
+        found: &FoundParts,
         object: &[u8],
         opening: Opening<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) {
         match found.time {
             TimeFound::Resolved(time_ns) => {
@@ -253,7 +253,7 @@ impl Parser {
         }
     }
 
-    pub(super) fn put_cef(&mut self, message: &[u8], rows: &mut Rows<'_>) {
+    pub(super) fn put_cef(&mut self, message: &[u8], rows: &mut RowsBuilder<'_>) {
         let scratch = &mut self.scratch;
         let whole = cef::parse(message, |name, value| {
             let Some(id) = rows.key_id(name) else { return rows.no_room() };
@@ -278,7 +278,7 @@ impl Parser {
         access: &access::Access<'_>,
         opening: Opening<'_>,
         line: &Line<'_>,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) {
         rows.put(Own::Msg, opening.message);
         rows.put_some(Own::Vhost, access.vhost);
@@ -302,7 +302,7 @@ impl Parser {
     }
 }
 
-fn note_faults(faults: Faults, object: &[u8], rows: &mut Rows<'_>) {
+fn note_faults(faults: Faults, object: &[u8], rows: &mut RowsBuilder<'_>) {
     let begin = rows.offset(object) as u32;
     let mut noted = false;
     for fault in faults.into_iter().flatten() {

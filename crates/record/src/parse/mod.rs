@@ -67,8 +67,8 @@ use head::Head;
 use head_fields::find_head;
 use heads::{HeadSight, Heads, ParsedHead};
 use json::Flattener;
-use message::{Kind, Opening};
-use row::{Given, Own, Rows};
+use message::{MessageKind, Opening};
+use row::{GivenFields, Own, RowsBuilder};
 use rules::{Names, Rules, Subject};
 use times::Times;
 
@@ -145,7 +145,7 @@ impl Parser {
         frame: &'f Frame,
         lines: impl Iterator<Item = Line<'f>>,
     ) -> Batch {
-        let mut rows = Rows::new(builder);
+        let mut rows = RowsBuilder::new(builder);
         let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
         let mut rule_names: Vec<Option<Kept>> = vec![None; self.rules.len()];
         self.flattener.begin_batch();
@@ -170,7 +170,7 @@ impl Parser {
         frame: &[u8],
         common: &mut Common,
         rule_names: &mut [Option<Kept>],
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) {
         let text = trimmed(line.bytes);
         let mut sight = None;
@@ -227,7 +227,7 @@ impl Parser {
             Some(()) => self.made_message(&joined, opening, line, rows),
             None => self.message(opening, format, line, rows),
         };
-        if kind == Kind::Json
+        if kind == MessageKind::Json
             && head.format.is_none()
             && rule.is_none()
             && common.type_name.is_none()
@@ -243,11 +243,11 @@ impl Parser {
             self.put_container(&container, joined.is_empty(), line, rows);
         }
         let detected = match kind {
-            Kind::Json => "json",
-            Kind::Access => "access",
-            Kind::Logfmt => "logfmt",
-            Kind::Plain if opening.has_head => "syslog",
-            Kind::Plain => "plain",
+            MessageKind::Json => "json",
+            MessageKind::Access => "access",
+            MessageKind::Logfmt => "logfmt",
+            MessageKind::Plain if opening.has_head => "syslog",
+            MessageKind::Plain => "plain",
         };
         let own = rows.builder.row_fields();
         let variant = variant(kind, rows);
@@ -302,7 +302,7 @@ impl Parser {
         line: &Line<'_>,
         frame: &[u8],
         common: &Common,
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) -> bool {
         let Some(known) = self.heads.find(sight, line, frame) else { return false };
         if self.rules.look_at_lines() && common.type_name.is_none() {
@@ -345,7 +345,7 @@ impl Parser {
         line: &Line<'_>,
         common: &Common,
         rule_names: &mut [Option<Kept>],
-        rows: &mut Rows<'_>,
+        rows: &mut RowsBuilder<'_>,
     ) {
         match (common.type_name, rule) {
             _ if rows.is_apart() && rows.has(Own::Type) => {}
@@ -378,7 +378,7 @@ impl Parser {
     fn rule_of_json(
         &self,
         subject: Subject<'_>,
-        rows: &Rows<'_>,
+        rows: &RowsBuilder<'_>,
     ) -> Option<(usize, MessageFormat)> {
         if self.rules.is_empty() {
             return None;
@@ -392,7 +392,7 @@ impl Parser {
         })
     }
 
-    fn set_time(&self, written: time::Written, line: &Line<'_>, rows: &mut Rows<'_>) {
+    fn set_time(&self, written: time::Written, line: &Line<'_>, rows: &mut RowsBuilder<'_>) {
         match time::resolve(written, self.context(line)) {
             Ok(time_ns) => rows.builder.set_time(time_ns),
             Err(time::Absurd) => rows.note("absurd time, arrival taken"),
@@ -411,21 +411,25 @@ impl Parser {
 
 /// Groups messages whose rows may share the fields of a head: messages of one kind that also agree
 /// in having `level` and `_level` or not.
-fn variant(kind: Kind, rows: &mut Rows<'_>) -> usize {
+fn variant(kind: MessageKind, rows: &mut RowsBuilder<'_>) -> usize {
     let (has_level, is_severe) = match kind {
         // If a text is searched for a level, the head has none.
-        Kind::Plain => (false, false),
-        Kind::Access => (false, true),
-        Kind::Json | Kind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
+        MessageKind::Plain => (false, false),
+        MessageKind::Access => (false, true),
+        MessageKind::Json | MessageKind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
     };
     4 * kind as usize + 2 * usize::from(has_level) + usize::from(is_severe)
 }
 
-fn given(has_head: bool, origin: &Origin) -> Given {
-    Given { head: has_head, sender: origin.sender.is_some(), file: origin.hints.file.is_some() }
+fn given(has_head: bool, origin: &Origin) -> GivenFields {
+    GivenFields {
+        head: has_head,
+        sender: origin.sender.is_some(),
+        file: origin.hints.file.is_some(),
+    }
 }
 
-fn put_kept(own: Own, value: Option<Kept>, rows: &mut Rows<'_>) {
+fn put_kept(own: Own, value: Option<Kept>, rows: &mut RowsBuilder<'_>) {
     if let Some(value) = value {
         let id = rows.id(own);
         rows.builder.push_kept(id, value);

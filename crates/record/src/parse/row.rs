@@ -2,8 +2,8 @@
 //!
 //! Own names are looked up once per batch. A field of a line keeps its name and its value, even if
 //! Loginson gives lines a field of that name: then Loginson's is omitted, or stored under another
-//! name ([`Rows::put_beside`]). Such a row is marked, since it shares less with others
-//! ([`Rows::is_apart`]).
+//! name ([`RowsBuilder::put_beside`]). Such a row is marked, since it shares less with others
+//! ([`RowsBuilder::is_apart`]).
 //!
 //! Invariant: whatever the line contains, there is room for all own fields of a row and all own
 //! names of a batch.
@@ -54,7 +54,7 @@ const _: () = assert!(OWN_COUNT + EXTRA_FIELDS_MAX <= OWN_FIELDS_MAX);
 const NOTES_MAX: usize = 4;
 
 /// A batch being built, and its row that is being written.
-pub(crate) struct Rows<'f> {
+pub(crate) struct RowsBuilder<'f> {
     pub builder: BatchBuilder,
     line: &'f [u8],
     ids: [Option<FieldId>; OWN_COUNT],
@@ -70,9 +70,9 @@ pub(crate) struct Rows<'f> {
     notes_count: usize,
 }
 
-impl<'f> Rows<'f> {
+impl<'f> RowsBuilder<'f> {
     pub fn new(builder: BatchBuilder) -> Self {
-        Rows {
+        RowsBuilder {
             builder,
             line: b"",
             ids: [None; OWN_COUNT],
@@ -300,7 +300,7 @@ impl<'f> Rows<'f> {
 
 /// The kinds of fields that Loginson gives a line, besides those of every line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct GivenFields {
     /// The fields of a syslog head.
     pub head: bool,
     /// The sender's address.
@@ -310,8 +310,9 @@ pub(crate) struct Given {
 }
 
 /// Whether a line is given a field of this name, whatever its message contains: a message with a
-/// field of that name keeps its value, and the row is marked. Without `level`; see [`Rows::level`].
-pub(crate) fn is_given(name: &str, given: Given) -> bool {
+/// field of that name keeps its value, and the row is marked. Without `level`; see
+/// [`RowsBuilder::level`].
+pub(crate) fn is_given(name: &str, given: GivenFields) -> bool {
     match name {
         "_type" | "_level" => true,
         "_remote_ip" => given.sender,

@@ -69,7 +69,7 @@ use view::{BUDGET_TEXTS, Kind, Readers, View};
 use wire::{Reader, put_varint};
 
 use crate::needle::{Needle, class_of};
-use record::automaton::{Automaton, State};
+use record::automaton::{Automaton, AutomatonState};
 pub use record::columns::Accept;
 
 /// How many sections a column has.
@@ -264,7 +264,7 @@ impl<'a> TemplateColumn<'a> {
     }
 
     /// The automaton's final state for each value: one of its first three states.
-    pub fn passing(&self, automaton: &Automaton) -> Result<Vec<State>, CodecError> {
+    pub fn passing(&self, automaton: &Automaton) -> Result<Vec<AutomatonState>, CodecError> {
         passing::passing(&self.view, automaton, &mut self.budget())
     }
 

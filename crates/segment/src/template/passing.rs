@@ -6,7 +6,9 @@
 //! are evaluated column by column, from the first to the last: templates that share a column have
 //! the same texts before it, and a column whose rows are all decided is not decoded.
 
-use record::automaton::{Automaton, BEGIN, KnownText, KnownValues, NO, State, States, is_last};
+use record::automaton::{
+    Automaton, AutomatonState, BEGIN, KnownText, KnownValues, NO, States, is_last,
+};
 
 use super::CodecError;
 use super::view::{Kind, Template, TemplatesView, View};
@@ -17,7 +19,7 @@ pub(super) fn passing(
     view: &View<'_>,
     automaton: &Automaton,
     budget: &mut usize,
-) -> Result<Vec<State>, CodecError> {
+) -> Result<Vec<AutomatonState>, CodecError> {
     let mut states = vec![BEGIN; view.count];
     // Values with the same final state need not be distinguished.
     let ends_alike = |behind: &States| {
@@ -36,14 +38,14 @@ pub(super) fn passing(
 }
 
 /// The states that are not final.
-fn open_states(states: &[State], automaton: &Automaton) -> States {
+fn open_states(states: &[AutomatonState], automaton: &Automaton) -> States {
     let mut open = States::none(automaton);
     states.iter().filter(|state| !is_last(**state)).for_each(|&state| open.add(state));
     open
 }
 
 /// The only state of the set, if it has exactly one.
-fn only(states: &States) -> Option<State> {
+fn only(states: &States) -> Option<AutomatonState> {
     let mut states = states.iter();
     states.next().filter(|_| states.next().is_none())
 }
@@ -54,7 +56,7 @@ fn step(
     view: &View<'_>,
     classes: u8,
     automaton: &Automaton,
-    states: &mut [State],
+    states: &mut [AutomatonState],
     budget: &mut usize,
 ) -> Result<(), CodecError> {
     let before = open_states(states, automaton);
@@ -101,13 +103,13 @@ fn step(
 fn step_templates(
     view: &TemplatesView<'_>,
     automaton: &Automaton,
-    states: &mut [State],
-    decided: &dyn Fn(&States) -> Option<State>,
+    states: &mut [AutomatonState],
+    decided: &dyn Fn(&States) -> Option<AutomatonState>,
     budget: &mut usize,
 ) -> Result<(), CodecError> {
     let before = open_states(states, automaton);
     let mut known: Vec<Option<States>> = vec![None; view.columns.len()];
-    let decided: Vec<Option<State>> = view
+    let decided: Vec<Option<AutomatonState>> = view
         .templates
         .iter()
         .map(|template| decided(&reached(view, template, &before, &mut known, automaton)))

@@ -58,7 +58,7 @@ fn check<T: AsRef<[u8]>>(values: &[T], needles: &[&[u8]]) {
             }
             let automaton = automata::holding(needle, found);
             let end = |value| automaton.end(automaton.step(BEGIN, value));
-            let expected: Vec<State> = texts.values().iter().map(end).collect();
+            let expected: Vec<AutomatonState> = texts.values().iter().map(end).collect();
             assert_eq!(column.passing(&automaton).unwrap(), expected);
         }
     }

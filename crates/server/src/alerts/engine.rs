@@ -9,14 +9,14 @@ use platform::memory::{Budget, Purpose};
 use query::source::{Source, TimeRange};
 use query::{Account, Context, Query, StatsQuery};
 
-use crate::cluster::Lines;
+use crate::cluster::QueriedLines;
 
 /// Runs expressions on the lines of the store, within the limits of queries.
 ///
 /// Evaluation does not enter the queue of queries: it is bounded by its own threads, and hundreds
 /// of rules would fill the list of queries.
 pub struct StoreEngine {
-    lines: Lines,
+    lines: QueriedLines,
     memory: Arc<Budget>,
     limits: query::Limits,
     /// Ends the query that runs.
@@ -26,7 +26,7 @@ pub struct StoreEngine {
 impl StoreEngine {
     /// An engine over `lines`.
     pub fn new(
-        lines: Lines,
+        lines: QueriedLines,
         memory: Arc<Budget>,
         limits: query::Limits,
         cancelled: Arc<AtomicBool>,

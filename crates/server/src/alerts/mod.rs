@@ -23,7 +23,7 @@ use platform::memory::Budget;
 use platform::placement::Role;
 use sinks::{Stop, SystemClock, system_random};
 
-use crate::cluster::Lines;
+use crate::cluster::QueriedLines;
 use crate::data_dir::Documents;
 use crate::process::stages::{StageThread, Stages, lock};
 use crate::storage::row_store::RowStore;
@@ -46,7 +46,7 @@ const SILENCES: &str = "silences.json";
 /// What alerts need of the rest of the server.
 pub struct Parts<'a> {
     pub options: &'a AlertOptions,
-    pub lines: Lines,
+    pub lines: QueriedLines,
     pub memory: &'a Arc<Budget>,
     pub query_limits: query::Limits,
     pub rows: Arc<dyn RowStore>,

@@ -35,25 +35,27 @@ const CALLS_MAX: usize = 64;
 
 /// The lines that queries read.
 #[derive(Clone)]
-pub enum Lines {
+pub enum QueriedLines {
     /// Those of this node.
     Own(Stored),
     /// Those of other nodes.
     Cluster(Arc<Cluster>),
 }
 
-impl Lines {
+impl QueriedLines {
     /// The lines of the cluster, if there is one, else those of this node.
-    pub fn new(stored: Stored, cluster: Option<Arc<Cluster>>) -> Lines {
-        cluster.map_or(Lines::Own(stored), Lines::Cluster)
+    pub fn new(stored: Stored, cluster: Option<Arc<Cluster>>) -> QueriedLines {
+        cluster.map_or(QueriedLines::Own(stored), QueriedLines::Cluster)
     }
 
     /// The source of a query. `missing`: the query goes on without stores that are away, and
     /// records them.
     pub fn source(&self, missing: Option<Arc<Missing>>) -> Box<dyn Source> {
         match self {
-            Lines::Own(stored) => Box::new(stored.clone()),
-            Lines::Cluster(cluster) => Box::new(ClusterSource::new(Arc::clone(cluster), missing)),
+            QueriedLines::Own(stored) => Box::new(stored.clone()),
+            QueriedLines::Cluster(cluster) => {
+                Box::new(ClusterSource::new(Arc::clone(cluster), missing))
+            }
         }
     }
 
@@ -61,8 +63,8 @@ impl Lines {
     /// common.
     pub fn lines_now(&self) -> Option<LineSet> {
         match self {
-            Lines::Own(stored) => Some(stored.lines_now()),
-            Lines::Cluster(_) => None,
+            QueriedLines::Own(stored) => Some(stored.lines_now()),
+            QueriedLines::Cluster(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `[cluster]`: what this node does in a cluster, and the engines of the cluster.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};

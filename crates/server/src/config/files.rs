@@ -106,12 +106,14 @@ fn absolute(path: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use record::MessageFormat;
+
     use super::*;
     use crate::config::{Config, RawConfig};
 
     fn parse(text: &str) -> Result<Vec<FileRule>> {
         let raw: RawConfig = toml::from_str(&format!("[[files]]\n{text}")).unwrap();
-        Ok(Config::try_from(raw)?.files)
+        Ok(Config::try_from(raw)?.node.sources.files)
     }
 
     #[test]

@@ -21,7 +21,6 @@ mod tls;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ::programs::summary::SummaryConfig;

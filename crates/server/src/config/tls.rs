@@ -1,8 +1,6 @@
 //! `syslog_tls_listen` and `[tls]`: whether there is TLS, and with which files. The files are read
 //! when the source starts.
 
-use std::net::SocketAddr;
-
 use anyhow::{Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 

@@ -1,5 +1,5 @@
-//! What the data directory holds besides the files of the store: the names of its files and folders,
-//! and the small documents from which a server resumes.
+//! What the data directory holds besides the files of the store: the names of its files and
+//! folders, and the small documents from which a server resumes.
 //!
 //! Left out: what is in each of them, which the folder of code knows that writes it.
 

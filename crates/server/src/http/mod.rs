@@ -43,7 +43,7 @@ use self::ingest::Inserting;
 use self::options::ApiOptions;
 use self::wire::error::{ApiError, ApiResult};
 use crate::cluster::engines::Marks;
-use crate::cluster::{Cluster, Engines, Lines};
+use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER};
 use crate::pipeline::Pipeline;
 use crate::programs::stage::ProgramStage;
@@ -190,8 +190,8 @@ impl App {
     }
 
     /// The lines that queries read.
-    fn lines(&self, pipeline: &Pipeline) -> Lines {
-        Lines::new(pipeline.stored.clone(), self.cluster())
+    fn lines(&self, pipeline: &Pipeline) -> QueriedLines {
+        QueriedLines::new(pipeline.stored.clone(), self.cluster())
     }
 
     /// The nodes whose lines are read; none: the own store.

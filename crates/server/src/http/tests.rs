@@ -18,7 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use platform::RealDisk;
 use query::RunError;
 
-use crate::config::RawConfig;
+use crate::config::{Config, RawConfig};
 use crate::data_dir::QUERIES_FOLDER;
 use crate::http::access::principal::{Caller, Principal};
 use crate::http::*;
@@ -62,8 +62,10 @@ impl Fixture {
         let disk = Arc::new(RealDisk);
         let (queries, queue) = (config.node.data_dir().join(QUERIES_FOLDER), app.queue().clone());
         let (limits, background) = (config.node.query.limits, config.node.query.background);
-        let (stored, memory) =
-            (crate::cluster::Lines::Own(pipeline.stored.clone()), Arc::clone(&pipeline.memory));
+        let (stored, memory) = (
+            crate::cluster::QueriedLines::Own(pipeline.stored.clone()),
+            Arc::clone(&pipeline.memory),
+        );
         let jobs = Jobs::open(disk, queries, background, limits, queue, stored, memory).unwrap();
         app.run(Arc::clone(&pipeline), jobs);
         Fixture { router: router(Arc::clone(&app)), app, pipeline, stop, _dir: dir }

@@ -8,18 +8,18 @@ use record::{Frame, Numbers};
 use store::Store;
 
 /// Delivers frames to a store.
-pub struct Delivery {
+pub struct StoreDelivery {
     store: Arc<Store>,
 }
 
-impl Delivery {
+impl StoreDelivery {
     /// Delivers to `store`.
     pub fn new(store: Arc<Store>) -> Self {
-        Delivery { store }
+        StoreDelivery { store }
     }
 }
 
-impl Deliver for Delivery {
+impl Deliver for StoreDelivery {
     fn next_sequence(&self) -> (u32, u64) {
         self.store.next_sequence()
     }
@@ -46,7 +46,7 @@ impl Deliver for Delivery {
     }
 }
 
-impl NodeStore for Delivery {
+impl NodeStore for StoreDelivery {
     fn id(&self) -> u32 {
         self.store.node()
     }

@@ -335,16 +335,17 @@ pub fn addresses(http: SocketAddr, listeners: &[Listener]) -> serde_json::Value 
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use collector::node::sender::Sender;
     use collector::node::{NodeIdentity, secret, wire};
-    use collector::{KeepError, OnDurable, Patience};
+    use collector::{KeepError, OnDurable, Patience, TcpConfig};
     use platform::RealClock;
     use record::{Frame, Numbers};
 
     use super::*;
-    use crate::config::{Config, RawConfig};
+    use crate::ingest::options::Listen;
 
     /// Panics when it admits the first collector.
     #[derive(Default)]
@@ -409,12 +410,17 @@ mod tests {
 
     #[test]
     fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
-        let config = Config::try_from(RawConfig {
-            syslog_udp_listen: "off".into(),
-            syslog_tcp_listen: "off".into(),
-            node_listen: "127.0.0.1:0".into(),
-            ..RawConfig::default()
-        });
+        let options = SourceOptions {
+            data_dir: PathBuf::new(),
+            listen: Listen { syslog_udp: None, syslog_tcp: None },
+            syslog_tcp: TcpConfig::default(),
+            syslog_udp_sockets: 0,
+            syslog_tls: None,
+            node_listen: Some("127.0.0.1:0".parse().unwrap()),
+            node_secret: None,
+            journald: None,
+            files: Vec::new(),
+        };
         let (faulty, accounting) = (Arc::<Faulty>::default(), Arc::<Accounting>::default());
         let with = SourceContext {
             deliver: Arc::clone(&faulty) as _,
@@ -423,7 +429,7 @@ mod tests {
             store: None,
             nodes: Some(faulty),
         };
-        let sources = Sources::start(&config.unwrap().node.sources, &with).unwrap();
+        let sources = Sources::start(&options, &with).unwrap();
         let listeners = sources.listeners();
         let Some(&(SourceKind::Node, Some(address))) = listeners.last() else {
             panic!("{listeners:?}")

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::leased_work::{LeasedWork, LeasedWorkOptions, LeasedWorkParts, LeasedWorkSlot};
 use crate::cluster::engines::{Lease, LogArrivals, LogNotes, LogRows, Marks, Work};
-use crate::cluster::{Engines, Lines};
+use crate::cluster::{Engines, QueriedLines};
 use crate::process::stages::Stages;
 use crate::storage::arrivals::Arrivals;
 
@@ -19,7 +19,7 @@ pub struct ClusterWork {
     /// Signals of all stages.
     pub stages: Arc<Stages>,
     /// The lines of the cluster.
-    pub lines: Lines,
+    pub lines: QueriedLines,
     /// The engines of the cluster.
     pub engines: Arc<Engines>,
 }

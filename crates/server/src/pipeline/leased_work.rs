@@ -10,7 +10,7 @@ use platform::memory::Budget;
 
 use super::options::NodeOptions;
 use crate::alerts::{self, AlertOptions, AlertStage};
-use crate::cluster::Lines;
+use crate::cluster::QueriedLines;
 use crate::data_dir::{Documents, SINKS_FOLDER};
 use crate::process::stages::{StageThread, Stages};
 use crate::programs::stage::{self as program_stage, Parts, ProgramOptions, ProgramStage};
@@ -64,7 +64,7 @@ impl LeasedWorkOptions {
 /// What they read, and where they keep what they need after a start.
 pub struct LeasedWorkParts {
     /// The lines.
-    pub lines: Lines,
+    pub lines: QueriedLines,
     /// Tells programs of new lines.
     pub notes: Arc<dyn Notes>,
     /// Whether the stage of programs looks for new lines by itself.

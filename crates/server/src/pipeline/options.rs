@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use collector::node::ForwardConfig;
+use programs::summary::SummaryConfig;
 use record::TypeRule;
 use store::StoreConfig;
-use programs::summary::SummaryConfig;
 
 use crate::alerts::AlertOptions;
 use crate::cluster::engines::EngineOptions;

@@ -19,7 +19,7 @@ use query::source::{Source, TimeRange};
 use query::{Account, Context, ResultRows, RunError, Scratch};
 
 use super::compiled::{Compiled, columns};
-use crate::cluster::Lines;
+use crate::cluster::QueriedLines;
 
 /// Buckets that are computed in one call, each with an open process.
 pub const BUCKETS_MAX: i64 = 8;
@@ -33,7 +33,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// Runs programs on lines of the store.
 pub struct Engine {
-    lines: Lines,
+    lines: QueriedLines,
     memory: Arc<Budget>,
     launcher: Arc<Launcher>,
     /// The AWK of this machine.
@@ -45,7 +45,7 @@ pub struct Engine {
 impl Engine {
     /// An engine over `lines`. `limits` are those of each process.
     pub fn new(
-        lines: Lines,
+        lines: QueriedLines,
         memory: Arc<Budget>,
         launcher: Arc<Launcher>,
         interpreter: Result<Interpreter, NoInterpreter>,

@@ -54,7 +54,7 @@ struct Range {
 
 /// Pending buckets; see the module.
 #[derive(Clone, Debug)]
-pub struct Pending {
+pub struct PendingBuckets {
     buckets: Buckets,
     /// Waiting for lines that are a little late, nanoseconds.
     delay_ns: i64,
@@ -70,10 +70,10 @@ pub struct Pending {
     paused_until_ns: i64,
 }
 
-impl Pending {
+impl PendingBuckets {
     /// No buckets. `delay_s` is the wait for lines that are a little late.
-    pub fn new(buckets: Buckets, delay_s: u64) -> Pending {
-        Pending {
+    pub fn new(buckets: Buckets, delay_s: u64) -> PendingBuckets {
+        PendingBuckets {
             buckets,
             delay_ns: i64::try_from(delay_s).unwrap_or(i64::MAX).saturating_mul(SECOND_NS),
             ranges: BTreeMap::new(),
@@ -254,12 +254,12 @@ mod tests {
     const S: i64 = 1_000_000_000;
     const BUCKETS: Buckets = Buckets { width_ns: 10 * S };
 
-    fn none() -> Pending {
-        Pending::new(BUCKETS, 2)
+    fn none() -> PendingBuckets {
+        PendingBuckets::new(BUCKETS, 2)
     }
 
     /// Takes buckets, and is done with them.
-    fn take(pending: &mut Pending, now_ns: i64, buckets_max: i64) -> Option<(i64, i64)> {
+    fn take(pending: &mut PendingBuckets, now_ns: i64, buckets_max: i64) -> Option<(i64, i64)> {
         let taken = pending.take(now_ns, buckets_max);
         pending.settle();
         taken

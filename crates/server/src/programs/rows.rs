@@ -171,7 +171,7 @@ impl Completed {
 
 /// The rows of a program that count, in order of time and row.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundRows {
     /// The rows.
     pub rows: Vec<StoredRow>,
     /// Places of rows of earlier revisions that no row of a later one takes.
@@ -192,7 +192,7 @@ pub fn read(
     context: &Context,
     (program, completed): (&str, &Completed),
     rows_max: usize,
-) -> Result<Found, RunError> {
+) -> Result<FoundRows, RunError> {
     let text = format!("_type:={} program:={}", quote(SUMMARY_TYPE), quote(program));
     let query = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
     let mut buckets: BTreeMap<(i64, u32), Bucket> = BTreeMap::new();
@@ -243,7 +243,7 @@ pub fn read(
     for row in &rows {
         seen.remove(&(row.time_ns, row.width_s, row.row));
     }
-    Ok(Found { rows, stale: seen.into_iter().collect(), cut_ns })
+    Ok(FoundRows { rows, stale: seen.into_iter().collect(), cut_ns })
 }
 
 #[derive(Debug, Default)]
@@ -352,7 +352,7 @@ mod tests {
             self.0.push(Arc::new(parser.parse(frame)));
         }
 
-        fn read(&self, completed: &Completed, rows_max: usize) -> Found {
+        fn read(&self, completed: &Completed, rows_max: usize) -> FoundRows {
             read(self, &Context::default(), ("p", completed), rows_max).unwrap()
         }
     }
@@ -361,7 +361,7 @@ mod tests {
         BucketOf { program: "p", start_ns: start_s * S, width_s: 10, revision, is_of_run: false }
     }
 
-    fn shown(found: &Found) -> Vec<String> {
+    fn shown(found: &FoundRows) -> Vec<String> {
         let row = |row: &StoredRow| {
             format!("{} {}", row.time_ns / S, serde_json::to_string(&row.fields).unwrap())
         };

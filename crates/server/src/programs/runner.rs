@@ -15,7 +15,7 @@ use query::RunError;
 
 use super::compiled::Compiled;
 use super::compute::{BUCKETS_MAX, Engine};
-use super::pending::{Buckets, Pending};
+use super::pending::{Buckets, PendingBuckets};
 use super::rows::{self, BucketOf};
 use super::status::{LastError, Status};
 use crate::process::stages::lock;
@@ -70,7 +70,7 @@ pub struct Runner {
     writer: Arc<RowWriter>,
     clock: Arc<dyn Clock>,
     buckets: Buckets,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingBuckets>,
     changed: Condvar,
     status: Mutex<Status>,
     /// Ends the thread, and the query that reads.
@@ -89,7 +89,7 @@ impl Runner {
         pending_ns: &[(i64, i64)],
     ) -> Runner {
         let buckets = compiled.buckets();
-        let mut pending = Pending::new(buckets, delay_s);
+        let mut pending = PendingBuckets::new(buckets, delay_s);
         let now_ns = clock.now_ns();
         for (start_ns, end_ns) in pending_ns {
             let last = buckets.at(end_ns.saturating_sub(1));

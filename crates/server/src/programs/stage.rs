@@ -22,12 +22,12 @@ use super::checkpoint::{Checkpoint, Version};
 use super::compiled::Compiled;
 use super::compute::Engine;
 use super::registry::{ChangeError, Registry};
-use super::rows::{self, Completed, Found};
+use super::rows::{self, Completed, FoundRows};
 use super::runner::{RowWriter, Runner};
 use super::runs::{self, RunContext};
 use super::summary::reruns::{KeptReruns, RerunError};
 use super::trial;
-use crate::cluster::Lines;
+use crate::cluster::QueriedLines;
 use crate::data_dir::Documents;
 use crate::data_dir::PROGRAM_RUNS_FILE;
 use crate::process::stages::{StageThread, Stages, lock};
@@ -93,7 +93,7 @@ pub struct Parts<'a> {
     /// Parsers of frames.
     pub parsers: &'a Arc<Parsers>,
     /// The lines that programs read.
-    pub lines: Lines,
+    pub lines: QueriedLines,
     /// Tells of new lines.
     pub notes: Arc<dyn Notes>,
     /// Receives the rows.
@@ -348,7 +348,12 @@ impl ProgramStage {
     }
 
     /// The rows of a program whose buckets begin in the range of `context`: those that count.
-    pub fn rows(&self, name: &str, context: &Context, rows_max: usize) -> Result<Found, RunError> {
+    pub fn rows(
+        &self,
+        name: &str,
+        context: &Context,
+        rows_max: usize,
+    ) -> Result<FoundRows, RunError> {
         let completed = Completed::of(name, &self.runs.list());
         rows::read(&*self.engine.source(), context, (name, &completed), rows_max)
     }

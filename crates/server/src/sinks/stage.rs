@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use platform::Clock;
 use platform::placement::Role;
-use sinks::{Batch as Documents, NotTaken, Phase, Runner, RunnerParts, State};
+use sinks::{Batch, NotTaken, Phase, Runner, RunnerParts, State};
 
 use super::config::{Of, SinkOptions};
 use super::cursor_file::CursorFile;
@@ -235,7 +235,7 @@ impl RunningSink {
     /// Submits documents as soon as there is room.
     fn hand_on(
         &self,
-        documents: Documents,
+        documents: Batch,
         file: &CursorFile,
         written: &mut (Option<String>, Instant),
     ) {

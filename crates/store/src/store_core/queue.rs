@@ -14,7 +14,7 @@ use record::frame::FRAME_INTERNAL;
 use crate::store_core::sequence_numbers::OpenNumber;
 use crate::sync::lock;
 
-pub(crate) struct Pending {
+pub(crate) struct PendingFrame {
     pub(crate) frame: Arc<Frame>,
     pub(crate) on_durable: OnDurable,
     pub(crate) patience: Patience,
@@ -24,7 +24,7 @@ pub(crate) struct Pending {
     pub(crate) number: OpenNumber,
 }
 
-impl Pending {
+impl PendingFrame {
     pub(crate) fn finish(self, result: Result<(), KeepError>) {
         // First, so that a caller that learns of success can read the frame at once.
         drop(self.number);
@@ -39,7 +39,7 @@ impl Pending {
 
 #[derive(Default)]
 pub(crate) struct QueueState {
-    pub(crate) frames: VecDeque<Pending>,
+    pub(crate) frames: VecDeque<PendingFrame>,
     pub(crate) bytes: usize,
     /// Frames whose sender waits for the answer.
     pub(crate) awaited: usize,
@@ -47,7 +47,7 @@ pub(crate) struct QueueState {
 }
 
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct WriteQueue {
     waiting: Mutex<QueueState>,
     /// A frame came in, or the queue was closed.
     changed: Condvar,
@@ -55,7 +55,7 @@ pub(crate) struct Queue {
     room: Condvar,
 }
 
-impl Queue {
+impl WriteQueue {
     pub(crate) fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.waiting)
     }
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     /// Appends frames.
-    pub(crate) fn push(&self, mut waiting: MutexGuard<'_, QueueState>, pending: Vec<Pending>) {
+    pub(crate) fn push(&self, mut waiting: MutexGuard<'_, QueueState>, pending: Vec<PendingFrame>) {
         waiting.bytes += pending.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
         waiting.awaited += pending.iter().filter(|p| p.is_awaited()).count();
         waiting.frames.extend(pending);
@@ -94,7 +94,7 @@ impl Queue {
     pub(crate) fn first(&self, bytes: usize) -> Vec<Arc<Frame>> {
         let waiting = self.lock();
         let mut sum = 0;
-        let fits = |pending: &&Pending| {
+        let fits = |pending: &&PendingFrame| {
             sum += pending.frame.bytes().len();
             sum <= bytes || sum == pending.frame.bytes().len()
         };
@@ -105,7 +105,7 @@ impl Queue {
     pub(crate) fn internal_first(&self) -> Vec<Arc<Frame>> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
-        let (internal, others): (Vec<Pending>, Vec<Pending>) =
+        let (internal, others): (Vec<PendingFrame>, Vec<PendingFrame>) =
             frames.into_iter().partition(|p| p.frame.header().flags & FRAME_INTERNAL != 0);
         let found = internal.iter().map(|p| p.frame.clone()).collect();
         waiting.frames = internal.into_iter().chain(others).collect();
@@ -113,18 +113,18 @@ impl Queue {
     }
 
     /// Takes the first `frames` out.
-    pub(crate) fn take(&self, frames: usize) -> Vec<Pending> {
+    pub(crate) fn take(&self, frames: usize) -> Vec<PendingFrame> {
         let mut waiting = self.lock();
-        let taken: Vec<Pending> = waiting.frames.drain(..frames).collect();
+        let taken: Vec<PendingFrame> = waiting.frames.drain(..frames).collect();
         self.release(&mut waiting, &taken);
         taken
     }
 
     /// Takes out the frames whose sender waits, and that were queued at `since_ns` or before.
-    pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<Pending> {
+    pub(crate) fn take_overdue(&self, since_ns: u64) -> Vec<PendingFrame> {
         let mut waiting = self.lock();
         let frames = std::mem::take(&mut waiting.frames);
-        let overdue = |p: &Pending| p.is_awaited() && p.since_ns <= since_ns;
+        let overdue = |p: &PendingFrame| p.is_awaited() && p.since_ns <= since_ns;
         let (taken, kept): (Vec<_>, VecDeque<_>) = {
             let mut taken = Vec::new();
             let mut kept = VecDeque::with_capacity(frames.len());
@@ -145,7 +145,7 @@ impl Queue {
         self.room.notify_all();
     }
 
-    fn release(&self, waiting: &mut QueueState, taken: &[Pending]) {
+    fn release(&self, waiting: &mut QueueState, taken: &[PendingFrame]) {
         waiting.bytes -= taken.iter().map(|p| p.frame.bytes().len()).sum::<usize>();
         waiting.awaited -= taken.iter().filter(|p| p.is_awaited()).count();
         self.room.notify_all();

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::OnceLock;
 
-use record::automaton::{Automaton, BEGIN, NO, STATES_MAX, State, UNSURE, YES};
+use record::automaton::{Automaton, AutomatonState, BEGIN, NO, STATES_MAX, UNSURE, YES};
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::nfa::thompson;
 use regex_automata::util::primitives::StateID;
@@ -29,7 +29,7 @@ const BYTES_MAX: usize = 512 << 10;
 pub(super) struct LazyAutomaton {
     pattern: String,
     /// The state of values with a match.
-    found: State,
+    found: AutomatonState,
     made: OnceLock<Option<Automaton>>,
 }
 
@@ -55,7 +55,7 @@ impl LazyAutomaton {
 
 /// The automaton that ends in state `found` for values with a match: they pass, or they must be
 /// tested themselves.
-fn automaton(pattern: &str, found: State) -> Option<Automaton> {
+fn automaton(pattern: &str, found: AutomatonState) -> Option<Automaton> {
     let config = dense::Config::new()
         .match_kind(MatchKind::LeftmostFirst)
         .start_kind(StartKind::Unanchored)
@@ -73,7 +73,7 @@ fn automaton(pattern: &str, found: State) -> Option<Automaton> {
 }
 
 /// The transition table of the states that values can reach.
-fn table(dfa: &dense::DFA<Vec<u32>>, found: State) -> Option<Automaton> {
+fn table(dfa: &dense::DFA<Vec<u32>>, found: AutomatonState) -> Option<Automaton> {
     let mut classes = [0; 256];
     let mut bytes = Vec::new();
     for byte in 0..=u8::MAX {
@@ -104,7 +104,7 @@ fn table(dfa: &dense::DFA<Vec<u32>>, found: State) -> Option<Automaton> {
                 (Some(last), _) => last,
                 (None, Entry::Occupied(known)) => *known.get(),
                 (None, Entry::Vacant(new)) => {
-                    let number = State::try_from(states.len() + usize::from(BEGIN));
+                    let number = AutomatonState::try_from(states.len() + usize::from(BEGIN));
                     let number = number.ok().filter(|&n| usize::from(n) < STATES_MAX)?;
                     states.push(next);
                     *new.insert(number)

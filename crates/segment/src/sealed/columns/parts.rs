@@ -1,7 +1,7 @@
 //! Assembles the values of a field that contains others, line by line, from the elements of each
 //! line's layout.
 
-use record::automaton::{Automaton, BEGIN, KnownValues, State, is_last};
+use record::automaton::{Automaton, AutomatonState, BEGIN, KnownValues, is_last};
 
 use super::{BlockColumns, Fault, TIMES};
 use crate::sealed::column::Column;
@@ -93,7 +93,7 @@ impl<'b, 'p> Parts<'b, 'p> {
     }
 
     /// The state behind the line's value, or a final state that an earlier part leads to.
-    pub fn run(&mut self, automaton: &Automaton) -> Result<State, Fault> {
+    pub fn run(&mut self, automaton: &Automaton) -> Result<AutomatonState, Fault> {
         let mut state = BEGIN;
         for element in self.elements() {
             if let Element::Literal(literal) = element {
@@ -136,10 +136,10 @@ impl<'b> Part<'b> {
         &mut self,
         index: usize,
         time_ns: i64,
-        state: State,
+        state: AutomatonState,
         automaton: &Automaton,
         text: &mut Vec<u8>,
-    ) -> State {
+    ) -> AutomatonState {
         if let Column::Dictionary { values, codes, .. } = &self.column {
             let code = codes.get(index).map_or(0, |&code| usize::from(code));
             return self.known.step(code, state, automaton, || values.get(code));

@@ -64,7 +64,7 @@ impl Documents for Marks {
         self.put(name, None)
     }
 
-    fn list(&self, bytes_max: usize) -> io::Result<Vec<Listed>> {
+    fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
         let marks = self.all(self.prefix)?;
         let listed = marks.into_iter().map(|(name, mut body)| {
             body.truncate(bytes_max.saturating_add(1));

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engines::kafka::{self, TopicSettings};
-use engines::objects;
+use cluster::engines::kafka::{self, TopicSettings};
+use cluster::engines::objects;
 
 /// The log that collectors append to.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct EngineOptions {
     /// Bytes of segments on the local disk.
     pub cache_bytes: u64,
     /// The catalog.
-    pub catalog: cluster::PgSettings,
+    pub catalog: cluster::engines::postgres::PgSettings,
     /// How long a node that is silent owns its partitions.
     pub lease: Duration,
     /// Bytes of frames that make a segment.

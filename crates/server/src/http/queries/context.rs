@@ -21,7 +21,7 @@ use crate::http::access::routes::Routes;
 use crate::http::queries::run::{PendingQuery, Running, answer, wrong_query};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
-use crate::http::wire::whole::Whole;
+use crate::http::wire::whole::WholeAnswer;
 
 /// Limit of the lines on one side. A client gets more with another call around the outermost line.
 const LINES_MAX: usize = 1000;
@@ -59,7 +59,7 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
                 around(running.source(), id, before, after, seen, &mut meter, check)?
             }
         };
-        found.map(|found| Whole::json(&running.context, found)).transpose()
+        found.map(|found| WholeAnswer::json(&running.context, found)).transpose()
     });
     body.await?.map(IntoResponse::into_response).ok_or_else(|| {
         ApiError::not_found(format!("there is no line {id}; it may have been deleted by retention"))

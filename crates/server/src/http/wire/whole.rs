@@ -13,19 +13,20 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 /// A response in memory.
-pub struct Whole {
+pub struct WholeAnswer {
     buffer: Buffer,
     meter: Meter,
 }
 
-impl Whole {
+impl WholeAnswer {
     /// Encodes `value`, the result of a query that ran in `context`, as JSON. The memory that the
     /// query counted for it is released afterwards; that of the text is counted before it is
     /// allocated.
-    pub fn json(context: &Context, value: impl Serialize) -> Result<Whole, RunError> {
+    pub fn json(context: &Context, value: impl Serialize) -> Result<WholeAnswer, RunError> {
         let meter = context.meter();
         let held = usize::try_from(meter.held()).unwrap_or(usize::MAX);
-        let mut writer = Writer { whole: Whole { buffer: Buffer::default(), meter }, failed: None };
+        let mut writer =
+            Writer { whole: WholeAnswer { buffer: Buffer::default(), meter }, failed: None };
         let written = serde_json::to_writer(&mut writer, &value);
         drop(value);
         if let Some(error) = writer.failed {
@@ -60,19 +61,19 @@ impl<N: Serialize, V: Serialize, I: Iterator<Item = (N, V)> + Clone> Serialize f
     }
 }
 
-impl AsRef<[u8]> for Whole {
+impl AsRef<[u8]> for WholeAnswer {
     fn as_ref(&self) -> &[u8] {
         self.buffer.bytes()
     }
 }
 
-impl Drop for Whole {
+impl Drop for WholeAnswer {
     fn drop(&mut self) {
         self.buffer.clear(&mut self.meter);
     }
 }
 
-impl IntoResponse for Whole {
+impl IntoResponse for WholeAnswer {
     fn into_response(self) -> Response {
         let body = Body::from(Bytes::from_owner(self));
         ([(CONTENT_TYPE, "application/json")], body).into_response()
@@ -80,13 +81,13 @@ impl IntoResponse for Whole {
 }
 
 struct Writer {
-    whole: Whole,
+    whole: WholeAnswer,
     failed: Option<RunError>,
 }
 
 impl io::Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Whole { buffer, meter } = &mut self.whole;
+        let WholeAnswer { buffer, meter } = &mut self.whole;
         match buffer.room(bytes.len(), meter) {
             Ok(room) => {
                 room.extend_from_slice(bytes);
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn lists_and_objects_are_written() {
         let value = Object([("a", 1), ("b", 2)].iter().map(|&(name, value)| (name, [value])));
-        let whole = Whole::json(&context(1_000), List([&value, &value].iter())).unwrap();
+        let whole = WholeAnswer::json(&context(1_000), List([&value, &value].iter())).unwrap();
         assert_eq!(whole.as_ref(), br#"[{"a":[1],"b":[2]},{"a":[1],"b":[2]}]"#);
     }
 
@@ -128,7 +129,7 @@ mod tests {
         let mut meter = context.meter();
         // The memory counted for the value is released with it.
         meter.take(400 << 10).unwrap();
-        let whole = Whole::json(&context, "x".repeat(300 << 10)).unwrap();
+        let whole = WholeAnswer::json(&context, "x".repeat(300 << 10)).unwrap();
         let length = whole.as_ref().len() as u64;
         assert_eq!(length, (300 << 10) + 2);
         assert!((length..2 * length).contains(&meter.held()), "{}", meter.held());
@@ -137,7 +138,7 @@ mod tests {
 
         meter.take((2 << 20) - (124 << 10)).unwrap();
         let many = || std::iter::repeat_n("0123456789", 100_000);
-        let refused = Whole::json(&context, List(many())).err();
+        let refused = WholeAnswer::json(&context, List(many())).err();
         assert!(matches!(refused, Some(RunError::MemoryLimit(_))), "{refused:?}");
     }
 }

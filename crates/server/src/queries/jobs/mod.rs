@@ -52,7 +52,7 @@ pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
 use self::record::{Done, LastId, Record};
 use self::results::Results;
-use crate::cluster::Lines;
+use crate::cluster::QueriedLines;
 
 /// The threads that queries run on, including those of clients that wait.
 pub static QUERY_THREADS: Threads =
@@ -113,7 +113,7 @@ pub struct Jobs {
     limits: JobLimits,
     queue: QueryQueue,
     /// The lines that queries read.
-    lines: Lines,
+    lines: QueriedLines,
     /// The memory budget of the queries.
     memory: Arc<Budget>,
     query_limits: query::Limits,
@@ -167,7 +167,7 @@ impl Jobs {
         limits: JobLimits,
         query_limits: query::Limits,
         queue: QueryQueue,
-        lines: Lines,
+        lines: QueriedLines,
         memory: Arc<Budget>,
     ) -> Result<Arc<Jobs>, JobError> {
         let jobs = Jobs {

@@ -52,7 +52,7 @@ pub struct Record {
     /// How often it ran from the start: rows of different runs must not be mixed.
     pub run: u32,
     /// The lines that belong to the answer; set by the first run.
-    pub within: Option<Lines>,
+    pub within: Option<RecordedLines>,
     /// The columns of CSV; set by the first run.
     pub columns: Option<Vec<String>>,
     /// When it ended, nanoseconds since 1970 UTC.
@@ -65,19 +65,19 @@ pub struct Record {
 
 /// [`LineSet`] in serialised form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Lines {
+pub struct RecordedLines {
     through: u64,
     missing: Vec<u64>,
 }
 
-impl From<LineSet> for Lines {
-    fn from(LineSet { through, missing }: LineSet) -> Lines {
-        Lines { through, missing }
+impl From<LineSet> for RecordedLines {
+    fn from(LineSet { through, missing }: LineSet) -> RecordedLines {
+        RecordedLines { through, missing }
     }
 }
 
-impl From<Lines> for LineSet {
-    fn from(Lines { through, missing }: Lines) -> LineSet {
+impl From<RecordedLines> for LineSet {
+    fn from(RecordedLines { through, missing }: RecordedLines) -> LineSet {
         LineSet { through, missing }
     }
 }

@@ -27,7 +27,7 @@ const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
 /// Rows that are written at once: their bytes, and the end of each.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct ResultRows {
     /// The rows, one after another.
     pub bytes: Vec<u8>,
     /// The end of each in `bytes`.
@@ -153,7 +153,7 @@ impl Results {
     }
 
     /// Bytes that rows will take in the file.
-    pub fn cost(rows: &Rows) -> u64 {
+    pub fn cost(rows: &ResultRows) -> u64 {
         (HEADER_BYTES + rows.ends.len() * 4 + rows.bytes.len() + NODE_BYTES) as u64
     }
 
@@ -163,7 +163,7 @@ impl Results {
     /// # Errors
     /// I/O errors. The rows are not in the file then; what was written of them is cut off if the
     /// disk allows.
-    pub fn append(&self, rows: &Rows, key: Option<RowKey>) -> io::Result<()> {
+    pub fn append(&self, rows: &ResultRows, key: Option<RowKey>) -> io::Result<()> {
         if rows.ends.is_empty() {
             return Ok(());
         }
@@ -323,8 +323,8 @@ mod tests {
 
     use super::*;
 
-    fn rows(from: u64, count: u64) -> Rows {
-        let mut rows = Rows::default();
+    fn rows(from: u64, count: u64) -> ResultRows {
+        let mut rows = ResultRows::default();
         for row in from..from + count {
             rows.bytes.extend(format!("row {row}\n").into_bytes());
             rows.ends.push(rows.bytes.len() as u32);
@@ -351,7 +351,7 @@ mod tests {
         let results = Results::create(&disk, Path::new("q/1.rows")).unwrap();
         assert_eq!(text(&results, 0, 10, 100), (String::new(), 0));
         results.append(&rows(0, 3), key(2)).unwrap();
-        results.append(&Rows::default(), key(9)).unwrap();
+        results.append(&ResultRows::default(), key(9)).unwrap();
         results.append(&rows(3, 2), key(4)).unwrap();
         for (row, rows_max, bytes_max, expected) in [
             (0, 1, 100, 0..1),

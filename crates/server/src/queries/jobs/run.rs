@@ -18,7 +18,7 @@ use query::{
 
 use crate::queries::export::{self, ColumnsError, EncodeError, Encoder, Format};
 use crate::queries::jobs::record::{Done, Submission};
-use crate::queries::jobs::results::{Results, Rows};
+use crate::queries::jobs::results::{ResultRows, Results};
 use crate::queries::jobs::{Job, Jobs, now_ns, parse};
 
 /// Bytes of rows that are written together.
@@ -193,7 +193,7 @@ impl Jobs {
             job,
             results: &results,
             encoder,
-            rows: Rows::default(),
+            rows: ResultRows::default(),
             meter: context.meter(),
             counted: 0,
             key: None,
@@ -255,7 +255,7 @@ struct Writer<'a> {
     results: &'a Results,
     encoder: Encoder,
     /// Rows that are not stored yet.
-    rows: Rows,
+    rows: ResultRows,
     /// Counts the memory of large rows.
     meter: Meter,
     counted: usize,

@@ -58,7 +58,7 @@ impl Fixture {
         };
         let query_limits = self.config.node.query.limits;
         let (stored, memory) = (
-            crate::cluster::Lines::Own(self.pipeline.stored.clone()),
+            crate::cluster::QueriedLines::Own(self.pipeline.stored.clone()),
             Arc::clone(&self.pipeline.memory),
         );
         Jobs::open(Arc::new(RealDisk), self.queries(), limits, query_limits, queue, stored, memory)

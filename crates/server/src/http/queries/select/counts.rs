@@ -18,7 +18,7 @@ use crate::http::access::routes::Routes;
 use crate::http::queries::run::{PendingQuery, Running, answer};
 use crate::http::wire::error::{ApiError, ApiResult};
 use crate::http::wire::params::Params;
-use crate::http::wire::whole::{List, Object, Whole};
+use crate::http::wire::whole::{List, Object, WholeAnswer};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_NS: i64 = 86_400 * SECOND_NS;
@@ -71,7 +71,7 @@ async fn hits(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     };
     let body = answer(pending, move |running| {
         let series = query::hits(&query, running.source(), &running.context, &request)?;
-        Whole::json(&running.context, Hits { series, step_ns })
+        WholeAnswer::json(&running.context, Hits { series, step_ns })
     });
     Ok(body.await?.into_response())
 }
@@ -181,7 +181,7 @@ async fn facets(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     };
     let body = answer(pending, move |running| {
         let found = query::facets(&query, running.source(), &running.context, &wanted)?;
-        Whole::json(&running.context, FoundFacets(found))
+        WholeAnswer::json(&running.context, FoundFacets(found))
     });
     Ok(body.await?.into_response())
 }
@@ -245,7 +245,7 @@ async fn stream_ids(State(app): State<Arc<App>>, caller: Caller, params: Params)
     let limit = params.limit("limit")?;
     let body = answer(pending, move |running| {
         let found = query::streams(&query, running.source(), &running.context, limit)?;
-        Whole::json(
+        WholeAnswer::json(
             &running.context,
             Values { found, shown: |stream| query::stream_id(stream).into() },
         )
@@ -289,7 +289,7 @@ async fn values(
 ) -> ApiResult {
     let body = answer(pending, move |running| {
         let found = find(running)?;
-        Whole::json(&running.context, Values { found, shown: |value| value.into() })
+        WholeAnswer::json(&running.context, Values { found, shown: |value| value.into() })
     });
     Ok(body.await?.into_response())
 }

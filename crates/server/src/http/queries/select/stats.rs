@@ -17,7 +17,7 @@ use crate::http::queries::run::{PendingQuery, answer, wrong_query};
 use crate::http::queries::select::counts::{shift_ns, step_ns};
 use crate::http::wire::error::ApiResult;
 use crate::http::wire::params::Params;
-use crate::http::wire::whole::Whole;
+use crate::http::wire::whole::WholeAnswer;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -57,7 +57,7 @@ async fn over(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
 }
 
 /// The response with values at one time.
-fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
+fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<WholeAnswer, RunError> {
     #[derive(Serialize)]
     struct One<'a> {
         metric: Metric<'a>,
@@ -71,12 +71,12 @@ fn vector(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
         numbers.push(One { metric, value: Point { time_ns, number } });
         Ok(())
     })?;
-    Whole::json(context, Success::new("vector", numbers))
+    WholeAnswer::json(context, Success::new("vector", numbers))
 }
 
 /// The response with values over time. Series are in the order of their first value. Rows without a
 /// time are at `time_ns`.
-fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, RunError> {
+fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<WholeAnswer, RunError> {
     #[derive(Serialize)]
     struct Series<'a> {
         metric: Metric<'a>,
@@ -104,7 +104,7 @@ fn matrix(context: &Context, rows: &[StatsRow], time_ns: i64) -> Result<Whole, R
         Ok(())
     })?;
     drop(indexes);
-    Whole::json(context, Success::new("matrix", series))
+    WholeAnswer::json(context, Success::new("matrix", series))
 }
 
 /// What identifies a series: its name, and the values of the fields that rows are grouped by.
@@ -268,7 +268,7 @@ mod tests {
         StatsRow { labels: pairs(labels), time_ns, values: pairs(values) }
     }
 
-    fn result(whole: Result<Whole, RunError>, result_type: &str) -> Value {
+    fn result(whole: Result<WholeAnswer, RunError>, result_type: &str) -> Value {
         let answer: Value = serde_json::from_slice(whole.unwrap().as_ref()).unwrap();
         assert_eq!(answer["status"], "success");
         assert_eq!(answer["data"]["resultType"], result_type);

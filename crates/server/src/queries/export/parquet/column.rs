@@ -29,7 +29,7 @@ const DICTIONARY_PAGE: i32 = 2;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Nanoseconds since 1970 UTC.
     Time,
     /// UTF-8.
@@ -111,10 +111,10 @@ impl Values {
 
     /// Appends the pages of `rows` rows to `out`, whose first byte has the offset `base` in the
     /// file, and clears the values.
-    pub fn write(&mut self, kind: Kind, rows: u32, base: u64, out: &mut Vec<u8>) -> Chunk {
+    pub fn write(&mut self, kind: ColumnKind, rows: u32, base: u64, out: &mut Vec<u8>) -> Chunk {
         let offset = base + out.len() as u64;
         let mut pages = Pages { out, bytes_plain: 0 };
-        let dictionary = if kind == Kind::Time { None } else { self.dictionary() };
+        let dictionary = if kind == ColumnKind::Time { None } else { self.dictionary() };
         if let Some(dictionary) = &dictionary {
             let mut page = Vec::new();
             dictionary.values.iter().for_each(|value| write_plain(&mut page, kind, value));
@@ -147,7 +147,7 @@ impl Values {
             bytes: base + pages.out.len() as u64 - offset,
             bytes_plain: pages.bytes_plain,
             nulls: u64::from(rows) - self.rows.len() as u64,
-            time_ns: if kind == Kind::Time { self.time_range_ns() } else { None },
+            time_ns: if kind == ColumnKind::Time { self.time_range_ns() } else { None },
         };
         self.rows.clear();
         self.ends.clear();
@@ -269,8 +269,8 @@ impl Pages<'_> {
     }
 }
 
-fn write_plain(out: &mut Vec<u8>, kind: Kind, value: &[u8]) {
-    if kind != Kind::Time {
+fn write_plain(out: &mut Vec<u8>, kind: ColumnKind, value: &[u8]) {
+    if kind != ColumnKind::Time {
         out.extend_from_slice(&(value.len() as u32).to_le_bytes());
     }
     out.extend_from_slice(value);

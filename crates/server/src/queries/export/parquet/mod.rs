@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 use query::{ResultRows, Scratch, parse_timestamp};
 
-use self::column::{CODEC, Chunk, Kind, Values};
+use self::column::{CODEC, Chunk, ColumnKind, Values};
 use self::thrift::{Struct, write_struct};
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -64,7 +64,7 @@ pub struct ParquetWriter {
 
 struct Column {
     name: String,
-    kind: Kind,
+    kind: ColumnKind,
     values: Values,
 }
 
@@ -127,13 +127,13 @@ impl ParquetWriter {
             && let Some(index) = self.column(name)
         {
             let column = &mut self.columns[index];
-            let time = (column.kind == Kind::Time).then(|| parse_timestamp(value));
+            let time = (column.kind == ColumnKind::Time).then(|| parse_timestamp(value));
             match (column.kind, time) {
                 // Pipes can give a name twice: the first value is used, the other goes to [`MORE`].
                 _ if column.values.has(row) => {}
                 (_, Some(Some(ns))) => return column.values.push(row, &ns.to_le_bytes()),
                 (_, Some(None)) => {}
-                (Kind::Bytes, _) => return column.values.push(row, value),
+                (ColumnKind::Bytes, _) => return column.values.push(row, value),
                 _ => return column.values.push(row, text.as_bytes()),
             }
         }
@@ -149,9 +149,9 @@ impl ParquetWriter {
             return None;
         }
         let kind = match name {
-            "_time" | "_received" => Kind::Time,
-            "_line" => Kind::Bytes,
-            _ => Kind::Text,
+            "_time" | "_received" => ColumnKind::Time,
+            "_line" => ColumnKind::Bytes,
+            _ => ColumnKind::Text,
         };
         self.columns.push(Column { name: name.to_owned(), kind, values: Values::default() });
         self.indexes.insert(name.to_owned(), self.columns.len() - 1);
@@ -226,7 +226,7 @@ impl ParquetWriter {
 
 impl Column {
     fn physical_type(&self) -> i32 {
-        if self.kind == Kind::Time { INT64 } else { BYTE_ARRAY }
+        if self.kind == ColumnKind::Time { INT64 } else { BYTE_ARRAY }
     }
 
     fn write_schema(&self, s: &mut Struct<'_>) {
@@ -234,12 +234,12 @@ impl Column {
         s.i32(3, OPTIONAL);
         s.bytes(4, self.name.as_bytes());
         match self.kind {
-            Kind::Bytes => {}
-            Kind::Text => {
+            ColumnKind::Bytes => {}
+            ColumnKind::Text => {
                 s.i32(6, UTF8);
                 s.structure(10, |logical| logical.structure(1, |_| {}));
             }
-            Kind::Time => s.structure(10, |logical| {
+            ColumnKind::Time => s.structure(10, |logical| {
                 logical.structure(8, |timestamp| {
                     // In UTC; the third unit is the nanosecond.
                     timestamp.bool(1, true);
