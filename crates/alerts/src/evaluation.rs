@@ -17,8 +17,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use text::duration::ns;
+
 use crate::alert::{Alert, Change, State};
-use crate::duration::ns;
 use crate::engine::{Recorded, Row};
 use crate::labels::{ANNOTATION_BYTES_MAX, LABEL_BYTES_MAX, Labels, cut};
 use crate::rule::{Group, Kind, Rule};

@@ -49,4 +49,3 @@ pub use replay::{Range, Replay, ReplayedRule, replay};
 pub use rule::{Defaults, Group, Kind, Rule, RuleError, RuleFile};
 pub use silence::{Silence, SilenceError, Silences};
 pub use template::Template;
-pub use time::rfc3339;

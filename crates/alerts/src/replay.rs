@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use text::duration::ns;
+
 use crate::alert::Change;
-use crate::duration::ns;
 use crate::engine::Engine;
 use crate::evaluation::{RuleState, record};
 use crate::rule::{Group, Kind, Rule, RuleFile};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use text::duration::ns;
 
-use crate::duration::ns;
 use crate::labels::{Labels, cut};
 use crate::matcher::Matcher;
 
@@ -31,10 +31,10 @@ pub struct Silence {
     /// Which alerts.
     pub matchers: Vec<Matcher>,
     /// From when, in nanoseconds since 1970.
-    #[serde(rename = "startsAt", with = "crate::time::text")]
+    #[serde(rename = "startsAt", with = "crate::time::rfc3339")]
     pub starts_at_ns: i64,
     /// Until when, in nanoseconds since 1970.
-    #[serde(rename = "endsAt", with = "crate::time::text")]
+    #[serde(rename = "endsAt", with = "crate::time::rfc3339")]
     pub ends_at_ns: i64,
     /// Who made it.
     #[serde(default)]

@@ -122,7 +122,7 @@ fn make_segment(dir: &Path, segment: u64, bytes: u64, line_bytes: usize) {
 }
 
 fn stamp(second: i64) -> String {
-    let (year, month, day) = record::civil::civil_from_days(second.div_euclid(86_400));
+    let (year, month, day) = text::civil::civil_from_days(second.div_euclid(86_400));
     let clock = second.rem_euclid(86_400);
     let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

@@ -17,7 +17,7 @@ const HISTORY_RATE: u64 = 1_000;
 /// Wall clock, nanoseconds since 1970 UTC.
 pub fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    text::duration::ns(since)
 }
 
 /// When lines are due.
@@ -107,7 +107,7 @@ impl Stamp {
             return;
         }
         self.second = Some(second);
-        let (year, month, day) = record::civil::civil_from_days(second.div_euclid(86_400));
+        let (year, month, day) = text::civil::civil_from_days(second.div_euclid(86_400));
         let of_day = second.rem_euclid(86_400);
         let name = MONTHS[month as usize - 1];
         let texts = [&mut self.date, &mut self.clock, &mut self.bsd, &mut self.access];

@@ -71,7 +71,6 @@ fn json(stamp: &Stamp, host: &str, said: Said, message: &[u8], out: &mut Vec<u8>
         return;
     }
     append(out, format_args!(",\"level\":\"{}\",\"_msg\":", said.severity.level()));
-    let message = String::from_utf8_lossy(message);
-    serde_json::to_writer(&mut *out, &*message).expect("writing to memory");
+    text::json::write_text(message, out);
     out.push(b'}');
 }

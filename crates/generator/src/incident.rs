@@ -35,7 +35,7 @@ const PERIOD_MIN: Duration = Duration::from_secs(300);
 
 /// Parses a plan: `none`, `demo`, `every 15m`, `at 2m`, `at -20m`.
 pub fn parse_plan(text: &str) -> Result<Plan, String> {
-    let duration = |text: &str| platform::units::parse_duration(text.trim());
+    let duration = |text: &str| text::duration::parse_setting(text);
     match text.trim() {
         "none" => Ok(Plan::None),
         "demo" => Ok(Plan::Demo),

@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use fastrand::Rng;
+use text::duration::parse_setting;
+use text::size::show_bytes;
 
 use self::clock::{Due, Schedule, Stamp, now_ns};
 use self::envelope::Format;
@@ -37,7 +39,6 @@ use self::replay::Replay;
 use self::send::{Framing, Lines, Sender, Target};
 use self::templates::Mix;
 use self::world::{Context, HOSTS, Pids};
-use platform::units::{parse_duration, show_bytes};
 
 /// A batch is sent when it has this size, or when no further line is due. Over HTTP each request
 /// waits until its lines are durable, so small batches are slow.
@@ -71,11 +72,11 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "LINES")]
     lines: Option<u64>,
     /// End after this time
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_setting)]
     duration: Option<Duration>,
     /// Send a history of this length first, as fast as possible, with times in the past; it needs
     /// --format rfc5424 or json
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_setting)]
     backfill: Option<Duration>,
     /// Seed of the random numbers: the same seed and start give the same lines [default: random]
     #[arg(long, value_name = "NUMBER")]
@@ -109,10 +110,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         _ => Format::Rfc5424,
     });
     let live_ns = args.start.map_or_else(now_ns, |s| i64::from(s) * clock::SECOND_NS);
-    let history_ns = args.backfill.map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX));
-    let end_ns = args.duration.map_or(i64::MAX, |d| {
-        live_ns.saturating_add(i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
-    });
+    let history_ns = args.backfill.map_or(0, |d| text::duration::ns(d));
+    let end_ns = args.duration.map_or(i64::MAX, |d| live_ns.saturating_add(text::duration::ns(d)));
     let mut schedule =
         Schedule::new(live_ns, history_ns, args.rate).until(args.lines.unwrap_or(u64::MAX), end_ns);
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));

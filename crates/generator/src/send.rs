@@ -361,9 +361,9 @@ fn post(
                     response.body_mut().with_config().limit(4096).lossy_utf8(true).read_to_string();
                 let text = text.unwrap_or_default();
                 if !matches!(status, 429 | 503 | 507) {
-                    bail!("{url} answered {status}: {}", platform::escape::escaped(text.trim()));
+                    bail!("{url} answered {status}: {}", text::terminal::escaped(text.trim()));
                 }
-                anyhow!("status {status}: {}", platform::escape::escaped(text.trim()))
+                anyhow!("status {status}: {}", text::terminal::escaped(text.trim()))
             }
             Err(error) => anyhow!("{error}"),
         };

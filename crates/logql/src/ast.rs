@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use query::time::format_duration;
+use text::duration::format_duration;
 
 use crate::lex::{join, quote};
 pub use crate::matcher::{MatchOp, Matcher, Regex};

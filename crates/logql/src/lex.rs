@@ -1,5 +1,7 @@
 //! Splits LogQL into tokens.
 
+use text::quoted::{Dialect, What, unquote};
+
 use crate::error::ParseError;
 
 /// Limit of the text of a query, in bytes, as in Loki. Longer ones are refused.
@@ -128,64 +130,17 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
 
 /// The quoted string at `at`, and the length of its source text.
 fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
-    let rest = &text[at..];
-    let unended = || ParseError::new(text, at, "literal not terminated");
-    if let Some(raw) = rest.strip_prefix('`') {
-        let length = raw.find('`').ok_or_else(unended)?;
-        return Ok((raw[..length].to_owned(), length + 2));
-    }
     let mut bytes = Vec::new();
-    let mut chars = rest.char_indices().skip(1);
-    while let Some((place, c)) = chars.next() {
-        match c {
-            '"' => {
-                let value = String::from_utf8(bytes).map_err(|_| {
-                    ParseError::new(text, at, "the escapes do not make valid UTF-8")
-                })?;
-                return Ok((value, place + 1));
-            }
-            '\\' => {
-                let (place, c) = chars.next().ok_or_else(unended)?;
-                let wrong = || {
-                    let message = "unknown escape; write \\\\ for a backslash, or use backticks";
-                    ParseError::new(text, at + place - 1, message)
-                };
-                let digits = match c {
-                    'n' => Err(b'\n'),
-                    't' => Err(b'\t'),
-                    'r' => Err(b'\r'),
-                    'a' => Err(7),
-                    'b' => Err(8),
-                    'f' => Err(12),
-                    'v' => Err(11),
-                    '\\' | '"' | '\'' => Err(c as u8),
-                    'x' => Ok(2),
-                    'u' => Ok(4),
-                    'U' => Ok(8),
-                    _ => return Err(wrong()),
-                };
-                match digits {
-                    Err(byte) => bytes.push(byte),
-                    Ok(digits) => {
-                        let hex = rest.get(place + 1..place + 1 + digits).ok_or_else(wrong)?;
-                        if !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-                            return Err(wrong());
-                        }
-                        let code = u32::from_str_radix(hex, 16).map_err(|_| wrong())?;
-                        if digits == 2 {
-                            bytes.push(code as u8);
-                        } else {
-                            let c = char::from_u32(code).ok_or_else(wrong)?;
-                            bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-                        }
-                        chars.nth(digits - 1);
-                    }
-                }
-            }
-            c => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-    Err(unended())
+    let length = unquote(text[at..].as_bytes(), Dialect::Go, &mut bytes).map_err(|fault| {
+        let message = match fault.what {
+            What::NoQuote | What::Open => "literal not terminated",
+            _ => "unknown escape; write \\\\ for a backslash, or use backticks",
+        };
+        ParseError::new(text, at + fault.at, message)
+    })?;
+    let value = String::from_utf8(bytes)
+        .map_err(|_| ParseError::new(text, at, "the escapes do not make valid UTF-8"))?;
+    Ok((value, length))
 }
 
 /// Writes the parts of a list with commas between them.
@@ -199,5 +154,5 @@ pub fn quote(text: &str) -> String {
     if text.contains('\\') && !text.contains('`') {
         return format!("`{text}`");
     }
-    query::quote(text)
+    text::quoted::quote(text)
 }

@@ -13,7 +13,6 @@
 mod buffer;
 mod clock;
 mod disk;
-pub mod escape;
 pub mod helpers;
 mod keep;
 pub mod memory;
@@ -23,7 +22,6 @@ mod real;
 mod shrink;
 mod sim;
 pub mod threads;
-pub mod units;
 
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};

@@ -26,10 +26,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use text::duration::parse_setting;
 use thiserror::Error;
 
 use crate::block::Input;
-use crate::header::{Setting, duration, settings};
+
+use crate::header::{Setting, settings};
 
 /// A longer program is refused: it goes to the interpreter as one argument, and the system allows
 /// 128 KiB for one.
@@ -371,7 +373,7 @@ fn switch(value: &str) -> Result<bool, String> {
 }
 
 fn bucket(value: &str) -> Result<u32, String> {
-    let width = duration(value).filter(|w| w.subsec_nanos() == 0).map(|w| w.as_secs());
+    let width = parse_setting(value).ok().filter(|w| w.subsec_nanos() == 0).map(|w| w.as_secs());
     match width {
         Some(width @ 1..=3600) if 3600 % width == 0 => Ok(width as u32),
         _ => Err(format!(
@@ -382,7 +384,8 @@ fn bucket(value: &str) -> Result<u32, String> {
 
 fn timeout(value: &str) -> Result<Duration, String> {
     let range = Duration::from_millis(100)..=Duration::from_secs(600);
-    duration(value)
+    parse_setting(value)
+        .ok()
         .filter(|timeout| range.contains(timeout))
         .ok_or_else(|| format!("`{value}` is no timeout; write 100ms to 10m, such as 5s"))
 }

@@ -1,7 +1,5 @@
 //! The settings at the head of a program file: comments of the form `# word: value`.
 
-use std::time::Duration;
-
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting<'a> {
@@ -33,20 +31,6 @@ pub(crate) fn settings(text: &str) -> Vec<Setting<'_>> {
     settings
 }
 
-/// A duration such as `500ms`, `10s`, `5m` or `1h`.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let end = text.find(|c: char| !c.is_ascii_digit())?;
-    let number: u64 = text[..end].parse().ok()?;
-    let ms = match &text[end..] {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.checked_mul(ms).map(Duration::from_millis)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,17 +40,5 @@ mod tests {
         let text = "#!/usr/bin/awk -f\n# Counts.\n# type: access\n\n#filter:  a:b \n# Note: x\n{ n++ }\n# bucket: 5m\n";
         let found: Vec<_> = settings(text).into_iter().map(|s| (s.line, s.key, s.value)).collect();
         assert_eq!(found, [(3, "type", "access"), (5, "filter", "a:b")]);
-    }
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(duration("10s"), Some(Duration::from_secs(10)));
-        assert_eq!(duration("1h"), Some(Duration::from_secs(3600)));
-        for text in
-            ["", "10", "s", "1.5s", "10 s", "-1s", "99999999999999999999s", "18446744073709551615h"]
-        {
-            assert_eq!(duration(text), None, "{text}");
-        }
     }
 }

@@ -31,7 +31,6 @@ mod plan;
 mod testing;
 
 pub use base::names::{NamePattern, RAW_LINE};
-pub use base::number::parse_timestamp;
 pub use base::{
     Account, Buffer, CHECK_ROWS, FieldSet, Hold, Limits, LineSet, Meter, Outcome, Progress, RowKey,
     RunError, TimeOrder, time,
@@ -64,14 +63,13 @@ pub use lang::pipe::{
     ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
 pub use lang::source::{Share, SharePiece, SharePieces, Sides, Wanted};
-pub use lang::syntax::cursor::{NESTING_MAX, quote};
+pub use lang::syntax::cursor::NESTING_MAX;
 pub use lang::syntax::error::ParseError;
 pub use lang::syntax::options::QueryOptions;
 pub use lang::syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query, SHARE_BYTES_MAX};
 pub use lang::syntax::regexes::{
     REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget,
 };
-pub use lang::syntax::unquote::unquote;
 
 /// What a query reads: the traits that a source of lines implements.
 pub mod source {

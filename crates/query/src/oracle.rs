@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use record::Transport;
+use text::time::format_time;
+use text::time::parse_timestamp;
 
 use filters::{any_filter, any_level_filter, selects};
 use stats::{any_stats, apply, bucketed, seconds_of};
 
 use crate::base::names::NamePattern;
-use crate::base::number::{compare_values, parse_timestamp};
-use crate::base::time::format_time;
+use crate::base::number::compare_values;
 use crate::base::{Limits, TimeRange};
 use crate::lang::context::Context;
 use crate::testing::{Memory, Record, batch_of, collect};

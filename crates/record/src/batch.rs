@@ -25,6 +25,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use text::quoted::write_quoted;
+
 use crate::frame::{Frame, LineId, Origin, Transport};
 
 mod builder;
@@ -449,8 +451,7 @@ impl<'a> Row<'a> {
             }
             out.push_str(name);
             out.push('=');
-            // Quotes and escapes as in a Rust or Go string literal.
-            out.push_str(&format!("{:?}", String::from_utf8_lossy(value)));
+            write_quoted(&String::from_utf8_lossy(value), out);
         }
         out.push('}');
     }

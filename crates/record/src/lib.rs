@@ -6,7 +6,6 @@
 //! - [`batch`]: records: rows of fields that point into the bytes of a frame, or of a restored
 //!   block.
 //! - [`columns`]: the same records as columns, field by field.
-//! - [`civil`]: days and dates.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the
@@ -14,7 +13,6 @@
 
 pub mod automaton;
 pub mod batch;
-pub mod civil;
 pub mod columns;
 pub mod frame;
 pub mod framing;

@@ -8,8 +8,9 @@ use std::borrow::Cow;
 
 pub use serde_json::Value;
 
+use text::time::format_time_digits;
+
 use crate::destination::Outcome;
-use crate::time::rfc3339_ns;
 
 /// Bytes that a document or field is counted with besides its text: allocations and pointers.
 const OVERHEAD_BYTES: usize = 32;
@@ -84,7 +85,7 @@ impl Document {
         id_field: Option<&str>,
         into: &mut Vec<u8>,
     ) -> Outcome {
-        let time = rfc3339_ns(self.time_ns);
+        let time = format_time_digits(self.time_ns, 9);
         let mut own = vec![(time_field, time.as_str())];
         own.extend(id_field.map(|name| (name, self.id.as_str())));
         if self.is_delete() {

@@ -28,11 +28,12 @@ use cluster::engines::{Error, ErrorKind};
 
 pub use cluster::engines::kafka::{Mechanism, Sasl};
 
+use text::time::format_time_digits;
+
 use crate::destination::{Delivered, Destination, Fault, Outcome};
 use crate::document::Document;
 use crate::http::compress::Encoding;
 use crate::jsonlines::too_large;
-use crate::time::rfc3339_ns;
 
 /// More than a record takes besides its key and value.
 const RECORD_OVERHEAD_BYTES: usize = 24;
@@ -192,7 +193,7 @@ impl Kafka {
     }
 
     fn write_value(&self, document: &Document, into: &mut Vec<u8>) {
-        let time = rfc3339_ns(document.time_ns);
+        let time = format_time_digits(document.time_ns, 9);
         let mut own = vec![(self.options.time_field.as_str(), time.as_str())];
         own.extend(self.options.id_field.as_deref().map(|name| (name, document.id.as_str())));
         document.write_json(&own, |_| true, into);

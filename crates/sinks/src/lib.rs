@@ -37,7 +37,6 @@ mod rotating;
 mod runner;
 mod syslog;
 mod time;
-mod units;
 
 pub use clock::{Clock, Random, Stop, SystemClock, system_random};
 pub use cluster::engines::Secret;

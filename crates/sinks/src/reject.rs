@@ -9,11 +9,11 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use text::time::format_time_digits;
 
 use crate::destination::Fault;
 use crate::document::{Document, write_value};
 use crate::rotating::{RotatingFile, Rotation};
-use crate::time::rfc3339_ns;
 
 /// A document and why it was rejected.
 #[derive(Debug, Clone, Copy)]
@@ -100,13 +100,13 @@ impl RejectStore for FileRejects {
 fn write_line(rejected: &Rejected<'_>, into: &mut Vec<u8>) {
     let document = rejected.document;
     into.extend_from_slice(b"{\"rejected_at\":");
-    write_value(&rfc3339_ns(rejected.time_ns), into);
+    write_value(&format_time_digits(rejected.time_ns, 9), into);
     into.extend_from_slice(b",\"reason\":");
     write_value(rejected.reason, into);
     into.extend_from_slice(b",\"id\":");
     write_value(&document.id, into);
     into.extend_from_slice(b",\"time\":");
-    write_value(&rfc3339_ns(document.time_ns), into);
+    write_value(&format_time_digits(document.time_ns, 9), into);
     if document.is_delete() {
         into.extend_from_slice(b",\"deleted\":true");
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use text::duration::ns;
+
 use crate::alert::{Change, State, Told};
-use crate::duration::ns;
 use crate::evaluation::RuleState;
 use crate::notify::Delivery;
 use crate::rule::{Group, Rule};

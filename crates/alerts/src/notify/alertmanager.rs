@@ -5,11 +5,11 @@
 
 use serde_json::{Value, json};
 use sinks::{Client, ClientOptions, Fault};
+use text::time::format_time;
 
 use super::webhook::post;
 use super::{Channel, Notification, Sent};
 use crate::labels::Labels;
-use crate::time::rfc3339;
 
 /// One server with Alertmanager's API.
 pub struct Alertmanager(Client);
@@ -32,8 +32,8 @@ fn body(notification: &Notification) -> Value {
         json!({
             "labels": with_known_names(&notice.labels),
             "annotations": with_known_names(&notice.annotations),
-            "startsAt": rfc3339(notice.starts_at_ns),
-            "endsAt": rfc3339(notice.ends_at_ns),
+            "startsAt": format_time(notice.starts_at_ns),
+            "endsAt": format_time(notice.ends_at_ns),
             "generatorURL": notice.source_url,
         })
     });

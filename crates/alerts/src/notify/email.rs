@@ -15,9 +15,9 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
 use lettre::{SmtpTransport, Transport};
 use sinks::Fault;
+use text::time::format_time;
 
 use super::{Channel, Notification, Sent};
-use crate::time::rfc3339;
 
 /// Bytes of a body; the rest of a longer one is left out.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -172,7 +172,7 @@ fn body(notification: &Notification) -> String {
             };
             let value = notice.value;
             // Writing to a text cannot fail.
-            let _ = writeln!(text, "{state} {}, value {value}", rfc3339(time_ns));
+            let _ = writeln!(text, "{state} {}, value {value}", format_time(time_ns));
             for (name, value) in &notice.annotations {
                 let _ = writeln!(text, "  {name}: {}", indented(value));
             }

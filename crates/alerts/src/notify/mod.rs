@@ -17,9 +17,9 @@ mod webhook;
 use std::time::Duration;
 
 use sinks::Fault;
+use text::duration::ns;
 
 use crate::alert::{Alert, State};
-use crate::duration::ns;
 use crate::labels::{Labels, fingerprint};
 use crate::matcher::Matcher;
 use crate::rule::{Group, Rule};

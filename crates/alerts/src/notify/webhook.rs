@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use sinks::{Client, ClientOptions, Fault, Method, Request, Trouble};
+use text::time::format_time;
 
 use super::{Channel, Notice, Notification, Sent};
 use crate::labels::Labels;
-use crate::time::rfc3339;
 
 /// What Alertmanager writes for a time that is not known yet.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
@@ -97,8 +97,8 @@ fn payload(notification: &Notification, receiver: &str, external_url: &str) -> V
             "status": status(notice.is_firing),
             "labels": notice.labels,
             "annotations": notice.annotations,
-            "startsAt": rfc3339(notice.starts_at_ns),
-            "endsAt": if notice.is_firing { NO_TIME.into() } else { rfc3339(notice.ends_at_ns) },
+            "startsAt": format_time(notice.starts_at_ns),
+            "endsAt": if notice.is_firing { NO_TIME.into() } else { format_time(notice.ends_at_ns) },
             "generatorURL": notice.source_url,
             "fingerprint": notice.fingerprint(),
         })

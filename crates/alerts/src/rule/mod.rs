@@ -67,15 +67,15 @@ pub enum Kind {
 impl Group {
     /// The time for which rules are evaluated at `now_ns`: nanoseconds since 1970.
     pub fn evaluation_time_ns(&self, now_ns: i64) -> i64 {
-        let interval = crate::duration::ns(self.interval).max(1);
+        let interval = text::duration::ns(self.interval).max(1);
         let aligned = |time_ns: i64| time_ns - time_ns.rem_euclid(interval);
         match self.offset {
             Some(offset) => {
-                let offset = crate::duration::ns(offset);
+                let offset = text::duration::ns(offset);
                 aligned(now_ns.saturating_sub(offset)).saturating_add(offset)
             }
             None => {
-                let time_ns = now_ns.saturating_sub(crate::duration::ns(self.delay));
+                let time_ns = now_ns.saturating_sub(text::duration::ns(self.delay));
                 if self.is_aligned { aligned(time_ns) } else { time_ns }
             }
         }

@@ -110,7 +110,7 @@ impl Function {
                 of_number(|ratio| format!("{}%", general(ratio * 100.0, DIGITS)))
             }
             Function::HumanizeTimestamp => {
-                of_number(|seconds| crate::time::rfc3339((seconds * 1e9) as i64))
+                of_number(|seconds| text::time::format_time((seconds * 1e9) as i64))
             }
             Function::ToUpper => argument.to_text().to_uppercase(),
             Function::ToLower => argument.to_text().to_lowercase(),

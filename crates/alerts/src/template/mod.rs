@@ -142,7 +142,7 @@ impl Operand {
             Operand::Labels => Value::Text(String::new()),
             Operand::Value => Value::Number(data.value),
             Operand::Expr => Value::Text(data.expr.to_owned()),
-            Operand::ActiveAt => Value::Text(crate::time::rfc3339(data.active_at_ns)),
+            Operand::ActiveAt => Value::Text(text::time::format_time(data.active_at_ns)),
             Operand::For => Value::Text(format!("{:?}", data.hold)),
             Operand::ExternalUrl => Value::Text(data.external_url.to_owned()),
             Operand::Call(call) => call.value(data, None),

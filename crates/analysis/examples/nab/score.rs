@@ -70,15 +70,8 @@ pub fn read(folder: &Path) -> anyhow::Result<Vec<Series>> {
 
 /// Nanoseconds since 1970 of a time such as `2014-04-10 07:15:00`.
 fn nanoseconds(time: &str) -> anyhow::Result<i64> {
-    let parts = time.split(['-', ' ', ':']).map(str::parse::<i64>);
-    let parts = parts.collect::<Result<Vec<_>, _>>().context(time.to_owned())?;
-    let [year, month, day, hour, minute, second] = parts[..] else {
-        anyhow::bail!("{time} is no time")
-    };
-    // Days of the civil calendar, with years that begin in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Ok((((days - 719_468) * 24 + hour) * 60 + minute) * 60_000_000_000 + second * 1_000_000_000)
+    let period = text::time::parse_period(time).with_context(|| format!("{time} is no time"))?;
+    Ok(period.start_ns)
 }
 
 /// What a detection at one value is worth.

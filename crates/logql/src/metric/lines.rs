@@ -270,7 +270,7 @@ impl Evaluation<'_> {
                     true => Some(ONLY_BUCKET),
                     false => {
                         // The bucket that begins there is the step that ends at its end.
-                        let begins = query::parse_timestamp(get("_time").as_bytes());
+                        let begins = text::time::parse_timestamp(get("_time").as_bytes());
                         let ends =
                             begins.map(|ns| ns.saturating_add(*offset_ns).saturating_add(step_ns));
                         ends.and_then(|ns| self.grid.bucket(ns, *range_ns))

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use query::{REGEX_NESTING_MAX, RegexBudget};
+use text::url;
 
 use super::template::OUTPUT_BYTES_MAX;
 use crate::units::{format_number, parse_bytes, parse_duration_ns};
@@ -248,9 +249,16 @@ impl Function {
                 self.fits(replaced.len())?;
                 made(replaced)
             }
-            "urlencode" => made(url_encoded(text(0))),
+            "urlencode" => {
+                let mut encoded = Vec::new();
+                url::encode(text(0).as_bytes(), b"-_.~", &mut encoded);
+                made(String::from_utf8(encoded).expect("ASCII"))
+            }
             "urldecode" => {
-                url_decoded(text(0)).map(Value::Text).ok_or_else(|| self.wrong("not URL-encoded"))
+                let mut decoded = Vec::new();
+                let is_valid = url::decode(text(0).as_bytes(), &mut decoded);
+                let decoded = String::from_utf8(decoded).ok().filter(|_| is_valid);
+                decoded.map(Value::Text).ok_or_else(|| self.wrong("not URL-encoded"))
             }
             "printf" => self.printf(arguments).map(Value::Text),
             "print" => made(texts.concat()),
@@ -416,32 +424,4 @@ fn title(text: &str) -> String {
         if first { c.to_uppercase().next().unwrap_or(c) } else { c }
     };
     text.chars().map(up).collect()
-}
-
-fn url_encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b' ' => out.push('+'),
-            b if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) => out.push(b as char),
-            b => out.push_str(&format!("%{b:02X}")),
-        }
-    }
-    out
-}
-
-fn url_decoded(text: &str) -> Option<String> {
-    let mut out = Vec::new();
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let (high, low) = (bytes.next()? as char, bytes.next()? as char);
-                (high.to_digit(16)? * 16 + low.to_digit(16)?) as u8
-            }
-            b => b,
-        });
-    }
-    String::from_utf8(out).ok()
 }

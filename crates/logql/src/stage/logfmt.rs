@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use query::unquote;
+use text::quoted::{Dialect, unquote};
 
 /// Calls `each` with every key and value of a line; a lone key has an empty value. Malformed parts
 /// are skipped; with `strict` they are an error.
@@ -79,7 +79,7 @@ fn quoted(text: &str) -> Option<(Cow<'_, str>, usize)> {
         return Some((Cow::Borrowed(&text[1..plain]), plain + 1));
     }
     let mut value = Vec::new();
-    let length = unquote(text.as_bytes(), &mut value)?;
+    let length = unquote(text.as_bytes(), Dialect::GoOrJson, &mut value).ok()?;
     Some((Cow::Owned(String::from_utf8_lossy(&value).into_owned()), length))
 }
 

@@ -112,7 +112,7 @@ fn value(term: &Term, item: &Item<'_>) -> Result<Value, String> {
         Term::Label(name) => Value::Text(item.with_label(name, str::to_owned)),
         Term::Value(value) => value.clone(),
         Term::Line => Value::Text(item.line.clone().into_owned()),
-        Term::Timestamp => Value::Text(query::time::format_time(item.time_ns)),
+        Term::Timestamp => Value::Text(text::time::format_time(item.time_ns)),
         Term::Pipe(pipe) => run(pipe, item)?,
     })
 }

@@ -8,10 +8,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
+use text::duration::SECOND_NS;
+use text::time::format_time;
 
 use crate::summary::OTHER;
 use crate::summary::row::SummaryRow;
-use crate::summary::time::{SECOND_NS, bucket_start, rfc3339};
+use crate::summary::time::bucket_start;
 
 /// Points of a chart. A range and step that give more are refused.
 pub const CHART_POINTS_MAX: u64 = 11_000;
@@ -220,7 +222,9 @@ impl ChartBuilder {
             log_type: self.log_type,
             step_s: self.range.step_s,
             bucket_s: self.range.bucket_s,
-            timestamps: (0..self.range.points).map(|p| rfc3339(self.range.point_ns(p))).collect(),
+            timestamps: (0..self.range.points)
+                .map(|p| format_time(self.range.point_ns(p)))
+                .collect(),
             lines: self.lines,
             bytes: self.bytes,
             series,

@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 
 use record::{Batch, Format, Hints, Origin, Transport};
 use serde::{Deserialize, Serialize};
+use text::duration::SECOND_NS;
 
 use crate::summary::bucket::{Bucket, Room, empty_json_bytes};
 use crate::summary::counting::{Alike, Fields};
 use crate::summary::program::programs;
 use crate::summary::row::SummaryRow;
 use crate::summary::summariser::SummaryConfig;
-use crate::summary::time::{SECOND_NS, bucket_start};
+use crate::summary::time::bucket_start;
 use crate::summary::{OTHER, SUMMARY_TYPE};
 
 /// Reruns on the list. A further one is refused, unless it covers others, which it replaces.

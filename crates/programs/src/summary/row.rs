@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use record::{Batch, Row, Transport};
 use serde::{Deserialize, Serialize};
+use text::json::write_text;
+use text::time::format_time;
 
 use crate::summary::SUMMARY_TYPE;
-use crate::summary::time::rfc3339;
 
 /// Keys of a row that are neither dimension nor sum.
 #[cfg(test)]
@@ -40,9 +41,7 @@ pub struct SummaryRow {
 impl SummaryRow {
     /// Appends the row as one line of JSON, newline included.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        let text = |out: &mut Vec<u8>, text: &str| {
-            serde_json::to_writer(out, text).expect("writing to memory");
-        };
+        let text = |out: &mut Vec<u8>, text: &str| write_text(text.as_bytes(), out);
         let number = |out: &mut Vec<u8>, key: &str, n: u64| {
             out.push(b',');
             text(out, key);
@@ -50,7 +49,7 @@ impl SummaryRow {
             out.extend_from_slice(n.to_string().as_bytes());
         };
         out.extend_from_slice(b"{\"_time\":");
-        text(out, &rfc3339(self.time_ns));
+        text(out, &format_time(self.time_ns));
         out.extend_from_slice(b",\"summary_of\":");
         text(out, &self.summary_of);
         number(out, "bucket_s", self.bucket_s);

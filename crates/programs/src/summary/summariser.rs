@@ -33,12 +33,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use record::{Batch, Format, Hints, Origin, Transport};
+use text::duration::SECOND_NS;
 
 use crate::summary::bucket::{Bucket, Room, empty_json_bytes};
 use crate::summary::counting::{Alike, Counting};
 use crate::summary::program::{Program, programs};
 use crate::summary::row::SummaryRow;
-use crate::summary::time::{SECOND_NS, bucket_start};
+use crate::summary::time::bucket_start;
 use crate::summary::{OTHER, SUMMARY_TYPE};
 
 /// Size of a flush, in bytes of JSON, at which it is due without waiting.

@@ -6,7 +6,10 @@
 
 use std::cmp::Ordering;
 
-use crate::base::time::{parse_duration, parse_time};
+use text::size;
+use text::time::parse_timestamp;
+
+use crate::base::time::parse_duration;
 
 /// Longest text that is tried as a number; longer values are text.
 const NUMBER_BYTES_MAX: usize = 64;
@@ -87,26 +90,7 @@ fn parse_other(text: &str) -> Option<f64> {
     if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
         return Some(f64::from(address.to_bits()));
     }
-    parse_bytes(text).or_else(|| parse_duration(text).map(|ns| ns as f64))
-}
-
-/// A byte size: decimal (`KB`, `K`) and binary (`KiB`, `Ki`) units.
-fn parse_bytes(text: &str) -> Option<f64> {
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, unit) = text.split_at(unit_at);
-    let factor = match unit {
-        "B" => 1.0,
-        "K" | "KB" | "kB" => 1e3,
-        "M" | "MB" => 1e6,
-        "G" | "GB" => 1e9,
-        "T" | "TB" => 1e12,
-        "Ki" | "KiB" => 1024.0,
-        "Mi" | "MiB" => 1_048_576.0,
-        "Gi" | "GiB" => 1_073_741_824.0,
-        "Ti" | "TiB" => 1_099_511_627_776.0,
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * factor)
+    size::parse_bytes(text, size::LOGSQL).or_else(|| parse_duration(text).map(|ns| ns as f64))
 }
 
 /// Appends a number as text: whole numbers without a point, others with the fewest digits that
@@ -147,17 +131,6 @@ impl SortKind {
             SortKind::Text
         }
     }
-}
-
-/// Reads a full RFC 3339 time, as nanoseconds since 1970 UTC; none for any other text. Times cannot
-/// be compared as text, because some have fractions of a second and others do not.
-pub fn parse_timestamp(value: &[u8]) -> Option<i64> {
-    let shape = (20..=35).contains(&value.len())
-        && value[4] == b'-'
-        && matches!(value[10], b'T' | b't' | b' ');
-    let text =
-        std::str::from_utf8(value).ok().filter(|t| shape && t.as_bytes()[0].is_ascii_digit())?;
-    parse_time(text, 0).map(|t| t.start_ns)
 }
 
 /// The order of values in `sort`, `min` and `max`: empty ones, then numbers by size, then times,

@@ -21,12 +21,12 @@ mod weighted;
 use std::sync::Arc;
 
 use record::{Batch, FieldId, LineId};
+use text::time::parse_timestamp;
+use text::time::write_time;
 
 use crate::base::bitmap::Bitmap;
 use crate::base::names::{HIDDEN, LINE, LINE_ID, MSG, RAW_LINE};
-use crate::base::number::parse_timestamp;
-use crate::base::time::write_time;
-use crate::base::{Meter, RunError, json};
+use crate::base::{Meter, RunError};
 
 pub use change::Change;
 pub(crate) use change::Patterns;
@@ -427,8 +427,9 @@ impl Block {
         }
         let mut sum = 0_usize;
         self.visit(row, include, scratch, &mut |name, value, _| {
-            sum =
-                sum.saturating_add(json::text_bytes(name.as_bytes()) + json::text_bytes(value) + 2);
+            sum = sum.saturating_add(
+                text::json::text_bytes(name.as_bytes()) + text::json::text_bytes(value) + 2,
+            );
         });
         sum
     }

@@ -12,6 +12,8 @@ mod stats;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use text::quoted::{Dialect, unquote};
+
 use crate::base::{Meter, RunError};
 use crate::block::Scratch;
 use crate::dist::run;
@@ -276,8 +278,7 @@ fn parse_stream(text: &str) -> Vec<(String, String)> {
     let mut rest = text.strip_prefix('{').unwrap_or_default();
     while let Some((name, behind)) = rest.split_once('=') {
         let mut value = Vec::new();
-        let Some(length) = crate::lang::syntax::unquote::unquote(behind.as_bytes(), &mut value)
-        else {
+        let Ok(length) = unquote(behind.as_bytes(), Dialect::GoOrJson, &mut value) else {
             break;
         };
         tags.push((name.to_owned(), String::from_utf8_lossy(&value).into_owned()));

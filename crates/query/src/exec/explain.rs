@@ -6,10 +6,12 @@
 
 use std::fmt;
 
+use text::duration::format_duration;
+use text::time::format_time;
+
 use super::prepared;
 use crate::base::names::NamePattern;
-use crate::base::time::{format_duration, format_time};
-use crate::base::{FieldSet, RunError, TimeRange, Whose, json};
+use crate::base::{FieldSet, RunError, TimeRange, Whose};
 use crate::lang::context::Context;
 use crate::lang::filter::ColumnSelector;
 use crate::lang::pipe::{Merges, Mode, Pipe, write_patterns};
@@ -307,7 +309,7 @@ impl Json {
             Json::Flag(true) => out.extend_from_slice(b"true"),
             Json::Flag(false) => out.extend_from_slice(b"false"),
             Json::Number(number) => out.extend_from_slice(number.as_bytes()),
-            Json::Text(text) => json::write_text(text.as_bytes(), out),
+            Json::Text(text) => text::json::write_text(text.as_bytes(), out),
             Json::List(values) => {
                 out.push(b'[');
                 for (place, value) in values.iter().enumerate() {
@@ -320,7 +322,7 @@ impl Json {
                 out.push(b'{');
                 for (place, (name, value)) in members.iter().enumerate() {
                     out.extend_from_slice(if place > 0 { b"," } else { b"" });
-                    json::write_text(name.as_bytes(), out);
+                    text::json::write_text(name.as_bytes(), out);
                     out.push(b':');
                     value.write(out);
                 }

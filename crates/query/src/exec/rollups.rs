@@ -9,10 +9,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use text::time::write_time;
+
 use super::words::open_units;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::TIME;
-use crate::base::time::write_time;
 use crate::base::{RunError, TimeRange};
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch, Weighted};
 #[cfg(doc)]

@@ -36,9 +36,11 @@ pub use value::{Comparison, Number, Pattern, PatternPlace, Test, ValueKind, netw
 pub use week_range::WeekRange;
 pub(crate) use word::word_before;
 
+use text::quoted::quote;
+
 use crate::base::names::{MSG, NamePattern, TIME, is_stored};
 use crate::base::{FieldSet, TimeRange, Whose};
-use crate::lang::syntax::cursor::{quote, quote_name};
+use crate::lang::syntax::cursor::quote_name;
 
 /// Which rows are selected.
 #[derive(Clone, Debug, PartialEq)]

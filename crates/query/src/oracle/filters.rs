@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
+use text::duration::{DAY_NS, MINUTE_NS};
+use text::time::parse_timestamp;
 
 use super::{Row, any_name, any_number, any_word, time_of, value};
 use crate::base::TimeRange;
-use crate::base::number::{parse_comparable, parse_number, parse_timestamp};
-use crate::base::time::{DAY_NS, MINUTE_NS};
+use crate::base::number::{parse_comparable, parse_number};
 use crate::{
     Comparison, DayRange, FieldComparison, Filter, Number, Pattern, PatternPlace, Recurring, Test,
     ValueKind, WeekRange,

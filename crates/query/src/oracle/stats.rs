@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
+use text::quoted::quote;
+use text::quoted::quote;
+use text::time::format_time;
 
 use super::filters::any_filter;
 use super::{Row, any_name, time_of, value};
 use crate::base::names::NamePattern;
 use crate::base::number::{compare_values, parse_number, parse_quantity, write_number};
-use crate::base::time::format_time;
 use crate::lang::pipe::{
     FieldsCall, JsonValuesCall, KeptOfRow, QuantileCall, RowMinMaxCall, write_patterns,
 };
-use crate::{Bucket, By, Function, Number, Query, Stats, StatsFunction, quote};
+use crate::{Bucket, By, Function, Number, Query, Stats, StatsFunction};
 
 /// The values of the named fields in a row. A name that is only a beginning gives the values of the
 /// matching fields that the row has, ordered by field name.

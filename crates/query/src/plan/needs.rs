@@ -8,10 +8,11 @@
 //! Left out: case-insensitive texts, numbers and computed fields, since a filter on those may
 //! select lines of any unit; and asking the units, which `exec/words.rs` does.
 
+use text::quoted::quote;
+
 use crate::base::names::is_stored;
 use crate::base::{Phrase, Phrases};
 use crate::lang::filter::{Filter, Test, tests_of};
-use crate::lang::syntax::cursor::quote;
 
 /// What a filter needs, computed once for all units.
 pub(crate) struct Needs {

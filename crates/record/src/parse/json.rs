@@ -24,7 +24,7 @@ use super::json_level;
 use super::json_names::{
     DOCKER_RANK, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
 };
-use super::json_scan::{Broken, Fault, Scan, unescape_bytes};
+use super::json_scan::{Broken, Fault, Scan};
 use super::json_time;
 use super::logfmt;
 use super::row::{GivenFields, Own, RowsBuilder, is_given, is_taken};
@@ -371,7 +371,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
                 self.memory.path.push(b'.');
             }
             if escaped {
-                if unescape_bytes(key, &mut self.memory.path) {
+                if text::json::unescape(key, &mut self.memory.path) {
                     self.rows.note(HALVES);
                 }
             } else {
@@ -426,7 +426,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
     /// A value without JSON escapes.
     fn made_of_json(&mut self, text: &[u8]) -> Value {
         self.memory.text.clear();
-        if unescape_bytes(text, &mut self.memory.text) {
+        if text::json::unescape(text, &mut self.memory.text) {
             self.rows.note(HALVES);
         }
         Value::Made(self.rows.builder.keep_made(&self.memory.text))

@@ -7,6 +7,8 @@
 //! the first one ([`Fault`]): control characters, invalid escapes, words for numbers (`NaN`), an
 //! extra comma, text that ends within a string. It is the slow path, used after the grammar failed.
 
+use text::json;
+
 use super::short;
 
 /// The text is not valid JSON.
@@ -163,7 +165,7 @@ impl<'a> Scan<'a> {
                 }
                 b'\\' => {
                     escaped = true;
-                    self.at += match escape_bytes(&bytes[self.at..]) {
+                    self.at += match json::escape_bytes(&bytes[self.at..]) {
                         Some(length) => length,
                         None if self.mends => {
                             self.set_fault("JSON with a wrong escape");
@@ -380,80 +382,11 @@ fn number_length(text: &[u8]) -> Result<usize, Broken> {
     Ok(at)
 }
 
-/// Length of the escape at the start; `None` if it is invalid.
-#[inline]
-fn escape_bytes(text: &[u8]) -> Option<usize> {
-    match text.get(1)? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' => text.get(2..6)?.iter().all(u8::is_ascii_hexdigit).then_some(6),
-        _ => None,
-    }
-}
-
 /// Appends a validated string without its escapes.
 pub(crate) fn unescape(text: &str, out: &mut String) {
     let mut bytes = std::mem::take(out).into_bytes();
-    unescape_bytes(text.as_bytes(), &mut bytes);
+    json::unescape(text.as_bytes(), &mut bytes);
     *out = String::from_utf8(bytes).expect("escapes are characters");
-}
-
-/// Appends a string without its escapes; an invalid escape stays as it is. Returns whether half a
-/// surrogate pair became U+FFFD.
-pub(crate) fn unescape_bytes(text: &[u8], out: &mut Vec<u8>) -> bool {
-    let mut halves = false;
-    let mut rest = text;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
-        rest = &rest[at..];
-        let Some(length) = escape_bytes(rest) else {
-            out.push(b'\\');
-            rest = &rest[1..];
-            continue;
-        };
-        let letter = rest[1];
-        match letter {
-            b'b' => out.push(8),
-            b'f' => out.push(12),
-            b'n' => out.push(b'\n'),
-            b'r' => out.push(b'\r'),
-            b't' => out.push(b'\t'),
-            b'u' => {
-                let (character, digits) = unicode(&rest[2..]);
-                halves |= character == char::REPLACEMENT_CHARACTER
-                    && !rest[2..6].eq_ignore_ascii_case(b"fffd");
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                rest = &rest[2 + digits..];
-                continue;
-            }
-            other => out.push(other),
-        }
-        rest = &rest[length..];
-    }
-    out.extend_from_slice(rest);
-    halves
-}
-
-/// The character of four hexadecimal digits, or of eight as a pair `dddd\udddd`, and the bytes
-/// consumed; half a pair gives U+FFFD.
-fn unicode(text: &[u8]) -> (char, usize) {
-    let unit = |at: usize| {
-        let digits = std::str::from_utf8(text.get(at..at + 4)?).ok()?;
-        // `from_str_radix` would accept a sign.
-        digits.bytes().all(|b| b.is_ascii_hexdigit()).then_some(())?;
-        u32::from_str_radix(digits, 16).ok()
-    };
-    let first = unit(0).expect("checked by the caller");
-    if let Some(character) = char::from_u32(first) {
-        return (character, 4);
-    }
-    if first < 0xdc00
-        && text[4..].starts_with(b"\\u")
-        && let Some(second @ 0xdc00..0xe000) = unit(6)
-    {
-        let point = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-        return (char::from_u32(point).expect("pairs are valid"), 10);
-    }
-    (char::REPLACEMENT_CHARACTER, 4)
 }
 
 #[cfg(test)]
@@ -493,24 +426,6 @@ mod tests {
         ];
         for (text, length) in rows {
             assert_eq!(number_length(text.as_bytes()).ok(), length, "{text}");
-        }
-    }
-
-    #[test]
-    fn escapes() {
-        let rows = [
-            (r"a\nb", "a\nb"),
-            (r#"\"\\\/\b\f\n\r\t"#, "\"\\/\u{8}\u{c}\n\r\t"),
-            (r"\u00e9\ud83d\ude00!", "é😀!"),
-            (r"\ud83d", "\u{fffd}"),
-            (r"\ud83dx", "\u{fffd}x"),
-            (r"\ud83d\u0041", "\u{fffd}A"),
-            (r"\ude00\ud83d", "\u{fffd}\u{fffd}"),
-        ];
-        for (text, expected) in rows {
-            let mut out = String::new();
-            unescape(text, &mut out);
-            assert_eq!(out, expected, "{text}");
         }
     }
 

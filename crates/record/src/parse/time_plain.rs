@@ -204,7 +204,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     if form.ends_with('s') {
         nanos = time::fraction(line, &mut at);
     }
-    let days = crate::civil::days_from_civil(year, month, day)?;
+    let days = text::civil::days_from_civil(year, month, day)?;
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
     let offset_s = time::zone(line, &mut at);
     Some((Written { local_s, nanos, offset_s, has_year }, at))

@@ -5,9 +5,10 @@
 //! [`super::time`], which also defines the meaning of times: this module gives the same results,
 //! but faster.
 
+use text::civil::days_from_civil;
+
 use super::short;
 use super::time::{self, AHEAD_S_MAX, Context, Written};
-use crate::civil::days_from_civil;
 
 /// A longer time is left to [`super::time`]; RFC 3339 with nine digits of a fraction has 35 bytes.
 const TEXT_BYTES_MAX: usize = 40;

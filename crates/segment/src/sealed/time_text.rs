@@ -4,7 +4,7 @@
 //! constant text around a fixed format of the event time, which is stored already. Then only the
 //! format is stored. A text that is not regenerated exactly is an exception, and stored as it is.
 
-use record::civil::civil_from_days;
+use text::civil::civil_from_days;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_signed};
 use crate::needle::{Needle, class_of};

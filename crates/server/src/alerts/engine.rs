@@ -82,7 +82,7 @@ pub fn rows(
     rows_max: usize,
 ) -> Result<Vec<Row>, String> {
     let query = prepared(expr, time_ns)?;
-    let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
+    let interval_ns = text::duration::ns(interval);
     let range = match query.query().filter().time_range() == TimeRange::ALL {
         true => TimeRange { start_ns: time_ns.saturating_sub(interval_ns), end_ns: time_ns },
         false => TimeRange::ALL,

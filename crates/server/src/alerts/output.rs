@@ -59,7 +59,7 @@ impl Output for RowOutput {
         for change in changes {
             tracing::debug!(
                 "alert {} is {} in place of {}",
-                platform::escape::escaped(&change.rule),
+                text::terminal::escaped(&change.rule),
                 change.to.name(),
                 change.from.name()
             );

@@ -17,11 +17,12 @@ use std::sync::Arc;
 use alerts::{Change, Labels, Recorded};
 use collector::ALONE_BYTES_MAX;
 use query::source::Source;
-use query::{Context, Query, RunError, quote};
+use query::{Context, Query, RunError};
 use record::batch::ALERT_TYPE;
 use record::{Format, Hints, Origin, Transport};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use text::quoted::quote;
 
 /// A change as it is stored and shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub fn origin() -> Origin {
 /// The line of a change.
 pub fn change(change: &Change) -> Vec<u8> {
     line(&json!({
-        "_time": alerts::rfc3339(change.time_ns),
+        "_time": text::time::format_time(change.time_ns),
         "alert": change.rule,
         "alertgroup": change.group,
         "rule_id": change.rule_id,
@@ -67,7 +68,7 @@ pub fn change(change: &Change) -> Vec<u8> {
 /// The line of a row of a recording rule.
 pub fn recorded(row: &Recorded) -> Vec<u8> {
     line(&json!({
-        "_time": alerts::rfc3339(row.time_ns),
+        "_time": text::time::format_time(row.time_ns),
         "record": row.record,
         "alertgroup": row.group,
         "value": number(row.value),

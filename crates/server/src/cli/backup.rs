@@ -7,12 +7,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use platform::{Clock, RealClock, RealDisk};
 use serde_json::Value;
+use text::size::show_bytes;
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, Refusal};
 use crate::data_dir::BACKUPS_FOLDER;
 use crate::storage::backup;
-use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

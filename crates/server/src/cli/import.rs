@@ -14,10 +14,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platform::pauses::Pauses;
 use record::frame::LINE_BYTES_MAX;
+use text::size::show_bytes;
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, NotReached, Refusal};
-use platform::units::show_bytes;
 
 /// A batch is sent once it has this size. Each is acknowledged when it is durable.
 const BATCH_BYTES_TARGET: usize = 4 << 20;

@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use platform::{Disk, RealDisk};
 use record::{Parser, ParserConfig};
+use text::size::show_bytes;
 
 use crate::cli::progress::bytes_bar;
 use crate::cli::terminal::escaped;
 use crate::storage::inspect::{FieldValues, Inspection, inspect};
-use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use platform::RealDisk;
+use text::size::show_bytes;
 
 use crate::cli::progress::bytes_bar;
 use crate::cli::verify::Reporter;
 use crate::storage::backup::{self, Manifest};
-use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -4,8 +4,8 @@
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
-pub use platform::escape::{escaped, escaped_lines};
 use serde_json::{Map, Value};
+pub use text::terminal::{escaped, escaped_lines};
 
 /// Format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

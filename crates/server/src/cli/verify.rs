@@ -8,13 +8,13 @@ use clap::Args;
 use indicatif::ProgressBar;
 use platform::{Disk, RealDisk};
 use serde_json::json;
+use text::size::show_bytes;
 
 use crate::cli::progress::bytes_bar;
 use crate::storage::backup::{self, MANIFEST_FILE};
 use crate::storage::verify::{
     Checked, Fault, Observer, single_file, verify_directory, verify_segment,
 };
-use platform::units::show_bytes;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

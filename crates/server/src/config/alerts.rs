@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use alerts::{Defaults, NotifierConfig, check_names};
-use anyhow::{Result, anyhow, ensure};
-use platform::units::parse_duration;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::alerts::AlertOptions;
+use crate::config::duration;
 
 /// Threads that evaluate; each runs one query at a time.
 const THREADS_MAX: usize = 16;
@@ -52,13 +52,12 @@ impl TryFrom<&RawAlerts> for AlertOptions {
     type Error = anyhow::Error;
 
     fn try_from(raw: &RawAlerts) -> Result<AlertOptions> {
-        let interval =
-            parse_duration(&raw.interval).map_err(|e| anyhow!("alerts.interval: {e}"))?;
+        let interval = duration("alerts.interval", &raw.interval)?;
         ensure!(
             (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&interval),
             "alerts.interval must be between 1s and 1d"
         );
-        let delay = parse_duration(&raw.delay).map_err(|e| anyhow!("alerts.delay: {e}"))?;
+        let delay = duration("alerts.delay", &raw.delay)?;
         ensure!(delay <= Duration::from_secs(3600), "alerts.delay must be at most 1h");
         ensure!(
             (1..=SERIES_MAX).contains(&raw.series_max),

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use collector::node::ForwardConfig;
 use serde::{Deserialize, Serialize};
 
-use platform::units::parse_bytes;
+use crate::config::bytes;
 
 /// With a smaller window, a connection would wait for an acknowledgement after each frame.
 const WINDOW_BYTES_MIN: u64 = 1 << 20;
@@ -52,15 +52,12 @@ impl TryFrom<&RawCollect> for ForwardConfig {
     type Error = anyhow::Error;
 
     fn try_from(raw: &RawCollect) -> Result<ForwardConfig> {
-        let bytes = |key: &str, text: &str| {
-            parse_bytes(text).map_err(|error| anyhow!("collect.{key}: {error}"))
-        };
         ensure!(
             raw.stores.is_empty() || raw.copies.is_empty(),
             "collect: give either stores or copies; each frame goes to one of the stores, or to one store of every copy"
         );
         check_copies(&raw.copies)?;
-        let spool_bytes_max = bytes("spool_bytes_max", &raw.spool_bytes_max)?;
+        let spool_bytes_max = bytes("collect.spool_bytes_max", &raw.spool_bytes_max)?;
         // With copies, each store has a spool of its own.
         let spools = raw.copies.iter().map(Vec::len).sum::<usize>().max(1) as u64;
         ensure!(
@@ -69,7 +66,7 @@ impl TryFrom<&RawCollect> for ForwardConfig {
             (spools * SPOOL_BYTES_MIN) >> 20,
             if spools > 1 { ", 256MiB for each store of each copy" } else { "" }
         );
-        let window_bytes = bytes("window_bytes", &raw.window_bytes)?;
+        let window_bytes = bytes("collect.window_bytes", &raw.window_bytes)?;
         ensure!(window_bytes >= WINDOW_BYTES_MIN, "collect.window_bytes must be at least 1MiB");
         for store in raw.stores.iter().chain(raw.copies.iter().flatten()) {
             let port = store.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use cluster::engines::kafka::{self, Compression, Mechanism, Sasl, Tls, TopicSettings};
 use cluster::engines::{Secret, objects};
-use platform::units::{parse_bytes, parse_duration};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::engines::{EngineOptions, KafkaOptions};
 use crate::config::stores::{RawStores, address, ca_file, token};
+use crate::config::{bytes, duration};
 
 /// Most partitions: each collector numbers the frames of each in a range of its own.
 ///
@@ -310,14 +310,6 @@ fn secret(key: &str, file: &Path) -> Result<String> {
         file.display()
     );
     Ok(text)
-}
-
-fn bytes(key: &str, text: &str) -> Result<u64> {
-    parse_bytes(text).map_err(|error| anyhow!("{key}: {error}"))
-}
-
-fn duration(key: &str, text: &str) -> Result<Duration> {
-    parse_duration(text).map_err(|error| anyhow!("{key}: {error}"))
 }
 
 #[cfg(test)]

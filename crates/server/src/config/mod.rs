@@ -48,7 +48,6 @@ use crate::storage::line_filter::line_filter;
 
 pub use placement::Placement;
 use placement::processors;
-use platform::units::{parse_bytes, parse_duration};
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
 #[cfg(test)]
@@ -119,13 +118,19 @@ impl TryFrom<RawConfig> for Config {
                 "store.disk_free_bytes_min",
                 &raw.store.disk_free_bytes_min,
             )?,
-            age_ns: age.map(nanoseconds),
+            age_ns: age.map(text::duration::ns),
             bytes_max: unless_off(&raw.retention.bytes, |t| bytes("retention.bytes", t))?,
             rules: raw.retention.rules.iter().map(retention_rule).collect::<Result<_>>()?,
-            segment_age_ns: nanoseconds(duration("store.segment_age", &raw.store.segment_age)?),
+            segment_age_ns: text::duration::ns(duration(
+                "store.segment_age",
+                &raw.store.segment_age,
+            )?),
             backlog_bytes_max: bytes("store.backlog_bytes_max", &raw.store.backlog_bytes_max)?,
             reencode: raw.store.reencode,
-            reencode_age_ns: nanoseconds(duration("store.reencode_age", &raw.store.reencode_age)?),
+            reencode_age_ns: text::duration::ns(duration(
+                "store.reencode_age",
+                &raw.store.reencode_age,
+            )?),
             sealing_threads: placement.sealing_threads,
             background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
             ..StoreConfig::new(&raw.data_dir)
@@ -383,13 +388,9 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Larger segments would make retention, which deletes whole segments, too coarse.
 const SEGMENT_BYTES_MAX: u64 = 64 << 30;
 
+/// A size; the error names the key.
 fn bytes(key: &str, text: &str) -> Result<u64> {
-    parse_bytes(text).map_err(|error| anyhow!("{key}: {error}"))
-}
-
-/// A duration in nanoseconds; one above 292 years becomes the longest.
-fn nanoseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+    text::size::parse_setting(text).map_err(|error| anyhow!("{key}: {error}"))
 }
 
 /// Checks a rule of retention and parses its filter.
@@ -398,11 +399,12 @@ fn retention_rule(raw: &RawRetentionRule) -> Result<RetentionRule> {
         .map_err(|error| anyhow!("retention.rules: the filter '{}': {error}", raw.filter))?;
     let age = duration("retention.rules.age", &raw.age)?;
     ensure!(!age.is_zero(), "retention.rules.age must be above zero");
-    Ok(RetentionRule { filter: raw.filter.clone(), age_ns: nanoseconds(age) })
+    Ok(RetentionRule { filter: raw.filter.clone(), age_ns: text::duration::ns(age) })
 }
 
+/// A duration; the error names the key.
 fn duration(key: &str, text: &str) -> Result<Duration> {
-    parse_duration(text).map_err(|error| anyhow!("{key}: {error}"))
+    text::duration::parse_setting(text).map_err(|error| anyhow!("{key}: {error}"))
 }
 
 /// A duration of whole seconds, between `least` and a year.

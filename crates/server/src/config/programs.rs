@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use platform::units::{parse_bytes, parse_duration};
 use programs::{BUILTIN, Builtin, Definition, Language, Limits, Loaded};
 use serde::{Deserialize, Serialize};
 
+use crate::config::{bytes, duration};
 use crate::data_dir::PROGRAMS_FOLDER;
 use crate::programs::compiled::Compiled;
 use crate::programs::stage::ProgramOptions;
@@ -63,13 +63,12 @@ pub fn options(
     programs: Vec<RawProgram>,
     data_dir: &Path,
 ) -> Result<ProgramOptions> {
-    let timeout = parse_duration(&awk.timeout).map_err(|e| anyhow!("awk.timeout: {e}"))?;
+    let timeout = duration("awk.timeout", &awk.timeout)?;
     ensure!(
         (Duration::from_millis(100)..=Duration::from_secs(600)).contains(&timeout),
         "awk.timeout must be between 100ms and 10m"
     );
-    let memory_bytes_max =
-        parse_bytes(&awk.memory_bytes_max).map_err(|e| anyhow!("awk.memory_bytes_max: {e}"))?;
+    let memory_bytes_max = bytes("awk.memory_bytes_max", &awk.memory_bytes_max)?;
     ensure!(
         memory_bytes_max >= MEMORY_BYTES_MIN,
         "awk.memory_bytes_max must be at least 64MiB; an interpreter does not start with less"

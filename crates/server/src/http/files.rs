@@ -7,8 +7,8 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use collector::FileSource;
 use collector::file::{FileInfo, FileTotals};
-use query::time::format_time;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use crate::http::App;
 use crate::http::access::principal::Scope;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use query::time::format_time;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use crate::http::App;
 use crate::http::access::principal::Scope;

@@ -1,7 +1,8 @@
 //! A program whose filter or query is parsed, ready to run.
 
 use programs::{Definition, DefinitionError, Input, Language};
-use query::{Filter, Query, Stats, quote};
+use query::{Filter, Query, Stats};
+use text::quoted::quote;
 
 use super::pending::Buckets;
 

@@ -23,10 +23,12 @@ use std::sync::Arc;
 use programs::summary::{Reruns, SUMMARY_TYPE};
 use programs::{Row, is_reserved};
 use query::source::{Source, TimeRange};
-use query::{Context, Query, RunError, quote};
+use query::{Context, Query, RunError};
 use record::{Format, Hints, Origin, Transport};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use text::json::write_text;
+use text::quoted::quote;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -109,13 +111,10 @@ pub fn origin() -> Origin {
 /// Appends the rows of a bucket as lines of JSON.
 pub fn write_bucket(bucket: &BucketOf<'_>, rows: &[Row], out: &mut Vec<u8>) {
     let (mut head, mut message) = (Vec::new(), Vec::new());
-    let text = |out: &mut Vec<u8>, text: &str| {
-        serde_json::to_writer(out, text).expect("writing to memory");
-    };
     head.extend_from_slice(b"{\"_time\":\"");
-    query::time::write_time(bucket.start_ns, &mut head);
+    text::time::write_time(bucket.start_ns, &mut head);
     head.extend_from_slice(b"\",\"program\":");
-    text(&mut head, bucket.program);
+    write_text(bucket.program.as_bytes(), &mut head);
     head.extend_from_slice(format!(",\"bucket_s\":{}", bucket.width_s).as_bytes());
     head.extend_from_slice(format!(",\"revision\":{}", bucket.revision).as_bytes());
     if bucket.is_of_run {
@@ -123,7 +122,8 @@ pub fn write_bucket(bucket: &BucketOf<'_>, rows: &[Row], out: &mut Vec<u8>) {
     }
     // It names no level and no value: a search for a word should find lines, not their counts.
     message.extend_from_slice(b",\"_msg\":");
-    text(&mut message, &format!("a row of program {}", bucket.program));
+    let said = format!("a row of program {}", bucket.program);
+    write_text(said.as_bytes(), &mut message);
     message.extend_from_slice(b"}\n");
     if rows.is_empty() {
         out.extend_from_slice(&head);
@@ -288,7 +288,7 @@ pub fn parse_line(line: &[u8]) -> Option<ParsedLine> {
     let mut fields: Fields = serde_json::from_slice(line).ok()?;
     let number = |name: &str| fields.get(name).and_then(serde_json::Value::as_u64);
     let program = fields.get("program")?.as_str()?.to_owned();
-    let time_ns = query::parse_timestamp(fields.get("_time")?.as_str()?.as_bytes())?;
+    let time_ns = text::time::parse_timestamp(fields.get("_time")?.as_str()?.as_bytes())?;
     let (row, is_of_run) = (number("row"), number("run").is_some());
     let width_s = number("bucket_s").and_then(|width| u32::try_from(width).ok())?;
     let revision = number("revision")?;

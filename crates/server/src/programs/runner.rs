@@ -289,7 +289,7 @@ impl Runner {
             let is_new = status.last_error.as_ref().is_none_or(|last| last.message != message);
             if is_new {
                 let name = &self.compiled.definition.name;
-                let bucket = query::time::format_time(bucket_ns);
+                let bucket = text::time::format_time(bucket_ns);
                 tracing::warn!("program {name}, bucket {bucket}: {message}");
             }
             status.last_error = Some(LastError { time_ns: now_ns, bucket_ns, message, stderr });

@@ -159,7 +159,7 @@ fn compute(
         for (bucket, outcome) in with.engine.compute(compiled, (start, end), &cancelled)? {
             let start_ns = all.start_ns(bucket);
             let rows = outcome.result.map_err(|error| {
-                let time = query::time::format_time(start_ns);
+                let time = text::time::format_time(start_ns);
                 RerunError::Program(format!("bucket {time}: {error}"))
             })?;
             each(start_ns, &rows)?;
@@ -187,7 +187,7 @@ fn buckets_with_lines(
     let mut scratch = Scratch::default();
     query::run(&query, &*with.engine.source(), &context, &mut |rows| {
         for index in 0..rows.len() {
-            let time_ns = query::parse_timestamp(rows.get(index, "_time", &mut scratch));
+            let time_ns = text::time::parse_timestamp(rows.get(index, "_time", &mut scratch));
             buckets.extend(time_ns.map(|time_ns| all.at(time_ns)));
         }
         match buckets.len() > RUN_BUCKETS_MAX {
@@ -206,7 +206,7 @@ fn buckets_with_lines(
 }
 
 fn too_large(start_ns: i64) -> RerunError {
-    let time = query::time::format_time(start_ns);
+    let time = text::time::format_time(start_ns);
     RerunError::Program(format!(
         "bucket {time}: its rows have more than {} MiB; group by fewer values",
         ALONE_BYTES_MAX >> 20

@@ -127,7 +127,7 @@ fn of(name: &str, feed: &RawFeed) -> Result<Of> {
     }
     let duration = |key: &str, text: &Option<String>, default| match text {
         None => Ok(default),
-        Some(text) => platform::units::parse_duration(text)
+        Some(text) => text::duration::parse_setting(text)
             .map_err(|error| anyhow!("sinks.{name}.{key}: {error}")),
     };
     match of {

@@ -339,5 +339,5 @@ fn shown_range((first_ns, last_ns): (i64, i64)) -> (String, String) {
 }
 
 fn shown_time(ns: i64) -> String {
-    query::time::format_time(ns)
+    text::time::format_time(ns)
 }

@@ -13,7 +13,6 @@ use crate::loki::{Loki, LokiOptions};
 use crate::reject::{FileRejects, FileRejectsOptions};
 use crate::runner::{Backoff, QueueLimits, RunnerOptions};
 use crate::syslog::{Syslog, SyslogOptions};
-use crate::units::{parse_bytes, parse_duration};
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 64;
@@ -177,7 +176,8 @@ impl Keys {
         default: Duration,
     ) -> Result<Duration, ConfigError> {
         let Some(text) = text else { return Ok(default) };
-        let duration = parse_duration(text).map_err(|error| self.error(key, error))?;
+        let duration =
+            text::duration::parse_setting(text).map_err(|error| self.error(key, error))?;
         if duration.is_zero() {
             return Err(self.error(key, "must be longer than 0; write for example 30s"));
         }
@@ -193,7 +193,7 @@ impl Keys {
         (least, most): (u64, u64),
     ) -> Result<u64, ConfigError> {
         let Some(text) = text else { return Ok(default) };
-        let bytes = parse_bytes(text).map_err(|error| self.error(key, error))?;
+        let bytes = text::size::parse_setting(text).map_err(|error| self.error(key, error))?;
         if !(least..=most).contains(&bytes) {
             let what = format!("'{text}' is out of range; write {least} to {most} bytes");
             return Err(self.error(key, what));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use text::url;
+
 use super::check::{ConfigError, DestinationOptions, Keys};
 use super::{
     ElasticsearchConfig, FileConfig, JsonLinesConfig, KafkaConfig, LoginsonConfig, LokiConfig,
@@ -204,7 +206,13 @@ fn loginson(
     }
     let pairs: Vec<String> = parameters
         .iter()
-        .map(|(name, value)| format!("{}={}", escaped(name), escaped(value)))
+        .map(|(name, value)| {
+            let mut pair = Vec::new();
+            url::encode(name.as_bytes(), b"-_.~", &mut pair);
+            pair.push(b'=');
+            url::encode(value.as_bytes(), b"-_.~", &mut pair);
+            String::from_utf8(pair).expect("ASCII")
+        })
         .collect();
     Ok(DestinationOptions::JsonLines(Box::new(JsonLinesOptions {
         client: reach.client,
@@ -218,20 +226,6 @@ fn loginson(
         rejecting: Vec::new(),
         receiver: Receiver::Loginson,
     })))
-}
-
-/// A text as part of a query string.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                escaped.push(char::from(byte));
-            }
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 fn loki(

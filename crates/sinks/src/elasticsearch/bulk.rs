@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Deserialize;
+use text::time::format_time_digits;
 
 use crate::destination::{Delivered, Fault, Outcome};
 use crate::document::{Document, write_value};
 use crate::elasticsearch::{ElasticsearchOptions, Operation, Target, TimeType};
 use crate::http::{Client, Reply, judge};
-use crate::time::{rfc3339, rfc3339_ns};
 
 /// Elasticsearch and OpenSearch refuse longer ids.
 const ID_BYTES_MAX: usize = 512;
@@ -82,8 +82,8 @@ fn write_pair(options: &ElasticsearchOptions, document: &Document, body: &mut Ve
         return;
     }
     let time = match options.time_type {
-        TimeType::Date => rfc3339(document.time_ns, 3),
-        TimeType::DateNanos => rfc3339_ns(document.time_ns),
+        TimeType::Date => format_time_digits(document.time_ns, 3),
+        TimeType::DateNanos => format_time_digits(document.time_ns, 9),
     };
     document.write_json_as(&[(&options.time_field, &time)], |name| name_of(document, name), body);
     body.push(b'\n');

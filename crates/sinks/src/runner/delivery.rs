@@ -211,7 +211,7 @@ impl Delivery {
         let random = (self.random)();
         let wait = self.backoff.wait(self.failures, random, requested);
         let now_ns = self.clock.now_ns();
-        let wait_ns = i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX);
+        let wait_ns = text::duration::ns(wait);
         self.shared.fail(now_ns, fault);
         self.shared.change(|state| {
             state.retries += documents as u64;

@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
+use text::time::format_time_digits;
+
 use crate::document::{Document, value_text};
-use crate::time::rfc3339;
 
 /// RFC 5424 allows six digits of the second.
 const TIME_DIGITS: usize = 6;
@@ -45,7 +46,7 @@ pub fn encode(options: &MessageOptions, document: &Document) -> Vec<u8> {
         text,
         "<{}>1 {} {} {} {} - ",
         u32::from(options.facility) * 8 + severity,
-        rfc3339(document.time_ns, TIME_DIGITS),
+        format_time_digits(document.time_ns, TIME_DIGITS),
         part(&field(&options.hostname_field), 255),
         part(&field(&options.app_name_field), 48),
         part(&field(&options.proc_id_field), 128),

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use crate::base::time::{DAY_NS, MINUTE_NS, format_duration};
+use text::duration::{DAY_NS, MINUTE_NS, format_duration};
+
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 

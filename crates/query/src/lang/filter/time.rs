@@ -7,9 +7,11 @@
 
 use std::fmt;
 
+use text::time::{Instants, format_time};
+
 use super::{Filter, Recurring, day_range, week_range};
 use crate::base::TimeRange;
-use crate::base::time::{Instants, format_time, parse_duration, parse_time};
+use crate::base::time::{parse_duration, parse_time};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -140,9 +142,13 @@ pub(super) fn write(range: TimeRange, f: &mut fmt::Formatter<'_>) -> fmt::Result
 
 #[cfg(test)]
 mod tests {
+    use text::duration::SECOND_NS;
+    use text::duration::SECOND_NS;
+    use text::time::format_time;
+    use text::time::format_time;
+
     use crate::Query;
     use crate::base::TimeRange;
-    use crate::base::time::{SECOND_NS, format_time};
 
     /// 2026-01-31T12:00:00Z.
     const NOW: i64 = 1_769_860_800 * SECOND_NS;

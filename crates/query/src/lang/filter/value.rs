@@ -29,12 +29,14 @@ mod value_type;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use text::quoted::quote;
+
 use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
 use crate::base::Phrase;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::NamePattern;
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
 pub use self::compare::Comparison;

@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use crate::base::time::{DAY_NS, format_duration};
+use text::duration::{DAY_NS, format_duration};
+
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -89,7 +90,9 @@ impl fmt::Display for WeekRange {
 
 #[cfg(test)]
 mod tests {
-    use crate::base::time::{DAY_NS, parse_time};
+    use text::duration::DAY_NS;
+
+    use crate::base::time::parse_time;
     use crate::testing::{record, rows_of};
 
     /// Checks which days are selected, as letters from Sunday to Saturday at that time of day.

@@ -16,13 +16,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use analysis::anomaly::Detector;
+use text::duration::format_duration;
+use text::time::write_time;
 
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use super::shown::Shown;
 use super::timed_rows::{TIME, TimedRow, TimedRows};
 use super::{parse_by, write_names};
 use crate::base::number::{parse_quantity, write_number};
-use crate::base::time::{format_duration, parse_duration, write_time};
+use crate::base::time::parse_duration;
 use crate::base::{CHECK_ROWS, FieldSet, Meter, RunError};
 use crate::block::{Block, MadeRow};
 use crate::lang::pipe::Next;

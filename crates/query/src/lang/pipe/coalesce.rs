@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use text::quoted::quote;
+
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
@@ -10,7 +12,7 @@ use crate::base::bitmap::Bitmap;
 use crate::base::names::MSG;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Column, Scratch};
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
 /// The `coalesce` pipe.

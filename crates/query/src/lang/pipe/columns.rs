@@ -3,12 +3,14 @@
 
 use std::fmt;
 
+use text::quoted::quote;
+
 use super::operator::{Documentation, Mode, Names, Operator, Registration, RowWise, Work, one};
 use super::shown::Shown;
 use crate::base::names::{HIDDEN, NamePattern};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Change, Patterns};
-use crate::lang::syntax::cursor::{Cursor, quote, quote_name};
+use crate::lang::syntax::cursor::{Cursor, quote_name};
 use crate::lang::syntax::error::ParseError;
 
 pub(super) static FIELDS: Registration = Registration {

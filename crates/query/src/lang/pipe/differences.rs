@@ -22,6 +22,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use text::time::format_time;
+
 use self::fields::Fields;
 use self::found::{Difference, DifferenceKind};
 use self::messages::Messages;
@@ -33,7 +35,6 @@ use crate::base::bitmap::Bitmap;
 use crate::base::names::MSG;
 use crate::base::number::{parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder};
-use crate::base::time::format_time;
 use crate::base::{Buffer, CHECK_ROWS, FieldSet, Meter, RunError, json};
 use crate::block::{Block, Scratch};
 use crate::lang::filter::{Filter, Selector, parse_filter};

@@ -1,8 +1,12 @@
 //! Encodings that `format` can apply to a value.
 
-use crate::base::json::write_text;
+use text::duration::write_duration;
+use text::json::write_text;
+use text::time::write_time;
+use text::{hex, url};
+
 use crate::base::number::write_number;
-use crate::base::time::{parse_duration, write_duration_value, write_time};
+use crate::base::time::parse_duration;
 
 /// Appends the encoded value.
 pub(super) type Encode = fn(&[u8], &mut Vec<u8>);
@@ -18,9 +22,11 @@ pub(super) fn option(name: &str) -> Option<Encode> {
         },
         "uc" => |value, out| by_character(value, out, |c| one_of(c.to_uppercase(), c)),
         "lc" => |value, out| by_character(value, out, |c| one_of(c.to_lowercase(), c)),
-        "urlencode" => url_encode,
-        "urldecode" => url_decode,
-        "hexencode" => |value, out| value.iter().for_each(|b| out.extend(hex_digits(*b))),
+        "urlencode" => |value, out| url::encode(value, b"-._", out),
+        "urldecode" => |value, out| {
+            url::decode(value, out);
+        },
+        "hexencode" => |value, out| value.iter().for_each(|b| out.extend(hex::digits(*b))),
         "hexdecode" => hex_decode,
         "base64encode" => base64_encode,
         "base64decode" => |value, out| or_as_it_is(value, out, base64_decode(value)),
@@ -42,7 +48,7 @@ pub(super) fn option(name: &str) -> Option<Encode> {
             None => out.extend_from_slice(value),
         },
         "duration" => |value, out| match parsed::<i64>(&without_underscores(value)) {
-            Some(ns) => write_duration_value(ns, out),
+            Some(ns) => write_duration(ns, out),
             None => out.extend_from_slice(value),
         },
         "duration_seconds" => |value, out| {
@@ -104,52 +110,12 @@ fn escape_for_html(from: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Both hexadecimal digits of a byte.
-fn hex_digits(byte: u8) -> [u8; 2] {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
-}
-
-fn hex_value(digits: &[u8]) -> Option<u8> {
-    let value = |digit: u8| char::from(digit).to_digit(16);
-    let [high, low] = digits else { return None };
-    Some((value(*high)? << 4 | value(*low)?) as u8)
-}
-
 /// Decodes pairs of hexadecimal digits; other text stays.
 fn hex_decode(value: &[u8], out: &mut Vec<u8>) {
     for pair in value.chunks(2) {
-        match hex_value(pair) {
+        match hex::byte(pair) {
             Some(byte) => out.push(byte),
             None => out.extend_from_slice(pair),
-        }
-    }
-}
-
-/// Encodes a value as HTML forms do.
-fn url_encode(value: &[u8], out: &mut Vec<u8>) {
-    for &byte in value {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => out.push(byte),
-            b' ' => out.push(b'+'),
-            _ => {
-                out.push(b'%');
-                out.extend(hex_digits(byte));
-            }
-        }
-    }
-}
-
-fn url_decode(mut value: &[u8], out: &mut Vec<u8>) {
-    while let Some((&byte, rest)) = value.split_first() {
-        value = rest;
-        match byte {
-            b'+' => out.push(b' '),
-            b'%' if let Some(decoded) = rest.get(..2).and_then(hex_value) => {
-                out.push(decoded);
-                value = &rest[2..];
-            }
-            _ => out.push(byte),
         }
     }
 }

@@ -9,6 +9,8 @@
 use std::fmt;
 
 use memchr::memmem::Finder;
+use text::quoted::quote;
+use text::quoted::{Dialect, unquote};
 
 use super::compute::{
     Compute, ComputePipe, Output, Overwrite, needs_for, parse_condition, parse_field,
@@ -21,9 +23,8 @@ use crate::base::names::MSG;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::filter::{Filter, Pattern};
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
-use crate::lang::syntax::unquote::unquote;
 
 /// The `extract` and `extract_regexp` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,8 +189,9 @@ impl Compute for BySteps {
                 let next = self.texts.get(place + 1);
                 unquoted.clear();
                 let is_plain = step.option == "plain";
-                let quoted =
-                    rest.filter(|_| !is_plain).and_then(|text| unquote(text, &mut unquoted));
+                let quoted = rest
+                    .filter(|_| !is_plain)
+                    .and_then(|text| unquote(text, Dialect::GoOrJson, &mut unquoted).ok());
                 let found = match (rest, quoted) {
                     (None, _) => None,
                     // A quoted value counts even if the text behind it does not match.

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use text::quoted::quote;
+
 use super::compute::{
     Compute, ComputePipe, Output, Overwrite, needs_for, parse_condition, parse_field,
     write_condition, write_field,
@@ -20,7 +22,7 @@ use crate::base::names::MSG;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Column, Scratch, VALUE_BYTES_MAX};
 use crate::lang::filter::Filter;
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
 /// The `format` pipe.

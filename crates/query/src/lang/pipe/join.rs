@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 
+use text::quoted::quote;
+
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use super::{parse_by, tuples, write_names};
 use crate::base::{Buffer, FieldSet, Meter, RunError};
@@ -17,7 +19,7 @@ use crate::block::{
     Block, COMPUTED_ROWS_MAX, Column, Computed, MadeRow, Scratch, TooLong, VALUE_BYTES_MAX,
 };
 use crate::lang::pipe::Next;
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::{Query, parse_inner};
 

@@ -8,15 +8,16 @@ use std::collections::HashSet;
 use std::fmt;
 
 use memchr::memmem;
+use text::json::write_text;
+use text::quoted::quote;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
 use crate::base::bitmap::Bitmap;
-use crate::base::json::write_text;
 use crate::base::names::MSG;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
-use crate::lang::syntax::cursor::{Cursor, is_word_char, quote};
+use crate::lang::syntax::cursor::{Cursor, is_word_char};
 use crate::lang::syntax::error::ParseError;
 
 /// The `split` and `unpack_words` pipes.

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use record::parse::json_items;
+use text::quoted::quote;
 
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
@@ -12,7 +13,7 @@ use crate::base::bitmap::Bitmap;
 use crate::base::names::MSG;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
 /// The `json_array_concat` pipe.

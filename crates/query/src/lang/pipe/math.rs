@@ -11,14 +11,17 @@
 
 use std::fmt;
 
+use text::quoted::quote;
+use text::time::parse_timestamp;
+
 use super::compute::{Compute, ComputePipe, Output};
 use super::operator::{Documentation, Registration, one};
 use super::shown::Shown;
 use crate::base::bitmap::Bitmap;
-use crate::base::number::{parse_number, parse_timestamp, write_number};
+use crate::base::number::{parse_number, write_number};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Column, Scratch};
-use crate::lang::syntax::cursor::{Cursor, is_word_char, quote, quote_name};
+use crate::lang::syntax::cursor::{Cursor, is_word_char, quote_name};
 use crate::lang::syntax::error::ParseError;
 
 /// Most steps of an expression: numbers, fields and operations. A longer one is refused.

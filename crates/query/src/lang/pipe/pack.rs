@@ -4,11 +4,12 @@
 
 use std::fmt;
 
+use text::json::write_text;
+
 use super::columns::{parse_patterns, write_patterns};
 use super::compute::{Compute, ComputePipe, Output, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
 use crate::base::bitmap::Bitmap;
-use crate::base::json::write_text;
 use crate::base::names::{HIDDEN, MSG, NamePattern};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, RowFields, Scratch, VALUE_BYTES_MAX};

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use analysis::patterns::{Counts, EXAMPLE_BYTES_MAX, Group, Pattern, SKELETON_BYTES_MAX};
+use text::time::format_time;
 
 use super::limit::parse_count;
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
@@ -21,7 +22,6 @@ use super::outgoing::{Outgoing, RowBuilder};
 use super::tuples::{self, ENTRY_BYTES};
 use super::{parse_by, write_names};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
-use crate::base::time::format_time;
 use crate::base::{Buffer, CHECK_ROWS, FieldSet, Meter, RunError};
 use crate::block::{Block, Column, Scratch};
 use crate::lang::pipe::Next;
@@ -320,9 +320,10 @@ fn push_results(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use text::quoted::quote;
+    use text::quoted::quote;
 
     use super::*;
-    use crate::lang::syntax::cursor::quote;
     use crate::testing::{Record, check_pipe, record, rows_of};
 
     fn records() -> Vec<Record> {

@@ -10,6 +10,7 @@ use std::fmt;
 
 use memchr::memmem;
 use record::parse::decolorize;
+use text::quoted::quote;
 
 use super::compute::{
     Compute, ComputePipe, Output, needs_for, parse_condition, parse_field, write_condition,
@@ -22,7 +23,7 @@ use crate::base::names::MSG;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch, VALUE_BYTES_MAX};
 use crate::lang::filter::{Filter, Pattern};
-use crate::lang::syntax::cursor::{Cursor, quote, quote_name};
+use crate::lang::syntax::cursor::{Cursor, quote_name};
 use crate::lang::syntax::error::ParseError;
 
 /// The `replace`, `replace_regexp`, `collapse_nums` and `decolorize` pipes.

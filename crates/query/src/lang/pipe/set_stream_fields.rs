@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use text::json::write_text;
+
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_condition, write_condition};
 use super::operator::{Documentation, Registration, one};
 use super::{parse_names, write_names};
 use crate::base::bitmap::Bitmap;
-use crate::base::json::write_text;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::filter::Filter;

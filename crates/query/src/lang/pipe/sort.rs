@@ -20,12 +20,14 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use text::time::parse_timestamp;
+
 use super::compute::parse_field;
 use super::limit::parse_count;
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use super::shown::Shown;
 use super::{parse_by, tuples, write_names};
-use crate::base::number::{SortKind, compare_kinds, parse_timestamp};
+use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::sorted::{Sorted, key_bytes_max, put_key, select};
 use crate::base::{Buffer, CHECK_ROWS, FieldSet, Meter, RunError};

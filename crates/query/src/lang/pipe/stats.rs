@@ -33,12 +33,14 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::LazyLock;
 
+use text::quoted::quote;
+
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use crate::base::FieldSet;
 use crate::base::names::{NamePattern, TIME};
 use crate::lang::filter::{Filter, fields_of, parse_filter};
 use crate::lang::pipe::CountedBy;
-use crate::lang::syntax::cursor::{Cursor, quote, quote_name};
+use crate::lang::syntax::cursor::{Cursor, quote_name};
 use crate::lang::syntax::error::ParseError;
 
 pub use bucket::Bucket;

@@ -15,17 +15,20 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use record::LineId;
+use text::duration::format_duration;
+use text::quoted::quote;
+use text::time::format_time;
 
 use super::limit::parse_count;
 use super::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use super::tuples;
 use crate::base::names::MSG;
-use crate::base::time::{format_duration, format_time, parse_duration};
+use crate::base::time::parse_duration;
 use crate::base::{CHECK_ROWS, FieldSet, RunError, TimeRange};
 use crate::block::{BLOCK_ROWS_MAX, BatchLines, Block, Column, MadeRow, Scratch};
 use crate::lang::pipe::Next;
 use crate::lang::source::ScanUnit;
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::Query;
 

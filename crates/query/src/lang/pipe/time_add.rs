@@ -3,10 +3,13 @@
 
 use std::fmt;
 
+use text::duration::format_duration;
+use text::time::write_time;
+
 use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
 use crate::base::bitmap::Bitmap;
-use crate::base::time::{format_duration, parse_duration, write_time};
+use crate::base::time::parse_duration;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::syntax::cursor::Cursor;

@@ -17,6 +17,10 @@ use record::parse::json_members;
 use record::{
     Format, FrameBuilder, Origin, Parser, ParserConfig, Transport, frame::LINE_BYTES_MAX,
 };
+use text::duration::format_duration;
+use text::quoted::quote;
+use text::quoted::{Dialect, unquote};
+use text::time::format_time;
 
 use super::columns::{parse_patterns, write_patterns};
 use super::compute::{
@@ -27,13 +31,12 @@ use super::operator::{Documentation, Registration, one};
 use super::shown::Shown;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::{MSG, NamePattern};
-use crate::base::time::{format_duration, format_time, parse_duration};
+use crate::base::time::parse_duration;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::filter::Filter;
-use crate::lang::syntax::cursor::{Cursor, quote};
+use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
-use crate::lang::syntax::unquote::unquote;
 
 /// The `unpack_json`, `unpack_logfmt` and `unpack_syslog` pipes.
 #[derive(Clone, Debug, PartialEq)]
@@ -295,7 +298,7 @@ impl Taker<'_, '_> {
             }
             let name = String::from_utf8_lossy(name);
             unquoted.clear();
-            if let Some(length) = unquote(rest, &mut unquoted) {
+            if let Ok(length) = unquote(rest, Dialect::GoOrJson, &mut unquoted) {
                 self.take(row, &name, &unquoted)?;
                 rest = &rest[length..];
             } else {

@@ -4,6 +4,8 @@
 //! sign before a number), so there is no list of tokens; the parser asks for what may stand at the
 //! cursor. Positions are byte offsets in the text. Nothing here panics for any text.
 
+use text::quoted::{Dialect, Fault, What, quote, unquote};
+
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::regexes::RegexBudget;
 
@@ -301,23 +303,10 @@ impl<'a> Cursor<'a> {
     /// Go.
     fn quoted(&mut self) -> Result<Written, ParseError> {
         let position = self.at;
-        let quote = self.adjacent().expect("the caller saw a quote");
-        self.at += 1;
         let mut bytes = Vec::new();
-        loop {
-            let Some(c) = self.adjacent() else {
-                let expected = format!("a closing {quote}");
-                return Err(self.error_at(position, &[&expected], "the quoted text does not end"));
-            };
-            self.at += c.len_utf8();
-            if c == quote {
-                break;
-            }
-            if c == '\\' && quote != '`' {
-                self.escape(&mut bytes)?;
-            } else {
-                bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
+        match unquote(self.text[position..].as_bytes(), Dialect::Go, &mut bytes) {
+            Ok(length) => self.at += length,
+            Err(fault) => return Err(self.quoted_error(position, fault)),
         }
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Written { text, quoted: true, position }),
@@ -328,50 +317,22 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), ParseError> {
-        let position = self.at - 1;
+    fn quoted_error(&self, begin: usize, fault: Fault) -> ParseError {
+        let position = begin + fault.at;
         let wrong = "the quoted text has an unknown escape; write \\\\ for a backslash";
-        let Some(c) = self.adjacent() else {
-            return Err(self.error_at(position, &[], wrong));
-        };
-        self.at += c.len_utf8();
-        let simple = match c {
-            'n' => b'\n',
-            't' => b'\t',
-            'r' => b'\r',
-            'a' => 7,
-            'b' => 8,
-            'f' => 12,
-            'v' => 11,
-            '\\' | '"' | '\'' | '`' => c as u8,
-            _ => 0,
-        };
-        if simple != 0 {
-            out.push(simple);
-            return Ok(());
+        match fault.what {
+            What::NoQuote | What::Open => {
+                let expected = format!("a closing {}", &self.text[begin..=begin]);
+                self.error_at(position, &[&expected], "the quoted text does not end")
+            }
+            What::Escape => self.error_at(position, &[], wrong),
+            What::Digits(digits) => {
+                self.error_at(position, &[&format!("{digits} hexadecimal digits")], wrong)
+            }
+            What::Character => {
+                self.error_at(position, &[], "the escape does not stand for a character")
+            }
         }
-        let digits = match c {
-            'x' => 2,
-            'u' => 4,
-            'U' => 8,
-            _ => return Err(self.error_at(position, &[], wrong)),
-        };
-        let number = self.text.get(self.at..self.at + digits);
-        let number = number.filter(|n| n.bytes().all(|b| b.is_ascii_hexdigit()));
-        let number = number.and_then(|n| u32::from_str_radix(n, 16).ok());
-        let Some(number) = number else {
-            let expected = format!("{digits} hexadecimal digits");
-            return Err(self.error_at(position, &[&expected], wrong));
-        };
-        self.at += digits;
-        if digits == 2 {
-            out.push(number as u8);
-        } else if let Some(c) = char::from_u32(number) {
-            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-        } else {
-            return Err(self.error_at(position, &[], "the escape does not stand for a character"));
-        }
-        Ok(())
     }
 }
 
@@ -381,26 +342,7 @@ fn too_deep() -> String {
     )
 }
 
-/// Writes `text` in quotes, so that parsing it gives the same text.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Writes a field name, in quotes if it needs them.
+/// Writes a field name, in quotes when it needs them.
 pub(crate) fn quote_name(name: &str) -> String {
     let plain = |c: char| is_word_char(c) || c == '.' || c == '/' || c == '@';
     let reserved = ["and", "or", "not", "as", "by", "in", "if", "limit", "offset", "with"];

@@ -15,4 +15,3 @@ pub(crate) mod query;
 mod query_tests;
 pub(crate) mod regexes;
 mod restrict;
-pub(crate) mod unquote;

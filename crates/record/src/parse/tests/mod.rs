@@ -59,7 +59,7 @@ fn shown(row: crate::batch::Row<'_>, batch: &Batch) -> String {
 
 fn time_text(ns: i64) -> String {
     let (second, nanos) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
-    let (year, month, day) = crate::civil::civil_from_days(second.div_euclid(86_400));
+    let (year, month, day) = text::civil::civil_from_days(second.div_euclid(86_400));
     let of_day = second.rem_euclid(86_400);
     let (h, m, s) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     let fraction = match nanos {

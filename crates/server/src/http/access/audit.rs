@@ -43,7 +43,7 @@ fn from(peer: SocketAddr, name: Option<&str>) -> String {
 
 fn shown(text: &str) -> String {
     let cut = text.char_indices().nth(SHOWN_CHARS_MAX).map(|(end, _)| end);
-    let mut out = platform::escape::escaped(&text[..cut.unwrap_or(text.len())]);
+    let mut out = text::terminal::escaped(&text[..cut.unwrap_or(text.len())]);
     if cut.is_some() {
         out.push_str("… (cut)");
     }

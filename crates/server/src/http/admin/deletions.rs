@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use query::time::format_time;
 use serde_json::{Value, json};
 use store::{Deletion, DeletionProgress, StoreError};
+use text::time::format_time;
 
 use crate::cluster::Cluster;
 use crate::http::App;

@@ -11,9 +11,9 @@ use collector::{
     Accounting, DropCounts, DropReason, FileSource, JournalSource, SourceKind, TlsStatus,
 };
 use platform::memory::{Budget, Purpose};
-use query::time::format_time;
 use serde_json::{Map, Value, json};
 use store::StoreState;
+use text::time::format_time;
 
 use crate::http::App;
 use crate::http::access::principal::Scope;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use alerts::{
-    AlertView, GroupView, Kind, Rule, RuleView, State as AlertState, fingerprint, rfc3339,
-};
+use alerts::{AlertView, GroupView, Kind, Rule, RuleView, State as AlertState, fingerprint};
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use super::with;
 use crate::http::App;
@@ -88,7 +87,7 @@ fn group(view: &GroupView, wanted: &Wanted<'_>) -> Value {
         "interval": group.interval.as_secs_f64(),
         "limit": group.series_max,
         "labels": group.labels,
-        "lastEvaluation": view.evaluated_ns.map_or(NO_TIME.into(), rfc3339),
+        "lastEvaluation": view.evaluated_ns.map_or(NO_TIME.into(), format_time),
         "evaluationTime": took,
         "missed": view.missed,
         "rules": shown.collect::<Vec<Value>>(),
@@ -114,7 +113,7 @@ fn shown(group: &GroupView, rule: &Rule, view: &RuleView, has_alerts: bool) -> V
         "health": health,
         "lastError": view.error.clone().unwrap_or_default(),
         "error": view.error,
-        "lastEvaluation": view.evaluated_ns.map_or(NO_TIME.into(), rfc3339),
+        "lastEvaluation": view.evaluated_ns.map_or(NO_TIME.into(), format_time),
         "evaluationTime": view.took.as_secs_f64(),
         "lastSamples": view.rows,
         "type": "recording",
@@ -150,9 +149,9 @@ fn active(rule: &Rule, view: &RuleView) -> impl Iterator<Item = Value> {
             "state": alert.state.name(),
             "labels": alert.labels,
             "annotations": alert.annotations,
-            "activeAt": rfc3339(alert.active_at_ns),
-            "firedAt": alert.fired_at_ns.map(rfc3339),
-            "keepFiringSince": alert.keep_firing_since_ns.map(rfc3339),
+            "activeAt": format_time(alert.active_at_ns),
+            "firedAt": alert.fired_at_ns.map(format_time),
+            "keepFiringSince": alert.keep_firing_since_ns.map(format_time),
             "value": alert.value.to_string(),
             "silenced": !silenced_by.is_empty(),
             "silencedBy": silenced_by,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use alerts::{Change, Engine, Range, Row, parse_duration, replay, rfc3339};
+use alerts::{Change, Engine, Range, Row, parse_duration, replay};
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -12,6 +12,7 @@ use query::RunError;
 use query::time::parse_time;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use super::{refused, with};
 use crate::alerts::engine;
@@ -103,7 +104,7 @@ fn range(trial: &Trial, now_ns: i64) -> ApiResult<Range> {
 
 fn shown(change: &Change) -> Value {
     json!({
-        "time": rfc3339(change.time_ns),
+        "time": format_time(change.time_ns),
         "rule": change.rule,
         "group": change.group,
         "rule_id": change.rule_id,

@@ -31,7 +31,7 @@ pub fn time(params: &Params, name: &str) -> LokiResult<Option<i64>> {
             false => Err(wrong()),
         };
     }
-    ::query::parse_timestamp(text.as_bytes()).map(Some).ok_or_else(wrong)
+    text::time::parse_timestamp(text.as_bytes()).map(Some).ok_or_else(wrong)
 }
 
 /// A duration in nanoseconds, written as `5m` or as seconds.

@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use programs::summary::Reruns;
 use query::RunError;
-use query::time::format_time;
 use serde::Serialize;
+use text::time::format_time;
 
 use super::refused;
 use crate::cluster::Engines;

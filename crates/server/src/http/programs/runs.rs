@@ -10,9 +10,9 @@ use axum::response::IntoResponse;
 use programs::Definition;
 use query::RunError;
 use query::source::TimeRange;
-use query::time::format_time;
 use serde::Serialize;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use super::change::language;
 use super::refused;

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use programs::{BUILTIN, Builtin, Input, RowError};
-use query::time::format_time;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use super::refused;
 use crate::http::App;

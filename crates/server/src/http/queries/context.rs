@@ -166,8 +166,9 @@ fn around_of_sides(
         return Ok(None);
     }
     let stream = Stream::of(&target);
-    let exact =
-        |name: &str, value: &str| format!("{}:={}", query::quote(name), query::quote(value));
+    let exact = |name: &str, value: &str| {
+        format!("{}:={}", text::quoted::quote(name), text::quoted::quote(value))
+    };
     let own = if batch.is_internal() { "_type:summary " } else { "" };
     let text = format!("{own}{}", exact("_stream", &stream.text));
     let of_stream = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;

@@ -11,9 +11,9 @@ use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::IntoResponse;
-use query::time::format_time;
 use query::{Cancel, QueryInfo, QueueChange};
 use serde_json::{Value, json};
+use text::time::format_time;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::App;

@@ -13,10 +13,10 @@ use programs::summary::{
     Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun,
 };
 use query::source::TimeRange;
-use query::time::format_time;
 use query::{Account, Context, RunError};
 use serde::Serialize;
 use serde_json::{Value, json};
+use text::time::format_time;
 
 use crate::cluster::engines::summaries;
 use crate::http::App;

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use clap::ValueEnum;
 use query::source::Source;
 use query::{Change, Context, Pipe, Query, ResultRows, RunError, Scratch, TimeOrder};
+use text::json::write_text;
 
 pub use self::csv::COLUMNS_MAX;
 use self::csv::CsvWriter;
@@ -205,18 +206,14 @@ pub fn write_json(rows: &ResultRows, index: usize, scratch: &mut Scratch, out: &
     rows.visit(index, scratch, |name, value| {
         out.push(before);
         before = b',';
-        write_text(name, out);
+        write_text(name.as_bytes(), out);
         out.push(b':');
-        write_text(&String::from_utf8_lossy(value), out);
+        write_text(value, out);
     });
     // A row without fields is not part of the answer, as in VictoriaLogs.
     if before == b',' {
         out.extend_from_slice(b"}\n");
     }
-}
-
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("writing to memory");
 }
 
 /// The computed fields that rows of an export have, if the request asks for `wanted`.

@@ -406,7 +406,7 @@ impl Jobs {
     }
 
     fn expires_ns(&self, record: &Record) -> Option<i64> {
-        let keep_ns = i64::try_from(self.limits.keep.as_nanos()).unwrap_or(i64::MAX);
+        let keep_ns = text::duration::ns(self.limits.keep);
         record.ended_ns.map(|ended_ns| ended_ns.saturating_add(keep_ns))
     }
 

@@ -69,7 +69,7 @@ impl Manifest {
             format: FORMAT,
             name: name.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            created: query::time::format_time(created_ns),
+            created: text::time::format_time(created_ns),
             lines: files.iter().filter_map(|file| file.lines).sum(),
             files_linked,
             bytes_copied,

@@ -33,8 +33,8 @@ use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
 use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, is_state};
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
-use platform::units::show_bytes;
 pub use restore::{restore, verify_backup};
+use text::size::show_bytes;
 
 /// Limit of a backup's name in bytes.
 const NAME_BYTES_MAX: usize = 100;
@@ -60,7 +60,7 @@ pub fn check_name(name: &str) -> Result<()> {
 /// The default name of a backup: `2026-11-22T00-15-00Z`.
 pub fn name_of_time(now_ns: i64) -> String {
     const SECOND_NS: i64 = 1_000_000_000;
-    query::time::format_time(now_ns.div_euclid(SECOND_NS) * SECOND_NS).replace(':', "-")
+    text::time::format_time(now_ns.div_euclid(SECOND_NS) * SECOND_NS).replace(':', "-")
 }
 
 /// A backup with that name exists.

@@ -325,7 +325,7 @@ fn address(rng: &mut Rng) -> String {
 
 /// A row of the summary.
 fn own_line(rng: &mut Rng, received_ns: i64) -> String {
-    let time = query::time::format_time(received_ns / 10 / SECOND_NS * 10 * SECOND_NS);
+    let time = text::time::format_time(received_ns / 10 / SECOND_NS * 10 * SECOND_NS);
     let error = rng.u32(..99);
     format!(
         "{{\"_time\":\"{time}\",\"summary_of\":\"{}\",\"bucket_s\":10,\"lines\":{error},\
@@ -338,7 +338,7 @@ fn line(rng: &mut Rng, received_ns: i64) -> String {
     // Some lines arrive late, a few of them by days.
     let late_s = if rng.u8(..) < 20 { rng.i64(0..400_000) } else { rng.i64(0..5) };
     let time_s = received_ns / SECOND_NS - late_s;
-    let time = query::time::format_time(time_s * SECOND_NS);
+    let time = text::time::format_time(time_s * SECOND_NS);
     let (host, app) = (pick(rng, HOSTS), pick(rng, APPS));
     match rng.u8(..10) {
         0..4 => format!(

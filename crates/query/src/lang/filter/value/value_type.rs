@@ -9,9 +9,10 @@
 
 use std::net::Ipv4Addr;
 
+use text::time::parse_timestamp;
+
 use super::{Matches, Test};
 use crate::base::names::NamePattern;
-use crate::base::number::parse_timestamp;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;

@@ -7,9 +7,10 @@
 
 use std::fmt;
 
-use record::civil::{civil_from_days, days_from_civil};
+use text::civil::{civil_from_days, days_from_civil};
+use text::duration::{DAY_NS, format_duration};
 
-use crate::base::time::{DAY_NS, format_duration, parse_duration};
+use crate::base::time::parse_duration;
 use crate::lang::filter::{Number, parse_duration_argument};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
@@ -113,9 +114,8 @@ impl fmt::Display for Bucket {
                 *offset_ns
             }
             Bucket::Number { size, offset } => {
-                f.write_str(&crate::lang::syntax::cursor::quote(&size.text))?;
-                let offset =
-                    offset.as_ref().map(|offset| crate::lang::syntax::cursor::quote(&offset.text));
+                f.write_str(&text::quoted::quote(&size.text))?;
+                let offset = offset.as_ref().map(|offset| text::quoted::quote(&offset.text));
                 return offset.map_or(Ok(()), |offset| write!(f, " offset {offset}"));
             }
             Bucket::Ipv4 { bits } => return write!(f, "/{bits}"),
@@ -183,8 +183,11 @@ pub(crate) fn time_bucket(time_ns: i64, step_ns: i64, offset_ns: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use text::time::format_time;
+    use text::time::format_time;
+
     use super::*;
-    use crate::base::time::{format_time, parse_time};
+    use crate::base::time::parse_time;
 
     #[test]
     fn times_fall_into_buckets() {

@@ -11,13 +11,16 @@ use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use text::duration::write_duration;
+use text::time::write_time;
+
 use super::aggregate::States;
 use super::{Bucket, By, Stats};
 use crate::base::bitmap::Bitmap;
 use crate::base::number::{SortKind, compare_kinds, parse_number, parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::sorted::Sorted;
-use crate::base::time::{parse_duration, write_duration_value, write_time};
+use crate::base::time::parse_duration;
 use crate::base::{Buffer, CHECK_ROWS, Meter, RunError};
 use crate::block::{Block, Column, Scratch, Tally, VALUE_BYTES_MAX, Weighted};
 use crate::lang::filter::Selector;
@@ -404,7 +407,7 @@ pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>)
         // The conversion limits the number to the range of addresses.
         write!(out, "{}", Ipv4Addr::from_bits(start as u32)).expect("writing to memory");
     } else if is_duration(text) {
-        write_duration_value(start as i64, out);
+        write_duration(start as i64, out);
     } else {
         write_number(start, out);
     }

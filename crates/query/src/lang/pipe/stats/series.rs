@@ -8,7 +8,9 @@
 
 use std::fmt;
 
-use crate::base::time::{format_duration, parse_duration};
+use text::duration::format_duration;
+
+use crate::base::time::parse_duration;
 use crate::base::{Meter, RunError};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;

@@ -10,7 +10,7 @@ use super::aggregate::{Aggregate, Input, PerGroup};
 use super::call::FieldsFunction;
 use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder};
-use crate::base::{Meter, RunError, json};
+use crate::base::{Meter, RunError};
 use crate::block::Scratch;
 use crate::lang::pipe::operator::Documentation;
 use crate::lang::pipe::tuples::ENTRY_BYTES;
@@ -99,7 +99,7 @@ impl Aggregate for UniqValues {
         out.push(b'[');
         for (i, (_, value)) in values.into_iter().enumerate() {
             out.extend_from_slice(if i > 0 { b"," } else { b"" });
-            json::write_text(value, out);
+            text::json::write_text(value, out);
         }
         out.push(b']');
     }

@@ -31,7 +31,8 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use collector::body::{Decoder, Encoding};
-use query::time::format_time;
+use text::json::{text_bytes, write_text};
+use text::time::write_time;
 use tokio::sync::Semaphore;
 
 use crate::http::access::principal::Scope;
@@ -229,7 +230,7 @@ fn check(streams: &[Stream<'_>], content_bytes: usize) -> Result<Vec<String>, Pu
         let labels_bytes = pairs_bytes(&stream.labels);
         for entry in &stream.entries {
             check_metadata(&entry.metadata)?;
-            let own = text_bytes(&entry.line) + pairs_bytes(&entry.metadata) + HEAD_BYTES;
+            let own = text_bytes(entry.line.as_bytes()) + pairs_bytes(&entry.metadata) + HEAD_BYTES;
             written_bytes = written_bytes.saturating_add(labels_bytes + own);
         }
     }
@@ -312,33 +313,34 @@ const HEAD_BYTES: usize = r#"{"_msg":,"_time":"2026-01-31T12:00:00.000000001Z"}_
 
 /// Length of the result of [`written`], without computing it.
 fn pairs_bytes(pairs: &Pairs<'_>) -> usize {
-    pairs.iter().map(|(name, value)| text_bytes(name) + text_bytes(value) + 2).sum()
-}
-
-/// Length of a string in JSON.
-fn text_bytes(text: &str) -> usize {
-    let more = |byte: u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
-        0..0x20 => 5,
-        _ => 0,
-    };
-    text.len() + 2 + text.bytes().map(more).sum::<usize>()
+    pairs
+        .iter()
+        .map(|(name, value)| text_bytes(name.as_bytes()) + text_bytes(value.as_bytes()) + 2)
+        .sum()
 }
 
 /// Labels as members of a JSON object.
-fn written(labels: &Pairs<'_>) -> String {
-    let text = |text: &str| serde_json::to_string(text).expect("a text is JSON");
-    labels.iter().map(|(name, value)| format!(",{}:{}", text(name), text(value))).collect()
+fn written(labels: &Pairs<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in labels {
+        out.push(b',');
+        write_text(name.as_bytes(), &mut out);
+        out.push(b':');
+        write_text(value.as_bytes(), &mut out);
+    }
+    out
 }
 
 /// Appends a line as a JSON object, with a newline. The message is the first member, so that the
 /// API of Loki shows it instead of the object ([`logql::Reader`]).
-fn write(entry: &Entry<'_>, labels: &str, out: &mut Vec<u8>) {
+fn write(entry: &Entry<'_>, labels: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"_msg\":");
-    serde_json::to_writer(&mut *out, entry.line.as_ref()).expect("writing to memory");
-    let behind = format!(",\"_time\":\"{}\"{labels}", format_time(entry.time_ns));
-    out.extend_from_slice(behind.as_bytes());
-    out.extend_from_slice(written(&entry.metadata).as_bytes());
+    write_text(entry.line.as_bytes(), out);
+    out.extend_from_slice(b",\"_time\":\"");
+    write_time(entry.time_ns, out);
+    out.push(b'"');
+    out.extend_from_slice(labels);
+    out.extend_from_slice(&written(&entry.metadata));
     out.extend_from_slice(b"}\n");
 }
 
@@ -417,7 +419,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_body_are_bounded_by_its_size() {
-        let one = pairs_bytes(&stream(4, 1000, 1).labels) + text_bytes("") + HEAD_BYTES;
+        let one = pairs_bytes(&stream(4, 1000, 1).labels) + text_bytes(b"") + HEAD_BYTES;
         for (content_bytes, most) in [
             (1_400, WRITTEN_BYTES_MIN),
             (1 << 20, WRITTEN_PER_BYTE_MAX << 20),
@@ -438,7 +440,8 @@ mod tests {
             let labels: Pairs<'_> = vec![("a".into(), text.into())];
             let mut out = Vec::new();
             write(&entry, &written(&labels), &mut out);
-            let counted = text_bytes(text) + pairs_bytes(&labels) + pairs_bytes(&entry.metadata);
+            let counted =
+                text_bytes(text.as_bytes()) + pairs_bytes(&labels) + pairs_bytes(&entry.metadata);
             assert_eq!(out.len(), counted + HEAD_BYTES, "{text:?}");
         }
     }

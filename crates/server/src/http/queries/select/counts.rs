@@ -7,10 +7,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use query::source::TimeRange;
-use query::time::format_time;
 use query::{Facet, Facets, HitsRequest, HitsSeries, Query, RunError, ValueHits};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use text::time::format_time;
 
 use crate::http::App;
 use crate::http::access::principal::Caller;

@@ -24,7 +24,8 @@ mod thrift;
 
 use std::collections::HashMap;
 
-use query::{ResultRows, Scratch, parse_timestamp};
+use query::{ResultRows, Scratch};
+use text::time::parse_timestamp;
 
 use self::column::{CODEC, Chunk, ColumnKind, Values};
 use self::thrift::{Struct, write_struct};

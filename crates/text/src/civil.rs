@@ -1,8 +1,8 @@
-//! Converts dates of the Gregorian calendar to day counts, and back. Time zones are left to the
-//! caller.
+//! Dates of the Gregorian calendar as days since 1970, and back. Time zones are left to the caller.
 
 /// Days since 1970 of a date of the Gregorian calendar; `None` if the date does not exist. After H.
 /// Hinnant, "chrono-compatible low-level date algorithms".
+#[inline]
 pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
     const DAYS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let (era, year) = (year.div_euclid(400), year.rem_euclid(400) as u32);
@@ -19,6 +19,7 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
 }
 
 /// Year, month and day from days since 1970.
+#[inline]
 pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -29,4 +30,23 @@ pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year + era * 400 + i64::from(month <= 2), month as u32, day as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_dates_are_inverse() {
+        for days in -200_000..200_000 {
+            let (year, month, day) = civil_from_days(days);
+            assert_eq!(days_from_civil(year, month, day), Some(days));
+        }
+        assert_eq!(days_from_civil(1970, 1, 1), Some(0));
+        assert_eq!(days_from_civil(2023, 2, 29), None);
+        assert_eq!(days_from_civil(2000, 2, 29), Some(11_016));
+        assert_eq!(days_from_civil(2023, 13, 1), None);
+        assert_eq!(days_from_civil(2023, 0, 1), None);
+        assert_eq!(days_from_civil(2023, 4, 31), None);
+    }
 }

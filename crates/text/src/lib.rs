@@ -1,0 +1,21 @@
+//! Small grammars of text that several crates read and write: durations, sizes, times, escapes.
+//!
+//! - [`duration`]: `1h30m`, in each dialect that we read.
+//! - [`size`]: `512MiB`, likewise.
+//! - [`civil`] and [`time`]: dates of the calendar, RFC 3339.
+//! - [`json`], [`quoted`], [`url`], [`hex`]: texts within texts, and their escapes.
+//! - [`terminal`]: text of strangers, made harmless for a terminal.
+//!
+//! Invariants: nothing here does I/O, reads a clock or keeps state; no text panics; what is written
+//! is read back as the same. Left out: time zones with rules, which `jiff` has; JSON documents,
+//! which `serde_json` reads, and lines of JSON, which `record` reads.
+
+pub mod civil;
+pub mod duration;
+pub mod hex;
+pub mod json;
+pub mod quoted;
+pub mod size;
+pub mod terminal;
+pub mod time;
+pub mod url;
