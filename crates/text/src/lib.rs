@@ -4,6 +4,7 @@
 //! - [`size`]: `512MiB`, likewise.
 //! - [`civil`] and [`time`]: dates of the calendar, RFC 3339.
 //! - [`json`], [`quoted`], [`url`], [`hex`]: texts within texts, and their escapes.
+//! - [`template`]: templates of Go, for the functions of whoever uses them.
 //! - [`terminal`]: text of strangers, made harmless for a terminal.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps state; no text panics; what is written
@@ -16,6 +17,7 @@ pub mod hex;
 pub mod json;
 pub mod quoted;
 pub mod size;
+pub mod template;
 pub mod terminal;
 pub mod time;
 pub mod url;

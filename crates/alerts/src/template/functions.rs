@@ -2,126 +2,69 @@
 //!
 //! A function that formats numbers leaves a text that is no number as it is.
 
-use std::iter::{Peekable, repeat_n};
-use std::str::Chars;
+use text::template::number::{general, shortest};
+use text::template::printf::Format;
+use text::template::{Function, Value};
 
-use super::number::{exponential, fixed, general, shortest};
+use super::VALUE_BYTES_MAX;
 
 /// Digits that the functions `humanize…` show.
 const DIGITS: usize = 4;
 /// The largest width and precision of `printf`.
 const WIDTH_MAX: usize = 100;
+/// Arguments of `printf`; its format says how many there have to be.
+const MANY: usize = usize::MAX;
 
-/// A value in a template.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    Text(String),
-    Number(f64),
+type Made<'v> = Result<Value<'v>, String>;
+
+const fn of(name: &'static str, call: for<'v> fn(&[Value<'v>]) -> Made<'v>) -> Function {
+    Function { name, least: 1, most: 1, call }
 }
 
-impl Value {
-    /// The value as a template shows it.
-    pub fn to_text(&self) -> String {
-        match self {
-            Value::Text(text) => text.clone(),
-            Value::Number(number) => shortest(*number),
-        }
-    }
+/// All functions. None of them fails.
+pub static FUNCTIONS: [Function; 12] = [
+    of("humanize", |a| of_number(a, humanize)),
+    of("humanize1024", |a| of_number(a, humanize_1024)),
+    of("humanizeDuration", |a| of_number(a, humanize_duration)),
+    of("humanizePercentage", |a| {
+        of_number(a, |ratio| format!("{}%", general(ratio * 100.0, DIGITS)))
+    }),
+    of("humanizeTimestamp", |a| {
+        of_number(a, |seconds| text::time::format_time((seconds * 1e9) as i64))
+    }),
+    of("toUpper", |a| Ok(a[0].shown(shortest).to_uppercase().into())),
+    of("toLower", |a| Ok(a[0].shown(shortest).to_lowercase().into())),
+    of("title", |a| Ok(title(&a[0].shown(shortest)).into())),
+    of("stripPort", |a| Ok(strip_port(&a[0].shown(shortest)).to_owned().into())),
+    of("queryEscape", |a| {
+        let text = a[0].shown(shortest);
+        Ok(form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().into())
+    }),
+    // The label of a name that holds other characters than letters: `index $labels "a.b"`.
+    Function { name: "index", least: 2, most: 2, call: index },
+    Function { name: "printf", least: 1, most: MANY, call: printf },
+];
 
-    fn number(&self) -> Option<f64> {
-        match self {
-            Value::Text(text) => text.trim().parse().ok(),
-            Value::Number(number) => Some(*number),
-        }
-    }
+/// The format of `printf`.
+pub fn format_of(text: &str) -> Result<Format, String> {
+    Format::parse(text, WIDTH_MAX)
 }
 
-/// A function of templates.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
-pub enum Function {
-    Humanize,
-    Humanize1024,
-    HumanizeDuration,
-    HumanizePercentage,
-    HumanizeTimestamp,
-    ToUpper,
-    ToLower,
-    Title,
-    StripPort,
-    QueryEscape,
-    /// The label of a name that holds other characters than letters: `index $labels "a.b"`.
-    Index,
-    /// The format, cut into its directives.
-    Printf(Vec<Directive>),
+fn printf<'v>(arguments: &[Value<'v>]) -> Made<'v> {
+    let format = format_of(&arguments[0].shown(shortest))?;
+    Ok(format.print(&arguments[1..], shortest, VALUE_BYTES_MAX).into())
 }
 
-/// The names of all functions, for errors.
-pub const NAMES: &str = "humanize, humanize1024, humanizeDuration, humanizePercentage, \
-                         humanizeTimestamp, toUpper, toLower, title, stripPort, queryEscape, \
-                         index and printf";
+fn index<'v>(arguments: &[Value<'v>]) -> Made<'v> {
+    let Value::Map(labels) = &arguments[0] else { return Ok("".into()) };
+    Ok(labels.get(&*arguments[1].shown(shortest)).map_or("", String::as_str).into())
+}
 
-impl Function {
-    /// The function of a name; `printf` is made by [`directives`].
-    pub fn of(name: &str) -> Option<Function> {
-        Some(match name {
-            "humanize" => Function::Humanize,
-            "humanize1024" => Function::Humanize1024,
-            "humanizeDuration" => Function::HumanizeDuration,
-            "humanizePercentage" => Function::HumanizePercentage,
-            "humanizeTimestamp" => Function::HumanizeTimestamp,
-            "toUpper" => Function::ToUpper,
-            "toLower" => Function::ToLower,
-            "title" => Function::Title,
-            "stripPort" => Function::StripPort,
-            "queryEscape" => Function::QueryEscape,
-            "index" => Function::Index,
-            "printf" => Function::Printf(Vec::new()),
-            _ => return None,
-        })
-    }
-
-    /// How many arguments the function takes, that of the pipe among them.
-    pub fn arguments(&self) -> usize {
-        match self {
-            Function::Index => 2,
-            Function::Printf(directives) => {
-                directives.iter().filter(|part| !matches!(part, Directive::Text(_))).count()
-            }
-            _ => 1,
-        }
-    }
-
-    /// The result for as many arguments as [`arguments`](Self::arguments) says.
-    pub fn call(&self, arguments: &[Value]) -> Value {
-        if let Function::Printf(directives) = self {
-            return Value::Text(print(directives, arguments));
-        }
-        let Some(argument) = arguments.last() else { return Value::Text(String::new()) };
-        let of_number = |format: fn(f64) -> String| match argument.number() {
-            Some(number) => format(number),
-            None => argument.to_text(),
-        };
-        Value::Text(match self {
-            Function::Humanize => of_number(humanize),
-            Function::Humanize1024 => of_number(humanize_1024),
-            Function::HumanizeDuration => of_number(humanize_duration),
-            Function::HumanizePercentage => {
-                of_number(|ratio| format!("{}%", general(ratio * 100.0, DIGITS)))
-            }
-            Function::HumanizeTimestamp => {
-                of_number(|seconds| text::time::format_time((seconds * 1e9) as i64))
-            }
-            Function::ToUpper => argument.to_text().to_uppercase(),
-            Function::ToLower => argument.to_text().to_lowercase(),
-            Function::Title => title(&argument.to_text()),
-            Function::StripPort => strip_port(&argument.to_text()).to_owned(),
-            Function::QueryEscape => {
-                form_urlencoded::byte_serialize(argument.to_text().as_bytes()).collect()
-            }
-            Function::Index | Function::Printf(_) => argument.to_text(),
-        })
-    }
+fn of_number<'v>(arguments: &[Value<'v>], format: fn(f64) -> String) -> Made<'v> {
+    Ok(match arguments[0].number() {
+        Some(number) => format(number).into(),
+        None => arguments[0].clone(),
+    })
 }
 
 fn humanize(value: f64) -> String {
@@ -211,119 +154,5 @@ fn strip_port(text: &str) -> &str {
     match text.split_once(':') {
         Some((host, port)) if !port.contains(':') => host,
         _ => text,
-    }
-}
-
-/// A part of the format of `printf`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Directive {
-    Text(String),
-    Verb { verb: char, left: bool, zeros: bool, width: usize, precision: Option<usize> },
-}
-
-/// Cuts the format of `printf` into its directives.
-pub fn directives(format: &str) -> Result<Vec<Directive>, String> {
-    let mut parts = Vec::new();
-    let mut text = String::new();
-    let mut characters = format.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character != '%' {
-            text.push(character);
-            continue;
-        }
-        if characters.next_if_eq(&'%').is_some() {
-            text.push('%');
-            continue;
-        }
-        let (mut left, mut zeros) = (false, false);
-        while let Some(flag) = characters.next_if(|flag| "-0".contains(*flag)) {
-            left |= flag == '-';
-            zeros |= flag == '0';
-        }
-        let width = digits(&mut characters)?;
-        let precision = match characters.next_if_eq(&'.') {
-            Some(_) => Some(digits(&mut characters)?),
-            None => None,
-        };
-        let verb = characters.next().unwrap_or(' ');
-        if !"vsqdfFgeG".contains(verb) {
-            return Err(format!(
-                "the format '{format}' of printf is not supported at '%{verb}'; write one of %v, \
-                 %s, %q, %d, %f, %g and %e"
-            ));
-        }
-        if !text.is_empty() {
-            parts.push(Directive::Text(std::mem::take(&mut text)));
-        }
-        parts.push(Directive::Verb { verb, left, zeros, width, precision });
-    }
-    if !text.is_empty() {
-        parts.push(Directive::Text(text));
-    }
-    Ok(parts)
-}
-
-/// The number that comes next; 0 if there is none.
-fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<usize, String> {
-    let mut number = 0;
-    while let Some(digit) = characters.next_if(char::is_ascii_digit) {
-        number = number * 10 + digit as usize - '0' as usize;
-        if number > WIDTH_MAX {
-            return Err(format!("a width or precision of printf is above {WIDTH_MAX}"));
-        }
-    }
-    Ok(number)
-}
-
-fn print(directives: &[Directive], arguments: &[Value]) -> String {
-    let mut text = String::new();
-    let mut arguments = arguments.iter();
-    for directive in directives {
-        match directive {
-            Directive::Text(part) => text.push_str(part),
-            Directive::Verb { verb, left, zeros, width, precision } => {
-                let Some(argument) = arguments.next() else { break };
-                let shown = verb_text(*verb, *precision, argument);
-                let missing = width.saturating_sub(shown.chars().count());
-                match (left, *zeros && argument.number().is_some()) {
-                    (true, _) => {
-                        text.push_str(&shown);
-                        text.extend(repeat_n(' ', missing));
-                    }
-                    (false, true) => {
-                        let (sign, digits) = match shown.strip_prefix('-') {
-                            Some(digits) => ("-", digits),
-                            None => ("", shown.as_str()),
-                        };
-                        text.push_str(sign);
-                        text.extend(repeat_n('0', missing));
-                        text.push_str(digits);
-                    }
-                    (false, false) => {
-                        text.extend(repeat_n(' ', missing));
-                        text.push_str(&shown);
-                    }
-                }
-            }
-        }
-    }
-    text
-}
-
-/// One argument; `%d` rounds, where Go refuses a number with a fraction.
-fn verb_text(verb: char, precision: Option<usize>, argument: &Value) -> String {
-    match (verb, argument.number()) {
-        ('d', Some(number)) => fixed(number, 0),
-        ('f' | 'F', Some(number)) => fixed(number, precision.unwrap_or(6)),
-        ('e', Some(number)) => exponential(number, precision.unwrap_or(6)),
-        ('g' | 'G', Some(number)) => match precision {
-            Some(precision) => general(number, precision),
-            None => shortest(number),
-        },
-        ('q', _) => format!("{:?}", argument.to_text()),
-        _ => match precision {
-            Some(precision) => argument.to_text().chars().take(precision).collect(),
-            None => argument.to_text(),
-        },
     }
 }

@@ -1,56 +1,32 @@
-//! Templates of labels and annotations: the part of Go's templates that rules use.
+//! Templates of labels and annotations: those of [`text::template`] with the values of an alert and
+//! the functions of Prometheus and vmalert ([`functions`]).
 //!
-//! A template is text with actions in `{{ … }}`. An action is a pipeline of values and functions:
-//! `{{ $labels.host }}`, `{{ $value | humanize }}`, `{{ printf "%.2f" $value }}`. Whatever is not
-//! supported (`if`, `range`, `query`, …) is an error when the rule file is read; expanding a
-//! template cannot fail. Labels come from log lines, so they are data: what a template makes of
-//! them is never read as a template again.
-//!
-//! [`parse`] has the grammar, [`functions`] the functions, [`number`] prints numbers as Go does.
+//! Whatever is not supported (`if`, `range`, `query`, …) is an error when the rule file is read;
+//! expanding a template cannot fail. Labels come from log lines, so they are data: what a template
+//! makes of them is never read as a template again.
 
 mod functions;
-mod number;
-mod parse;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::labels::{Labels, cut};
-use functions::{Function, Value};
+use text::template::number::shortest;
+use text::template::{Function, Language, Term, Value};
 
-/// Bytes of the text that an action makes, before the whole is cut.
+use crate::labels::{Labels, cut};
+use functions::{FUNCTIONS, format_of};
+
+/// Bytes of a template.
+const TEMPLATE_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the text that a function makes, before the whole is cut.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// A template that was checked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Template {
-    text: String,
-    parts: Vec<Part>,
-}
+pub struct Template(text::template::Template<Variable>);
 
-#[derive(Debug, Clone, PartialEq)]
-enum Part {
-    Text(String),
-    Action(Pipeline),
-}
-
-/// Commands; each gets the result of the one before as its last argument.
-#[derive(Debug, Clone, PartialEq)]
-struct Pipeline {
-    first: Operand,
-    then: Vec<Call>,
-}
-
-/// A function with its arguments.
-#[derive(Debug, Clone, PartialEq)]
-struct Call {
-    function: Function,
-    arguments: Vec<Operand>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Operand {
-    Text(String),
-    Number(f64),
+#[derive(Clone, PartialEq)]
+enum Variable {
     /// The label of a name; empty if there is none.
     Label(String),
     /// All labels; an argument of `index` alone.
@@ -60,9 +36,24 @@ enum Operand {
     ActiveAt,
     For,
     ExternalUrl,
-    Call(Box<Call>),
-    Pipeline(Box<Pipeline>),
 }
+
+static LANGUAGE: Language<Variable> = Language {
+    functions: &FUNCTIONS,
+    variable,
+    check,
+    bound: |value| {
+        Ok(match value {
+            Value::Text(text) if text.len() > VALUE_BYTES_MAX => {
+                cut(text.into_owned(), VALUE_BYTES_MAX).into()
+            }
+            value => value,
+        })
+    },
+    show_number: shortest,
+    has_conditions: false,
+    template_bytes_max: TEMPLATE_BYTES_MAX,
+};
 
 /// What templates are expanded with.
 #[derive(Debug, Clone, Copy)]
@@ -84,70 +75,82 @@ pub struct Data<'a> {
 impl Template {
     /// Reads a template. The error names the part that is not supported.
     pub fn parse(text: &str) -> Result<Template, String> {
-        Ok(Template { text: text.to_owned(), parts: parse::parts(text)? })
+        text::template::Template::parse(text, &LANGUAGE).map(Template)
     }
 
     /// The text that was parsed.
     pub fn text(&self) -> &str {
-        &self.text
+        self.0.text()
     }
 
     /// The text with the results of its actions, at most `bytes_max` bytes of it.
     pub fn expand(&self, data: &Data<'_>, bytes_max: usize) -> String {
-        let mut text = String::new();
-        for part in &self.parts {
-            match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Action(pipeline) => text.push_str(&pipeline.value(data).to_text()),
+        let value = |variable: &Variable| match variable {
+            Variable::Label(name) => {
+                Value::Text(Cow::Borrowed(data.labels.get(name).map_or("", String::as_str)))
             }
-            if text.len() > bytes_max {
-                break;
-            }
-        }
+            Variable::Labels => Value::Map(data.labels),
+            Variable::Value => Value::Float(data.value),
+            Variable::Expr => data.expr.into(),
+            Variable::ActiveAt => text::time::format_time(data.active_at_ns).into(),
+            Variable::For => format!("{:?}", data.hold).into(),
+            Variable::ExternalUrl => data.external_url.into(),
+        };
+        // No function fails.
+        let text = self.0.render(&value, bytes_max).unwrap_or_else(|error| error);
         cut(text, bytes_max)
     }
 }
 
-impl Pipeline {
-    fn value(&self, data: &Data<'_>) -> Value {
-        let first = self.first.value(data);
-        self.then.iter().fold(first, |value, call| call.value(data, Some(value)))
-    }
+fn variable(written: &str) -> Result<Option<Variable>, String> {
+    Ok(Some(match written {
+        "$labels" | ".Labels" => Variable::Labels,
+        "$value" | ".Value" => Variable::Value,
+        "$expr" | ".Expr" => Variable::Expr,
+        "$activeAt" | ".ActiveAt" => Variable::ActiveAt,
+        "$for" | ".For" => Variable::For,
+        "$externalURL" | ".ExternalURL" => Variable::ExternalUrl,
+        word if !word.starts_with(['$', '.']) => return Ok(None),
+        path => {
+            let name = path.strip_prefix("$labels.").or_else(|| path.strip_prefix(".Labels."));
+            let name = name.filter(|name| !name.is_empty()).ok_or_else(|| {
+                format!(
+                    "'{path}' is not supported; there are $labels.NAME, $value, $expr, $activeAt, \
+                     $for and $externalURL"
+                )
+            })?;
+            if name.contains('.') {
+                return Err(format!("write index $labels \"{name}\" for a name with dots"));
+            }
+            Variable::Label(name.to_owned())
+        }
+    }))
 }
 
-impl Call {
-    fn value(&self, data: &Data<'_>, piped: Option<Value>) -> Value {
-        if let Function::Index = self.function {
-            let name = match self.arguments.get(1) {
-                Some(name) => name.value(data),
-                None => piped.unwrap_or(Value::Text(String::new())),
-            };
-            return Value::Text(data.labels.get(&name.to_text()).cloned().unwrap_or_default());
-        }
-        let arguments = self.arguments.iter().map(|operand| operand.value(data));
-        match self.function.call(&arguments.chain(piped).collect::<Vec<Value>>()) {
-            Value::Text(text) => Value::Text(cut(text, VALUE_BYTES_MAX)),
-            number => number,
-        }
+/// Checks that all labels are an argument of `index` alone, and the format of `printf`.
+fn check(
+    function: Option<&Function>,
+    arguments: &[Term<Variable>],
+    given: usize,
+) -> Result<(), String> {
+    let name = function.map(|function| function.name);
+    let are_labels = |term: &Term<Variable>| term.variable() == Some(&Variable::Labels);
+    let wanted = usize::from(name == Some("index"));
+    let all = arguments.iter().filter(|term| are_labels(term)).count();
+    if all != wanted || arguments.first().is_some_and(are_labels) != (wanted == 1) {
+        return Err("all labels are taken by index alone: index $labels \"name\"".to_owned());
     }
-}
-
-impl Operand {
-    fn value(&self, data: &Data<'_>) -> Value {
-        match self {
-            Operand::Text(text) => Value::Text(text.clone()),
-            Operand::Number(number) => Value::Number(*number),
-            Operand::Label(name) => Value::Text(data.labels.get(name).cloned().unwrap_or_default()),
-            // Only `index` takes all labels, and does not ask for them here.
-            Operand::Labels => Value::Text(String::new()),
-            Operand::Value => Value::Number(data.value),
-            Operand::Expr => Value::Text(data.expr.to_owned()),
-            Operand::ActiveAt => Value::Text(text::time::format_time(data.active_at_ns)),
-            Operand::For => Value::Text(format!("{:?}", data.hold)),
-            Operand::ExternalUrl => Value::Text(data.external_url.to_owned()),
-            Operand::Call(call) => call.value(data, None),
-            Operand::Pipeline(pipeline) => pipeline.value(data),
-        }
+    if name != Some("printf") {
+        return Ok(());
+    }
+    let format = arguments
+        .first()
+        .and_then(Term::text)
+        .ok_or_else(|| "the format of printf has to be a text in quotes".to_owned())?;
+    let verbs = format_of(format)?.verbs();
+    match given - 1 == verbs {
+        true => Ok(()),
+        false => Err(format!("this printf takes {verbs} arguments, and gets {}", given - 1)),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::stage::ip::IpRange;
 use crate::stage::line::{LineFilter, LineOp, Needle};
 use crate::stage::path::Path;
 use crate::stage::pattern::Pattern;
-use crate::stage::template::Template;
+use crate::stage::template::{self, Template};
 
 /// Limit of the labels to extract in `json` and `logfmt`. More are refused, because a line is
 /// searched for each.
@@ -177,7 +177,7 @@ impl Parser<'_> {
 
     fn template(&mut self) -> Result<Template> {
         let text = self.string()?;
-        Template::parse(&text).map_err(|e| self.error_before(format!("invalid template: {e}")))
+        template::parse(&text).map_err(|e| self.error_before(format!("invalid template: {e}")))
     }
 
     /// `a="b", c`.

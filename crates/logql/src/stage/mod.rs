@@ -208,7 +208,7 @@ impl<'a> Item<'a> {
                 pattern.captures(&line, |name, value| self.set_parsed(name, value));
                 self.line = line;
             }
-            Stage::LineFormat(template) => match template.render(self) {
+            Stage::LineFormat(template) => match template::render(template, self) {
                 Ok(line) => self.line = Cow::Owned(line),
                 Err(error) => self.set_error("TemplateFormatErr", error),
             },
@@ -224,7 +224,7 @@ impl<'a> Item<'a> {
                                 }
                             }
                         }
-                        LabelSource::Template(template) => match template.render(self) {
+                        LabelSource::Template(template) => match template::render(template, self) {
                             Ok(value) => self.set(name, &value),
                             Err(error) => self.set_error("TemplateFormatErr", error),
                         },

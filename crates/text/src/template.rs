@@ -1,0 +1,210 @@
+//! Templates: the part of Go's `text/template` that rules of alerts and LogQL use.
+//!
+//! A template is text with actions in `{{ … }}`. An action is a pipe of values and functions, such
+//! as `{{ .host }}`, `{{ $value | humanize }}`, `{{ printf "%.2f" (div .a .b) }}`; `-` beside the
+//! braces trims white space; `{{/* a comment */}}` is nothing. A [`Language`] says which functions
+//! and variables there are, and whether there is `if`. What it does not have, is an error when a
+//! template is parsed.
+//!
+//! What a template makes is never read as a template again. Its work is bounded by its length,
+//! because nothing is repeated, and by the bounds on what a function and the whole may make.
+//!
+//! Left out: `range`, `with`, `define`, variables of a template, methods.
+
+pub mod number;
+mod parse;
+pub mod printf;
+mod value;
+
+use std::fmt;
+
+pub use value::Value;
+
+/// Parentheses in parentheses, and conditions in conditions. Deeper templates are refused.
+const DEPTH_MAX: usize = 32;
+
+/// What templates of one kind may name.
+pub struct Language<V: 'static> {
+    /// The functions.
+    pub functions: &'static [Function],
+    /// The variable that a path (`.a`, `$a.b`) or a word names; none for a word that names no
+    /// variable. The error says which variables there are.
+    pub variable: fn(&str) -> Result<Option<V>, String>,
+    /// Checks the arguments of a function, and how many it gets with the one of the pipe; without a
+    /// function, the value at the start of a pipe.
+    pub check: fn(Option<&Function>, &[Term<V>], usize) -> Result<(), String>,
+    /// Limits what a function made.
+    pub bound: for<'v> fn(Value<'v>) -> Result<Value<'v>, String>,
+    /// Writes a number with a fraction.
+    pub show_number: fn(f64) -> String,
+    /// Whether there is `{{ if … }}`.
+    pub has_conditions: bool,
+    /// Bytes of a template. Longer ones are refused.
+    pub template_bytes_max: usize,
+}
+
+/// A function of templates.
+#[derive(Clone, Copy)]
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// The least number of arguments.
+    pub least: usize,
+    /// The greatest number of arguments.
+    pub most: usize,
+    /// Its result; the number of arguments has been checked. An error gets the name in front.
+    pub call: for<'v> fn(&[Value<'v>]) -> Result<Value<'v>, String>,
+}
+
+/// A template.
+#[derive(Clone)]
+pub struct Template<V: 'static> {
+    text: String,
+    language: &'static Language<V>,
+    nodes: Vec<Node<V>>,
+}
+
+#[derive(Clone)]
+enum Node<V> {
+    Text(String),
+    Show(Pipe<V>),
+    If { branches: Vec<(Pipe<V>, Vec<Node<V>>)>, otherwise: Vec<Node<V>> },
+}
+
+/// Calls, each with the result of the one before as its last argument; at least one.
+type Pipe<V> = Vec<Call<V>>;
+
+#[derive(Clone)]
+enum Call<V> {
+    Value(Term<V>),
+    Function(&'static Function, Vec<Term<V>>),
+}
+
+/// An argument.
+#[derive(Clone)]
+pub struct Term<V>(Kind<V>);
+
+#[derive(Clone)]
+enum Kind<V> {
+    Value(Value<'static>),
+    Variable(V),
+    Pipe(Pipe<V>),
+}
+
+impl<V> Term<V> {
+    /// The text, if it is one in quotes.
+    pub fn text(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Value(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The variable, if it is one.
+    pub fn variable(&self) -> Option<&V> {
+        match &self.0 {
+            Kind::Variable(variable) => Some(variable),
+            _ => None,
+        }
+    }
+}
+
+impl<V> Template<V> {
+    /// Parses a template. The error names what is not supported.
+    pub fn parse(text: &str, language: &'static Language<V>) -> Result<Template<V>, String> {
+        Ok(Template { text: text.to_owned(), language, nodes: parse::nodes(text, language)? })
+    }
+
+    /// The template as written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text with the results of its actions. It ends with the first part that makes it longer
+    /// than `bytes_max`.
+    pub fn render<'r>(
+        &'r self,
+        values: &dyn Fn(&'r V) -> Value<'r>,
+        bytes_max: usize,
+    ) -> Result<String, String> {
+        let mut rendering =
+            Rendering { language: self.language, values, bytes_max, out: String::new() };
+        rendering.nodes(&self.nodes)?;
+        Ok(rendering.out)
+    }
+}
+
+struct Rendering<'r, 'f, V: 'static> {
+    language: &'static Language<V>,
+    values: &'f dyn Fn(&'r V) -> Value<'r>,
+    bytes_max: usize,
+    out: String,
+}
+
+impl<'r, V> Rendering<'r, '_, V> {
+    fn nodes(&mut self, nodes: &'r [Node<V>]) -> Result<(), String> {
+        for node in nodes {
+            match node {
+                Node::Text(text) => self.out.push_str(text),
+                Node::Show(pipe) => {
+                    self.out.push_str(&self.pipe(pipe)?.shown(self.language.show_number));
+                }
+                Node::If { branches, otherwise } => {
+                    let mut taken = otherwise;
+                    for (condition, nodes) in branches {
+                        if self.pipe(condition)?.is_true() {
+                            taken = nodes;
+                            break;
+                        }
+                    }
+                    self.nodes(taken)?;
+                }
+            }
+            if self.out.len() > self.bytes_max {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn pipe(&self, pipe: &'r Pipe<V>) -> Result<Value<'r>, String> {
+        let mut last = None;
+        for call in pipe {
+            last = Some(match call {
+                Call::Value(term) => self.term(term)?,
+                Call::Function(function, terms) => {
+                    let arguments = terms.iter().map(|term| self.term(term));
+                    let mut arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+                    arguments.extend(last.take());
+                    let made = (function.call)(&arguments).and_then(self.language.bound);
+                    made.map_err(|what| format!("{}: {what}", function.name))?
+                }
+            });
+        }
+        Ok(last.expect("a pipe has a call"))
+    }
+
+    fn term(&self, term: &'r Term<V>) -> Result<Value<'r>, String> {
+        Ok(match &term.0 {
+            Kind::Value(value) => value.borrowed(),
+            Kind::Variable(variable) => (self.values)(variable),
+            Kind::Pipe(pipe) => self.pipe(pipe)?,
+        })
+    }
+}
+
+/// Templates of one language are equal if their texts are.
+impl<V> PartialEq for Template<V> {
+    fn eq(&self, other: &Template<V>) -> bool {
+        self.text == other.text
+    }
+}
+
+impl<V> fmt::Debug for Template<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.text).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
