@@ -7,7 +7,7 @@
 //! ([`super::path`]). Left out: input that Loki's parser accepts beyond the grammar, such as
 //! control characters in strings.
 
-use record::parse::{JsonKind, json_members_by};
+use record::parse::{JsonKind, is_object, json_members_by};
 
 /// Objects nested more deeply yield no labels.
 pub const DEPTH_MAX: usize = 64;
@@ -46,8 +46,8 @@ fn checked(
     join: impl Fn(&mut String, usize, &str),
     each: &mut dyn FnMut(&str, JsonKind, &str),
 ) -> Option<()> {
-    json_members_by(text.as_bytes(), depth_max, &join, |_, _, _| {})?;
-    json_members_by(text.as_bytes(), depth_max, &join, each)
+    let text = text.trim_ascii().as_bytes();
+    is_object(text).then(|| json_members_by(text, depth_max, join, each)).flatten()
 }
 
 /// The name of a label for a key: characters other than letters, digits and `_` become `_`, and

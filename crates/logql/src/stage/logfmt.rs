@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use text::quoted::{Dialect, unquote};
 
 /// Calls `each` with every key and value of a line; a lone key has an empty value. Malformed parts
-/// are skipped; with `strict` they are an error.
+/// are skipped up to the next blank; with `strict` they are an error.
 pub fn pairs(
     line: &str,
     strict: bool,
@@ -18,57 +18,50 @@ pub fn pairs(
 ) -> Result<(), &'static str> {
     let mut rest = line;
     loop {
-        rest = rest.trim_start_matches(|c: char| c <= ' ');
+        rest = rest.trim_start_matches(is_blank);
         if rest.is_empty() {
             return Ok(());
         }
-        let end = rest.find(|c: char| c <= ' ' || c == '=' || c == '"').unwrap_or(rest.len());
-        let key = &rest[..end];
-        rest = &rest[end..];
-        let Some(behind) = rest.strip_prefix('=') else {
-            if rest.starts_with('"') {
-                if strict {
-                    return Err("unexpected '\"'");
-                }
-                rest = skip_word(rest);
-            } else {
-                each(key, Cow::Borrowed(""));
+        match pair(rest) {
+            Ok((key, value, behind)) => {
+                each(key, value);
+                rest = behind;
             }
-            continue;
-        };
-        if key.is_empty() {
-            if strict {
-                return Err("unexpected '='");
-            }
-            rest = skip_word(behind);
-            continue;
-        }
-        if behind.starts_with('"') {
-            match quoted(behind) {
-                Some((value, length)) => {
-                    each(key, value);
-                    rest = &behind[length..];
-                }
-                None if strict => return Err("wrong quoted value"),
-                None => rest = skip_word(behind),
-            }
-        } else {
-            let end = behind.find(|c: char| c <= ' ' || c == '"').unwrap_or(behind.len());
-            rest = &behind[end..];
-            if rest.starts_with('"') {
-                if strict {
-                    return Err("unexpected '\"'");
-                }
-                rest = skip_word(rest);
-                continue;
-            }
-            each(key, Cow::Borrowed(&behind[..end]));
+            Err((what, _)) if strict => return Err(what),
+            Err((_, part)) => rest = &part[part.find(is_blank).unwrap_or(part.len())..],
         }
     }
 }
 
-fn skip_word(text: &str) -> &str {
-    &text[text.find(|c: char| c <= ' ').unwrap_or(text.len())..]
+/// Key and value at the start, and the text behind them; or what is wrong, and the text from there
+/// on.
+fn pair(text: &str) -> Result<(&str, Cow<'_, str>, &str), (&'static str, &str)> {
+    let (key, rest) = split(text, |c| is_blank(c) || c == '=' || c == '"');
+    if rest.starts_with('"') {
+        return Err(("unexpected '\"'", rest));
+    }
+    let Some(value) = rest.strip_prefix('=') else { return Ok((key, Cow::Borrowed(""), rest)) };
+    if key.is_empty() {
+        return Err(("unexpected '='", value));
+    }
+    if value.starts_with('"') {
+        let (text, length) = quoted(value).ok_or(("wrong quoted value", value))?;
+        return Ok((key, text, &value[length..]));
+    }
+    let (value, rest) = split(value, |c| is_blank(c) || c == '"');
+    match rest.starts_with('"') {
+        true => Err(("unexpected '\"'", rest)),
+        false => Ok((key, Cow::Borrowed(value), rest)),
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    c <= ' '
+}
+
+/// Splits before the first character that ends a part.
+fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(ends).unwrap_or(text.len()))
 }
 
 /// The quoted string at the start, and the length of its source text. `None` if the quotes do not

@@ -59,8 +59,8 @@ pub fn json_members_by(
     scan.end().ok()
 }
 
-/// Whether a text is an object from end to end.
-pub(crate) fn is_object(text: &[u8]) -> bool {
+/// Whether a text is an object from end to end, without blanks around it.
+pub fn is_object(text: &[u8]) -> bool {
     let mut scan = Scan::new(text);
     text.first() == Some(&b'{')
         && std::str::from_utf8(text).is_ok()

@@ -56,7 +56,7 @@ use std::sync::Arc;
 
 pub use decolor::decolorize;
 pub use json::JSON_DEPTH_MAX;
-pub use json_parts::{JsonKind, json_items, json_members, json_members_by};
+pub use json_parts::{JsonKind, is_object, json_items, json_members, json_members_by};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, NAME_BYTES_MAX, OWN_FIELDS_MAX};
 pub use rules::{FieldNames, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
 

@@ -13,7 +13,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use record::parse::json_members;
+use record::parse::{is_object, json_members};
 use record::{
     Format, FrameBuilder, Origin, Parser, ParserConfig, Transport, frame::LINE_BYTES_MAX,
 };
@@ -275,7 +275,7 @@ impl Taker<'_, '_> {
     /// Whether the value was an object. Nothing is taken from a malformed one.
     fn json(&mut self, row: usize, value: &[u8]) -> Result<bool, RunError> {
         let value = value.trim_ascii();
-        if value.first() != Some(&b'{') || json_members(value, |_, _| {}).is_none() {
+        if !is_object(value) {
             return Ok(false);
         }
         let mut result = Ok(());
