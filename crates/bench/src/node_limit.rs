@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use collector::node::{
-    Forward, ForwardConfig, Forwarder, NodeIdentity, NodeListenConfig, NodeListener, NodeStore,
+    Forward, ForwardConfig, Forwarder, NodeListenConfig, NodeListener, NodeStore,
 };
 use collector::{Accounting, Deliver, KeepError, OnDurable, SourceKind, TcpConfig, TcpSource};
 use platform::{RealClock, RealDisk};
-use record::{Frame, Numbers};
+use record::{Frame, NodeIdentity, Numbers};
 
 use crate::traffic::report;
 

@@ -16,6 +16,7 @@ pub mod batch;
 pub mod columns;
 pub mod frame;
 pub mod framing;
+mod node;
 mod numbers;
 pub mod parse;
 
@@ -25,5 +26,6 @@ pub use batch::{
 pub use frame::{
     Format, Frame, FrameBuilder, FrameError, Hints, LineId, MessageFormat, Origin, Transport,
 };
+pub use node::NodeIdentity;
 pub use numbers::Numbers;
 pub use parse::{Parser, ParserConfig, RuleError, TypeRule};

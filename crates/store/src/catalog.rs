@@ -25,7 +25,6 @@ use crate::error::StoreError;
 use schema::{SCHEMA_VERSION, create, prepare};
 
 pub use deletions::{Deletion, DeletionState};
-pub use nodes::NodeIdentity;
 
 pub(crate) use deletions::DeletionScope;
 pub(crate) use departed::{Departed, DepartedLines, note_departed};

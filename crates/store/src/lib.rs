@@ -47,7 +47,7 @@ pub use at_rest::{
 };
 pub use background::Step;
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
-pub use catalog::{Deletion, DeletionState, NodeIdentity};
+pub use catalog::{Deletion, DeletionState};
 pub use config::{RetentionRule, StoreConfig};
 pub use error::StoreError;
 pub use position::Position;

@@ -18,7 +18,7 @@ use platform::{Access, Disk};
 use record::frame::FORWARDED_NUMBER_MAX;
 use serde::{Deserialize, Serialize};
 
-use super::wire::NodeIdentity;
+use record::NodeIdentity;
 
 /// Numbers reserved at once: the file is written once per this many frames.
 const RESERVED: u64 = 1 << 20;

@@ -39,12 +39,11 @@ use std::time::Duration;
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
 use platform::{Clock, RealClock};
-use record::{Frame, Numbers};
+use record::{Frame, NodeIdentity, Numbers};
 
 use super::lock;
 use super::secret::Secret;
 use super::status::CollectorStatus;
-use super::wire::NodeIdentity;
 use crate::accounting::{Accounting, DropReason};
 use crate::deliver::{KeepError, OnDurable};
 use crate::source::SourceError;

@@ -61,7 +61,7 @@ pub use log_lane::AppendLog;
 pub use secret::Secret;
 pub use start::ForwardError;
 pub use status::{CollectorStatus, CopiesStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};
-pub use wire::{NODE_PROTOCOL_VERSION, NodeIdentity, StoreHealth};
+pub use wire::{NODE_PROTOCOL_VERSION, StoreHealth};
 
 /// A poisoned lock means that a thread panicked; the guarded data is consistent between statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

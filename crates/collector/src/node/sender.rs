@@ -10,10 +10,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use record::NodeIdentity;
+
 use super::secret::{Nonce, PROOF_BYTES, Proof, Secret, Side};
 use super::wire::{
-    self, CollectorReader, GREETING_BYTES, Guarded, NodeIdentity, PROVEN_BYTES, StoreHealth,
-    ToCollector, WireError,
+    self, CollectorReader, GREETING_BYTES, Guarded, PROVEN_BYTES, StoreHealth, ToCollector,
+    WireError,
 };
 
 /// An event that received bytes caused.

@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 use record::batch::OWN_TYPES;
 use record::frame::{FRAME_INTERNAL, Hints};
-use record::{Frame, Numbers, Transport};
+use record::{Frame, NodeIdentity, Numbers, Transport};
 
 use super::secret::{Nonce, PROOF_BYTES, Proof, Secret, Side};
 use super::wire::{
-    self, Guarded, NUMBER_MAX, NodeIdentity, StoreHealth, StoreReader, ToCollector, ToStore,
-    WireError,
+    self, Guarded, NUMBER_MAX, StoreHealth, StoreReader, ToCollector, ToStore, WireError,
 };
 
 /// How far the numbers of one connection may jump. A collector gives them one after the other, so a

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use record::{Format, Frame, FrameBuilder, Numbers, Origin, Transport};
+use record::{Format, Frame, FrameBuilder, NodeIdentity, Numbers, Origin, Transport};
 
 use super::secret::{NONCE_BYTES, Secret};
 use super::sender::{Heard, Sender};
 use super::session::{Brought, Ledger, Session};
-use super::wire::{NodeIdentity, StoreHealth};
+use super::wire::StoreHealth;
 
 const NODE: u32 = 7;
 const STORE: u32 = 9;

@@ -18,7 +18,7 @@
 //! numbers are little-endian, all checksums CRC32C.
 
 use record::frame::{FRAME_MAGIC, FrameHeader, HEADER_BYTES};
-use record::{Frame, FrameError};
+use record::{Frame, FrameError, NodeIdentity};
 
 use super::secret::{NONCE_BYTES, Nonce, PROOF_BYTES, Proof};
 
@@ -45,19 +45,6 @@ const HELD: [u8; 4] = *b"LGNT";
 const ACK: [u8; 4] = *b"LGNA";
 const KEEPALIVE: [u8; 4] = *b"LGNK";
 const REFUSAL: [u8; 4] = *b"LGNR";
-
-/// The identity of a collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeIdentity {
-    /// Its id, which all its frames carry; not 0.
-    pub node: u32,
-    /// Drawn together with the id: distinguishes two collectors with the same id.
-    pub key: u64,
-    /// How often it was started.
-    pub starts: u64,
-    /// Drawn at each start: distinguishes a collector from a copy of its directory.
-    pub run: u64,
-}
 
 /// What a side states about its authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,6 +49,7 @@ use crate::pipeline::Pipeline;
 use crate::programs::stage::ProgramStage;
 use crate::queries::jobs::Jobs;
 use crate::saved_views::SavedViews;
+use crate::saved_views::documents::DocumentError;
 
 /// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
 const SUMMARIES_MAX: usize = 2;
@@ -86,7 +87,7 @@ pub struct App {
     /// Lines that live tails missed, as their clients were told.
     tail_lines_skipped: AtomicU64,
     /// Set once it is known where they are kept.
-    views: OnceLock<SavedViews>,
+    views: OnceLock<Arc<SavedViews>>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -129,7 +130,7 @@ impl App {
             guard: Guard::new(address, &options.hosts, &options.frame_ancestors),
             cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
             views: match options.has_engines {
-                false => OnceLock::from(views_in_folders(&options)),
+                false => OnceLock::from(Arc::new(views_in_folders(&options))),
                 true => OnceLock::new(),
             },
             gate: Gate::new(&options.access, address, options.is_https),
@@ -202,7 +203,8 @@ impl App {
     /// The engines of the cluster are connected: queries read the cluster from now on.
     pub fn join(&self, cluster: Arc<Cluster>) {
         if let Some(engines) = cluster.engines() {
-            let first = self.views.set(views_in_catalog(&self.options, engines)).is_ok();
+            let views = Arc::new(views_in_catalog(&self.options, engines));
+            let first = self.views.set(views).is_ok();
             assert!(first, "engines are connected once");
         }
         assert!(self.cluster.set(cluster).is_ok(), "engines are connected once");
@@ -225,11 +227,16 @@ impl App {
         pipeline.programs().ok_or_else(|| programs::hand_on::elsewhere(self))
     }
 
-    /// What people saved on the page; an error that names the node that keeps it: it is that of the
-    /// programs.
-    fn views(&self) -> ApiResult<&SavedViews> {
+    /// Reads or changes what people saved on the page, on a thread that may block; an error that
+    /// names the node that keeps it: it is that of the programs.
+    async fn with_views<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SavedViews) -> Result<T, DocumentError> + Send + 'static,
+    ) -> ApiResult<T> {
         self.programs()?;
-        Ok(self.views.get().expect("they are set before the pipeline is"))
+        let views = Arc::clone(self.views.get().expect("they are set before the pipeline is"));
+        let done = tokio::task::spawn_blocking(move || work(&views)).await;
+        Ok(done.map_err(|error| ApiError::internal(error.to_string()))??)
     }
 
     /// Background queries.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use collector::node::{NodeIdentity, NodeStore};
+use collector::node::NodeStore;
 use collector::{Deliver, KeepError, OnDurable, Patience};
-use record::{Frame, Numbers};
+use record::{Frame, NodeIdentity, Numbers};
 use store::Store;
 
 /// Delivers frames to a store.
@@ -52,10 +52,8 @@ impl NodeStore for StoreDelivery {
     }
 
     fn admit(&self, identity: &NodeIdentity, first: u64) -> Result<Numbers, String> {
-        let &NodeIdentity { node, key, starts, run } = identity;
-        let identity = store::NodeIdentity { node, key, starts, run };
-        self.store.admit(&identity, first).map_err(|refusal| refusal.to_string())?;
-        Ok(self.store.held(node))
+        self.store.admit(identity, first).map_err(|refusal| refusal.to_string())?;
+        Ok(self.store.held(identity.node))
     }
 
     fn leave(&self, node: u32) {

@@ -339,10 +339,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use collector::node::sender::Sender;
-    use collector::node::{NodeIdentity, secret, wire};
+    use collector::node::{secret, wire};
     use collector::{KeepError, OnDurable, Patience, TcpConfig};
     use platform::RealClock;
-    use record::{Frame, Numbers};
+    use record::{Frame, NodeIdentity, Numbers};
 
     use super::*;
     use crate::ingest::options::Listen;

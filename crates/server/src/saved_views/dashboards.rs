@@ -8,11 +8,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::data_dir::{DocumentFolder, Documents};
+use crate::saved_views::documents::{DocumentError, KeptDocuments};
 
 /// Dashboards that are kept.
 pub const DASHBOARDS_MAX: usize = 1_000;
@@ -25,53 +26,20 @@ const PROVIDED: &str = "provided";
 
 /// The dashboards.
 pub struct Dashboards {
-    keep: Arc<dyn Documents>,
+    kept: KeptDocuments,
     /// Those of the configured folder.
     provided: Option<DocumentFolder>,
-    /// Held while a document is compared with its next version.
-    changing: Mutex<()>,
-}
-
-/// Why a dashboard cannot be read or changed. The text is for the user.
-#[derive(Debug, thiserror::Error)]
-pub enum DashboardError {
-    /// There is none of this id.
-    #[error("there is no dashboard '{0}'")]
-    NotFound(String),
-    /// What was sent is no dashboard.
-    #[error("{0}")]
-    Invalid(String),
-    /// Somebody else has changed it meanwhile.
-    #[error(
-        "the dashboard has version {found} and not {sent}: somebody changed it meanwhile; load it again, or save yours \
-         under another name"
-    )]
-    Changed {
-        /// The version that there is; 0 if there is none.
-        found: u64,
-        /// The version that was sent.
-        sent: u64,
-    },
-    /// It is a file that is changed by hand.
-    #[error("this dashboard is the file {0}: change it there, or save yours under another name")]
-    Provided(String),
-    /// There are too many.
-    #[error("there are {DASHBOARDS_MAX} dashboards already; delete some")]
-    Full,
-    /// They cannot be read or written.
-    #[error("the dashboards cannot be kept: {0}")]
-    Kept(#[from] io::Error),
 }
 
 impl Dashboards {
     /// The dashboards among the documents of `keep`, and those of the folder `provided`.
     pub fn new(keep: Arc<dyn Documents>, provided: Option<&Path>) -> Dashboards {
-        Dashboards { keep, provided: provided.map(DocumentFolder::new), changing: Mutex::default() }
+        Dashboards { kept: KeptDocuments::new(keep), provided: provided.map(DocumentFolder::new) }
     }
 
     /// All dashboards, by id; those of files first. Documents that are damaged are left out, and
     /// logged.
-    pub fn list(&self) -> Result<Vec<Map<String, Value>>, DashboardError> {
+    pub fn list(&self) -> Result<Vec<Map<String, Value>>, DocumentError> {
         let mut found = Vec::new();
         let provided = self.provided.as_ref().map_or_else(|| Ok(Vec::new()), |f| f.list(BYTES_MAX));
         for (name, body) in provided? {
@@ -82,7 +50,7 @@ impl Dashboards {
             }
         }
         let provided = found.len();
-        for (name, body) in self.keep.list(BYTES_MAX)? {
+        for (name, body) in self.kept.list(BYTES_MAX)? {
             let Some(id) = name.strip_suffix(".json") else { continue };
             match body.and_then(|body| parse(&body)) {
                 Ok(document) if text(&document, "id") == Some(id) => {
@@ -91,24 +59,23 @@ impl Dashboards {
                         found.push(document);
                     }
                 }
-                Ok(_) => tracing::warn!("{} has another id", self.keep.place(&name)),
-                Err(error) => tracing::warn!("{}: {error}", self.keep.place(&name)),
+                Ok(_) => tracing::warn!("{} has another id", self.kept.place(&name)),
+                Err(error) => tracing::warn!("{}: {error}", self.kept.place(&name)),
             }
         }
         Ok(found)
     }
 
     /// One dashboard. That of a file hides one of the same id.
-    pub fn get(&self, id: &str) -> Result<Map<String, Value>, DashboardError> {
-        let none = || DashboardError::NotFound(id.to_owned());
+    pub fn get(&self, id: &str) -> Result<Map<String, Value>, DocumentError> {
+        let none = || DocumentError::NotFound(format!("there is no dashboard '{id}'"));
         let name = file_name(id).map_err(|_| none())?;
         if let Some(folder) = &self.provided
             && let Some(body) = folder.read(&name)?
         {
             return Ok(parse_provided(id, &body)?);
         }
-        let body = self.keep.read(&name)?.ok_or_else(none)?;
-        Ok(parse(&body)?)
+        self.kept.read(&name)?.ok_or_else(none)
     }
 
     fn place_provided(&self, name: &str) -> String {
@@ -116,10 +83,10 @@ impl Dashboards {
     }
 
     /// Refuses to change the dashboard of a file.
-    fn check_own(&self, name: &str) -> Result<(), DashboardError> {
+    fn check_own(&self, name: &str) -> Result<(), DocumentError> {
         match &self.provided {
             Some(folder) if folder.read(name)?.is_some() => {
-                Err(DashboardError::Provided(folder.place(name)))
+                Err(DocumentError::Provided(folder.place(name)))
             }
             _ => Ok(()),
         }
@@ -127,11 +94,11 @@ impl Dashboards {
 
     /// Saves a dashboard that was made from version `version` of it, 0 for a new one. Returns it
     /// with its next version.
-    pub fn save(&self, id: &str, body: &str) -> Result<Map<String, Value>, DashboardError> {
-        let wrong = |why: &str| DashboardError::Invalid(why.to_owned());
+    pub fn save(&self, id: &str, body: &str) -> Result<Map<String, Value>, DocumentError> {
+        let wrong = |why: &str| DocumentError::Invalid(why.to_owned());
         let name = file_name(id)?;
         let sent: Value = serde_json::from_str(body)
-            .map_err(|error| DashboardError::Invalid(error.to_string()))?;
+            .map_err(|error| DocumentError::Invalid(error.to_string()))?;
         let Value::Object(mut document) = sent else {
             return Err(wrong("a dashboard is an object of JSON"));
         };
@@ -148,45 +115,43 @@ impl Dashboards {
                 "\"version\" must be the version that was read, 0 for a new dashboard",
             ));
         };
-        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.kept.changing();
         self.check_own(&name)?;
         let found = match self.get(id) {
             Ok(before) => version(&before),
-            Err(DashboardError::NotFound(_)) => 0,
+            Err(DocumentError::NotFound(_)) => 0,
             Err(error) => return Err(error),
         };
         if found != sent {
-            return Err(DashboardError::Changed { found, sent });
+            return Err(DocumentError::Changed { found, sent });
         }
-        if found == 0 && self.keep.list(0)?.len() >= DASHBOARDS_MAX {
-            return Err(DashboardError::Full);
+        if found == 0 && self.kept.list(0)?.len() >= DASHBOARDS_MAX {
+            return Err(DocumentError::Full(DASHBOARDS_MAX));
         }
         document.insert("id".to_owned(), id.into());
         document.remove(PROVIDED);
         document.insert("version".to_owned(), (found + 1).into());
-        let body = serde_json::to_vec(&document).expect("plain values are JSON");
-        if body.len() > BYTES_MAX {
-            return Err(wrong("a dashboard has at most 1 MiB; take some panels out"));
+        match self.kept.write(&name, &document, BYTES_MAX)? {
+            true => Ok(document),
+            false => Err(wrong("a dashboard has at most 1 MiB; take some panels out")),
         }
-        self.keep.replace(&name, &body)?;
-        Ok(document)
     }
 
     /// Deletes a dashboard.
-    pub fn delete(&self, id: &str) -> Result<(), DashboardError> {
-        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn delete(&self, id: &str) -> Result<(), DocumentError> {
+        let _guard = self.kept.changing();
         self.get(id)?;
         let name = file_name(id)?;
         self.check_own(&name)?;
-        Ok(self.keep.remove(&name)?)
+        Ok(self.kept.remove(&name)?)
     }
 }
 
 /// The name of a document. Ids of others would be names of files elsewhere.
-fn file_name(id: &str) -> Result<String, DashboardError> {
+fn file_name(id: &str) -> Result<String, DocumentError> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
     match id.is_empty() || id.len() > ID_BYTES_MAX || !id.chars().all(is_allowed) {
-        true => Err(DashboardError::Invalid(format!(
+        true => Err(DocumentError::Invalid(format!(
             "the id of a dashboard has 1 to {ID_BYTES_MAX} characters of a-z, 0-9, - and _"
         ))),
         false => Ok(format!("{id}.json")),
@@ -240,7 +205,7 @@ mod tests {
         assert_eq!((saved["id"].as_str(), saved["version"].as_u64()), (Some("web"), Some(1)));
         assert_eq!(dashboards().get("web").unwrap(), saved);
         let error = dashboards().save("web", &text(0, "Mine")).unwrap_err();
-        assert!(matches!(error, DashboardError::Changed { found: 1, sent: 0 }), "{error}");
+        assert!(matches!(error, DocumentError::Changed { found: 1, sent: 0 }), "{error}");
         dashboards().save("web", &text(1, "Web servers")).unwrap();
         dashboards().save("a", &text(0, "A")).unwrap();
         std::fs::write(directory.path().join("damaged.json"), "{").unwrap();
@@ -250,7 +215,7 @@ mod tests {
         };
         assert_eq!(titles(), ["A", "Web servers"]);
         dashboards().delete("a").unwrap();
-        assert!(matches!(dashboards().delete("a"), Err(DashboardError::NotFound(_))));
+        assert!(matches!(dashboards().delete("a"), Err(DocumentError::NotFound(_))));
         assert_eq!(titles(), ["Web servers"]);
     }
 
@@ -270,7 +235,7 @@ mod tests {
         assert_eq!(dashboards.list().unwrap(), [found]);
         let error = dashboards.save("web", &body("Mine again")).unwrap_err();
         assert!(error.to_string().contains("web.json"), "{error}");
-        assert!(matches!(dashboards.delete("web"), Err(DashboardError::Provided(_))));
+        assert!(matches!(dashboards.delete("web"), Err(DocumentError::Provided(_))));
         // Without the file, the hidden one is there again.
         std::fs::remove_file(files.path().join("web.json")).unwrap();
         assert_eq!(dashboards.get("web").unwrap()["title"], "Mine");
@@ -285,8 +250,8 @@ mod tests {
             Dashboards::new(Arc::new(DocumentFolder::new(&directory.path().join("below"))), None);
         let good = r#"{"title":"A","version":0,"panels":[]}"#;
         for id in ["", "..", "../a", "a/b", "A", "a.json", "ä", &"a".repeat(101)] {
-            assert!(matches!(dashboards.save(id, good), Err(DashboardError::Invalid(_))), "{id}");
-            assert!(matches!(dashboards.get(id), Err(DashboardError::NotFound(_))), "{id}");
+            assert!(matches!(dashboards.save(id, good), Err(DocumentError::Invalid(_))), "{id}");
+            assert!(matches!(dashboards.get(id), Err(DocumentError::NotFound(_))), "{id}");
         }
         for body in [
             "",
@@ -297,10 +262,7 @@ mod tests {
             r#"{"title":"A","version":-1,"panels":[]}"#,
             r#"{"title":"A","version":0,"panels":{}}"#,
         ] {
-            assert!(
-                matches!(dashboards.save("a", body), Err(DashboardError::Invalid(_))),
-                "{body}"
-            );
+            assert!(matches!(dashboards.save("a", body), Err(DocumentError::Invalid(_))), "{body}");
         }
         assert!(!directory.path().join("below").exists());
     }

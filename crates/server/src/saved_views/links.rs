@@ -4,8 +4,7 @@
 //! nobody can guess the links of others. Links are kept in documents of [`LINKS_EACH_MAX`], one for
 //! each first character of the id; in a document that is full, the oldest link gives way.
 
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,6 +12,7 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use crate::data_dir::Documents;
+use crate::saved_views::documents::{DocumentError, KeptDocuments};
 
 /// Bytes of an address.
 const ADDRESS_BYTES_MAX: usize = 16 << 10;
@@ -25,11 +25,7 @@ const LINKS_EACH_MAX: usize = 300;
 const HASH_BYTES: usize = 9;
 
 /// The links.
-pub struct Links {
-    keep: Arc<dyn Documents>,
-    /// Held while a document gets one more link.
-    changing: Mutex<()>,
-}
+pub struct Links(KeptDocuments);
 
 /// A link as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -38,53 +34,40 @@ struct Link {
     address: String,
 }
 
-/// Why there is no link. The text is for the user.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// There is none of this id.
-    #[error("there is no link '{0}'; it may have been replaced by newer ones")]
-    NotFound(String),
-    /// What was sent is no address of the page.
-    #[error("{0}")]
-    Invalid(&'static str),
-    /// They cannot be read or written.
-    #[error("the links cannot be kept: {0}")]
-    Kept(#[from] io::Error),
-}
-
 impl Links {
     /// The links among the documents of `keep`.
     pub fn new(keep: Arc<dyn Documents>) -> Links {
-        Links { keep, changing: Mutex::default() }
+        Links(KeptDocuments::new(keep))
     }
 
     /// The id for an address of the page: `?` and parameters.
-    pub fn save(&self, address: &str) -> Result<String, LinkError> {
+    pub fn save(&self, address: &str) -> Result<String, DocumentError> {
+        let invalid = |what: &str| DocumentError::Invalid(what.to_owned());
         if !address.starts_with('?') || address.chars().any(char::is_control) {
-            return Err(LinkError::Invalid(
-                "a link is to an address of the page, such as ?range=1h",
-            ));
+            return Err(invalid("a link is to an address of the page, such as ?range=1h"));
         }
         if address.len() > ADDRESS_BYTES_MAX {
-            return Err(LinkError::Invalid("an address of the page has at most 16 KiB"));
+            return Err(invalid("an address of the page has at most 16 KiB"));
         }
         let hash = digest(&SHA256, address.as_bytes());
         let id = URL_SAFE_NO_PAD.encode(&hash.as_ref()[..HASH_BYTES]);
-        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.0.changing();
         let mut links = self.document(&id)?;
         if !links.iter().any(|link| link.id == id) {
             links.push(Link { id: id.clone(), address: address.to_owned() });
             let surplus = links.len().saturating_sub(LINKS_EACH_MAX);
             links.drain(..surplus);
-            let body = serde_json::to_vec(&links).expect("plain values are JSON");
-            self.keep.replace(&file_name(&id), &body)?;
+            self.0.write(&file_name(&id), &links, usize::MAX)?;
         }
         Ok(id)
     }
 
     /// The address of a link.
-    pub fn get(&self, id: &str) -> Result<String, LinkError> {
-        let none = || LinkError::NotFound(id.to_owned());
+    pub fn get(&self, id: &str) -> Result<String, DocumentError> {
+        let none = || {
+            let what = format!("there is no link '{id}'; it may have been replaced by newer ones");
+            DocumentError::NotFound(what)
+        };
         // Other ids would be names of files elsewhere.
         let is_hash = URL_SAFE_NO_PAD.decode(id).is_ok_and(|hash| hash.len() == HASH_BYTES);
         let links = if is_hash { self.document(id)? } else { return Err(none()) };
@@ -92,11 +75,8 @@ impl Links {
         found.map(|link| link.address).ok_or_else(none)
     }
 
-    fn document(&self, id: &str) -> io::Result<Vec<Link>> {
-        match self.keep.read(&file_name(id))? {
-            Some(body) => Ok(serde_json::from_slice(&body)?),
-            None => Ok(Vec::new()),
-        }
+    fn document(&self, id: &str) -> Result<Vec<Link>, DocumentError> {
+        Ok(self.0.read(&file_name(id))?.unwrap_or_default())
     }
 }
 
@@ -120,14 +100,14 @@ mod tests {
         assert_eq!(links().get(&id).unwrap(), "?query=error&range=1h");
         assert_ne!(links().save("?query=other").unwrap(), id);
         for id in ["", "..", "../../x", "AAAA", "AAAAAAAAAAAA", "ääääää", &"A".repeat(1000)] {
-            assert!(matches!(links().get(id), Err(LinkError::NotFound(_))), "{id}");
+            assert!(matches!(links().get(id), Err(DocumentError::NotFound(_))), "{id}");
         }
         for address in ["", "//evil.example", "https://evil.example", "javascript:1", "?a\nb", "/x"]
         {
-            assert!(matches!(links().save(address), Err(LinkError::Invalid(_))), "{address}");
+            assert!(matches!(links().save(address), Err(DocumentError::Invalid(_))), "{address}");
         }
         let long = format!("?{}", "x".repeat(ADDRESS_BYTES_MAX));
-        assert!(matches!(links().save(&long), Err(LinkError::Invalid(_))));
+        assert!(matches!(links().save(&long), Err(DocumentError::Invalid(_))));
     }
 
     #[test]
@@ -144,7 +124,7 @@ mod tests {
             assert!(links.get(&first).is_ok() || n > 0);
             assert_eq!(links.save(&format!("?n={n}")).unwrap(), id);
         }
-        assert!(matches!(links.get(&first), Err(LinkError::NotFound(_))));
+        assert!(matches!(links.get(&first), Err(DocumentError::NotFound(_))));
         assert_eq!(links.document(&first).unwrap().len(), LINKS_EACH_MAX);
     }
 }

@@ -2,6 +2,7 @@
 //! programs run.
 
 pub mod dashboards;
+pub mod documents;
 pub mod links;
 
 use std::path::Path;
@@ -14,9 +15,9 @@ use links::Links;
 /// Dashboards and links.
 pub struct SavedViews {
     /// Dashboards of the page.
-    pub dashboards: Arc<Dashboards>,
+    pub dashboards: Dashboards,
     /// Short links to views of the page.
-    pub links: Arc<Links>,
+    pub links: Links,
 }
 
 impl SavedViews {
@@ -27,9 +28,6 @@ impl SavedViews {
         links: Arc<dyn Documents>,
         provided: Option<&Path>,
     ) -> SavedViews {
-        SavedViews {
-            dashboards: Arc::new(Dashboards::new(dashboards, provided)),
-            links: Arc::new(Links::new(links)),
-        }
+        SavedViews { dashboards: Dashboards::new(dashboards, provided), links: Links::new(links) }
     }
 }

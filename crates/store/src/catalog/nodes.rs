@@ -1,22 +1,10 @@
 //! Rows of the table of other nodes.
 
+use record::NodeIdentity;
 use rusqlite::params;
 
 use super::Catalog;
 use crate::error::StoreError;
-
-/// The identity that another node claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeIdentity {
-    /// Its id; not 0.
-    pub node: u32,
-    /// Drawn together with the id: distinguishes two nodes with the same id.
-    pub key: u64,
-    /// Number of its starts.
-    pub starts: u64,
-    /// Drawn at each start: distinguishes a node from a copy of its directory.
-    pub run: u64,
-}
 
 /// A node that was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Frames of other nodes, for the users of a store.
 
-use record::Numbers;
+use record::{NodeIdentity, Numbers};
 
 use super::Store;
-use crate::catalog::{NodeIdentity, NodeRow};
+use crate::catalog::NodeRow;
 use crate::ledger::Ledger;
 use crate::store_core::nodes::{FORGET_NODE_NS, NODES_MAX, NodeRefusal, STARTS_JUMP_MAX};
 use crate::sync::lock;

@@ -7,10 +7,8 @@ use std::sync::mpsc;
 
 use crate::common::{TestHost, append, config, frame_at, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
-use record::Batch;
-use store::{
-    ArrivalCursor, FrameHandle, NodeIdentity, Store, StoreCallbacks, StoreConfig, StoreError,
-};
+use record::{Batch, NodeIdentity};
+use store::{ArrivalCursor, FrameHandle, Store, StoreCallbacks, StoreConfig, StoreError};
 
 struct Bench {
     config: StoreConfig,

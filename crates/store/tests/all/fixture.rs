@@ -12,7 +12,8 @@ use std::sync::mpsc;
 
 use crate::common::{TestHost, append, config, frame_at, lines, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, OnDurable, Patience, RealDisk};
-use store::{NodeIdentity, Store};
+use record::NodeIdentity;
+use store::Store;
 
 const NODE: u32 = 77;
 

@@ -7,8 +7,8 @@ use std::sync::mpsc;
 
 use crate::common::{TestHost, all, config, frame_at, lines, lines_of, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
-use record::LineId;
-use store::{NODES_MAX, NodeIdentity, NodeRefusal, Store, StoreConfig};
+use record::{LineId, NodeIdentity};
+use store::{NODES_MAX, NodeRefusal, Store, StoreConfig};
 
 const NODE: u32 = 77;
 

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use platform::SimDisk;
-use record::{Format, FrameBuilder, Numbers, Origin, Transport};
+use record::{Format, FrameBuilder, NodeIdentity, Numbers, Origin, Transport};
 
 use super::super::forward;
 use super::super::listen::{NodeListenConfig, NodeListener, NodeStore};
 use super::super::status::Link;
-use super::super::wire::NodeIdentity;
 use super::*;
 use crate::accounting::Accounting;
 

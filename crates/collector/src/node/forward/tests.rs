@@ -7,10 +7,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 
 use platform::SimDisk;
-use record::{Format, FrameBuilder, Numbers, Origin, Transport};
+use record::{Format, FrameBuilder, NodeIdentity, Numbers, Origin, Transport};
 
 use super::super::listen::{NodeListenConfig, NodeListener, NodeStore};
-use super::super::wire::NodeIdentity;
 use super::*;
 use crate::accounting::Accounting;
 

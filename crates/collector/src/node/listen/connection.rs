@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use record::Frame;
+use record::{Frame, NodeIdentity};
 
 use super::super::lane::{KEEPALIVE, SILENCE_MAX};
 use super::super::lock;
 use super::super::secret;
 use super::super::session::{Brought, Session};
 use super::super::status::CollectorStatus;
-use super::super::wire::{self, NodeIdentity, StoreHealth, ToCollector};
+use super::super::wire::{self, StoreHealth, ToCollector};
 use super::shared::Shared;
 use crate::accounting::SourceKind;
 

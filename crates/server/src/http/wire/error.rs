@@ -5,6 +5,8 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
+use crate::saved_views::documents::DocumentError;
+
 /// An error response.
 #[derive(Debug)]
 pub struct ApiError {
@@ -59,6 +61,20 @@ impl ApiError {
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.body.insert(name.into(), value.into());
         self
+    }
+}
+
+impl From<DocumentError> for ApiError {
+    fn from(error: DocumentError) -> ApiError {
+        let status = match error {
+            DocumentError::NotFound(_) => StatusCode::NOT_FOUND,
+            DocumentError::Invalid(_) => StatusCode::BAD_REQUEST,
+            DocumentError::Changed { .. } | DocumentError::Full(_) | DocumentError::Provided(_) => {
+                StatusCode::CONFLICT
+            }
+            DocumentError::Kept(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        ApiError::new(status, error.to_string())
     }
 }
 
