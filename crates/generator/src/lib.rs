@@ -110,7 +110,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         _ => Format::Rfc5424,
     });
     let live_ns = args.start.map_or_else(now_ns, |s| i64::from(s) * clock::SECOND_NS);
-    let history_ns = args.backfill.map_or(0, |d| text::duration::ns(d));
+    let history_ns = args.backfill.map_or(0, text::duration::ns);
     let end_ns = args.duration.map_or(i64::MAX, |d| live_ns.saturating_add(text::duration::ns(d)));
     let mut schedule =
         Schedule::new(live_ns, history_ns, args.rate).until(args.lines.unwrap_or(u64::MAX), end_ns);

@@ -131,7 +131,7 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
 /// The quoted string at `at`, and the length of its source text.
 fn quoted(text: &str, at: usize) -> Result<(String, usize), ParseError> {
     let mut bytes = Vec::new();
-    let length = unquote(text[at..].as_bytes(), Dialect::Go, &mut bytes).map_err(|fault| {
+    let length = unquote(&text.as_bytes()[at..], Dialect::Go, &mut bytes).map_err(|fault| {
         let message = match fault.what {
             What::NoQuote | What::Open => "literal not terminated",
             _ => "unknown escape; write \\\\ for a backslash, or use backticks",

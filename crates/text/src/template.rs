@@ -23,6 +23,10 @@ pub use value::Value;
 /// Parentheses in parentheses, and conditions in conditions. Deeper templates are refused.
 const DEPTH_MAX: usize = 32;
 
+/// Checks the arguments of a function, and how many it gets with the one of the pipe; without a
+/// function, the value at the start of a pipe.
+type Check<V> = fn(Option<&Function>, &[Term<V>], usize) -> Result<(), String>;
+
 /// What templates of one kind may name.
 pub struct Language<V: 'static> {
     /// The functions.
@@ -32,7 +36,7 @@ pub struct Language<V: 'static> {
     pub variable: fn(&str) -> Result<Option<V>, String>,
     /// Checks the arguments of a function, and how many it gets with the one of the pipe; without a
     /// function, the value at the start of a pipe.
-    pub check: fn(Option<&Function>, &[Term<V>], usize) -> Result<(), String>,
+    pub check: Check<V>,
     /// Limits what a function made.
     pub bound: for<'v> fn(Value<'v>) -> Result<Value<'v>, String>,
     /// Writes a number with a fraction.

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use text::quoted::quote;
-use text::quoted::quote;
 use text::time::format_time;
 
 use super::filters::any_filter;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::data_dir::{Documents, Listed};
+use crate::data_dir::{Documents, ListedDocument};
 
 /// The documents of one kind.
 pub struct KeptDocuments {
@@ -88,7 +88,7 @@ impl KeptDocuments {
 
     /// All documents as they are kept, by name. A body that is longer than `bytes_max` is cut
     /// behind one byte more.
-    pub fn list(&self, bytes_max: usize) -> io::Result<Vec<Listed>> {
+    pub fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
         self.keep.list(bytes_max)
     }
 

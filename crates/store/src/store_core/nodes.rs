@@ -21,8 +21,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
+use record::Numbers;
 use record::frame::FRAME_FORWARDED;
-use record::{NodeIdentity, Numbers};
 use segment::{FrameEntry, HELD_MAX, Held};
 
 use crate::error::StoreError;

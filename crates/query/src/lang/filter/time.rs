@@ -143,8 +143,6 @@ pub(super) fn write(range: TimeRange, f: &mut fmt::Formatter<'_>) -> fmt::Result
 #[cfg(test)]
 mod tests {
     use text::duration::SECOND_NS;
-    use text::duration::SECOND_NS;
-    use text::time::format_time;
     use text::time::format_time;
 
     use crate::Query;

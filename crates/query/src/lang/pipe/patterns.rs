@@ -321,7 +321,6 @@ fn push_results(
 mod tests {
     use proptest::prelude::*;
     use text::quoted::quote;
-    use text::quoted::quote;
 
     use super::*;
     use crate::testing::{Record, check_pipe, record, rows_of};

@@ -304,7 +304,7 @@ impl<'a> Cursor<'a> {
     fn quoted(&mut self) -> Result<Written, ParseError> {
         let position = self.at;
         let mut bytes = Vec::new();
-        match unquote(self.text[position..].as_bytes(), Dialect::Go, &mut bytes) {
+        match unquote(&self.text.as_bytes()[position..], Dialect::Go, &mut bytes) {
             Ok(length) => self.at += length,
             Err(fault) => return Err(self.quoted_error(position, fault)),
         }

@@ -184,7 +184,6 @@ pub(crate) fn time_bucket(time_ns: i64, step_ns: i64, offset_ns: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use text::time::format_time;
-    use text::time::format_time;
 
     use super::*;
     use crate::base::time::parse_time;
