@@ -1,6 +1,6 @@
 #!/bin/sh
-# Recomputes the figures of the lab's reports with SciPy: of simulated runs as a test, or, with
-# directories of runs as arguments, of these.
+# Recomputes the figures of the lab's reports with SciPy: of simulated runs as a test, or of the runs
+# whose directories are the arguments, with the files of `loginson-lab report --full`.
 set -eu
 cd "$(dirname "$0")/.."
 venv=${LOGINSON_SCIPY_VENV:-$HOME/.cache/loginson/scipy-venv}
@@ -13,4 +13,4 @@ if [ $# -gt 0 ]; then
   for run in "$@"; do "$venv/bin/python" crates/lab/tests/recompute/recompute.py "$run"; done
   exit
 fi
-LOGINSON_SCIPY_PYTHON=$venv/bin/python exec cargo test -p loginson-lab --locked --features recompute --test report recompute::
+LOGINSON_SCIPY_PYTHON=$venv/bin/python exec cargo test -p loginson-lab --locked --features recompute --test all report::recompute::

@@ -11,10 +11,9 @@
 //! The protocol is one connection per trial with one JSON [`Message`] per line. Anyone who may
 //! speak to an agent can make it put load on any machine. That is why it listens on loopback by
 //! default, and elsewhere only with a secret that the coordinator sends first. The secret is not
-//! encrypted: it keeps away who can reach the agent, and not who can read the network.
+//! encrypted: it keeps away people who can reach the agent, but not those who can read the network.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -22,7 +21,6 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, Interval, MissedTickBehavior, interval_at};
 
-use crate::driver::{Driver, OpenError, StoreSpec};
 use crate::results::{End, Line};
 use crate::trial::Trial;
 
@@ -58,9 +56,6 @@ fn every_second() -> Interval {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
-
-/// Opens a driver: [`crate::driver::open`], except in tests.
-pub type Open = fn(&StoreSpec) -> Result<Arc<dyn Driver>, OpenError>;
 
 /// A message of the protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,11 +7,12 @@
 
 use std::path::PathBuf;
 
+use crate::number;
 use crate::reference::{self, Reference};
 use crate::report::document::{Document, Table};
 use crate::report::ranking::{Pair, Ranked, adjust, apart, ranked};
 use crate::report::summary::{Experiment, Group, Summary};
-use crate::report::{ReportError, markdown, number, papers, read};
+use crate::report::{ReportError, markdown, papers, read};
 use crate::statistics::SAMPLE_WARNING;
 
 /// Why two results cannot be compared.

@@ -1,7 +1,7 @@
 //! Definitions of studies: readable TOML files, one per study.
 //!
-//! Those of the published studies are embedded in the program; other files are given by path. A
-//! property file of YCSB is a study of its own too ([`property_file`]).
+//! The definitions of the published studies are embedded in the program; other files are given by
+//! path. A property file of YCSB is a study of its own too ([`property_file`]).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{Ability, Settle};
-use crate::row::{Column, Kind, Schema};
+use crate::row::{Column, ColumnKind, Schema};
 use crate::scale::{NoValue, Scale, resolve};
 use crate::trial::{Load, RealTime};
 use crate::workload::{Workload, WorkloadError, ycsb};
@@ -95,7 +95,7 @@ pub struct Dataset {
     /// The name of the table.
     pub table: String,
     /// The type of keys.
-    pub key: Kind,
+    pub key: ColumnKind,
     /// The name of its columns in [`Study::columns`].
     pub columns: String,
     /// The data to fill it with; without it the table is empty.
@@ -170,7 +170,7 @@ pub struct Experiment {
     #[serde(default)]
     pub stores: Option<Vec<String>>,
     /// Options of drivers in this experiment, by store, such as `elasticsearch = { shards = "6" }`.
-    /// Those of the command line override them. Such a store has tables of its own here.
+    /// Options of the command line override them. Such a store has tables of its own here.
     #[serde(default)]
     pub options: BTreeMap<String, BTreeMap<String, String>>,
     /// Pause before each trial, s.

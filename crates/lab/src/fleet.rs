@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::servers::{self, Home, Logs, Running, Say, ServerError};
+use crate::servers::{Logs, Running, Say, ServerError, Servers};
 
 /// A running store.
 #[derive(Debug, Clone)]
-pub struct Up {
+pub struct RunningStore {
     /// Its addresses.
     pub endpoints: Vec<String>,
     /// Options that its driver needs for these servers.
@@ -21,7 +21,7 @@ pub struct Up {
     running: Option<Running>,
 }
 
-impl Up {
+impl RunningStore {
     /// The processes that were started for its nodes on this machine.
     pub fn roots(&self) -> Vec<u32> {
         let nodes = self.running.iter().flat_map(|running| &running.nodes);
@@ -31,25 +31,25 @@ impl Up {
 
 /// Starts and stops the servers of a run.
 pub struct Fleet {
-    home: Home,
+    servers: Servers,
     external: BTreeMap<String, Vec<String>>,
     settings: BTreeMap<String, BTreeMap<String, String>>,
-    up: BTreeMap<String, (u32, Up)>,
+    up: BTreeMap<String, (u32, RunningStore)>,
     /// Stores whose start was attempted: an interrupted start may have left processes.
     begun: BTreeSet<String>,
     say: Say,
 }
 
 impl Fleet {
-    /// Servers live in `home`. `external` has the endpoints of stores that run already, by name;
-    /// `settings` has the options of servers that are started here.
+    /// Servers that are started here are of `servers`. `external` has the endpoints of stores that
+    /// run already, by name; `settings` has the options of servers that are started here.
     pub fn new(
-        home: Home,
+        servers: Servers,
         external: BTreeMap<String, Vec<String>>,
         settings: BTreeMap<String, BTreeMap<String, String>>,
         say: Say,
     ) -> Fleet {
-        Fleet { home, external, settings, up: BTreeMap::new(), begun: BTreeSet::new(), say }
+        Fleet { servers, external, settings, up: BTreeMap::new(), begun: BTreeSet::new(), say }
     }
 
     /// The options of the servers of a store that are started here; `None` for an external one.
@@ -62,15 +62,17 @@ impl Fleet {
 
     /// Whether this fleet started the store, and its processes still run; true for an external one.
     pub fn runs(&self, store: &str) -> bool {
-        let whole = |up: &Up| up.running.as_ref().is_none_or(|one| one.check(&self.home).is_ok());
+        let whole = |up: &RunningStore| {
+            up.running.as_ref().is_none_or(|one| self.servers.check_alive(one).is_ok())
+        };
         self.external.contains_key(store) || self.up.get(store).is_some_and(|(_, up)| whole(up))
     }
 
     /// The store with this number of nodes; started if it does not run. External servers determine
     /// their number themselves.
-    pub async fn up(&mut self, store: &str, nodes: u32) -> Result<Up, ServerError> {
+    pub async fn up(&mut self, store: &str, nodes: u32) -> Result<RunningStore, ServerError> {
         if let Some(endpoints) = self.external.get(store) {
-            return Ok(Up {
+            return Ok(RunningStore {
                 endpoints: endpoints.clone(),
                 options: BTreeMap::new(),
                 configuration: Vec::new(),
@@ -81,15 +83,15 @@ impl Fleet {
         }
         if let Some((size, up)) = self.up.get(store) {
             if *size == nodes && self.runs(store) {
-                return Ok(Up { lost_data: false, ..up.clone() });
+                return Ok(RunningStore { lost_data: false, ..up.clone() });
             }
             self.down(store).await?;
         }
         let given = self.settings.get(store).cloned().unwrap_or_default();
         self.begun.insert(store.to_owned());
-        let running = servers::start(&self.home, store, nodes, &given, &self.say).await?;
+        let running = self.servers.start(store, nodes, &given, &self.say).await?;
         let spec = running.spec();
-        let up = Up {
+        let up = RunningStore {
             endpoints: spec.endpoints,
             options: spec.options,
             configuration: running.configuration(),
@@ -107,7 +109,7 @@ impl Fleet {
         if self.external.contains_key(store) {
             return Ok(());
         }
-        servers::wipe(&self.home, store, Logs::Keep, &self.say).await?;
+        self.servers.wipe(store, Logs::Keep, &self.say).await?;
         self.begun.remove(store);
         Ok(())
     }
@@ -116,7 +118,7 @@ impl Fleet {
     pub async fn down(&mut self, store: &str) -> Result<(), ServerError> {
         self.up.remove(store);
         if self.begun.contains(store) {
-            servers::stop(&self.home, store, &self.say).await?;
+            self.servers.stop(store, &self.say).await?;
             self.begun.remove(store);
         }
         Ok(())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{self, Processes};
 use crate::driver::Driver;
-use crate::load::{self, Lines, Setting, Stop};
+use crate::load::{self, LineSender, Setting, Stop};
 use crate::measure::process::Watched;
 use crate::results::End;
 use crate::trial::{Role, Trial, Work};
@@ -59,7 +59,7 @@ impl Generators {
         driver: Arc<dyn Driver>,
         trial: &Trial,
         store: Option<Watched>,
-        lines: Lines,
+        lines: LineSender,
         stop: Stop,
     ) -> Option<End> {
         let watched = store.into_iter().chain([Watched::generator()]).collect();

@@ -22,9 +22,9 @@ use tokio::time::{Duration, Instant, interval_at, sleep_until};
 use crate::driver::stream::Sum;
 use crate::driver::{Ability, Driver, Session, Settle};
 use crate::measure::process::{Sampler, Watched};
-use crate::results::{End, Line, Outcome};
+use crate::results::{End, Line, Outcome, WRITTEN_ROWS, WRITTEN_TEXT_BYTES};
 use crate::trial::{Load, RealTime, Trial, Work};
-use crate::workload::{Opening, Plan, Workload, lines, logs};
+use crate::workload::{Opening, Workload, WorkloadPlan, lines, logs};
 
 mod closed;
 mod open;
@@ -42,16 +42,10 @@ pub type Stop = watch::Receiver<bool>;
 
 /// The channel of measured lines: bounded, so that a slow disk delays the measuring of resources
 /// instead of filling memory.
-pub type Lines = mpsc::Sender<Line>;
+pub type LineSender = mpsc::Sender<Line>;
 
 /// Time limit for answers after the measured time; if a thread has none then, the trial fails.
 pub const IN_FLIGHT_S_MAX: u64 = 60;
-
-/// The value with the number of rows that were written in batches.
-pub const ROWS: &str = "written_rows";
-
-/// The value with the size of these rows as lines of text: what figures per gigabyte refer to.
-pub const TEXT_BYTES: &str = "written_text_bytes";
 
 /// Time for threads to end by themselves once the trial is stopped or failed.
 const HALT_GRACE: Duration = Duration::from_millis(500);
@@ -102,7 +96,12 @@ pub struct Gate {
 /// Runs `trial` on `driver` and sends its lines, without the header and the end, to `lines` while
 /// it runs. Returns the outcome, or `None` if it was stopped (also if the receiver of the lines is
 /// gone).
-pub async fn run(driver: Arc<dyn Driver>, trial: &Trial, lines: Lines, stop: Stop) -> Option<End> {
+pub async fn run(
+    driver: Arc<dyn Driver>,
+    trial: &Trial,
+    lines: LineSender,
+    stop: Stop,
+) -> Option<End> {
     run_in(Setting::default(), driver, trial, lines, stop).await
 }
 
@@ -111,7 +110,7 @@ pub async fn run_in(
     setting: Setting,
     driver: Arc<dyn Driver>,
     trial: &Trial,
-    lines: Lines,
+    lines: LineSender,
     mut stop: Stop,
 ) -> Option<End> {
     let mut stop_seen = stop.clone();
@@ -159,7 +158,7 @@ enum After {
 }
 
 impl After {
-    async fn run(self, shared: Arc<Shared>, lines: Lines) {
+    async fn run(self, shared: Arc<Shared>, lines: LineSender) {
         match self {
             After::Count(counting) => counting.run(shared, lines).await,
             After::Visible => match shared.driver.settle(&shared.schema, Settle::Visible).await {
@@ -216,7 +215,7 @@ async fn begin(
         return Err(Outcome::NotSupported { ability: lacks.name().to_owned() });
     }
     let threads = trial.share.part(load.threads.into()) as u32;
-    let (plan, operations, after): (Box<dyn Plan>, _, _) = match &trial.work {
+    let (plan, operations, after): (Box<dyn WorkloadPlan>, _, _) = match &trial.work {
         Work::Load { workload, .. } => {
             let operations = workload.operations_max(&load);
             let opening = Opening {
@@ -253,7 +252,7 @@ async fn begin(
         schema: trial.schema.clone(),
         store: trial.store.name.clone(),
         plan,
-        imagined: trial.store.name == crate::stores::null::NAME,
+        imagined: trial.store.name == crate::driver::null::NAME,
         recorder: Recorder::new(measured_from, threads),
         measured_from,
         until: load.seconds.map(|seconds| measured_from + Duration::from_secs_f64(seconds)),
@@ -414,7 +413,7 @@ fn panicked(error: tokio::task::JoinError) -> String {
 
 impl Running {
     /// Sends lines every second until all threads have ended.
-    async fn watch(mut self, lines: Lines, stop: &mut Stop) -> Option<End> {
+    async fn watch(mut self, lines: LineSender, stop: &mut Stop) -> Option<End> {
         let shared = self.shared.clone();
         for text in shared.plan.notes() {
             let _ = lines.send(Line::Note { text }).await;
@@ -502,7 +501,9 @@ impl Running {
         if was_stopped {
             return None;
         }
-        for (name, value) in [(ROWS, &shared.rows), (TEXT_BYTES, &shared.text_bytes)] {
+        for (name, value) in
+            [(WRITTEN_ROWS, &shared.rows), (WRITTEN_TEXT_BYTES, &shared.text_bytes)]
+        {
             let value = value.load(Ordering::Relaxed) as f64;
             if value > 0.0 {
                 let _ = lines.send(Line::Value { name: name.to_owned(), value }).await;
@@ -534,7 +535,7 @@ impl Running {
 }
 
 /// Compares what was handed over with what arrived; the trial is wrong if they differ.
-async fn compare_streams(shared: &Shared, lines: &Lines) {
+async fn compare_streams(shared: &Shared, lines: &LineSender) {
     let sent = *shared.streamed.lock().expect("nothing panics here");
     if shared.visible.get().is_none() || sent == Sum::default() {
         return;
@@ -557,7 +558,7 @@ async fn compare_streams(shared: &Shared, lines: &Lines) {
 /// Reports how many operations of an open loop were due before the end and were not sent. The pacer
 /// always has a few at that moment, so this alone does not show that the rate was missed: the
 /// report compares the rates.
-async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
+async fn say_unsent(shared: &Shared, due: &open::Due, lines: &LineSender) {
     // More than the number of operations may have been due: the schedule has no end.
     let unsent = due.unsent().min(shared.not_taken());
     // If a number of operations ended the trial early, more were due by then only because the pacer
@@ -580,7 +581,7 @@ async fn say_unsent(shared: &Shared, due: &open::Due, lines: &Lines) {
 }
 
 /// Whether the receiver of the lines still exists.
-async fn send(lines: &Lines, over: Vec<Line>) -> bool {
+async fn send(lines: &LineSender, over: Vec<Line>) -> bool {
     for line in over {
         if lines.send(line).await.is_err() {
             return false;

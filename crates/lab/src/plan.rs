@@ -9,12 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Dataset, Experiment, Study};
-use crate::driver::StoreSpec;
+use crate::driver::{StoreSpec, null};
 use crate::row::Schema;
 use crate::trial::{Load, Role, Share, Trial, Work};
 
-/// The store whose trials measure the limit of the generator.
-pub const NULL: &str = "null";
 /// Length of a trial of the generator's own limit, s.
 const LIMIT_S: f64 = 3.0;
 
@@ -138,7 +136,7 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
 }
 
 /// Puts all experiments of a repetition together, with new processes of each server at its
-/// beginning. What the generator can do is measured before the first.
+/// beginning. The limit of the generator is measured before the first repetition.
 fn by_repetition(steps: &mut [Step]) {
     let limit = |step: &Step| step.trial.role == Role::Limit;
     // The sort is stable: within a repetition, experiments and stores keep their order.
@@ -249,9 +247,10 @@ impl Maker<'_> {
             // Rows that are lost are not a matter of the generator's speed.
             return None;
         }
-        let store = StoreChoice { name: NULL.into(), instance: None, options: BTreeMap::new() };
+        let store =
+            StoreChoice { name: null::NAME.into(), instance: None, options: BTreeMap::new() };
         let work = match (&self.experiment.real_time, &self.experiment.workload) {
-            // At its own rate: what is measured of it is a time.
+            // The experiment has a rate of its own, and its measure is a time.
             (Some(real_time), _) => Work::RealTime(real_time.clone()),
             (None, Some(workload)) => {
                 let load = self.experiment.load.as_ref()?;
@@ -263,7 +262,11 @@ impl Maker<'_> {
             return None;
         }
         let trial = self.trial(&store, Role::Limit, work, 1, seed);
-        Some(self.wrap(format!("{}-{NULL}-n{}", self.experiment.name, self.nodes), trial, None))
+        Some(self.wrap(
+            format!("{}-{}-n{}", self.experiment.name, null::NAME, self.nodes),
+            trial,
+            None,
+        ))
     }
 
     fn trial(
@@ -398,7 +401,7 @@ mod tests {
     fn the_limit_of_the_generator_comes_before_its_experiment() {
         let steps = planned(1, Scale::Small, &["redis"]);
         let first = &steps[0];
-        assert_eq!((first.trial.role, &*first.trial.store.name), (Role::Limit, NULL));
+        assert_eq!((first.trial.role, &*first.trial.store.name), (Role::Limit, null::NAME));
         let Work::Load { load, .. } = &first.trial.work else { panic!() };
         assert_eq!((load.seconds, load.target_per_s), (Some(LIMIT_S), None));
         assert_eq!(steps[1].name, "0002-load-redis-n1-r01");

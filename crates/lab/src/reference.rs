@@ -1,8 +1,8 @@
 //! The figures that the studies published, for comparison with measured ones: `reference/*.toml`,
 //! embedded in the program.
 //!
-//! They were measured on other machines, with other versions, and mostly at other sizes. They show
-//! whether the overall picture is the same, not by how much a store became faster.
+//! The figures were measured on other machines, with other versions, and mostly at other sizes.
+//! They show whether the overall picture is the same, not by how much a store became faster.
 
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ pub struct Reference {
 pub struct Table {
     /// Its number or page in the paper.
     pub place: String,
-    /// What it shows.
+    /// The subject of the table.
     pub about: String,
     /// The work that was measured, as in [`subject`].
     pub subject: String,
@@ -104,7 +104,7 @@ pub struct Row {
     /// The repetitions.
     #[serde(default)]
     pub sample: Vec<f64>,
-    /// Latencies at [`PERCENTILES`](crate::report::PERCENTILES).
+    /// Latencies at [`PERCENTILES`](crate::samples::PERCENTILES).
     #[serde(default)]
     pub percentiles: Option<[f64; 8]>,
 }

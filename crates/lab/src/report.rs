@@ -1,41 +1,40 @@
-//! The report of a run: one self-contained HTML file, and Markdown, both made from the raw results
-//! alone.
+//! The report of a run, made from the raw results alone: everything in one self-contained HTML
+//! file, and a page of Markdown with the answer.
 //!
-//! Lines of trials are read ([`mod@read`]) into samples ([`summary`]); samples are ranked and
-//! tested ([`ranking`]); what casts doubt on them is looked for (`doubts`); the sections form a
-//! [`document`], which [`markdown`] and [`html`] write.
+//! The samples of all trials are collected ([`mod@read`]) into a [`summary`]; they are ranked and
+//! tested ([`ranking`]), and faults of the measurement are looked for (`doubts`). The sections form
+//! a [`mod@document`], which [`markdown`] and [`html`] write; a shorter one is the page (`page`).
 
 mod charts;
 mod conclusion;
 mod costs;
+mod csv;
 pub mod document;
 mod doubts;
 mod gigabyte;
 pub mod html;
 mod instances;
 pub mod markdown;
-mod measure;
-pub(crate) mod number;
+mod page;
 pub(crate) mod papers;
 mod plot;
 pub mod ranking;
 pub mod read;
-mod samples;
 mod sections;
 pub mod summary;
 mod tables;
+mod ycsb_text;
 
 pub use doubts::GENERATOR_SHARE_MAX;
+pub use page::{WORDS_MAX, page};
 pub use sections::document;
-pub use tables::PERCENTILES;
 
 use std::path::{Path, PathBuf};
 
 use crate::reference;
-use crate::results::archive;
-use crate::results::{Directory, Line, ResultsError};
+use crate::results::{Directory, Line, ResultsError, archive};
+use crate::samples::TrialError;
 use crate::trial::Role;
-use crate::workload::ycsb;
 use summary::Summary;
 
 /// Why a report could not be made.
@@ -45,13 +44,8 @@ pub enum ReportError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// A trial's results are inconsistent.
-    #[error("trial {trial}: {reason}; measure it again: loginson-lab resume --retry-failed")]
-    Trial {
-        /// Its name.
-        trial: String,
-        /// The error.
-        reason: String,
-    },
+    #[error(transparent)]
+    Trial(#[from] TrialError),
     /// No trial was completed.
     #[error("{path} has no finished trial yet: resume the run first")]
     Empty {
@@ -72,12 +66,13 @@ pub enum ReportError {
 pub mod cli {
     use std::io::Write;
 
-    use super::{Path, PathBuf, ReportError, archive, write, ycsb_text};
+    use super::{Path, PathBuf, ReportError, archive, write, write_full, ycsb_text};
 
-    /// Writes the report of a run again: report.html, report.md and samples.csv.
+    /// Writes the report of a run again: report.html (all of it), report.md (a page with the
+    /// answer) and samples.csv
     #[derive(Debug, clap::Args)]
     pub struct Args {
-        /// The directory of the run.
+        /// The directory of the run
         pub directory: PathBuf,
         /// Directory for the report [default: the directory of the run]
         #[arg(long)]
@@ -89,12 +84,15 @@ pub mod cli {
         /// directory of the run
         #[arg(long)]
         pub pack: bool,
+        /// Also write all of the report as Markdown: report-full.md
+        #[arg(long)]
+        pub full: bool,
     }
 
     /// Writes the report and prints its path.
     pub fn run(args: &Args) -> Result<(), ReportError> {
         if args.ycsb {
-            // It is not an error if the reader has ended, as `head` does.
+            // A reader that has ended, as `head` does, is no error.
             let _ = std::io::stdout().write_all(ycsb_text(&args.directory)?.as_bytes());
             return Ok(());
         }
@@ -104,6 +102,9 @@ pub mod cli {
         let out: &Path = args.out.as_deref().unwrap_or(&args.directory);
         for file in write(&args.directory, out)? {
             println!("{}", file.display());
+        }
+        if args.full {
+            println!("{}", write_full(&args.directory, out)?.display());
         }
         Ok(())
     }
@@ -135,32 +136,46 @@ pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
         if lines.first().is_some_and(limit) {
             continue;
         }
-        let text = ycsb::text(&lines)
-            .map_err(|e| ReportError::Trial { trial: trial.clone(), reason: e.to_string() })?;
+        let text = ycsb_text::text(&lines)
+            .map_err(|e| TrialError { trial: trial.clone(), reason: e.to_string() })?;
         out += &format!("# {trial}\n{text}");
     }
     Ok(out)
 }
 
-/// Writes the report of the run in `directory` into `out`; returns the files.
+/// Writes the report of the run in `directory` into `out`: all of it as HTML, a page of Markdown,
+/// and the samples. Returns the files.
 pub fn write(directory: &Path, out: &Path) -> Result<[PathBuf; 3], ReportError> {
     let summary = read(directory)?;
     let published = reference::load(&summary.run.study);
     let document = document(&summary, published.as_ref());
-    let io = |path: &Path| {
-        let path = path.display().to_string();
-        move |source| ReportError::Io { path, source }
-    };
-    std::fs::create_dir_all(out).map_err(io(out))?;
     let files = [
         (out.join("report.html"), html::write(&document)),
-        (out.join("report.md"), markdown::write(&document)),
-        (out.join(samples::NAME), samples::csv(&summary)),
+        (out.join("report.md"), markdown::write(&page(&summary))),
+        (out.join(csv::NAME), csv::write(&summary)),
     ];
     for (path, text) in &files {
-        let part = path.with_extension("part");
-        std::fs::write(&part, text).map_err(io(&part))?;
-        std::fs::rename(&part, path).map_err(io(path))?;
+        write_file(path, text)?;
     }
     Ok(files.map(|(path, _)| path))
+}
+
+/// Writes all of the report of the run in `directory` into `out` as Markdown; returns the file.
+pub fn write_full(directory: &Path, out: &Path) -> Result<PathBuf, ReportError> {
+    let summary = read(directory)?;
+    let published = reference::load(&summary.run.study);
+    let path = out.join("report-full.md");
+    write_file(&path, &markdown::write(&document(&summary, published.as_ref())))?;
+    Ok(path)
+}
+
+/// Writes a file whole or not at all; its directory is made.
+fn write_file(path: &Path, text: &str) -> Result<(), ReportError> {
+    let part = path.with_extension("part");
+    let write = || {
+        std::fs::create_dir_all(path.parent().expect("a file is in a directory"))?;
+        std::fs::write(&part, text)?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(|source| ReportError::Io { path: path.display().to_string(), source })
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::driver::durability::Promise;
 use crate::histogram;
 use crate::trial::Trial;
+use crate::workload::READ_MODIFY_WRITE;
 
 /// Version of this format: files of other versions are refused.
 pub const FORMAT: u32 = 1;
@@ -163,10 +164,6 @@ pub struct Second {
     pub threads: u32,
 }
 
-/// The label of a composite operation, which is measured as a whole, and again as its read and its
-/// update (YCSB).
-pub const READ_MODIFY_WRITE: &str = "read_modify_write";
-
 impl Second {
     /// Whether its operations are also recorded under the labels of their parts: then they are left
     /// out of sums over labels.
@@ -181,6 +178,20 @@ impl Second {
         if self.is_of_parts() { -count } else { count }
     }
 }
+
+/// The name of the value with the number of rows that were written in batches.
+pub const WRITTEN_ROWS: &str = "written_rows";
+
+/// The name of the value with the size of these rows as lines of text: what figures per gigabyte
+/// refer to.
+pub const WRITTEN_TEXT_BYTES: &str = "written_text_bytes";
+
+/// The name of the value with the number of rows that were acknowledged before a kill.
+pub const ACKNOWLEDGED_ROWS: &str = "acknowledged_rows";
+
+/// The name of the value by which stores are ranked after a kill: acknowledged rows that are lost,
+/// at least.
+pub const LOST_ROWS: &str = "lost_rows";
 
 /// The name for resources of generators on this machine.
 pub const GENERATOR: &str = "generator";

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The type of a key or a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ColumnKind {
     /// A whole number of 64 bits.
     Integer,
     /// UTF-8 text.
@@ -17,18 +17,18 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// See [`Kind::Integer`].
+    /// See [`ColumnKind::Integer`].
     Integer(i64),
-    /// See [`Kind::Text`].
+    /// See [`ColumnKind::Text`].
     Text(String),
 }
 
 impl Value {
     /// The type of columns for this value.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ColumnKind {
         match self {
-            Value::Integer(_) => Kind::Integer,
-            Value::Text(_) => Kind::Text,
+            Value::Integer(_) => ColumnKind::Integer,
+            Value::Text(_) => ColumnKind::Text,
         }
     }
 }
@@ -48,7 +48,7 @@ pub struct Column {
     /// Lower-case letters, digits and `_`: a name that every store accepts unquoted.
     pub name: String,
     /// Its type.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Whether counts filter by it: a store with secondary indexes creates one.
     #[serde(default)]
     pub indexed: bool,
@@ -62,7 +62,7 @@ pub struct Column {
 
 impl Column {
     /// A column that is neither the time nor searched by words.
-    pub fn new(name: &str, kind: Kind, indexed: bool) -> Column {
+    pub fn new(name: &str, kind: ColumnKind, indexed: bool) -> Column {
         Column { name: name.to_owned(), kind, indexed, time: false, words: false }
     }
 }
@@ -73,7 +73,7 @@ pub struct Schema {
     /// Lower-case letters, digits and `_`.
     pub table: String,
     /// The type of keys.
-    pub key: Kind,
+    pub key: ColumnKind,
     /// In the order of [`Row::values`].
     pub columns: Vec<Column>,
 }

@@ -20,21 +20,21 @@ use tokio::sync::mpsc;
 
 use crate::definition::Study;
 use crate::driver::{Driver, Settle};
-use crate::fleet::{Fleet, Up};
+use crate::fleet::{Fleet, RunningStore};
 use crate::generate::Generators;
 use crate::load::{Stop, stopped};
 use crate::measure::{process::Watched, speed};
 use crate::plan::Step;
-use crate::report::ReportError;
-use crate::report::summary::mean;
 use crate::results::{
     Directory, End, Header, Line, Outcome, ResultsError, Run, StoreInfo, TrialWriter,
 };
+use crate::samples::TrialError;
+use crate::statistics::mean;
 use crate::trial::{Role, Trial};
-pub use crash::{ACKNOWLEDGED, LOST, Witness, look_for};
+pub use crash::{Witness, look_for};
 use disturbed::{ATTEMPTS_MAX, Seen, is_repeatable, other_seed};
 use ready::{keep, sizes};
-use state::State;
+use state::RunState;
 pub use state::forget_removed;
 
 /// Limit of the measurement lines between generator and file. When it is full, measuring waits for
@@ -46,12 +46,12 @@ const LINES_WAITING_MAX: usize = 1_024;
 pub enum RunError {
     /// Results cannot be written, for example because the disk is full.
     #[error(
-        "{0}; what was measured before is kept: loginson-lab resume goes on once that is mended"
+        "{0}; earlier trials are kept: remove the cause, then continue with loginson-lab resume"
     )]
     Results(#[from] ResultsError),
     /// Results of an earlier trial of this run are inconsistent.
     #[error(transparent)]
-    Report(#[from] ReportError),
+    Trial(#[from] TrialError),
     /// The servers of a store cannot be removed.
     #[error(transparent)]
     Server(#[from] crate::servers::ServerError),
@@ -92,7 +92,7 @@ pub struct Runner<'a> {
     fleet: &'a mut Fleet,
     generators: &'a Generators,
     stop: Stop,
-    state: State,
+    state: RunState,
     /// Durations of trials, by experiment and label of the store.
     took: BTreeMap<(String, String), Vec<f64>>,
     /// The processes of stores that are in a steady state, by experiment and label.
@@ -109,7 +109,7 @@ impl<'a> Runner<'a> {
         generators: &'a Generators,
         stop: Stop,
     ) -> Runner<'a> {
-        let state = State::read(directory);
+        let state = RunState::read(directory);
         let (took, warm) = (BTreeMap::new(), BTreeMap::new());
         Runner { study, directory, run, fleet, generators, stop, state, took, warm }
     }
@@ -371,7 +371,7 @@ impl<'a> Runner<'a> {
 /// A running store.
 struct Store {
     driver: Arc<dyn Driver>,
-    up: Option<Up>,
+    up: Option<RunningStore>,
 }
 
 /// How an attempt at a step ended.
@@ -403,9 +403,9 @@ enum Ready {
 
 /// Whether the store of a step is in a steady state.
 enum Warm {
-    /// It was.
+    /// The store was in a steady state already.
     Yes,
-    /// It has just been warmed up, with what a reader has to know.
+    /// The store has just been warmed up; a note for the reader, if there is one.
     Now(Option<String>),
     Stopped,
 }
@@ -423,6 +423,6 @@ pub fn now() -> String {
 }
 
 /// The servers of a trial.
-fn watched(up: &Up, trial: &Trial) -> Watched {
+fn watched(up: &RunningStore, trial: &Trial) -> Watched {
     Watched { name: trial.store.label.clone(), pids: up.roots(), descendants: true }
 }

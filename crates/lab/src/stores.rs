@@ -1,7 +1,8 @@
 //! The stores that the lab knows: a directory for each, and a row of [`STORES`].
 //!
-//! A row names the driver, the server that the lab can start, and what the contract test
-//! (`tests/contract.rs`) varies. The command line, the studies and that test read the table.
+//! A row names the driver, the server that the lab can start, and the options that the contract
+//! test (`tests/all/contract.rs`) varies. The command line, the studies and the contract test read
+//! the table.
 
 mod cassandra {
     pub(crate) mod driver;
@@ -56,7 +57,6 @@ mod mysql {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
-pub mod null;
 mod opensearch {
     pub(crate) mod server;
 }
@@ -92,18 +92,18 @@ mod voltdb {
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::driver::collector;
 use crate::driver::durability::{self, Durability, Level, Promise};
-use crate::driver::{Driver, OpenError, StoreSpec};
+use crate::driver::{Driver, Open, OpenError, StoreSpec};
+use crate::driver::{collector, null};
 use crate::options::{Known, OptionPairs};
-use crate::servers::Server;
+use crate::servers::{Home, Server, Servers};
 
 /// A store that can be measured.
 pub struct Store {
     /// Its name on the command line, in studies and in results.
     pub name: &'static str,
     /// Makes its driver, which connects when it is used.
-    pub open: fn(&StoreSpec) -> Result<Arc<dyn Driver>, OpenError>,
+    pub open: Open,
     /// The options of its driver.
     pub options: &'static [Known],
     /// The levels of durability that it has.
@@ -114,7 +114,7 @@ pub struct Store {
     /// The server that the lab fetches and starts; none for a store that needs none, or that no
     /// package registry has.
     pub server: Option<&'static dyn Server>,
-    /// What the contract test varies.
+    /// The options that the contract test varies.
     pub contract: Contract,
 }
 
@@ -198,7 +198,7 @@ const INNODB: &[Level] = &[
     },
 ];
 
-/// What a collector has given to the system is on disk when the system writes it.
+/// Lines that a collector has handed to the system are on disk once the system writes them.
 const UNSYNCED: &[Level] = &[Level {
     durability: Durability::None,
     loses: "what it has in memory, and about 30 s of its files",
@@ -690,8 +690,10 @@ impl Store {
 }
 
 /// The store of this name.
-pub fn find(name: &str) -> Option<&'static Store> {
-    STORES.iter().find(|store| store.name == name)
+pub fn find(name: &str) -> Result<&'static Store, OpenError> {
+    let found = STORES.iter().find(|store| store.name == name);
+    let unknown = || OpenError::Unknown { name: name.to_owned(), known: names().join(", ") };
+    found.ok_or_else(unknown)
 }
 
 /// The names of all stores.
@@ -699,9 +701,50 @@ pub fn names() -> Vec<&'static str> {
     STORES.iter().map(|store| store.name).collect()
 }
 
+/// The driver for `spec`; it connects when it is first used.
+pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
+    (find(&spec.name)?.open)(spec)
+}
+
+/// The servers of all stores, which live in `home`.
+pub fn servers(home: Home) -> Servers {
+    Servers::new(STORES.iter().filter_map(|store| store.server).collect(), home)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::isolation;
+
+    fn spec(endpoints: &[&str]) -> StoreSpec {
+        let endpoints = endpoints.iter().map(|e| (*e).to_owned()).collect();
+        let (name, label) = ("store".to_owned(), "store".to_owned());
+        StoreSpec { name, label, endpoints, options: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_driver_needs_a_name_an_endpoint_and_options_that_it_has() {
+        for store in STORES.iter().filter(|store| store.server.is_some()) {
+            let name = store.name;
+            let spec = StoreSpec { name: name.to_owned(), ..spec(&["127.0.0.1:1"]) };
+            assert!(open(&spec).is_ok(), "{name}");
+            let nowhere = StoreSpec { endpoints: Vec::new(), ..spec.clone() };
+            assert!(matches!(open(&nowhere), Err(OpenError::NoEndpoint { .. })), "{name}");
+            let mut other = spec.clone();
+            other.options.insert("colour".to_owned(), "red".to_owned());
+            assert!(matches!(open(&other), Err(OpenError::Option(_))), "{name}");
+        }
+        assert!(matches!(open(&spec(&["127.0.0.1:1"])), Err(OpenError::Unknown { .. })));
+    }
+
+    #[test]
+    fn no_server_has_an_option_that_every_server_has() {
+        for server in STORES.iter().filter_map(|store| store.server) {
+            let own = server.options();
+            let clash = isolation::OPTIONS.iter().find(|k| own.iter().any(|o| o.name == k.name));
+            assert_eq!(clash, None, "{}", server.name());
+        }
+    }
 
     #[test]
     fn names_are_sorted_and_those_of_the_servers() {

@@ -46,9 +46,9 @@ pub struct Trial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Its numbers are the result.
+    /// The numbers of the trial are the result.
     Measure,
-    /// It loads data for others.
+    /// The trial loads data for others.
     Prepare,
     /// The same work before the first measured trial, so that a store is in a steady state then.
     WarmUp,

@@ -1,10 +1,10 @@
 //! The operations that are sent to a store: one file for each kind of workload.
 //!
 //! A [`Workload`] is plain data of a definition. [`Workload::plan`] prepares it for one generator:
-//! the result is a [`Plan`], from which every thread takes its own [`Steps`]. Each step has the
-//! label of the operation, the request, and the [expected](Expect) answer. Rows are a pure function
-//! of their number, so that every returned row is checked in all columns ([`check`]), and right
-//! answers can be made for the driver that stores nothing ([`right_answer`]).
+//! the result is a [`WorkloadPlan`], from which every thread takes its own [`Steps`]. Each step has
+//! the label of the operation, the request, and the [expected](Expect) answer. Rows are a pure
+//! function of their number, so that every returned row is checked in all columns ([`check`]), and
+//! right answers can be made for the driver that stores nothing ([`right_answer`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,10 @@ pub mod measurements;
 pub mod stream;
 pub mod writing;
 pub mod ycsb;
+
+/// The label of a composite operation, which is measured as a whole, and again as its read and its
+/// update (YCSB).
+pub const READ_MODIFY_WRITE: &str = "read_modify_write";
 
 /// A workload, as a definition names it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,7 +176,7 @@ impl Opening {
 
 /// A workload prepared for one generator. Its threads share state such as the next number to
 /// insert.
-pub trait Plan: Send + Sync {
+pub trait WorkloadPlan: Send + Sync {
     /// The steps of one thread, numbered from 0.
     fn steps(&self, thread: u32) -> Box<dyn Steps>;
 
@@ -270,7 +274,7 @@ pub enum Expect {
     },
     /// This number of rows.
     Count(u64),
-    /// What [`Plan::found`] says.
+    /// What [`WorkloadPlan::found`] says.
     Found,
     /// This result of a function.
     Aggregate(Aggregate),
@@ -279,17 +283,17 @@ pub enum Expect {
 /// The verdict on an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is as expected.
+    /// The answer is as expected.
     Right,
     /// A row that was acknowledged during the trial is missing: counted as the error `missing`,
     /// because a store may document that rows become visible later.
     Missing,
-    /// It is wrong: the request, the answer, and what was expected.
+    /// The answer is wrong: the request, the answer, and what was expected.
     Wrong(String),
 }
 
 /// Compares an answer with what is expected.
-pub fn check(plan: &dyn Plan, request: &Request, answer: &Answer) -> Verdict {
+pub fn check(plan: &dyn WorkloadPlan, request: &Request, answer: &Answer) -> Verdict {
     let wrong = |what: String| {
         Verdict::Wrong(format!("{} {}: {what}", request.label, in_words(&request.operation)))
     };
@@ -351,7 +355,7 @@ fn difference(answer: &Answer, expected: &Answer) -> String {
 }
 
 fn check_scan(
-    plan: &dyn Plan,
+    plan: &dyn WorkloadPlan,
     loaded: bool,
     rows: &[Row],
     from: &Value,
@@ -397,7 +401,7 @@ fn compare(row: &Row, expected: &Row) -> Result<(), String> {
 
 /// The right answer to a request, made from the workload: that of a store with the data. A scan
 /// returns the row at which it starts.
-pub fn right_answer(plan: &dyn Plan, request: &Request) -> Answer {
+pub fn right_answer(plan: &dyn WorkloadPlan, request: &Request) -> Answer {
     match (&request.operation, request.expect) {
         (Operation::Read { key }, _) => Answer::Row(plan.row(key)),
         (Operation::Scan { from, .. }, _) => Answer::Rows(plan.row(from).into_iter().collect()),
@@ -490,7 +494,11 @@ impl Workload {
 
     /// Prepares it for one generator. `schema` is the trial's table, which may differ from
     /// [`Workload::schema`] in its name and its indexes.
-    pub fn plan(&self, schema: &Schema, opening: &Opening) -> Result<Box<dyn Plan>, WorkloadError> {
+    pub fn plan(
+        &self,
+        schema: &Schema,
+        opening: &Opening,
+    ) -> Result<Box<dyn WorkloadPlan>, WorkloadError> {
         let own = self.schema()?;
         let shape = |schema: &Schema| -> Vec<_> {
             schema.columns.iter().map(|column| (column.name.clone(), column.kind)).collect()

@@ -8,7 +8,7 @@ use tokio::time::{Duration, Instant, interval_at, timeout};
 
 use super::merge::Merger;
 use super::{Message, SILENCE_S_MAX, every_second, messages, send};
-use crate::load::{Lines, Stop, stopped};
+use crate::load::{LineSender, Stop, stopped};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, GENERATOR_ELSEWHERE, Line, Outcome};
 use crate::trial::{Share, Trial, Work};
@@ -38,7 +38,7 @@ pub async fn run(
     secret: Option<&str>,
     trial: &Trial,
     watched: Vec<Watched>,
-    lines: Lines,
+    lines: LineSender,
     mut stop: Stop,
 ) -> Option<End> {
     // A time that is none is refused by the agents.
@@ -105,7 +105,7 @@ impl<'a> Coordinator<'a> {
         &mut self,
         watched: Vec<Watched>,
         warm_up: Duration,
-        lines: &Lines,
+        lines: &LineSender,
         stop: &mut Stop,
     ) -> Option<End> {
         let mut merger = Merger::new(self.agents.len());
@@ -223,7 +223,7 @@ impl<'a> Coordinator<'a> {
                 if let Line::Resource(resource) = &mut *line
                     && self.elsewhere[agent]
                 {
-                    // It takes nothing from the processors of this machine.
+                    // A generator elsewhere takes nothing from the processors of this machine.
                     resource.process = GENERATOR_ELSEWHERE.to_owned();
                 }
                 match merger.take(agent, *line) {

@@ -7,7 +7,8 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Duration, timeout};
 
 use super::coordinator::GREET_S_MAX;
-use super::{Message, Open, SILENCE_S_MAX, every_second, messages, send};
+use super::{Message, SILENCE_S_MAX, every_second, messages, send};
+use crate::driver::Open;
 use crate::load::{self, Gate, Setting, Stop, stopped};
 use crate::measure::process::Watched;
 use crate::trial::Trial;

@@ -2,6 +2,7 @@
 
 mod run;
 mod shown;
+mod stores;
 mod studies;
 
 use std::io::Write;
@@ -10,7 +11,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use crate::scale::Scale;
-use crate::servers::cli::{HomeArgs, StoresCommand};
+use stores::{HomeArgs, StoresCommand};
 
 #[derive(Parser)]
 #[command(
@@ -96,9 +97,9 @@ pub async fn main() -> anyhow::Result<bool> {
         Command::Show { study, scale, definition } => {
             print(&studies::show(&study, scale, definition)?);
         }
-        Command::Run(args) => return run::run(*args, home.home()?).await,
-        Command::Resume(args) => return run::resume(args, home.home()?).await,
-        Command::Stores { command } => crate::servers::cli::run(command, &home.home()?).await?,
+        Command::Run(args) => return run::run(*args, home.servers()?).await,
+        Command::Resume(args) => return run::resume(args, home.servers()?).await,
+        Command::Stores { command } => stores::run(command, &home.servers()?).await?,
         Command::Report(args) => crate::report::cli::run(&args)?,
         Command::Compare(args) => crate::compare::cli::run(&args)?,
         Command::Agent { listen, secret_file, until_input_ends } => {
@@ -142,6 +143,6 @@ async fn agent(listen: &str, secret_file: Option<&std::path::Path>) -> anyhow::R
     }
     print(&format!("{address}\n"));
     std::io::stdout().flush()?;
-    crate::agent::serve(listener, crate::driver::open, secret, run::stop_on_signal()).await;
+    crate::agent::serve(listener, crate::stores::open, secret, run::stop_on_signal()).await;
     Ok(())
 }

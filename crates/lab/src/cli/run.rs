@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use super::shown::Shown;
 use crate::definition::{self, Study};
 use crate::driver::durability::{Durability, Level};
-use crate::driver::{self, OpenError};
 use crate::fleet::Fleet;
 use crate::generate::{GeneratorArgs, Generators};
 use crate::options::OptionPairs;
@@ -20,7 +19,7 @@ use crate::plan::{Choices, StoreChoice, plan};
 use crate::results::{Directory, FORMAT, Run};
 use crate::run::{Runner, now};
 use crate::scale::Scale;
-use crate::servers::{self, Home};
+use crate::servers::{Servers, store_of};
 use crate::stores;
 
 /// The arguments of a run.
@@ -43,7 +42,7 @@ pub struct RunArgs {
     /// Only these experiments [default: all]
     #[arg(long, value_delimiter = ',')]
     experiments: Vec<String>,
-    /// Number of repetitions, instead of that of the study
+    /// Number of repetitions [default: the number of the study]
     #[arg(long)]
     repetitions: Option<u32>,
     /// Seed of all random choices: the same seed sends the same operations
@@ -53,7 +52,7 @@ pub struct RunArgs {
     #[arg(long = "endpoint", value_name = "STORE=HOST:PORT[,…]", value_parser = pair)]
     endpoints: Vec<(String, String)>,
     /// When an acknowledged write is on disk: `each` (before it is acknowledged), `interval` or
-    /// `none`, for all stores or for one: each,redis=interval [default: that of each store]
+    /// `none`, for all stores or for one: each,redis=interval [default: the level of each store]
     #[arg(long, value_delimiter = ',', value_name = "[STORE=]LEVEL")]
     #[serde(default)]
     durability: Vec<String>,
@@ -81,7 +80,7 @@ pub struct ResumeArgs {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("it is NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -92,11 +91,12 @@ impl RunArgs {
             texts.iter().map(|text| StoreChoice::parse(text)).collect();
         let stores = stores.map_err(anyhow::Error::msg)?;
         for (at, store) in stores.iter().enumerate() {
-            if stores::find(&store.name).is_none() {
-                return Err(OpenError::Unknown { name: store.name.clone() }.into());
-            }
-            if !self.external().contains_key(&store.server()) {
-                servers::find(&store.name)?;
+            let known = stores::find(&store.name)?;
+            if known.server.is_none() && !self.external().contains_key(&store.server()) {
+                bail!(
+                    "the lab cannot start {0}: name a server that runs already with --endpoint {0}=HOST:PORT",
+                    store.name
+                );
             }
             if stores[..at].contains(store) {
                 bail!("{} is named twice", store.label());
@@ -174,6 +174,7 @@ impl RunArgs {
         &self,
         study: &Study,
         stores: &[StoreChoice],
+        servers: &Servers,
     ) -> anyhow::Result<BTreeMap<String, BTreeMap<String, String>>> {
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         for (name, value) in &self.settings {
@@ -184,15 +185,15 @@ impl RunArgs {
         }
         let levels = self.durability(stores)?;
         let external = self.external();
-        let mut servers: Vec<String> = Vec::new();
+        let mut seen: Vec<String> = Vec::new();
         let given = std::mem::take(&mut settings);
         for store in stores {
             let server = store.server();
-            if servers.contains(&server) {
+            if seen.contains(&server) {
                 continue;
             }
             let is_ours = !external.contains_key(&server);
-            let place = servers.iter().filter(|name| servers::store_of(name) == store.name).count();
+            let place = seen.iter().filter(|name| store_of(name) == store.name).count();
             // The first that has an option decides.
             let instance = store.instance.as_ref().filter(|_| is_ours);
             let of_level = levels.get(&store.name).map(|level| pairs(level.server));
@@ -207,12 +208,12 @@ impl RunArgs {
                 options.entry(option).or_insert(value);
             }
             if is_ours {
-                servers::shift_ports(&store.name, u16::try_from(place)?, &mut options)?;
+                servers.shift_ports(&store.name, u16::try_from(place)?, &mut options)?;
             }
             if !options.is_empty() {
                 settings.insert(server.clone(), options);
             }
-            servers.push(server);
+            seen.push(server);
         }
         if let Some(name) = given.keys().find(|name| {
             stores.iter().all(|store| store.server() != **name && store.name != **name)
@@ -224,21 +225,21 @@ impl RunArgs {
 
     /// Refuses options that a driver or a server does not have, or whose value it does not accept:
     /// otherwise a long run would fail at its first use of them.
-    fn check(&self, study: &Study, home: &Home) -> anyhow::Result<()> {
+    fn check(&self, study: &Study, servers: &Servers) -> anyhow::Result<()> {
         let stores = self.stores(study)?;
-        let (settings, external) = (self.settings(study, &stores)?, self.external());
+        let (settings, external) = (self.settings(study, &stores, servers)?, self.external());
         for step in plan(study, &stores, &self.choices(study)?) {
             let mut spec = step.trial.store;
             if spec.endpoints.is_empty() {
                 spec.endpoints = vec!["127.0.0.1:1".to_owned()];
             }
-            driver::open(&spec)?;
+            stores::open(&spec)?;
         }
         for (name, given) in &settings {
             if external.contains_key(name) {
                 bail!("{name} runs already: its own configuration has the options of its server");
             }
-            servers::check(home, name, given)?;
+            servers.check(name, given)?;
         }
         Ok(())
     }
@@ -271,7 +272,7 @@ fn version() -> String {
 }
 
 /// Runs a study from the beginning.
-pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
+pub async fn run(args: RunArgs, servers: Servers) -> anyhow::Result<bool> {
     let text = definition::text(&args.study, &args.properties)?;
     let study = Study::parse(&args.study, &text, args.scale)?;
     let out = args.out.clone().unwrap_or_else(|| {
@@ -279,11 +280,11 @@ pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
     });
     if out.join("run.json").exists() {
         bail!(
-            "{0} has results already; go on with them: loginson-lab resume {0}, or name another directory with --out",
+            "{0} has results already: continue that run with loginson-lab resume {0}, or name another directory with --out",
             out.display()
         );
     }
-    args.check(&study, &home)?;
+    args.check(&study, &servers)?;
     let run = Run {
         format: FORMAT,
         study: study.name.clone(),
@@ -300,11 +301,11 @@ pub async fn run(args: RunArgs, home: Home) -> anyhow::Result<bool> {
     let directory = Directory::create(&out, &run)?;
     let kept = serde_json::to_string_pretty(&args)?;
     std::fs::write(arguments(&out), kept).with_context(|| arguments(&out).display().to_string())?;
-    go_on(&args, directory, run, home).await
+    go_on(&args, directory, run, servers).await
 }
 
 /// Resumes a run that was stopped.
-pub async fn resume(args: ResumeArgs, home: Home) -> anyhow::Result<bool> {
+pub async fn resume(args: ResumeArgs, servers: Servers) -> anyhow::Result<bool> {
     let (directory, run) = Directory::open(&args.directory)?;
     let path = arguments(&args.directory);
     let kept = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -312,26 +313,31 @@ pub async fn resume(args: ResumeArgs, home: Home) -> anyhow::Result<bool> {
         serde_json::from_slice(&kept).with_context(|| path.display().to_string())?;
     if args.retry_failed {
         let forgotten = directory.forget_failed()?;
-        eprintln!("{forgotten} trials that failed are done again");
+        eprintln!("{forgotten} trials that failed are repeated");
     }
-    go_on(&kept, directory, run, home).await
+    go_on(&kept, directory, run, servers).await
 }
 
 fn arguments(directory: &Path) -> PathBuf {
     directory.join("arguments.json")
 }
 
-async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> anyhow::Result<bool> {
+async fn go_on(
+    args: &RunArgs,
+    directory: Directory,
+    run: Run,
+    servers: Servers,
+) -> anyhow::Result<bool> {
     let study = Study::parse(&run.study, &run.definition, args.scale)?;
     let stores = args.stores(&study)?;
     let steps = plan(&study, &stores, &args.choices(&study)?);
     let run = Run { trials_planned: u32::try_from(steps.len())?, ..run };
     directory.write_run(&run)?;
     let mut shown = Shown::new();
-    let servers = directory.path().join("servers");
-    let home = home.apart(&servers)?;
-    let mut fleet =
-        Fleet::new(home, args.external(), args.settings(&study, &stores)?, shown.sayer());
+    let server_files = directory.path().join("servers");
+    let servers = servers.apart(&server_files)?;
+    let settings = args.settings(&study, &stores, &servers)?;
+    let mut fleet = Fleet::new(servers, args.external(), settings, shown.sayer());
     let generators = Generators::start(&args.generators).await?;
     let stop = stop_on_signal();
     let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
@@ -346,11 +352,11 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
     down?;
     let at = directory.path().display();
     if tally.stopped {
-        shown.say(&format!("stopped; go on with: loginson-lab resume {at}"));
+        shown.say(&format!("the run was stopped; continue it with: loginson-lab resume {at}"));
         return Ok(false);
     }
     if !args.keep_servers {
-        remove_data(&servers)?;
+        remove_data(&server_files)?;
         let external = args.external();
         crate::run::forget_removed(&directory, |store| external.contains_key(store))?;
     }
@@ -364,7 +370,7 @@ async fn go_on(args: &RunArgs, directory: Directory, run: Run, home: Home) -> an
         }
     }
     if !tally.failed.is_empty() {
-        shown.say(&format!("do them again: loginson-lab resume --retry-failed {at}"));
+        shown.say(&format!("repeat the failed trials: loginson-lab resume --retry-failed {at}"));
     }
     Ok(tally.wrong.is_empty() && tally.failed.is_empty())
 }
@@ -384,7 +390,7 @@ fn remove_data(servers: &Path) -> anyhow::Result<()> {
     };
     for entry in entries {
         let store = entry.with_context(|| servers.display().to_string())?;
-        if servers::find(&store.file_name().to_string_lossy()).is_err() {
+        if stores::find(store_of(&store.file_name().to_string_lossy())).is_err() {
             continue;
         }
         for part in ["data", "run"].map(|part| store.path().join(part)) {
@@ -414,7 +420,7 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
                 std::process::exit(130);
             }
             eprintln!(
-                "stops after this moment; Ctrl-C again ends at once and leaves servers running"
+                "the run stops; Ctrl-C again ends the program at once and leaves servers running"
             );
             let _ = sender.send(true);
         }
@@ -425,6 +431,7 @@ pub fn stop_on_signal() -> watch::Receiver<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::Home;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -432,13 +439,17 @@ mod tests {
         args: RunArgs,
     }
 
+    /// Servers that are never started.
+    fn nowhere() -> Servers {
+        stores::servers(Home::new(Path::new("/nowhere")).unwrap())
+    }
+
     fn checked(arguments: &[&str]) -> Result<RunArgs, String> {
         let words = ["run", "study1", "--scale", "smoke"].iter().chain(arguments);
         let Line { args } = clap::Parser::try_parse_from(words).map_err(|e| e.to_string())?;
         let text = definition::text("study1", &[]).unwrap();
         let study = Study::parse("study1", &text, args.scale).unwrap();
-        let home = Home::new(Path::new("/nowhere")).unwrap();
-        args.check(&study, &home).map_err(|e| format!("{e:#}"))?;
+        args.check(&study, &nowhere()).map_err(|e| format!("{e:#}"))?;
         Ok(args)
     }
 
@@ -451,7 +462,7 @@ mod tests {
             let text = definition::text("containers", &[]).unwrap();
             let study = Study::parse("containers", &text, args.scale).unwrap();
             let stores = args.stores(&study).unwrap();
-            args.settings(&study, &stores).map_err(|e| e.to_string())
+            args.settings(&study, &stores, &nowhere()).map_err(|e| e.to_string())
         };
         let settings = of(&["cassandra.cpus=1", "cassandra@lxc.memory=1g"]).unwrap();
         let (host, lxc) = (&settings["cassandra@host"], &settings["cassandra@lxc"]);
@@ -497,7 +508,8 @@ mod tests {
             let text = definition::text("study1", &[]).unwrap();
             let study = Study::parse("study1", &text, args.scale).unwrap();
             let stores = args.stores(&study).unwrap();
-            (args.settings(&study, &stores).unwrap(), args.choices(&study).unwrap().options)
+            let settings = args.settings(&study, &stores, &nowhere()).unwrap();
+            (settings, args.choices(&study).unwrap().options)
         };
         let (settings, options) = given("each");
         assert_eq!(settings["redis"]["appendfsync"], "always");

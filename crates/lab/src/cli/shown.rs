@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::studies::described;
 use crate::measure::speed::{ROUNDS_PER_S, Slowdown};
+use crate::number::percent;
 use crate::plan::Step;
-use crate::report::number::percent;
 use crate::results::{End, Line, Outcome};
 use crate::run::Watch;
 

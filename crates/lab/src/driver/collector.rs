@@ -1,8 +1,8 @@
-//! Collectors that write what they take into files of this machine: rsyslog, syslog-ng and Flume.
+//! Collectors that write their input into files of this machine: rsyslog, syslog-ng and Flume.
 //!
-//! They answer nothing, so a line has arrived when it is in a file. The table is what was written
-//! since it was created; a collector keeps its files open, so earlier lines are taken out of them
-//! by making holes, which leaves their sizes as they are.
+//! Collectors answer nothing, so a line has arrived when it is in a file. The table is everything
+//! that was written since the table was created. A collector keeps its files open, so earlier lines
+//! are removed by punching holes into the files, which keep their sizes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -84,7 +84,7 @@ impl Driver for Collector {
     }
 
     async fn version(&self) -> Result<String, StoreError> {
-        // It has no other answer than taking a connection.
+        // A collector has no other answer than accepting a connection.
         self.sender.reach().await?;
         Ok(self.version.clone())
     }

@@ -48,7 +48,7 @@ impl Durability {
 pub struct Level {
     /// The level.
     pub durability: Durability,
-    /// What a crash of the machine loses of what was acknowledged, for tables: `nothing`, `10 s`.
+    /// The acknowledged writes that a crash of the machine loses, for tables: `nothing`, `10 s`.
     pub loses: &'static str,
     /// Options of the driver.
     pub driver: OptionPairs,

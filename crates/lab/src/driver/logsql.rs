@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Answer;
 use super::search::{Match, Search, Wanted};
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The field of the count in answers.
 const COUNT: &str = "n";
@@ -18,6 +18,20 @@ pub type Line = BTreeMap<String, String>;
 /// A string literal of LogsQL, which has the escapes of JSON.
 pub fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a text is JSON")
+}
+
+/// Appends a field to a line in JSON that [`end_line`] ends; the first field begins the line.
+pub fn push_field(line: &mut Vec<u8>, name: &str, value: &str) {
+    let begins = line.last().is_none_or(|byte| *byte == b'\n');
+    line.push(if begins { b'{' } else { b',' });
+    serde_json::to_writer(&mut *line, name).expect("a text is JSON");
+    line.push(b':');
+    serde_json::to_writer(&mut *line, value).expect("a text is JSON");
+}
+
+/// Ends a line in JSON.
+pub fn end_line(line: &mut Vec<u8>) {
+    line.extend(b"}\n");
 }
 
 /// The query for a search among the lines that `table` selects. `field` names the field of a
@@ -106,7 +120,7 @@ impl TimeColumn {
     /// The schema's own column of times, in milliseconds, or the integer column `named`, in
     /// seconds. A number outside of `valid` seconds is kept as a field.
     pub fn of(schema: &Schema, named: &str, valid: Range<i64>) -> Option<TimeColumn> {
-        let is_integer = |at: &usize| schema.columns[*at].kind == Kind::Integer;
+        let is_integer = |at: &usize| schema.columns[*at].kind == ColumnKind::Integer;
         let named = || schema.column(named).filter(is_integer).map(|at| (at, 1));
         let (column, units) = schema.time().map(|at| (at, 1_000)).or_else(named)?;
         Some(TimeColumn { column, units, valid })
@@ -167,10 +181,10 @@ pub fn row<'a>(
 }
 
 /// The value of a column in a field of a line.
-pub fn value_of(text: &str, kind: Kind) -> Result<Value, String> {
+pub fn value_of(text: &str, kind: ColumnKind) -> Result<Value, String> {
     match kind {
-        Kind::Text => Ok(Value::Text(text.to_owned())),
-        Kind::Integer => {
+        ColumnKind::Text => Ok(Value::Text(text.to_owned())),
+        ColumnKind::Integer => {
             text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a number"))
         }
     }

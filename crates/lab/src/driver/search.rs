@@ -13,11 +13,11 @@ pub struct Search {
     pub equals: Vec<(usize, Value)>,
     /// The time of the line, in milliseconds since 1970: from the first, and before the second.
     pub time: Option<(i64, i64)>,
-    /// What is asked of the matching lines.
+    /// The result that is wanted of the matching lines.
     pub wanted: Wanted,
 }
 
-/// What a text must have.
+/// A condition on a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Match {
     /// This word. A workload asks only for words that every tokenizer finds in the same lines.
@@ -29,7 +29,7 @@ pub enum Match {
     Regex(String),
 }
 
-/// What is asked of the matching lines.
+/// The result that is wanted of the matching lines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// Their number: `Answer::Count`.

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time without progress after which the rest is taken for lost.
 const STALL: Duration = Duration::from_secs(15);
 
-/// What a store counts of what it takes.
+/// The unit in which a store counts its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Lines,
@@ -32,9 +32,9 @@ pub(crate) struct Sender {
     timeout: Duration,
     unit: Unit,
     next: AtomicUsize,
-    /// What was sent, in the unit.
+    /// The amount that was sent, in the unit.
     sent: Arc<AtomicU64>,
-    /// What the store had before the table, in the unit; none until it is known.
+    /// The amount that the store had taken before the table, in the unit; `None` until it is known.
     before: Mutex<Option<u64>>,
 }
 
@@ -69,7 +69,7 @@ impl Sender {
         self.dial().await.map(|_| ())
     }
 
-    /// Opens a connection; `has` is what the store has taken since it began.
+    /// Opens a connection; `has` is the amount that the store has taken since its start.
     pub async fn connect(&self, has: u64) -> Result<Connection, StoreError> {
         self.before.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(has);
         Ok(Connection {
@@ -90,7 +90,7 @@ impl Sender {
         within(&self.store, self.timeout, connect).await
     }
 
-    /// What is to arrive; nothing before the first connection.
+    /// Waits for everything that was sent; `None` before the first connection.
     pub fn waiting(&self) -> Option<Waiting<'_>> {
         let before = (*self.before.lock().unwrap_or_else(PoisonError::into_inner))?;
         let sent = self.sent.load(Ordering::Relaxed);
@@ -172,11 +172,14 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
+    /// A time limit that no machine is too slow for.
+    const NEVER: Duration = Duration::from_secs(86_400);
+
     #[tokio::test]
     async fn it_waits_for_what_it_sent_and_says_what_is_lost() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = listener.local_addr().unwrap().to_string();
-        let sender = Sender::new("s", &[endpoint], Duration::from_secs(5), Unit::Lines);
+        let sender = Sender::new("s", &[endpoint], NEVER, Unit::Lines);
         assert!(sender.waiting().is_none(), "nothing is sent before the first connection");
 
         let taken = tokio::spawn(async move {
@@ -189,11 +192,13 @@ mod tests {
         connection.send(&Block::new(b"a\nb\nc\n".to_vec())).await.unwrap();
 
         let mut waiting = sender.waiting().unwrap();
+        tokio::time::pause();
         for (has, is_over) in [(7, false), (9, false), (10, true), (11, true)] {
             assert_eq!(waiting.is_over(has).await.unwrap(), is_over);
         }
+        tokio::time::resume();
 
-        // A table that is created again waits for nothing of the one before.
+        // A table that is created again waits for no line of the table before it.
         sender.begin(10);
         assert!(sender.waiting().unwrap().is_over(10).await.unwrap());
         connection.send(&Block::new(b"d\n".to_vec())).await.unwrap();

@@ -25,7 +25,8 @@ pub(crate) trait Shard: Send {
     /// The name of the store.
     fn store(&self) -> &str;
 
-    /// Forgets the connection. What the server still sends would be taken for the next answer.
+    /// Forgets the connection: bytes that the server still sends would be taken for the next
+    /// answer.
     fn disconnect(&mut self) {}
 
     /// Adds one row.
@@ -67,7 +68,7 @@ pub(crate) trait Shard: Send {
         Err(self.lacks(Ability::Delete))
     }
 
-    /// What the search wants of this server's lines.
+    /// The result of the search over the lines of this server.
     async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
         Err(self.lacks(if search.has_regex() { Ability::Regex } else { Ability::Search }))
     }
@@ -174,7 +175,7 @@ impl<S: Shard> Session for Sharded<S> {
         let answer = within(&store, self.timeout, self.run(operation)).await;
         use StoreError::{Answer, Timeout, Unreachable};
         // An operation on several servers ends with the first error: others may still answer, and
-        // their answer would be taken for that of the next operation.
+        // their answer would be taken for the answer to the next operation.
         let breaks = match &answer {
             Err(Timeout { .. } | Unreachable { .. } | Answer { .. }) => true,
             Err(_) => self.shards.len() > 1 && !operation.is_of_one_row(),
@@ -187,12 +188,33 @@ impl<S: Shard> Session for Sharded<S> {
     }
 }
 
+/// Runs `work` on a new connection to each server, on all of them at the same time; the results are
+/// in the order of the connections. All of it may take `limit`. The first error ends it, and
+/// `failed` words that error.
+pub(crate) async fn on_all<C, T, E, F>(
+    store: &str,
+    limit: Duration,
+    connecting: impl IntoIterator<Item = impl Future<Output = Result<C, E>>>,
+    work: impl Fn(C) -> F,
+    failed: impl FnOnce(E) -> StoreError,
+) -> Result<Vec<T>, StoreError>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let work = &work;
+    let all: Vec<_> = connecting
+        .into_iter()
+        .map(|connection| async move { work(connection.await?).await })
+        .collect();
+    within(store, limit, async { try_join_all(all).await.map_err(failed) }).await
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::row::{Column, Kind};
+    use crate::row::{Column, ColumnKind};
 
     /// A server in memory, which can only do the least.
     #[derive(Default)]
@@ -249,11 +271,11 @@ mod tests {
     }
 
     fn session(shards: usize) -> Sharded<Memory> {
-        let columns = vec![Column::new("n", Kind::Integer, true)];
-        let schema = Schema { table: "t".to_owned(), key: Kind::Integer, columns };
+        let columns = vec![Column::new("n", ColumnKind::Integer, true)];
+        let schema = Schema { table: "t".to_owned(), key: ColumnKind::Integer, columns };
         let servers = (0..shards).map(|_| Memory::default()).collect();
         let ring = Arc::new(Ring::new(shards));
-        Sharded::new("memory", Duration::from_secs(1), &ring, &schema, servers)
+        Sharded::new("memory", Duration::from_secs(86_400), &ring, &schema, servers)
     }
 
     fn row(key: i64) -> Row {

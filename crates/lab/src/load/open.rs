@@ -155,7 +155,7 @@ pub async fn run(worker: Worker, start: Instant, due: Arc<Due>) {
 async fn send_when_due(mut worker: Worker, due: &Due) {
     while let Some(since) = due.take().await {
         let Some(step) = worker.next(since, Instant::now()) else {
-            // It was due, and nobody sends it.
+            // The operation was due, and no thread sends it.
             due.taken.fetch_sub(1, Ordering::Relaxed);
             if !worker.finished() {
                 due.close();

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::{Duration, Instant, sleep_until};
 
-use super::Lines;
+use super::LineSender;
 use super::worker::Shared;
 use crate::driver::{Answer, Operation, Session, StoreError};
 use crate::results::{Line, Outcome};
 use crate::row::{Row, Schema, Value};
 use crate::trial::RealTime;
-use crate::workload::writing::Numbers;
-use crate::workload::{Plan, Request, Step, Steps, lines, logs};
+use crate::workload::writing::{Numbers, Writing};
+use crate::workload::{Request, Step, Steps, WorkloadPlan, lines, logs};
 
 /// The time stamp of all records: later than all others.
 const TIMESTAMP: i64 = 1_500_000_000;
@@ -28,7 +28,7 @@ const TIMESTAMP: i64 = 1_500_000_000;
 /// The host of all log lines: no other line has it.
 const HOST: &str = "tail";
 
-/// What is written: rows that have one value in common.
+/// The written rows, which have one value in common.
 #[derive(Clone)]
 struct Rows {
     records: u64,
@@ -80,13 +80,11 @@ impl Writes {
     }
 }
 
-impl Plan for Writes {
+impl WorkloadPlan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
-        Box::new(WriteSteps {
-            rows: self.rows.clone(),
-            numbers: self.numbers.clone(),
-            acknowledged: self.acknowledged.clone(),
-        })
+        let (rows, numbers) = (self.rows.clone(), self.numbers.clone());
+        let writing = Writing { numbers, row: move |number| rows.row(number) };
+        Box::new(CountedWriting { writing, acknowledged: self.acknowledged.clone() })
     }
 
     fn row(&self, key: &Value) -> Option<Row> {
@@ -99,16 +97,19 @@ impl Plan for Writes {
     }
 }
 
-struct WriteSteps {
-    rows: Rows,
-    numbers: Numbers,
+/// Writes rows, and counts those that the store acknowledges. The label is that of single rows,
+/// also for batches.
+struct CountedWriting<F> {
+    writing: Writing<F>,
     acknowledged: Arc<AtomicU64>,
 }
 
-impl Steps for WriteSteps {
+impl<F> Steps for CountedWriting<F>
+where
+    F: Fn(u64) -> Row + Send,
+{
     fn next(&mut self) -> Option<Step> {
-        let batch = self.numbers.take()?;
-        let insert = self.numbers.insert(batch, |number| self.rows.row(number));
+        let insert = self.writing.next()?.request;
         Some(Step::one(Request { label: "insert", ..insert }))
     }
 
@@ -132,7 +133,7 @@ pub struct Counting {
 
 impl Counting {
     /// Begins when everything is written, and returns the delay.
-    pub async fn run(mut self, shared: Arc<Shared>, lines: Lines) {
+    pub async fn run(mut self, shared: Arc<Shared>, lines: LineSender) {
         let records = self.real.records;
         let missing = records - self.acknowledged.load(Ordering::Relaxed).min(records);
         if missing > 0 {

@@ -40,7 +40,7 @@ struct Cell {
     errors: BTreeMap<&'static str, u64>,
 }
 
-/// What was emitted.
+/// How far the seconds were given out.
 #[derive(Default)]
 struct Given {
     /// The first second that was not emitted yet.

@@ -461,7 +461,7 @@ async fn a_read_modify_write_is_measured_whole_and_in_its_parts() {
         properties.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let workload = Workload::Ycsb { phase: Phase::Run, properties: properties.clone() };
     let opening = Opening::of(Share::default());
-    let plan: Arc<dyn Plan> =
+    let plan: Arc<dyn WorkloadPlan> =
         crate::workload::ycsb::Ycsb::new(Phase::Run, &properties, &opening).map(Arc::new).unwrap();
     let script: Arc<Script> = Arc::new(move |_, operation| match operation {
         Operation::Read { key } => (20 * MS, Ok(Answer::Row(plan.row(key)))),
@@ -577,8 +577,8 @@ async fn the_store_that_does_nothing_answers_all_workloads() {
     ];
     for workload in workloads {
         let mut trial = trial(workload, Load { operations: Some(300), ..load(3) });
-        trial.store.name = crate::stores::null::NAME.to_owned();
-        let driver = crate::driver::open(&trial.store).unwrap();
+        trial.store.name = crate::driver::null::NAME.to_owned();
+        let driver = crate::driver::null::open(&trial.store).unwrap();
         let (lines, mut received) = mpsc::channel(16);
         let (_stop, stop) = watch::channel(false);
         let drain = tokio::spawn(async move { while received.recv().await.is_some() {} });

@@ -12,7 +12,7 @@ use crate::driver::stream::Sum;
 use crate::driver::{Driver, Operation, Session, StoreError};
 use crate::results::Outcome;
 use crate::row::{Row, Schema};
-use crate::workload::{self, Plan, Request, Step, Steps, Verdict};
+use crate::workload::{self, Request, Step, Steps, Verdict, WorkloadPlan};
 
 /// Time limit for a connection; beyond it the trial fails.
 pub const CONNECT_S_MAX: u64 = 30;
@@ -29,7 +29,7 @@ pub struct Shared {
     /// Name of the store, for messages.
     pub store: String,
     /// The operations and their right answers.
-    pub plan: Box<dyn Plan>,
+    pub plan: Box<dyn WorkloadPlan>,
     /// Whether the store is the one that does nothing, for which right answers are filled in.
     pub imagined: bool,
     /// The measurements.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::report::number::percent;
+use crate::number::percent;
 use crate::results::{GENERATOR_ELSEWHERE, HOST, is_server};
 
 /// Processors that others may use on average, as a share of all; more is interference.

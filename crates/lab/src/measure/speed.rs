@@ -45,12 +45,15 @@ fn of_one() -> Option<f64> {
     let table: Vec<u64> = (0..WORDS).map(|_| mix(&mut state)).collect();
     let (until, used_before) = (Instant::now() + COMPUTING, processor_time()?);
     let (mut rounds, mut word) = (0_u64, 0);
-    while Instant::now() < until {
+    loop {
         for _ in 0..ROUNDS {
             // Each read depends on the one before, as in walks through the structures of a store.
             word = mix(&mut word) ^ table[word as usize % WORDS];
         }
         rounds += u64::from(ROUNDS);
+        if Instant::now() >= until {
+            break;
+        }
     }
     std::hint::black_box(word);
     let used = processor_time()?.saturating_sub(used_before);

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::document::{Axis, Document, Panel, PanelData, Point, Row, Series};
 use super::plot::COLOURS_MAX;
 use super::ranking::ranked;
-use super::summary::{ALL, Experiment, Group, HOST, Measure, Second, Summary, Usage, is_server};
+use super::summary::{Experiment, Group, Summary};
+use crate::results::{HOST, is_server};
+use crate::samples::{ALL, Measure, Second, Usage};
 use crate::statistics::box_plot;
 
 /// The colour of each store, in every figure of a report.

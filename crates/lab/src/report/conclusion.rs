@@ -2,11 +2,11 @@
 //! below; differences that are not significant are called so, and nothing is ranked by a difference
 //! that could be chance.
 
-use super::number::{interval, percent, plain, probability};
 use super::ranking::{Pair, Ranked, adjust, detectable, in_turns, level_groups, pairs, ranked};
-use super::summary::{Experiment, Group, Measure};
-use crate::results::Outcome;
-use crate::run::LOST;
+use super::summary::{Experiment, Group};
+use crate::number::{interval, percent, plain, probability};
+use crate::results::{LOST_ROWS, Outcome};
+use crate::samples::Measure;
 
 /// Samples that show no difference, and would not have shown even one of this factor, say nothing.
 const FACTOR_SHOWN_MAX: f64 = 10.0;
@@ -53,7 +53,7 @@ fn too_few<'a>(first: &str, pairs: &[&Pair<'a>], tested_together: usize) -> Vec<
 /// The verdicts on an experiment; none where only one store has a number, and none where stores are
 /// killed: what they lose is counted, and [`losses`] says it.
 pub fn verdicts(experiment: &Experiment) -> Vec<Verdict> {
-    if experiment.measure == Measure::Value(LOST.into()) {
+    if experiment.measure == Measure::Value(LOST_ROWS.into()) {
         return Vec::new();
     }
     let pairs = pairs(experiment);
@@ -90,7 +90,7 @@ pub fn sentences(experiment: &Experiment) -> Vec<String> {
         let all = ranked(set, &experiment.measure);
         let within = of_set(&pairs, &set[0]);
         let place = place(experiment, &set[0]);
-        if experiment.measure == Measure::Value(LOST.into()) {
+        if experiment.measure == Measure::Value(LOST_ROWS.into()) {
             sentences.extend(losses(&place, &all));
             continue;
         }

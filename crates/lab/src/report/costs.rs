@@ -1,9 +1,11 @@
 //! What data costs: the rate at which it is loaded, its size on disk, and the price of machines.
 
 use super::document::{Document, Table};
-use super::number::{bytes, count, plain};
-use super::summary::{ALL, Measure, Summary, mean};
+use super::summary::Summary;
 use super::tables::durability;
+use crate::number::{bytes, count, plain};
+use crate::samples::{ALL, Measure};
+use crate::statistics::mean;
 
 /// The loading of data, and its size on disk.
 pub fn loads(document: &mut Document, summary: &Summary) {

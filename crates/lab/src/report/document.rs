@@ -33,7 +33,7 @@ pub enum Block {
     Figure(Figure),
     /// Pieces that are shown on request, under a title.
     Details(String, Vec<Block>),
-    /// A file beside the report: its name, and what it has.
+    /// A file beside the report: its name and its text.
     File(String, String),
 }
 

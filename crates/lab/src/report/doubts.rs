@@ -5,18 +5,14 @@ use std::collections::BTreeMap;
 
 use super::conclusion::{TARGET_SHARE_MIN, capital};
 use super::document::Table;
-use super::number::{count, percent, plain, probability};
 use super::ranking::ranked;
-use super::read::DUE_ROWS;
-use super::summary::mean as average;
-use super::summary::{
-    ALL, Experiment, GENERATOR, Group, HOST, Measure, Repetition, Second, Summary,
-};
+use super::summary::{Experiment, Group, Summary};
 use crate::measure::others::Others;
 use crate::measure::speed::{ROUNDS_PER_S, SLOWER_SHARE_MAX};
-use crate::results::Outcome;
-use crate::run::{ACKNOWLEDGED, LOST};
-use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, quantile, trend};
+use crate::number::{count, percent, plain, probability};
+use crate::results::{ACKNOWLEDGED_ROWS, GENERATOR, HOST, LOST_ROWS, Outcome, WRITTEN_ROWS};
+use crate::samples::{ALL, DUE_ROWS, Measure, Repetition, Second};
+use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, mean as average, quantile, trend};
 
 /// A store that reaches more than this share of the generator's limit may be held back by the
 /// generator: near its limit the generator's own queueing is a large part of every latency.
@@ -38,7 +34,7 @@ const STALL_USUAL_MIN: u64 = 20;
 
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
 const KINDS: [(&str, &str); 13] = [
-    (LOST_ROWS, "the store acknowledged rows before they were safe from a kill of its process"),
+    (LOSS, "the store acknowledged rows before they were safe from a kill of its process"),
     (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
     (STALL, "the store stood still: means hide it, percentiles show it"),
@@ -53,7 +49,7 @@ const KINDS: [(&str, &str); 13] = [
     (SMALL, "tests rest on the assumption that repetitions are about log-normal"),
 ];
 
-const LOST_ROWS: &str = "lost rows";
+const LOSS: &str = "lost rows";
 const WRONG: &str = "wrong answers";
 const FAILED: &str = "failed trials";
 const STALL: &str = "stalls";
@@ -107,8 +103,8 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
         };
         doubt(WRONG, ended(group, |outcome| matches!(outcome, Outcome::Wrong { .. })));
         doubt(FAILED, ended(group, |outcome| matches!(outcome, Outcome::Failed { .. })));
-        doubt(LOST_ROWS, lost(group));
-        if experiment.measure != Measure::Value(LOST.into()) {
+        doubt(LOSS, lost(group));
+        if experiment.measure != Measure::Value(LOST_ROWS.into()) {
             doubt(STALL, stalls(group));
             doubt(ERRORS, errors(group));
         }
@@ -169,12 +165,12 @@ fn ended(group: &Group, kind: fn(&Outcome) -> bool) -> Option<String> {
 /// versions count them only among those that were looked for.
 fn lost(group: &Group) -> Option<String> {
     let sum = |name: &str| group.sample(&Measure::Value(name.into())).iter().sum::<f64>();
-    let lost = sum(LOST);
+    let lost = sum(LOST_ROWS);
     (lost > 0.0).then(|| {
         format!(
             "at least {} of {} acknowledged rows were not there after its process was killed",
             plain(lost),
-            plain(sum(ACKNOWLEDGED))
+            plain(sum(ACKNOWLEDGED_ROWS))
         )
     })
 }
@@ -214,7 +210,7 @@ fn errors(group: &Group) -> Option<String> {
 /// Lines that should have arrived while queries were asked, and did not.
 fn behind(group: &Group) -> Option<String> {
     let sum = |name: &str| group.sample(&Measure::Value(name.into())).iter().sum::<f64>();
-    let (due, written) = (sum(DUE_ROWS), sum(crate::load::ROWS));
+    let (due, written) = (sum(DUE_ROWS), sum(WRITTEN_ROWS));
     (written < due * TARGET_SHARE_MIN)
         .then(|| format!("{} of the {} lines arrived that should have", plain(written), plain(due)))
 }

@@ -5,9 +5,11 @@
 //! touched them.
 
 use super::document::{Document, Table};
-use super::number::{bytes, plain};
-use super::summary::{ALL, Experiment, Group, Measure, Repetition, Summary, mean};
-use crate::load::TEXT_BYTES;
+use super::summary::{Experiment, Group, Summary};
+use crate::number::{bytes, plain};
+use crate::results::WRITTEN_TEXT_BYTES;
+use crate::samples::{ALL, Measure, Repetition};
+use crate::statistics::mean;
 
 /// Bytes of a gigabyte.
 const GIGABYTE: f64 = 1e9;
@@ -84,7 +86,7 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
     }
 }
 
-/// What a month of the load of the definition costs.
+/// The cost of a month of the load in the definition.
 fn month(document: &mut Document, bill: &crate::definition::Bill, needs: &[Needs]) {
     let mut table = Table::new(
         format!(
@@ -151,7 +153,7 @@ fn of_store(summary: &Summary, ingest: &Group) -> Option<Needs> {
     let per_trial = |of: &dyn Fn(&Repetition) -> Option<f64>| {
         mean(&ingest.completed().filter_map(of).collect::<Vec<_>>())
     };
-    let gigabytes = |trial: &Repetition| Some(trial.values.get(TEXT_BYTES)? / GIGABYTE);
+    let gigabytes = |trial: &Repetition| Some(trial.values.get(WRITTEN_TEXT_BYTES)? / GIGABYTE);
     let write_cpu_s = |trial: &Repetition| {
         let settled = ["settle_cpu_s_visible", "settle_cpu_s_flushed"];
         let settled = settled.iter().filter_map(|name| trial.values.get(*name)).sum::<f64>();
@@ -169,7 +171,7 @@ fn of_store(summary: &Summary, ingest: &Group) -> Option<Needs> {
         let trial = group.completed().next()?;
         let compacted = trial.values.get("table_bytes_compacted");
         let bytes = compacted.or(trial.values.get("table_bytes_flushed"))?;
-        Some(bytes / trial.values.get(TEXT_BYTES)?)
+        Some(bytes / trial.values.get(WRITTEN_TEXT_BYTES)?)
     });
     let asked = of_same().filter(|(e, _)| e.subject == "line_queries" && !e.writes);
     let query_cpu_s: Vec<f64> = asked

@@ -2,12 +2,12 @@
 //! in a container and on the host.
 
 use super::document::Table;
-use super::number::{interval, plain, probability, ratio};
 use super::papers;
 use super::ranking::{Pair, adjust, in_turns, ranked};
-use super::summary::{ALL, Experiment, Group, Measure, Over};
-use super::tables::PERCENTILES;
+use super::summary::{Experiment, Group};
+use crate::number::{interval, plain, probability, ratio};
 use crate::reference::Reference;
+use crate::samples::{ALL, Measure, Over, PERCENTILES};
 
 /// The table of all pairs of instances; empty if no store has several.
 pub fn comparison(experiment: &Experiment, reference: Option<&Reference>) -> Table {

@@ -4,14 +4,14 @@
 use std::cmp::Ordering;
 
 use super::document::{Document, Table};
-use super::number::{plain, ratio};
 use super::ranking::ranked;
-use super::read::DISK_PER_RECORD;
-use super::summary::{Experiment, Group, Measure, Summary};
+use super::summary::{Experiment, Group, Summary};
 use super::tables::latency_labels;
+use crate::number::{plain, ratio};
 use crate::reference::{self, Reference, Row, Wanted};
+use crate::samples::{DISK_PER_RECORD, Measure};
 
-/// What the paper says of a group.
+/// The figure of the paper for a group.
 pub fn find<'a>(
     reference: &'a Reference,
     experiment: &Experiment,
@@ -79,7 +79,7 @@ pub fn section(document: &mut Document, summary: &Summary, reference: &Reference
     true
 }
 
-/// What a paper may tell of an experiment: of loaded data the size of a record.
+/// The measures of an experiment that a paper may have: for loaded data, the size of a record.
 fn measures(experiment: &Experiment) -> Vec<Measure> {
     if experiment.prepares {
         return vec![Measure::Value(DISK_PER_RECORD.into())];

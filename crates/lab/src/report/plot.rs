@@ -11,7 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::document::{Axis, Panel, PanelData, Row, Series};
-use super::number::plain;
+use crate::number::plain;
 
 /// Colours of stores; further stores get them again.
 const COLOURS: [RGBColor; 8] = [
@@ -68,7 +68,7 @@ pub fn svg(panels: &[Panel]) -> String {
         });
         debug_assert_eq!(drawn, Ok(()));
     }
-    // It is within a page, and as wide as its place.
+    // The figure is part of a page, and as wide as its place.
     text.replacen(&format!("width=\"{WIDTH}\" "), "", 1)
 }
 

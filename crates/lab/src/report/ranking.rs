@@ -1,7 +1,8 @@
 //! Ranks the stores and tests which differences are significant: the basis of the tables and the
 //! conclusion.
 
-use super::summary::{Experiment, Group, Measure};
+use super::summary::{Experiment, Group};
+use crate::samples::Measure;
 use crate::statistics::{
     Comparison, Estimate, SIGNIFICANCE, estimate, geometric, groups, holm, paired, unpaired,
 };

@@ -7,26 +7,24 @@ use std::collections::BTreeMap;
 use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
 use super::costs;
+use super::csv;
 use super::document::{Block, Document, Table};
 use super::doubts::{self, GENERATOR_SHARE_MAX, doubts};
 use super::gigabyte;
 use super::instances;
-use super::number::{bytes, detectable_ratio, percent};
 use super::papers;
-use super::samples;
 use super::summary::{Experiment, Summary};
 use super::tables;
 use crate::driver::durability::Durability;
 use crate::measure::others::OTHERS_SHARE_MAX;
 use crate::measure::speed::SLOWER_SHARE_MAX;
+use crate::number::{bytes, detectable_ratio, percent};
 use crate::reference::Reference;
 use crate::results::Outcome;
 
 /// The whole report.
 pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
-    let run = &summary.run;
-    let mut document =
-        Document { title: format!("{}, scale {}", run.study, run.scale), ..Document::default() };
+    let mut document = titled(summary);
     let colours = Colours::of(summary);
     front(&mut document, summary);
     charts::overview(&mut document, summary, &colours);
@@ -47,16 +45,24 @@ pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
     document
 }
 
-fn measured(summary: &Summary) -> impl Iterator<Item = &Experiment> {
+/// A document with the title of the run.
+pub(super) fn titled(summary: &Summary) -> Document {
+    let title = format!("{}, scale {}", summary.run.study, summary.run.scale);
+    Document { title, ..Document::default() }
+}
+
+/// Experiments that were measured, without those that only load data.
+pub(super) fn measured(summary: &Summary) -> impl Iterator<Item = &Experiment> {
     summary.experiments.iter().filter(|experiment| !experiment.prepares)
 }
 
-fn all_verdicts(summary: &Summary) -> Vec<Verdict> {
+/// The verdicts on all experiments.
+pub(super) fn all_verdicts(summary: &Summary) -> Vec<Verdict> {
     measured(summary).flat_map(verdicts).collect()
 }
 
-/// The abstract: when, what of it is there, the verdict, and what the verdict does not say.
-fn front(document: &mut Document, summary: &Summary) {
+/// The abstract: the times of the run, missing trials, the verdict and its limits.
+pub(super) fn front(document: &mut Document, summary: &Summary) {
     let run = &summary.run;
     document.text(format!(
         "Begun {}{}; seed {}; loginson-lab {}; {}, {} logical processors, {}.",
@@ -201,7 +207,7 @@ fn unequal_durability(summary: &Summary) -> Option<String> {
 }
 
 /// Groups of stores that do not differ.
-fn verdict_table(all: &[Verdict]) -> Table {
+pub(super) fn verdict_table(all: &[Verdict]) -> Table {
     let mut table = Table::new(
         "Groups of stores that do not differ significantly, best first; a store in two groups differs from neither",
         &["experiment", "groups", "stores that do not differ may do so by up to"],
@@ -283,6 +289,27 @@ fn notes(experiment: &Experiment) -> Vec<String> {
     notes
 }
 
+/// The stores as they were measured.
+pub(super) fn stores(summary: &Summary) -> Table {
+    let mut stores = Table::new(
+        "Stores",
+        &["store", "version", "durability", "a crash loses", "state", "options", "note"],
+    );
+    for store in &summary.run.stores {
+        let options = store.options.iter().map(|(name, value)| format!("{name} = {value}"));
+        stores.rows.push(vec![
+            store.label.clone(),
+            store.version.clone(),
+            tables::durability(summary, &store.label),
+            store.durability.as_ref().map(|promise| promise.loses.clone()).unwrap_or_default(),
+            store.states.join(" "),
+            options.collect::<Vec<_>>().join(", "),
+            store.note.clone().unwrap_or_default(),
+        ]);
+    }
+    stores.compact()
+}
+
 fn setup(document: &mut Document, summary: &Summary) {
     let (run, machine) = (&summary.run, &summary.run.machine);
     document.heading("What was measured, and on what");
@@ -297,23 +324,7 @@ fn setup(document: &mut Document, summary: &Summary) {
         .map(|(name, value)| format!("{name}: {value}"))
         .to_vec(),
     );
-    let mut stores = Table::new(
-        "Stores",
-        &["store", "version", "durability", "a crash loses", "state", "options", "note"],
-    );
-    for store in &run.stores {
-        let options = store.options.iter().map(|(name, value)| format!("{name} = {value}"));
-        stores.rows.push(vec![
-            store.label.clone(),
-            store.version.clone(),
-            tables::durability(summary, &store.label),
-            store.durability.as_ref().map(|promise| promise.loses.clone()).unwrap_or_default(),
-            store.states.join(" "),
-            options.collect::<Vec<_>>().join(", "),
-            store.note.clone().unwrap_or_default(),
-        ]);
-    }
-    document.table(stores.compact());
+    document.table(stores(summary));
     for store in run.stores.iter().filter(|store| !store.configuration.is_empty()) {
         document.blocks.push(Block::Code(
             format!("Configuration of {}", store.label),
@@ -324,7 +335,7 @@ fn setup(document: &mut Document, summary: &Summary) {
         "Raw results: the directory trials, or once they are packed the file trials.jsonl.zst, beside this report has the lines of JSON \
          of each trial, from which loginson-lab report makes this report again. A line for each trial and measure:",
     );
-    document.blocks.push(Block::File(samples::NAME.into(), samples::csv(summary)));
+    document.blocks.push(Block::File(csv::NAME.into(), csv::write(summary)));
 }
 
 fn methods(document: &mut Document, summary: &Summary, reference: Option<&Reference>) {

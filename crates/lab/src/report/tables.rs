@@ -2,21 +2,16 @@
 
 use super::conclusion::TARGET_SHARE_MIN;
 use super::document::Table;
-use super::number::{
-    bytes, count, detectable_ratio, interval, of_name, percent, plain, probability, ratio,
-};
 use super::papers;
 use super::ranking::{Pair, pairs, ranked};
-use super::summary::mean as average;
-use super::summary::{
-    ALL, Experiment, Group, HOST, Measure, Repetition, Summary, Usage, is_server,
-    value_at_percentile,
+use super::summary::{Experiment, Group, Summary};
+use crate::number::{
+    bytes, count, detectable_ratio, interval, of_name, percent, plain, probability, ratio,
 };
 use crate::reference::{Reference, Wanted};
-use crate::statistics::{quantile, trend};
-
-/// The percentiles of the 2015 study.
-pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
+use crate::results::{HOST, is_server};
+use crate::samples::{ALL, Measure, PERCENTILES, Repetition, Usage, value_at_percentile};
+use crate::statistics::{mean as average, quantile, trend};
 
 /// When an acknowledged write of a store is on disk, in words.
 pub fn durability(summary: &Summary, store: &str) -> String {
@@ -28,7 +23,7 @@ pub fn durability(summary: &Summary, store: &str) -> String {
     }
 }
 
-/// What the paper says of a group, and how many times that is here.
+/// The figure of the paper for a group, and the ratio of the figure here to it.
 fn published(
     reference: Option<&Reference>,
     experiment: &Experiment,
@@ -362,7 +357,7 @@ pub fn resources(experiment: &Experiment, summary: &Summary) -> Table {
                 used.iter().filter_map(|(usage, trial, _)| usage.cpu_mean(trial.seconds)).collect();
             let operations: u64 = used.iter().map(|(.., operations)| operations).sum();
             let cpu_s: f64 = used.iter().map(|(usage, ..)| usage.cpu_s).sum();
-            // What the kernel counts for a process is what it handed to the page cache: data that
+            // The kernel counts for a process the bytes that it handed to the page cache: data that
             // is overwritten before it is written counts twice, and direct writes of some file
             // systems not at all. Only the counters of the disks say what was read and written.
             let disks = |value: f64| match process == HOST {

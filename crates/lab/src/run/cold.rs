@@ -7,8 +7,8 @@ use std::time::Instant;
 use rustix::fs::{Advice, fadvise};
 
 use super::{RunError, Runner, Store};
-use crate::driver;
 use crate::results::{Line, Outcome};
+use crate::stores;
 use crate::trial::Trial;
 
 impl Runner<'_> {
@@ -38,7 +38,7 @@ impl Runner<'_> {
         };
         let value = began.elapsed().as_secs_f64();
         trial.store.endpoints.clone_from(&up.endpoints);
-        match driver::open(&trial.store) {
+        match stores::open(&trial.store) {
             Ok(driver) => {
                 let line = Line::Value { name: "start_s".to_owned(), value };
                 Ok(Ok((Store { driver, up: Some(up) }, line)))

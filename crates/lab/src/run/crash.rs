@@ -14,12 +14,11 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{Measured, RunError, Runner, Store, Watch};
-use crate::driver::{
-    self, Ability, Answer, Driver, Operation, Session, Settle, StoreError, StoreSpec,
-};
-use crate::results::{End, Line, Outcome, TrialWriter};
+use crate::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError, StoreSpec};
+use crate::results::{ACKNOWLEDGED_ROWS, End, LOST_ROWS, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
+use crate::stores;
 use crate::trial::Trial;
 
 /// Rows that are looked for: the last acknowledged ones, which are lost first.
@@ -28,12 +27,6 @@ const CHECKED_MAX: usize = 10_000;
 /// Of rows that were written in batches, one in so many is looked for: a batch is lost as a whole,
 /// and a log store reads a single row slowly.
 const BATCHED_ROWS_PER_CHECKED: usize = 10;
-
-/// The name of the value by which stores are ranked: acknowledged rows that are lost, at least.
-pub const LOST: &str = "lost_rows";
-
-/// The name of the value with all acknowledged rows.
-pub const ACKNOWLEDGED: &str = "acknowledged_rows";
 
 /// A driver that remembers which rows were acknowledged.
 pub struct Witness {
@@ -185,7 +178,7 @@ impl Runner<'_> {
             }
         };
         let spec = StoreSpec { endpoints: up.endpoints, ..trial.store.clone() };
-        let driver = match driver::open(&spec) {
+        let driver = match stores::open(&spec) {
             Ok(driver) => driver,
             Err(error) => return failed(error.to_string()),
         };
@@ -266,7 +259,7 @@ pub async fn look_for(
     }
     let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
     let mut lines = vec![
-        value(ACKNOWLEDGED, acknowledged.rows() as f64),
+        value(ACKNOWLEDGED_ROWS, acknowledged.rows() as f64),
         value("checked_rows", f64::from(checked)),
         value("missing_rows", f64::from(missing)),
     ];
@@ -279,7 +272,7 @@ pub async fn look_for(
             lost = lost.max(acknowledged.rows() as f64 - found as f64);
         }
     }
-    lines.push(value(LOST, lost));
+    lines.push(value(LOST_ROWS, lost));
     Ok(lines)
 }
 
@@ -292,7 +285,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_kill_waits_for_the_first_acknowledged_row() {
-        let mut server = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut server = Command::new("sleep").arg("infinity").spawn().unwrap();
         let kill = |first: &Arc<Notify>| kill_after(&[server.id()], first.clone(), Duration::ZERO);
         let first = Arc::new(Notify::new());
         // A trial without an acknowledged row ends, and its killer with it.
@@ -300,7 +293,10 @@ mod tests {
         first.notify_one();
         let first = Arc::new(Notify::new());
         let killer = kill(&first);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Each turn of this thread lets the task of the killer go as far as it can.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
         assert!(!killer.began());
         assert_eq!(server.try_wait().unwrap(), None, "nothing was acknowledged");
         first.notify_one();

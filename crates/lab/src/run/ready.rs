@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, watched};
 use crate::definition::Dataset;
-use crate::driver::{self, Ability, Settle, StoreError};
-use crate::fleet::Up;
+use crate::driver::null;
+use crate::driver::{Ability, Settle, StoreError};
+use crate::fleet::RunningStore;
 use crate::measure::directory_bytes;
 use crate::measure::process::Sampler;
-use crate::plan::{NULL, Step};
-use crate::report::read::read_trial;
-use crate::report::summary::{ALL, mean};
+use crate::plan::Step;
 use crate::results::{Line, Outcome, ResultsError, StoreInfo, TrialWriter};
+use crate::samples::{ALL, read_trial};
+use crate::statistics::mean;
 use crate::stores;
 use crate::trial::{Role, Trial, Work};
 
@@ -27,7 +28,7 @@ impl Runner<'_> {
         watch: &mut dyn Watch,
     ) -> Result<Ready, RunError> {
         let failed = |message: String| Ok(Ready::Not(Outcome::Failed { message }));
-        let up = match trial.store.name == NULL {
+        let up = match trial.store.name == null::NAME {
             true => None,
             false => match self.up(trial.store.server(), trial.nodes).await? {
                 Ok(up) => Some(up),
@@ -40,7 +41,7 @@ impl Runner<'_> {
                 trial.store.options.entry(option.clone()).or_insert_with(|| value.clone());
             }
         }
-        let driver = match driver::open(&trial.store) {
+        let driver = match stores::open(&trial.store) {
             Ok(driver) => driver,
             Err(error) => return failed(error.to_string()),
         };
@@ -82,7 +83,7 @@ impl Runner<'_> {
         &mut self,
         store: &str,
         nodes: u32,
-    ) -> Result<Result<Up, String>, RunError> {
+    ) -> Result<Result<RunningStore, String>, RunError> {
         if self.state.nodes.get(store) != Some(&nodes) {
             self.fleet.wipe(store).await?;
             self.state.nodes.insert(store.to_owned(), nodes);

@@ -11,7 +11,7 @@ use crate::row::Schema;
 
 /// The state between steps.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct RunState {
     /// The number of nodes that a store's data was made with, by its name.
     pub nodes: BTreeMap<String, u32>,
     /// Loaded data: the label of the store, and `DATA SET in TABLE`.
@@ -21,9 +21,9 @@ pub struct State {
     pub tables: BTreeMap<String, Vec<Schema>>,
 }
 
-impl State {
+impl RunState {
     /// The state of the run in `directory`. If it cannot be read, all data is loaded again.
-    pub fn read(directory: &Directory) -> State {
+    pub fn read(directory: &Directory) -> RunState {
         let kept = std::fs::read(path(directory)).unwrap_or_default();
         serde_json::from_slice(&kept).unwrap_or_default()
     }
@@ -58,7 +58,7 @@ pub fn forget_removed(
     directory: &Directory,
     is_external: impl Fn(&str) -> bool,
 ) -> Result<(), ResultsError> {
-    let mut state = State::read(directory);
+    let mut state = RunState::read(directory);
     state.nodes.retain(|store, _| is_external(store));
     state.loaded.retain(|(label, _)| label.split(' ').next().is_some_and(&is_external));
     state.tables.retain(|store, _| is_external(store));
@@ -82,7 +82,7 @@ mod tests {
             ("postgres", "users in people"),
         ];
         let all = names.map(|(store, data)| (store.to_owned(), data.to_owned()));
-        let mut state = State { loaded: all.clone().into(), ..State::default() };
+        let mut state = RunState { loaded: all.clone().into(), ..RunState::default() };
         state.forget_table("redis", "people");
         assert_eq!(state.loaded, BTreeSet::from([all[2].clone(), all[3].clone()]));
         state.forget("redis");

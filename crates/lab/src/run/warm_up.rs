@@ -4,11 +4,11 @@
 use super::disturbed::{ATTEMPTS_MAX, is_repeatable, other_seed};
 use super::{Loaded, Measured, RunError, Runner, Store, Warm, Watch};
 use crate::definition::Dataset;
-use crate::fleet::Up;
+use crate::fleet::RunningStore;
+use crate::number;
 use crate::plan::Step;
-use crate::report::read::read_trial;
-use crate::report::summary::Measure;
 use crate::results::Outcome;
+use crate::samples::{Measure, read_trial};
 use crate::trial::{Load, Role, Trial, Work};
 use crate::workload::Workload;
 
@@ -51,8 +51,7 @@ impl WarmUp {
         if self.values.is_empty() || self.is_steady() {
             return None;
         }
-        let values: Vec<String> =
-            self.values.iter().map(|value| crate::report::number::plain(*value)).collect();
+        let values: Vec<String> = self.values.iter().map(|value| number::plain(*value)).collect();
         Some(format!(
             "not in a steady state after {} warm-up trial{}: {}",
             values.len(),
@@ -73,7 +72,7 @@ impl Runner<'_> {
         watch: &mut dyn Watch,
     ) -> Result<Warm, RunError> {
         let key = (trial.experiment.clone(), trial.store.label.clone());
-        let processes = store.up.as_ref().map(Up::roots).unwrap_or_default();
+        let processes = store.up.as_ref().map(RunningStore::roots).unwrap_or_default();
         let experiment = self.study.experiments.iter().find(|e| e.name == trial.experiment);
         let trials_max = experiment.map_or(0, |experiment| experiment.warm_up_trials_max);
         let is_for = trial.role == Role::Measure && is_repeatable(trial, step.fresh);

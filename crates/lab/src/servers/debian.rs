@@ -73,7 +73,7 @@ pub fn unpack_once(
         }
         let downloads = part.join("packages");
         std::fs::create_dir_all(&downloads).map_err(io(&downloads))?;
-        // It downloads into the current directory.
+        // `apt-get download` writes into the current directory.
         let mut arguments = vec!["-C".to_owned(), downloads.display().to_string()];
         arguments.extend(["apt-get", "download", "-qq"].map(str::to_owned));
         if is_root() {

@@ -3,23 +3,27 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{NODES_MAX, names};
+use super::NODES_MAX;
 use crate::options::OptionError;
 
 /// Why a server could not be provided.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// There is no server with this name.
-    #[error("there is no server `{name}`; there are: {}", names().join(", "))]
+    #[error("there is no server `{name}`; there are: {known}")]
     Unknown {
         /// The requested name.
         name: String,
+        /// The names of all servers.
+        known: String,
     },
     /// An option that does not exist, or does not accept the value.
     #[error(transparent)]
     Option(#[from] OptionError),
     /// More nodes than [`NODES_MAX`], or zero.
-    #[error("{name}: {nodes} nodes; a store has 1 to {NODES_MAX} on one machine")]
+    #[error(
+        "{name} cannot have {nodes} nodes: give it 1 to {NODES_MAX} on one machine, with --nodes"
+    )]
     Nodes {
         /// Name of the store.
         name: String,
@@ -54,7 +58,7 @@ pub enum ServerError {
     },
     /// Another process listens on the server's address.
     #[error(
-        "{address} is taken by another process; stop that, or give another port with --set port=NUMBER: {source}"
+        "another process listens on {address}: stop that process, or give another port with --set port=NUMBER ({source})"
     )]
     Port {
         /// The address.
@@ -86,14 +90,18 @@ pub enum ServerError {
         /// The end of the log.
         tail: String,
     },
-    /// It runs with other settings than requested.
-    #[error("{name} runs with other settings; stop it first: loginson-lab stores stop {name}")]
+    /// The server runs with other settings than requested.
+    #[error(
+        "{name} runs with other settings than requested; stop it first: loginson-lab stores stop {name}"
+    )]
     Different {
         /// Name of the store.
         name: String,
     },
     /// A process survived being killed; an administrator has to find out why.
-    #[error("{node} (pid {pid}) is still there after it was killed")]
+    #[error(
+        "{node} (pid {pid}) is still there after it was killed: find out why as an administrator, or restart the machine"
+    )]
     Immortal {
         /// Its name.
         node: String,

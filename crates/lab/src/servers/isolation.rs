@@ -226,7 +226,6 @@ fn memory(options: &Options, text: &str) -> Result<u64, OptionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stores::STORES;
 
     fn split(given: &[(&str, &str)]) -> Result<(Settings, BTreeMap<String, String>), String> {
         let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -260,15 +259,6 @@ mod tests {
         ] {
             let error = split(given).map(|_| ()).unwrap_err();
             assert!(error.contains(said), "{given:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn no_server_has_an_option_of_that_name() {
-        for server in STORES.iter().filter_map(|store| store.server) {
-            let own = server.options();
-            let clash = OPTIONS.iter().find(|known| own.iter().any(|o| o.name == known.name));
-            assert_eq!(clash, None, "{}", server.name());
         }
     }
 

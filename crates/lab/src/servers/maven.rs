@@ -12,7 +12,7 @@ use crate::options::{OptionError, Options};
 const PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1";
 
 /// The option of a Java server for its heap.
-pub const HEAP: Known = Known { name: "heap", default: "1g", help: "of each node" };
+pub const HEAP: Known = Known { name: "heap", default: "1g", help: "heap of each node" };
 /// The option of a Java server for its memory besides the heap.
 pub const DIRECT: Known =
     Known { name: "direct", default: "512m", help: "memory outside the heap, of each node" };

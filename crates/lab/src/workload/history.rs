@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::logs::{self, SEVERITIES};
-use super::{Expect, History, Opening, Plan, Request, Step, Steps, WorkloadError};
+use super::{Expect, History, Opening, Request, Step, Steps, WorkloadError, WorkloadPlan};
 use crate::driver::Operation;
 use crate::row::{Row, Value};
 
@@ -112,7 +112,7 @@ impl Queries {
     }
 }
 
-impl Plan for Queries {
+impl WorkloadPlan for Queries {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         Box::new(QuerySteps {
             history: self.history.clone(),

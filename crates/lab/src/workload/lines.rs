@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::writing::{Numbers, Writing};
-use super::{Expect, Opening, Plan, Request, Step, Steps, WorkloadError};
+use super::{Expect, Opening, Request, Step, Steps, WorkloadError, WorkloadPlan};
 use crate::driver::search::Search;
 use crate::driver::{Answer, Operation};
 use crate::row::{Row, Value};
@@ -97,7 +97,7 @@ impl Writes {
     }
 }
 
-impl Plan for Writes {
+impl WorkloadPlan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         Box::new(Writing { numbers: self.numbers.clone(), row: line::line })
     }
@@ -148,7 +148,7 @@ impl Asking {
     }
 }
 
-impl Plan for Asking {
+impl WorkloadPlan for Asking {
     fn steps(&self, thread: u32) -> Box<dyn Steps> {
         match &self.queries.arriving {
             Some(arriving) if thread < arriving.threads => Box::new(ArrivingSteps {

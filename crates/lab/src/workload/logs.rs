@@ -7,9 +7,9 @@
 //! a seed, so any trial knows the data that another wrote.
 
 use super::writing::{Numbers, Writing};
-use super::{Expect, History, Opening, Plan, Request, Step, Steps, WorkloadError, letters};
+use super::{Expect, History, Opening, Request, Step, Steps, WorkloadError, WorkloadPlan, letters};
 use crate::driver::Operation;
-use crate::row::{Column, Kind, Row, Schema, Value};
+use crate::row::{Column, ColumnKind, Row, Schema, Value};
 
 /// The first time stamp of the cycle.
 pub const TIMESTAMP_FROM: i64 = 1_400_000_000;
@@ -40,13 +40,13 @@ pub fn schema(table: &str, indexed: bool) -> Schema {
     let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
     Schema {
         table: table.to_owned(),
-        key: Kind::Integer,
+        key: ColumnKind::Integer,
         columns: vec![
-            column("timestamp", Kind::Integer, indexed),
-            column("machine", Kind::Text, indexed),
-            column("service", Kind::Text, indexed),
-            column("severity", Kind::Integer, indexed),
-            column("message", Kind::Text, false),
+            column("timestamp", ColumnKind::Integer, indexed),
+            column("machine", ColumnKind::Text, indexed),
+            column("service", ColumnKind::Text, indexed),
+            column("severity", ColumnKind::Integer, indexed),
+            column("message", ColumnKind::Text, false),
         ],
     }
 }
@@ -109,7 +109,7 @@ impl Writes {
     }
 }
 
-impl Plan for Writes {
+impl WorkloadPlan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         let (numbers, history) = (self.numbers.clone(), self.history.clone());
         Box::new(Writing { numbers, row: move |number| record(&history, number) })
@@ -145,7 +145,7 @@ impl Reads {
     }
 }
 
-impl Plan for Reads {
+impl WorkloadPlan for Reads {
     fn steps(&self, thread: u32) -> Box<dyn Steps> {
         Box::new(ReadSteps { records: self.history.records, random: self.opening.random(thread) })
     }

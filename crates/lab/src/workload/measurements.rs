@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::writing::{Numbers, Writing};
-use super::{Expect, Opening, Plan, Request, Step, Steps, WorkloadError, letters};
+use super::{Expect, Opening, Request, Step, Steps, WorkloadError, WorkloadPlan, letters};
 use crate::driver::Operation;
 use crate::driver::aggregate::{Aggregate, Aggregation, Function, Within};
-use crate::row::{Column, Kind, Row, Schema, Value};
+use crate::row::{Column, ColumnKind, Row, Schema, Value};
 
 /// The time of the first interval, s since 1970: that of the example in the study.
 const TIME_FROM: i64 = 1_332_988_833;
@@ -72,15 +72,15 @@ pub fn schema() -> Schema {
     let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
     Schema {
         table: "measurements".to_owned(),
-        key: Kind::Integer,
+        key: ColumnKind::Integer,
         columns: vec![
-            column("metric", Kind::Text, true),
-            column("type_metric", Kind::Text, true),
-            column("value", Kind::Integer, false),
-            column("min", Kind::Integer, false),
-            column("max", Kind::Integer, false),
-            column("timestamp", Kind::Integer, true),
-            column("duration", Kind::Integer, false),
+            column("metric", ColumnKind::Text, true),
+            column("type_metric", ColumnKind::Text, true),
+            column("value", ColumnKind::Integer, false),
+            column("min", ColumnKind::Integer, false),
+            column("max", ColumnKind::Integer, false),
+            column("timestamp", ColumnKind::Integer, true),
+            column("duration", ColumnKind::Integer, false),
         ],
     }
 }
@@ -252,7 +252,7 @@ impl Writes {
     }
 }
 
-impl Plan for Writes {
+impl WorkloadPlan for Writes {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         let (numbers, data) = (self.numbers.clone(), self.data);
         Box::new(Writing { numbers, row: move |number| data.record(number) })
@@ -294,7 +294,7 @@ impl Asking {
     }
 }
 
-impl Plan for Asking {
+impl WorkloadPlan for Asking {
     fn steps(&self, _thread: u32) -> Box<dyn Steps> {
         Box::new(AskingSteps {
             data: self.data,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::lines::line;
-use super::{Expect, Plan, Request, Step, Steps, WorkloadError};
+use super::{Expect, Request, Step, Steps, WorkloadError, WorkloadPlan};
 use crate::driver::Operation;
 use crate::driver::stream::Block;
 use crate::row::{Row, Value};
@@ -49,7 +49,7 @@ impl Streams {
     }
 }
 
-impl Plan for Streams {
+impl WorkloadPlan for Streams {
     fn steps(&self, thread: u32) -> Box<dyn Steps> {
         // Threads begin with different blocks.
         Box::new(StreamSteps { blocks: self.blocks.clone(), next: thread as usize * 5 })

@@ -17,16 +17,16 @@ use std::sync::atomic::AtomicU64;
 
 use super::keys::{self, Chooser, Records, Zipfian};
 use super::writing::{Numbers, Writing};
-use super::{Expect, Opening, Phase, Plan, Request, Step, Steps, Then, WorkloadError, letters};
+use super::{
+    Expect, Opening, Phase, READ_MODIFY_WRITE, Request, Step, Steps, Then, WorkloadError,
+    WorkloadPlan, letters,
+};
 use crate::driver::Operation;
-use crate::results::READ_MODIFY_WRITE;
-use crate::row::{Column, Kind, Row, Schema, Value};
+use crate::row::{Column, ColumnKind, Row, Schema, Value};
 
 mod properties;
-mod text;
 
 pub use properties::{expand, parse};
-pub use text::text;
 
 use properties::{Distribution, Properties};
 
@@ -36,11 +36,12 @@ const VERSION_LETTERS: usize = 6;
 /// The table of a workload.
 pub fn schema(properties: &BTreeMap<String, String>) -> Result<Schema, WorkloadError> {
     let properties = Properties::new(properties)?;
-    let column =
-        |place| Column::new(&format!("{}{place}", properties.field_prefix), Kind::Text, false);
+    let column = |place| {
+        Column::new(&format!("{}{place}", properties.field_prefix), ColumnKind::Text, false)
+    };
     Ok(Schema {
         table: properties.table.clone(),
-        key: Kind::Text,
+        key: ColumnKind::Text,
         columns: (0..properties.fields).map(column).collect(),
     })
 }
@@ -104,7 +105,7 @@ fn chooser(properties: &Properties, opening: &Opening) -> Chooser {
     }
 }
 
-impl Plan for Ycsb {
+impl WorkloadPlan for Ycsb {
     fn steps(&self, thread: u32) -> Box<dyn Steps> {
         match self.phase {
             Phase::Load => {

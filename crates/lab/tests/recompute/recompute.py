@@ -1,8 +1,9 @@
 """Recomputes the figures of a report from the raw trials, with NumPy and SciPy alone.
 
-Usage: recompute.py DIRECTORY: the directory of a run with its report.md and samples.csv. Nothing of
-the lab's own code is used: histograms are decoded here, and the tables of the report are read as
-text. Every figure that differs is printed; the exit status is then 1.
+Usage: recompute.py DIRECTORY: the directory of a run with the report-full.md and samples.csv that
+`loginson-lab report --full DIRECTORY` writes. Nothing of the lab's own code is used: histograms are
+decoded here, and the tables of the report are read as text. Every figure that differs is printed;
+the exit status is then 1.
 """
 
 import base64
@@ -457,7 +458,7 @@ def main(directory):
         if trial.role == "measure":
             key = trial.experiment, (trial.store, trial.nodes, trial.target)
             groups.setdefault(key, Group(key[1])).trials.append(trial)
-    found, checks = tables((directory / "report.md").read_text()), Checks()
+    found, checks = tables((directory / "report-full.md").read_text()), Checks()
     for name in dict.fromkeys(experiment for experiment, _ in groups):
         of = [group for (experiment, _), group in groups.items() if experiment == name]
         check_experiment(checks, titles[name], of, found)

@@ -148,8 +148,8 @@ fn configuration(
     })
 }
 
-/// Those of [`CAPABILITIES`] that a process with this `/proc/PID/status` has: it can give no
-/// others, and a machine may keep some from root.
+/// The capabilities of [`CAPABILITIES`] that a process with this `/proc/PID/status` has: it can
+/// give no others, and a machine may keep some from root.
 fn capabilities(status: &str) -> Vec<&'static str> {
     let mask = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
     let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or_default();

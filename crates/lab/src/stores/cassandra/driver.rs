@@ -49,7 +49,7 @@ use crate::driver::{
     too_large,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Time to make a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,9 +103,17 @@ struct Cassandra {
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     Known { name: "consistency", default: "one", help: "copies that answer: one, quorum or all" },
-    Known { name: "index", default: "2i", help: "of columns that are counted by: 2i, sai or none" },
+    Known {
+        name: "index",
+        default: "2i",
+        help: "index of columns that are counted by: 2i, sai or none",
+    },
     Known { name: "replicas", default: "1", help: "copies of each row" },
-    Known { name: "connections", default: "1", help: "to each node, shared by all threads" },
+    Known {
+        name: "connections",
+        default: "1",
+        help: "connections to each node, shared by all threads",
+    },
     Known {
         name: "nodetool",
         default: "",

@@ -104,14 +104,18 @@ impl Server for Cassandra {
             Known {
                 name: "address",
                 default: "127.0.0.1",
-                help: "of the first node; the others follow",
+                help: "port of the first node; further nodes use the ports after it",
             },
-            Known { name: "port", default: "9042", help: "of CQL, on every node" },
-            Known { name: "storage_port", default: "7000", help: "between nodes, on every node" },
+            Known { name: "port", default: "9042", help: "port of CQL, on every node" },
+            Known {
+                name: "storage_port",
+                default: "7000",
+                help: "port between nodes, on every node",
+            },
             Known {
                 name: "jmx_port",
                 default: "7199",
-                help: "on 127.0.0.1, of the first node; the others follow",
+                help: "port of JMX on 127.0.0.1, of the first node; further nodes use the ports after it",
             },
             Known {
                 name: "commitlog_sync",
@@ -198,10 +202,10 @@ impl Server for Cassandra {
             ];
             arguments.extend(common("logback.xml"));
             arguments.push("org.apache.cassandra.service.CassandraDaemon".to_owned());
-            // It runs only briefly, so optimising its code would take longer.
+            // `nodetool` runs only briefly, so optimising its code would take longer.
             let quick = ["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
             let mut nodetool: Vec<String> = quick.map(str::to_owned).to_vec();
-            // It writes a history of its commands there.
+            // `nodetool` writes a history of its commands there.
             nodetool.push(format!("-Duser.home={path}"));
             nodetool.extend(common("logback-off.xml"));
             nodetool.push("org.apache.cassandra.tools.NodeTool".to_owned());

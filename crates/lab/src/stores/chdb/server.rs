@@ -24,8 +24,16 @@ impl Server for Chdb {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "version", default: "26.9.0", help: "of the Python package chdb-core" },
-            Known { name: "port", default: "18223", help: "of the first node; the others follow" },
+            Known {
+                name: "version",
+                default: "26.9.0",
+                help: "version of the Python package chdb-core",
+            },
+            Known {
+                name: "port",
+                default: "18223",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known { name: "python", default: "python3", help: "a Python 3.9 or later with pip" },
             Known { name: "memory_mb", default: "1024", help: "limit of the engine, MiB" },
             Known {
@@ -84,7 +92,12 @@ impl Server for Chdb {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(
+            crate::stores::clickhouse::driver::open_chdb,
+            self.name(),
+            node,
+        )
+        .await
     }
 }
 

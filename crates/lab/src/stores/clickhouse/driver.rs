@@ -29,7 +29,7 @@ use crate::driver::{
     StoreSpec, TIMEOUT, short_message, within,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The first release whose `DROP TABLE … SYNC` waits until data is gone.
 const SYNC_RELEASE: u32 = 21;
@@ -264,7 +264,7 @@ impl Shard for Node {
             Wanted::Count => return number(&self.http, query).await.map(Answer::Count),
             Wanted::Latest { .. } => return self.rows(query).await.map(Answer::Rows),
             Wanted::CountBy { column } => self.schema.columns[column].kind,
-            Wanted::CountOver { .. } => Kind::Integer,
+            Wanted::CountOver { .. } => ColumnKind::Integer,
         };
         let bytes = ask(&self.http, query).await?;
         let groups = row_binary::groups(kind, &bytes).map_err(|reason| self.http.answer(reason))?;

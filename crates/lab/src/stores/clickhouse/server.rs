@@ -18,7 +18,11 @@ impl Server for ClickHouse {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "18123", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "18123",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known { name: "memory_mb", default: "1024", help: "limit of all queries, MiB" },
             Known { name: "cache_mb", default: "256", help: "limit of its cache of marks, MiB" },
             Known {
@@ -91,7 +95,7 @@ impl Server for ClickHouse {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 }
 

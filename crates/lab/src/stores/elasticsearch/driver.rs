@@ -31,7 +31,7 @@ use crate::driver::{
     short_message,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Time limit for files of merged segments to be deleted.
 const DELETIONS_S_MAX: Duration = Duration::from_secs(90);
@@ -345,10 +345,10 @@ impl Elasticsearch {
 }
 
 fn properties(schema: &Schema) -> serde_json::Value {
-    let field = |kind: Kind, indexed: bool| {
+    let field = |kind: ColumnKind, indexed: bool| {
         let kind = match kind {
-            Kind::Integer => "long",
-            Kind::Text => "keyword",
+            ColumnKind::Integer => "long",
+            ColumnKind::Text => "keyword",
         };
         // Functions are computed over the columnar copy of integers.
         let doc_values = indexed || kind == "long";
@@ -610,7 +610,7 @@ impl Connection {
         let Found { timed_out, shards, hits, aggregations } = success(&self.http, &reply)?;
         whole(&self.http, &shards, timed_out)?;
         let rows = hits.total.value;
-        // It computes in floating point, and the sum of no rows is 0.
+        // Elasticsearch computes in floating point, and gives 0 as the sum of no rows.
         let value = match aggregations.result.value.filter(|_| rows > 0) {
             None => None,
             Some(value) if value.fract() == 0.0 && value.abs() <= EXACT_MAX => Some(value as i64),
@@ -643,7 +643,7 @@ impl Connection {
 
     /// The row in the source of a document.
     fn row(&self, mut source: BTreeMap<String, Value>) -> Result<Row, StoreError> {
-        let mut take = |name: &str, kind: Kind| match source.remove(name) {
+        let mut take = |name: &str, kind: ColumnKind| match source.remove(name) {
             Some(value) if value.kind() == kind => Ok(value),
             other => Err(self.http.answer(format!("field `{name}` of a document is {other:?}"))),
         };

@@ -46,7 +46,7 @@ pub(crate) const JAVA: &[&str] = &[
     "--add-opens=java.base/java.io=ALL-UNNAMED",
 ];
 
-/// Those of Elasticsearch alone.
+/// Arguments of Java for Elasticsearch, and not for OpenSearch.
 const JAVA_OF_ELASTICSEARCH: &[&str] = &[
     "-Djava.locale.providers=SPI,COMPAT",
     "-Des.distribution.flavor=default",
@@ -65,8 +65,16 @@ impl Server for Elasticsearch {
     fn options(&self) -> &'static [Known] {
         &[
             Known { name: "version", default: "7.17.28", help: "a release 7" },
-            Known { name: "port", default: "19200", help: "of the first node; the others follow" },
-            Known { name: "transport_port", default: "19300", help: "between nodes; of the first" },
+            Known {
+                name: "port",
+                default: "19200",
+                help: "port of the first node; further nodes use the ports after it",
+            },
+            Known {
+                name: "transport_port",
+                default: "19300",
+                help: "port between nodes, of the first node",
+            },
             maven::HEAP,
             maven::DIRECT,
             maven::JAVA,

@@ -23,12 +23,20 @@ impl Server for Ferretdb {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "version", default: "v1.24.0", help: "of the Go module, before 2" },
-            Known { name: "port", default: "17017", help: "of the first node; the others follow" },
+            Known {
+                name: "version",
+                default: "v1.24.0",
+                help: "version of the Go module, before 2",
+            },
+            Known {
+                name: "port",
+                default: "17017",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known {
                 name: "gomemlimit",
                 default: "1GiB",
-                help: "of each node, which Go exceeds only if it has to (GOMEMLIMIT)",
+                help: "memory of each node, which Go exceeds only if it has to (GOMEMLIMIT)",
             },
             Known {
                 name: "backend",
@@ -117,7 +125,12 @@ impl Server for Ferretdb {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(
+            crate::stores::mongodb::driver::open_ferretdb,
+            self.name(),
+            node,
+        )
+        .await
     }
 }
 

@@ -21,7 +21,7 @@ use crate::driver::{
     StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Fields before the first column: the key.
 const BEFORE: usize = 1;
@@ -267,7 +267,7 @@ fn find(schema: &Schema, search: &Search) -> Option<Find> {
     })
 }
 
-/// The answer in what the programs print.
+/// Reads the answer from the output of the programs.
 fn found(schema: &Schema, search: &Search, text: &str) -> Result<Answer, String> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
     let kind = match search.wanted {
@@ -277,7 +277,7 @@ fn found(schema: &Schema, search: &Search, text: &str) -> Result<Answer, String>
             return Ok(Answer::Rows(rows.collect::<Result<_, _>>()?));
         }
         Wanted::CountBy { column } => schema.columns[column].kind,
-        Wanted::CountOver { .. } => Kind::Integer,
+        Wanted::CountOver { .. } => ColumnKind::Integer,
     };
     let group = |line: &str| {
         let (text, count) = line.rsplit_once('\t').ok_or("a group without a number".to_owned())?;
@@ -322,10 +322,10 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-fn value(text: &str, kind: Kind) -> Result<Value, String> {
+fn value(text: &str, kind: ColumnKind) -> Result<Value, String> {
     match kind {
-        Kind::Text => Ok(Value::Text(unescaped(text))),
-        Kind::Integer => {
+        ColumnKind::Text => Ok(Value::Text(unescaped(text))),
+        ColumnKind::Integer => {
             text.parse().map(Value::Integer).map_err(|_| format!("`{text}` is not a number"))
         }
     }
@@ -351,10 +351,10 @@ mod tests {
     fn rows_are_lines_and_lines_are_rows() {
         let schema = Schema {
             table: "t".to_owned(),
-            key: Kind::Text,
+            key: ColumnKind::Text,
             columns: vec![
-                Column::new("a", Kind::Text, true),
-                Column::new("n", Kind::Integer, true),
+                Column::new("a", ColumnKind::Text, true),
+                Column::new("n", ColumnKind::Integer, true),
             ],
         };
         for text in ["", "plain", "a\tb", "a\\tb", "two\r\nlines", "\\", "\\\\n"] {

@@ -1,8 +1,8 @@
 //! The process behind the store `files`: it appends lines to files, and runs `rg` and `awk` on
 //! them.
 //!
-//! Like the daemon of a log it is a process of its own, so that what it uses is measured apart from
-//! the generator, and it can be killed. A table is a directory; a file of it ends at
+//! Like the daemon of a log it is a process of its own, so that its resources are measured apart
+//! from the generator, and it can be killed. A table is a directory; a file of it ends at
 //! [`FILE_BYTES_MAX`], as files of logs are rotated.
 
 use std::collections::BTreeMap;
@@ -176,8 +176,8 @@ async fn blocking(
     done.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// What a script prints. `rg` says with its status that it found nothing, so only output on its
-/// standard error is a failure.
+/// Runs a script and returns its output. `rg` says with its status that it found nothing, so only
+/// output on its standard error is a failure.
 async fn run(script: &Script, folder: &Path) -> Result<String, String> {
     let mut command = tokio::process::Command::new("sh");
     command.arg("-c").arg(&script.text).current_dir(folder);

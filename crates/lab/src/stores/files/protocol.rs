@@ -46,7 +46,7 @@ pub struct Find {
     pub equals: Vec<(usize, String)>,
     /// A field that is a number: from the first, and before the second.
     pub range: Option<(usize, i64, i64)>,
-    /// What is wanted of the lines.
+    /// The result that is wanted of the matching lines.
     pub print: Print,
 }
 
@@ -62,7 +62,7 @@ pub enum Text {
     Regex(String),
 }
 
-/// What a search prints.
+/// The output of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Print {
@@ -83,8 +83,8 @@ pub enum Print {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// What was asked for.
+    /// The answer to the request.
     Done(String),
-    /// What is wrong.
+    /// Why there is no answer.
     Failed(String),
 }

@@ -20,7 +20,11 @@ impl Server for Files {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[Known { name: "port", default: "19714", help: "of the first node; the others follow" }]
+        &[Known {
+            name: "port",
+            default: "19714",
+            help: "port of the first node; further nodes use the ports after it",
+        }]
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
@@ -53,11 +57,11 @@ impl Server for Files {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        driver_answers(self.name(), node).await
+        driver_answers(super::driver::open, self.name(), node).await
     }
 }
 
-/// This program, or for a test the one that was built beside it.
+/// The path of this program, or, in a test, of the program that was built beside the test.
 fn program() -> Result<PathBuf, ServerError> {
     const NAME: &str = "loginson-lab";
     home::beside(NAME).ok_or_else(|| ServerError::Missing {

@@ -27,7 +27,11 @@ impl Server for Flume {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "19674", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "19674",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known { name: "channel", default: "1000000", help: "lines that wait in memory" },
             Known { name: "batch", default: "1000", help: "lines that are written at once" },
             maven::HEAP,

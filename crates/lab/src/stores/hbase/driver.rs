@@ -36,7 +36,7 @@ pub(crate) const OPTIONS: &[Known] = &[
     Known {
         name: "regions",
         default: "1",
-        help: "of a table, over which keys are spread by a hash; scans ask each of them",
+        help: "regions of a table: keys are spread over them by a hash, scans ask each of them",
     },
     Known {
         name: "wal",
@@ -46,7 +46,7 @@ pub(crate) const OPTIONS: &[Known] = &[
     Known {
         name: "release",
         default: UNKNOWN,
-        help: "of the servers, for the report: the gateway does not tell it",
+        help: "version of the servers for the report: the gateway does not tell it",
     },
     TIMEOUT,
 ];
@@ -94,7 +94,7 @@ impl Driver for HBase {
         ]
     }
 
-    /// That of the option `release`, of a gateway that answers.
+    /// The version of the option `release`, if a gateway answers.
     async fn version(&self) -> Result<String, StoreError> {
         within(&self.store, self.timeout, async {
             self.gateway(0).await?.table_exists("hbase:meta").await
@@ -175,7 +175,7 @@ impl Session for HBaseSession {
         let answer = within(&store, self.timeout, self.run(operation)).await;
         match answer {
             Ok(_) | Err(StoreError::Refused { .. } | StoreError::NotSupported { .. }) => {}
-            // A late answer would be taken for that of the next call.
+            // A late answer would be taken for the answer to the next call.
             Err(_) => self.open = None,
         }
         answer

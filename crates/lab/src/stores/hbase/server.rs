@@ -77,15 +77,23 @@ impl Server for HBase {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "19090", help: "of the first gateway; others follow" },
-            Known { name: "zk_port", default: "12181", help: "of ZooKeeper" },
+            Known {
+                name: "port",
+                default: "19090",
+                help: "port of the first gateway; further gateways use the ports after it",
+            },
+            Known { name: "zk_port", default: "12181", help: "port of ZooKeeper" },
             Known {
                 name: "connections",
                 default: "256",
                 help: "threads of each gateway: further connections wait until one is closed",
             },
-            Known { name: "gateway_heap", default: "256m", help: "of each gateway" },
-            Known { name: "heap", default: "1g", help: "of the master and all region servers" },
+            Known { name: "gateway_heap", default: "256m", help: "heap of each gateway" },
+            Known {
+                name: "heap",
+                default: "1g",
+                help: "heap of the master and all region servers",
+            },
             Known { name: "direct", default: "512m", help: "memory outside each heap" },
             maven::JAVA,
         ]
@@ -207,7 +215,7 @@ impl Server for HBase {
         600
     }
 
-    /// What the gateway does not tell.
+    /// The gateway does not tell the version of the servers.
     fn driver_options(&self, _: &[Node]) -> Vec<(&'static str, String)> {
         vec![("release", VERSION.to_owned())]
     }

@@ -219,7 +219,7 @@ pub(super) struct Reply<'a> {
     pub(super) sequence: i32,
     /// Whether Thrift itself reports a failure: then field 1 of `result` is its message.
     pub(super) is_exception: bool,
-    /// Field 0 is what the method returned; others are exceptions that it declares.
+    /// Field 0 is the result of the method; other fields are exceptions that it declares.
     pub(super) result: Struct<'a>,
 }
 

@@ -42,9 +42,13 @@ pub(super) const VERSION: &str = "version";
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
-    Known { name: "partitions", default: "2", help: "of the topic" },
-    Known { name: "replicas", default: "1", help: "of each partition" },
-    Known { name: "batch_bytes", default: "131072", help: "of records that are sent together" },
+    Known { name: "partitions", default: "2", help: "partitions of the topic" },
+    Known { name: "replicas", default: "1", help: "replicas of each partition" },
+    Known {
+        name: "batch_bytes",
+        default: "131072",
+        help: "size of records that are sent together, bytes",
+    },
     Known { name: VERSION, default: "unknown", help: "the version; the lab's servers name it" },
 ];
 

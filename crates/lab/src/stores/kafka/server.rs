@@ -27,7 +27,11 @@ impl Server for Broker {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "19692", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "19692",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known {
                 name: "flush_messages",
                 default: "0",
@@ -135,7 +139,7 @@ impl Server for Broker {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 
     fn driver_options(&self, _: &[Node]) -> Vec<(&'static str, String)> {

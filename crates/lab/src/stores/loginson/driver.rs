@@ -28,7 +28,7 @@ use serde::Deserialize;
 use crate::driver::aggregate::{Aggregate, Aggregation, Function, Within};
 use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, Reply, form, push_segment};
-use crate::driver::logsql::{self, Line, TimeColumn, quoted};
+use crate::driver::logsql::{self, Line, TimeColumn, end_line, push_field, quoted};
 use crate::driver::ring::Ring;
 use crate::driver::search::Search;
 use crate::driver::sender::{Sender, Unit};
@@ -364,25 +364,17 @@ impl Table {
 
     /// Appends a row as a line.
     fn push_line(&self, out: &mut Vec<u8>, row: &Row) {
-        let push = |out: &mut Vec<u8>, name: &str, value: &str| {
-            serde_json::to_writer(&mut *out, name).expect("a text is JSON");
-            out.push(b':');
-            serde_json::to_writer(&mut *out, value).expect("a text is JSON");
-        };
-        out.push(b'{');
-        push(out, KEY, &row.key.to_string());
+        push_field(out, KEY, &row.key.to_string());
         for (column, value) in row.values.iter().enumerate() {
-            out.push(b',');
             match self.time_of(column, value) {
-                Some(time) => push(out, "_time", &time.to_string()),
-                None => push(out, self.field(column), &value.to_string()),
+                Some(time) => push_field(out, "_time", &time.to_string()),
+                None => push_field(out, self.field(column), &value.to_string()),
             }
             if self.is_time(column) && self.time_of(column, value).is_none() {
-                out.push(b',');
-                push(out, "_time", NO_TIME);
+                push_field(out, "_time", NO_TIME);
             }
         }
-        out.extend(b"}\n");
+        end_line(out);
     }
 
     /// The time of a line with this value, if it is a valid time.
@@ -535,16 +527,16 @@ fn lines_of(node: &Http, reply: Reply) -> Result<Vec<Line>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Column, Kind};
+    use crate::row::{Column, ColumnKind};
 
     fn table() -> Table {
         let column = |name: &str, kind| Column::new(name, kind, true);
         let columns = vec![
-            column("timestamp", Kind::Integer),
-            column("machine", Kind::Text),
-            column("message", Kind::Text),
+            column("timestamp", ColumnKind::Integer),
+            column("machine", ColumnKind::Text),
+            column("message", ColumnKind::Text),
         ];
-        let schema = Schema { table: "logs".to_owned(), key: Kind::Text, columns };
+        let schema = Schema { table: "logs".to_owned(), key: ColumnKind::Text, columns };
         Table::new("loginson", &schema, "timestamp")
     }
 

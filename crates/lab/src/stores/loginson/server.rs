@@ -19,7 +19,7 @@ const PROGRAM: &str = "LOGINSON_BIN";
 /// Time limit of one readiness request.
 const READY_MAX: Duration = Duration::from_secs(5);
 
-/// Ports between that of HTTP and that of syslog.
+/// Distance between the port of HTTP and the port of syslog.
 const SYSLOG_APART: u16 = 50;
 
 pub(crate) struct Loginson;
@@ -32,7 +32,11 @@ impl Server for Loginson {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "19514", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "19514",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known {
                 name: "bin",
                 default: "",
@@ -41,7 +45,7 @@ impl Server for Loginson {
             Known {
                 name: "cache_bytes_max",
                 default: "512MiB",
-                help: "its cache (key in [store])",
+                help: "size of the cache (key in [store])",
             },
             Known {
                 name: "memory_bytes_max",

@@ -24,7 +24,11 @@ impl Server for Mariadb {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "13406", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "13406",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             BUFFER_POOL,
             FLUSH_LOG,
             MAX_CONNECTIONS,
@@ -62,6 +66,6 @@ impl Server for Mariadb {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(crate::stores::mysql::driver::open, self.name(), node).await
     }
 }

@@ -30,7 +30,7 @@ use crate::driver::{
 use crate::options::{Known, Options};
 use crate::row::{Row, Schema, Value};
 
-const DATABASE: Known = Known { name: "database", default: "lab", help: "of the table" };
+const DATABASE: Known = Known { name: "database", default: "lab", help: "database of the table" };
 
 /// The options for MongoDB.
 pub(crate) const OPTIONS: &[Known] = &[
@@ -163,7 +163,7 @@ impl Mongodb {
         table.map_err(|reason| StoreError::Refused { store: self.store.clone(), reason })
     }
 
-    /// Runs `work` on a new connection to each server, concurrently.
+    /// See [`sharded::on_all`].
     async fn on_all<T, F>(
         &self,
         limit: Duration,
@@ -172,12 +172,8 @@ impl Mongodb {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut all = Vec::new();
-        for (host, port) in &self.hosts {
-            all.push(async { work(Connection::open(host, *port).await?).await });
-        }
-        let all = async { try_join_all(all).await.map_err(|e| failed(&self.store, e)) };
-        within(&self.store, limit, all).await
+        let connecting = self.hosts.iter().map(|(host, port)| Connection::open(host, *port));
+        sharded::on_all(&self.store, limit, connecting, work, |e| failed(&self.store, e)).await
     }
 }
 

@@ -23,7 +23,7 @@ use mysql_async::{Conn, DriverError, Error, Opts, OptsBuilder};
 
 use self::session::Shard;
 use crate::driver::ring::Ring;
-use crate::driver::sharded::Sharded;
+use crate::driver::sharded::{self, Sharded};
 use crate::driver::{
     Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, within,
@@ -35,7 +35,11 @@ use crate::row::Schema;
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     Known { name: "user", default: "root", help: "account to log in as" },
-    Known { name: "database", default: "lab", help: "of the table; it is created if missing" },
+    Known {
+        name: "database",
+        default: "lab",
+        help: "database of the table; it is created if missing",
+    },
 ];
 
 /// Set for each connection: a value that does not fit its column is refused.
@@ -161,7 +165,7 @@ impl Driver for Mysql {
 }
 
 impl Mysql {
-    /// Runs `work` on a new connection to each server, concurrently.
+    /// See [`sharded::on_all`].
     async fn on_all<T, F>(
         &self,
         limit: Duration,
@@ -170,12 +174,8 @@ impl Mysql {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let mut all = Vec::new();
-        for host in &self.hosts {
-            all.push(async { work(Conn::new(host.clone()).await?).await });
-        }
-        let all = async { try_join_all(all).await.map_err(|e| failed(&self.store, e)) };
-        within(&self.store, limit, all).await
+        let connecting = self.hosts.iter().map(|host| Conn::new(host.clone()));
+        sharded::on_all(&self.store, limit, connecting, work, |e| failed(&self.store, e)).await
     }
 }
 

@@ -15,11 +15,8 @@ use crate::servers::home::once;
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, io, maven};
 
 /// The size of the pages in memory.
-pub(crate) const BUFFER_POOL: Known = Known {
-    name: "innodb_buffer_pool_size",
-    default: "256M",
-    help: "its cache of data, of each node",
-};
+pub(crate) const BUFFER_POOL: Known =
+    Known { name: "innodb_buffer_pool_size", default: "256M", help: "cache of data of each node" };
 /// When a commit is on disk.
 pub(crate) const FLUSH_LOG: Known = Known {
     name: "innodb_flush_log_at_trx_commit",
@@ -49,8 +46,8 @@ const SETTINGS: &[(&str, &str)] = &[
 const VERSION: &str = "5.5.9";
 const ARTIFACT: &str = "mysql:mysql-connector-mxj-db-files:5.0.12";
 
-/// What is taken from the jar: the program for this system, the directory that a new server begins
-/// with, and messages and character sets.
+/// The files that are taken from the jar: the program for this system, the directory that a new
+/// server begins with, and messages and character sets.
 const PROGRAM: &str = "5-5-9/Linux-x86_64/mysqld";
 const DATA: &str = "5-5-9/data_dir.jar";
 const SHARE: &str = "5-5-9/share_dir.jar";
@@ -65,7 +62,11 @@ impl Server for Mysql {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "13306", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "13306",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             BUFFER_POOL,
             FLUSH_LOG,
             MAX_CONNECTIONS,
@@ -92,7 +93,7 @@ impl Server for Mysql {
             let program = part.join("mysqld");
             let permissions = Permissions::from_mode(0o755);
             std::fs::set_permissions(&program, permissions).map_err(io(&program))?;
-            // It holds the programs of nine systems.
+            // The archive holds the programs of nine systems.
             std::fs::remove_file(&jar).map_err(io(&jar))
         })
     }
@@ -121,7 +122,7 @@ impl Server for Mysql {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 }
 

@@ -33,8 +33,16 @@ impl Server for OpenSearch {
     fn options(&self) -> &'static [Known] {
         &[
             Known { name: "version", default: "2.19.1", help: "a release 2" },
-            Known { name: "port", default: "19500", help: "of the first node; the others follow" },
-            Known { name: "transport_port", default: "19600", help: "between nodes; of the first" },
+            Known {
+                name: "port",
+                default: "19500",
+                help: "port of the first node; further nodes use the ports after it",
+            },
+            Known {
+                name: "transport_port",
+                default: "19600",
+                help: "port between nodes, of the first node",
+            },
             maven::HEAP,
             maven::DIRECT,
             Known {

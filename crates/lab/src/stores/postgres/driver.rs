@@ -32,7 +32,7 @@ use crate::driver::{
     StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The column of the key. No other column has this name, because they have no capitals.
 const KEY: &str = "\"Key\"";
@@ -147,7 +147,7 @@ impl Driver for Postgres {
 }
 
 impl Postgres {
-    /// Runs `work` on a new connection to each server, concurrently.
+    /// See [`sharded::on_all`].
     async fn on_all<T, F>(
         &self,
         limit: Duration,
@@ -156,12 +156,8 @@ impl Postgres {
     where
         F: Future<Output = Result<T, tokio_postgres::Error>>,
     {
-        let mut all = Vec::new();
-        for config in &self.configs {
-            all.push(async { work(Open::new(config).await?).await });
-        }
-        let all = async { try_join_all(all).await.map_err(|e| failed(&self.store, &e)) };
-        within(&self.store, limit, all).await
+        let connecting = self.configs.iter().map(Open::new);
+        sharded::on_all(&self.store, limit, connecting, work, |e| failed(&self.store, &e)).await
     }
 }
 
@@ -187,7 +183,7 @@ impl Shape {
         let all = std::iter::once(KEY.to_owned()).chain(columns).collect::<Vec<_>>().join(", ");
         let kinds = std::iter::once(schema.key).chain(schema.columns.iter().map(|c| c.kind));
         // `$1, $2, …`, each with what `form` adds.
-        let numbered = |form: &dyn Fn(usize, Kind) -> String| {
+        let numbered = |form: &dyn Fn(usize, ColumnKind) -> String| {
             kinds
                 .clone()
                 .enumerate()
@@ -248,7 +244,7 @@ fn all_of(conditions: Vec<String>) -> String {
 fn create_sql(schema: &Schema) -> String {
     let table = quoted(&schema.table);
     // Keys are in the order of their bytes, whatever the collation of the database.
-    let collate = if schema.key == Kind::Text { " collate \"C\"" } else { "" };
+    let collate = if schema.key == ColumnKind::Text { " collate \"C\"" } else { "" };
     let mut sql = format!(
         "drop table if exists {table}; create table {table} ({KEY} {}{collate} primary key",
         sql_type(schema.key)
@@ -265,10 +261,10 @@ fn create_sql(schema: &Schema) -> String {
     sql + &search::create_indexes(schema)
 }
 
-fn sql_type(kind: Kind) -> &'static str {
+fn sql_type(kind: ColumnKind) -> &'static str {
     match kind {
-        Kind::Integer => "bigint",
-        Kind::Text => "text",
+        ColumnKind::Integer => "bigint",
+        ColumnKind::Text => "text",
     }
 }
 
@@ -356,10 +352,10 @@ impl Shard {
     }
 
     fn row(&self, row: &tokio_postgres::Row) -> Result<Row, StoreError> {
-        let value = |at: usize, kind: Kind| {
+        let value = |at: usize, kind: ColumnKind| {
             let value = match kind {
-                Kind::Integer => row.try_get(at).map(Value::Integer),
-                Kind::Text => row.try_get(at).map(Value::Text),
+                ColumnKind::Integer => row.try_get(at).map(Value::Integer),
+                ColumnKind::Text => row.try_get(at).map(Value::Text),
             };
             value.map_err(|e| self.answer(&e.to_string()))
         };
@@ -394,12 +390,12 @@ impl sharded::Shard for Shard {
     async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
         let kinds =
             std::iter::once(self.schema.key).chain(self.schema.columns.iter().map(|c| c.kind));
-        let array = |(at, kind): (usize, Kind)| {
+        let array = |(at, kind): (usize, ColumnKind)| {
             let values =
                 rows.iter().map(|row| if at == 0 { &row.key } else { &row.values[at - 1] });
             match kind {
-                Kind::Integer => integers(values).map(|v| Box::new(v) as Array<'_>),
-                Kind::Text => texts(values).map(|v| Box::new(v) as Array<'_>),
+                ColumnKind::Integer => integers(values).map(|v| Box::new(v) as Array<'_>),
+                ColumnKind::Text => texts(values).map(|v| Box::new(v) as Array<'_>),
             }
         };
         let arrays: Option<Vec<Array<'_>>> = kinds.enumerate().map(array).collect();
@@ -526,8 +522,11 @@ mod tests {
         let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
         Schema {
             table: "logs".to_owned(),
-            key: Kind::Text,
-            columns: vec![column("time", Kind::Integer, true), column("user", Kind::Text, false)],
+            key: ColumnKind::Text,
+            columns: vec![
+                column("time", ColumnKind::Integer, true),
+                column("user", ColumnKind::Text, false),
+            ],
         }
     }
 

@@ -26,11 +26,15 @@ impl Server for Postgres {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "15432", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "15432",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known {
                 name: "shared_buffers",
                 default: "128MB",
-                help: "its cache; the 2015 study's value is the default",
+                help: "size of the cache; the 2015 study's value is the default",
             },
             Known {
                 name: "max_connections",
@@ -105,7 +109,7 @@ impl Server for Postgres {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 
     fn stop(&self) -> (Signal, u64) {

@@ -25,7 +25,7 @@ use crate::driver::{
     TIMEOUT, short_message, within,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Keys that are removed at a time when a table is emptied.
 const EMPTY_KEYS: usize = 1000;
@@ -161,7 +161,7 @@ impl Driver for Redis {
 }
 
 impl Redis {
-    /// Runs `work` on a new connection to each server, concurrently.
+    /// See [`sharded::on_all`].
     async fn on_all<T, F>(
         &self,
         limit: Duration,
@@ -170,12 +170,9 @@ impl Redis {
     where
         F: Future<Output = Result<T, RedisError>>,
     {
-        let mut all = Vec::new();
-        for client in &self.clients {
-            all.push(async { work(connect(client, limit).await?).await });
-        }
-        let all = async { try_join_all(all).await.map_err(|e| failed(&self.store, limit, &e)) };
-        within(&self.store, limit, all).await
+        let connecting = self.clients.iter().map(|client| connect(client, limit));
+        sharded::on_all(&self.store, limit, connecting, work, |e| failed(&self.store, limit, &e))
+            .await
     }
 
     /// A line of the servers' `INFO`.
@@ -250,11 +247,11 @@ impl Shard {
             return Ok(None);
         }
         let answer = |reason: String| StoreError::Answer { store: self.store.clone(), reason };
-        let value = |text: Option<String>, kind: Kind| {
+        let value = |text: Option<String>, kind: ColumnKind| {
             let text = text.ok_or_else(|| answer(format!("a row lacks a column: {member}")))?;
             match kind {
-                Kind::Text => Ok(Value::Text(text)),
-                Kind::Integer => {
+                ColumnKind::Text => Ok(Value::Text(text)),
+                ColumnKind::Integer => {
                     let number =
                         text.parse().map_err(|_| answer(format!("`{text}` is not a number")));
                     number.map(Value::Integer)
@@ -361,10 +358,10 @@ fn member(key: &Value) -> String {
     }
 }
 
-fn key_of(member: &str, kind: Kind) -> Option<Value> {
+fn key_of(member: &str, kind: ColumnKind) -> Option<Value> {
     match kind {
-        Kind::Text => Some(Value::Text(member.to_owned())),
-        Kind::Integer => {
+        ColumnKind::Text => Some(Value::Text(member.to_owned())),
+        ColumnKind::Integer => {
             let number: u64 = member.parse().ok()?;
             Some(Value::Integer((number ^ (1 << 63)) as i64))
         }
@@ -410,10 +407,10 @@ mod tests {
         assert!(members.is_sorted());
         for (number, member) in numbers.iter().zip(&members) {
             assert_eq!(member.len(), 20);
-            assert_eq!(key_of(member, Kind::Integer), Some(Value::Integer(*number)));
+            assert_eq!(key_of(member, ColumnKind::Integer), Some(Value::Integer(*number)));
         }
-        assert_eq!(key_of("x", Kind::Integer), None);
-        assert_eq!(key_of("x", Kind::Text), Some(Value::Text("x".to_owned())));
+        assert_eq!(key_of("x", ColumnKind::Integer), None);
+        assert_eq!(key_of("x", ColumnKind::Text), Some(Value::Text("x".to_owned())));
     }
 
     #[test]

@@ -17,11 +17,15 @@ impl Server for Redis {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "16379", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "16379",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known {
                 name: "maxmemory",
                 default: "2gb",
-                help: "data of each node; beyond it inserts are refused",
+                help: "limit of the data of each node; beyond it inserts are refused",
             },
             Known {
                 name: "appendonly",
@@ -80,7 +84,8 @@ impl Server for Redis {
         Ok((0..nodes).map(node).collect())
     }
 
-    /// It answers `INFO` while it loads its files, and refuses data until then.
+    /// Redis answers `INFO` while it still loads its files, and refuses data until it has loaded
+    /// them.
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
         let client = redis::Client::open(format!("redis://{}", node.endpoint));
         let client = client.map_err(|e| e.to_string())?;

@@ -27,7 +27,11 @@ impl Server for Rsyslog {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "19614", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "19614",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known { name: "queue", default: "200000", help: "lines that wait in memory" },
             Known { name: "batch", default: "2048", help: "lines that are written at once" },
         ]

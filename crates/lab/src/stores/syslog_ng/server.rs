@@ -32,7 +32,11 @@ impl Server for SyslogNg {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "19644", help: "of the first node; the others follow" },
+            Known {
+                name: "port",
+                default: "19644",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known { name: "batch", default: "1000", help: "lines that are written at once" },
         ]
     }

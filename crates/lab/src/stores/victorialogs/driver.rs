@@ -252,7 +252,7 @@ async fn settled(node: &Http, settle: Settle) -> Result<(), StoreError> {
     wait_for_zero(node, "vl_storage_rows{type=\"storage/inmemory\"}").await?;
     if settle == Settle::Compacted {
         good(node, node.send(Method::GET, "/internal/force_merge", FORM, "").await?)?;
-        // It begins in the background after the response.
+        // The server answers first and merges in the background afterwards.
         tokio::time::sleep(LOOK).await;
         wait_for_zero(node, "vl_active_force_merges").await?;
     }

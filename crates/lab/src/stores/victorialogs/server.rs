@@ -22,7 +22,7 @@ const PROGRAM: go::Program = go::Program {
 const NEEDED: &[&str] =
     &["-retentionPeriod=100y", "-futureRetention=100y", "-delete.enable", "-defaultMsgValue="];
 
-/// Ports between that of HTTP and that of syslog.
+/// Distance between the port of HTTP and the port of syslog.
 const SYSLOG_APART: u16 = 50;
 
 pub(crate) struct VictoriaLogs;
@@ -35,8 +35,12 @@ impl Server for VictoriaLogs {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "version", default: "v1.52.1", help: "of the Go module" },
-            Known { name: "port", default: "19428", help: "of the first node; the others follow" },
+            Known { name: "version", default: "v1.52.1", help: "version of the Go module" },
+            Known {
+                name: "port",
+                default: "19428",
+                help: "port of the first node; further nodes use the ports after it",
+            },
             Known { name: "bin", default: "", help: "a program to run instead of building one" },
             Known {
                 name: "memory_allowed",
@@ -104,7 +108,7 @@ impl Server for VictoriaLogs {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(self.name(), node).await
+        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {

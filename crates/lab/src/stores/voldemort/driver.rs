@@ -208,7 +208,7 @@ impl Session for VoldemortSession {
         let answer = within(&store, self.timeout, self.run(operation)).await;
         use StoreError::{Answer, Timeout, Unreachable};
         if let Err(Timeout { .. } | Unreachable { .. } | Answer { .. }) = answer {
-            // What the server still sends would be taken for the next response.
+            // Bytes that the server still sends would be taken for the next response.
             self.open = None;
         }
         answer
@@ -257,7 +257,7 @@ impl VoldemortSession {
         Ok(messages::delete_done(&self.ask(&request).await?)?)
     }
 
-    /// What the values of the key have seen.
+    /// The vector clock of the values of the key.
     async fn clock(&mut self, key: &Value) -> Result<Clock, Failure> {
         let request = messages::versions(&self.schema.table, &bytes_of(key));
         Ok(Clock::merged(messages::versions_of(&self.ask(&request).await?)?))
@@ -303,7 +303,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::row::{Column, Kind};
+    use crate::row::{Column, ColumnKind};
 
     /// A server that expects these requests on one connection, each with its response.
     async fn serve(listener: &TcpListener, exchanges: Vec<(Vec<u8>, Vec<u8>)>) {
@@ -333,13 +333,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoints = vec![listener.local_addr().unwrap().to_string()];
         let (name, label) = ("voldemort".to_owned(), "voldemort".to_owned());
-        let options = Default::default();
+        // A limit that no machine is too slow for.
+        let options = [("timeout_s".to_owned(), "86400".to_owned())].into();
         let driver = open(&StoreSpec { name, label, endpoints, options }).unwrap();
         let columns = vec![
-            Column::new("text", Kind::Text, false),
-            Column::new("number", Kind::Integer, false),
+            Column::new("text", ColumnKind::Text, false),
+            Column::new("number", ColumnKind::Integer, false),
         ];
-        let schema = Schema { table: "t".to_owned(), key: Kind::Text, columns };
+        let schema = Schema { table: "t".to_owned(), key: ColumnKind::Text, columns };
         let key = Value::Text("k".to_owned());
         let row = |text: &str, number| Row {
             key: key.clone(),

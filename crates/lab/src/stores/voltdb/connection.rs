@@ -22,7 +22,7 @@ pub(super) struct Connection {
     stream: BufReader<TcpStream>,
     /// The number of the next call.
     next: i64,
-    /// What is sent; kept to be allocated once.
+    /// The buffer of a call; kept, so that it is allocated once.
     out: Vec<u8>,
     /// The version and build that the server told at the login.
     pub(super) build: String,
@@ -187,7 +187,7 @@ mod tests {
             let _ = stream.read_to_end(&mut login).await;
         });
         let place = ("127.0.0.1".to_owned(), port);
-        Connection::open("voltdb", &place, Duration::from_secs(5)).await.unwrap()
+        Connection::open("voltdb", &place, Duration::from_secs(86_400)).await.unwrap()
     }
 
     /// A response without tables.

@@ -29,7 +29,7 @@ use crate::driver::{
     StoreError, StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Procedure that runs statements sent as text.
 const AD_HOC: &str = "@AdHoc";
@@ -272,7 +272,7 @@ impl Session for VoltDbSession {
             answer,
             Ok(_) | Err(StoreError::Refused { .. } | StoreError::NotSupported { .. })
         ) {
-            // A late answer would be taken for that of the next call.
+            // A late answer would be taken for the answer to the next call.
             self.open = None;
         }
         answer
@@ -399,8 +399,8 @@ fn row(schema: &Schema, cells: Vec<Cell>) -> Option<Row> {
     }
     let kinds = std::iter::once(schema.key).chain(schema.columns.iter().map(|c| c.kind));
     let mut values = cells.into_iter().zip(kinds).map(|(cell, kind)| match (cell, kind) {
-        (Cell::Integer(number), Kind::Integer) => Some(Value::Integer(number)),
-        (Cell::Text(text), Kind::Text) => Some(Value::Text(text)),
+        (Cell::Integer(number), ColumnKind::Integer) => Some(Value::Integer(number)),
+        (Cell::Text(text), ColumnKind::Text) => Some(Value::Text(text)),
         _ => None,
     });
     let key = values.next()??;
@@ -426,8 +426,8 @@ mod tests {
     #[test]
     fn cells_become_a_row_only_if_they_fit_the_table() {
         let column = |name: &str, kind| Column::new(name, kind, false);
-        let columns = vec![column("size", Kind::Integer), column("text", Kind::Text)];
-        let schema = Schema { table: "t".to_owned(), key: Kind::Text, columns };
+        let columns = vec![column("size", ColumnKind::Integer), column("text", ColumnKind::Text)];
+        let schema = Schema { table: "t".to_owned(), key: ColumnKind::Text, columns };
         let text = |text: &str| Cell::Text(text.to_owned());
         let whole = vec![text("a"), Cell::Integer(i64::MIN), text("")];
         let expected = Row {

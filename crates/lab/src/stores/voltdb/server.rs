@@ -82,14 +82,14 @@ impl Server for VoltDb {
             Known {
                 name: "port",
                 default: "21212",
-                help: "of the first node, which takes five; the others follow",
+                help: "port of the first node; each node takes five ports, one after another",
             },
             Known { name: "sites", default: "2", help: "partitions of each node" },
             Known { name: "kfactor", default: "0", help: "copies of each partition, less one" },
             Known {
                 name: "memory_gb",
                 default: "3",
-                help: "of each node, with its heap; beyond it the database only reads",
+                help: "memory of each node with its heap, GB; beyond it the database only reads",
             },
             maven::HEAP,
             maven::DIRECT,

@@ -10,7 +10,7 @@
 
 use std::fmt::Write;
 
-use crate::row::{Kind, Schema};
+use crate::row::{ColumnKind, Schema};
 
 /// Indexed columns up to which counts by each set of them have a procedure; by more columns, counts
 /// are sent as text.
@@ -113,16 +113,16 @@ fn prepared(schema: &Schema) -> impl Iterator<Item = Shape> {
 pub(super) fn create(schema: &Schema) -> String {
     let table = table(schema);
     let kinds = || std::iter::once(schema.key).chain(schema.columns.iter().map(|c| c.kind));
-    let texts = kinds().filter(|kind| *kind == Kind::Text).count();
+    let texts = kinds().filter(|kind| *kind == ColumnKind::Text).count();
     let length = TEXT_BYTES_MAX.min(ROW_TEXT_BYTES_MAX / texts.max(1));
-    let sql_type = |kind: Kind| match kind {
-        Kind::Integer => "bigint".to_owned(),
-        Kind::Text => format!("varchar({length} bytes)"),
+    let sql_type = |kind: ColumnKind| match kind {
+        ColumnKind::Integer => "bigint".to_owned(),
+        ColumnKind::Text => format!("varchar({length} bytes)"),
     };
     let mut sql = format!("create table {table} (k {} not null", sql_type(schema.key));
     for (at, column) in schema.columns.iter().enumerate() {
         // A number may be NULL, which is the least of all: see the driver.
-        let null = if column.kind == Kind::Text { " not null" } else { "" };
+        let null = if column.kind == ColumnKind::Text { " not null" } else { "" };
         write!(sql, ", {} {}{null}", name(schema, at), sql_type(column.kind))
             .expect("a String takes all");
     }
@@ -192,11 +192,11 @@ mod tests {
     use crate::row::Column;
 
     fn schema(table: &str, indexed: &[bool]) -> Schema {
-        let kinds = [Kind::Integer, Kind::Text].into_iter().cycle();
+        let kinds = [ColumnKind::Integer, ColumnKind::Text].into_iter().cycle();
         let columns = kinds.zip(indexed).enumerate();
         let columns =
             columns.map(|(at, (kind, indexed))| Column::new(&format!("v{at}"), kind, *indexed));
-        Schema { table: table.to_owned(), key: Kind::Text, columns: columns.collect() }
+        Schema { table: table.to_owned(), key: ColumnKind::Text, columns: columns.collect() }
     }
 
     #[test]

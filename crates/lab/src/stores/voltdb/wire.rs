@@ -76,7 +76,7 @@ pub(super) struct Response {
     pub(super) handle: i64,
     /// [`status::SUCCESS`], or the kind of failure.
     pub(super) status: i8,
-    /// What the server says about a failure.
+    /// The message of the server about a failure.
     pub(super) message: String,
     /// The results of the procedure's statements.
     pub(super) tables: Vec<Table>,

@@ -75,7 +75,7 @@ fn found(records: u64, asked: &[Search]) -> HashMap<Search, Answer> {
     asked.iter().cloned().zip(all.into_iter().map(Finder::answer)).collect()
 }
 
-/// What a line is tested with.
+/// The tests of a line.
 enum Test {
     Any,
     Contains(String),
@@ -138,7 +138,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Adds what was found in later lines.
+    /// Adds the findings of later lines.
     fn add(&mut self, later: Finder<'_>) {
         self.count += later.count;
         for (value, count) in later.groups {

@@ -5,7 +5,7 @@
 //! real log. Time goes on by 10 ms a line on average: a hundred lines a second.
 
 use super::samples::{self, Sample};
-use crate::row::{Column, Kind, Row, Schema, Value};
+use crate::row::{Column, ColumnKind, Row, Schema, Value};
 use crate::workload::letters::mix;
 
 /// Columns of [`schema`].
@@ -45,13 +45,13 @@ pub fn schema(table: &str) -> Schema {
     let column = |name: &str, kind| Column::new(name, kind, true);
     Schema {
         table: table.to_owned(),
-        key: Kind::Integer,
+        key: ColumnKind::Integer,
         columns: vec![
-            Column { time: true, ..column("time", Kind::Integer) },
-            column("host", Kind::Text),
-            column("program", Kind::Text),
-            column("severity", Kind::Integer),
-            Column { words: true, indexed: false, ..column("message", Kind::Text) },
+            Column { time: true, ..column("time", ColumnKind::Integer) },
+            column("host", ColumnKind::Text),
+            column("program", ColumnKind::Text),
+            column("severity", ColumnKind::Integer),
+            Column { words: true, indexed: false, ..column("message", ColumnKind::Text) },
         ],
     }
 }

@@ -92,7 +92,7 @@ fn draw(kind: QueryKind, queries: &Queries, random: &mut fastrand::Rng) -> Searc
     let text = |text: Match| Some((line::MESSAGE, text));
     let (from, to) = (line::time_ms(1), line::time_ms(queries.records) + 1);
     let severity = |random: &mut fastrand::Rng| Value::Integer(random.i64(3..=6));
-    // Hosts are drawn like those of lines: an operator looks at what has many.
+    // Hosts are drawn like those of lines: an operator looks at hosts with many lines.
     let host = |random: &mut fastrand::Rng| {
         line::line(random.u64(1..=queries.records)).values[line::HOST].clone()
     };

@@ -26,7 +26,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// That of the samples.
+    /// The vocabulary of the samples.
     pub fn get() -> &'static Vocabulary {
         static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
         VOCABULARY.get_or_init(|| Vocabulary::of(samples::all()))

@@ -11,7 +11,7 @@ use scylla::serialize::writers::{CellWriter, WrittenCellProof};
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::Mutex;
 
-use super::{Aggregation, Function, Index, Kind, PAGE_ROWS, Schema, Value};
+use super::{Aggregation, ColumnKind, Function, Index, PAGE_ROWS, Schema, Value};
 
 /// The column of the key. No column of a schema has this name, because they have no capitals.
 const KEY: &str = "Key";
@@ -33,9 +33,9 @@ impl Cql {
             "replication = {{'class': 'NetworkTopologyStrategy', 'replication_factor': {}}}",
             self.replicas
         );
-        let cql_type = |kind: Kind| match kind {
-            Kind::Integer => "bigint",
-            Kind::Text => "text",
+        let cql_type = |kind: ColumnKind| match kind {
+            ColumnKind::Integer => "bigint",
+            ColumnKind::Text => "text",
         };
         let columns = schema.columns.iter().map(|c| (c.name.as_str(), c.kind));
         let columns: String = columns.map(|(n, k)| format!(", \"{n}\" {}", cql_type(k))).collect();
@@ -63,10 +63,10 @@ impl Cql {
     /// Counts that use each index.
     pub fn probes(&self, schema: &Schema) -> Vec<String> {
         let columns = schema.columns.iter().filter(|c| c.indexed && self.index != Index::None);
-        let probe = |name: &str, kind: Kind| {
+        let probe = |name: &str, kind: ColumnKind| {
             let value = match kind {
-                Kind::Integer => "0",
-                Kind::Text => "'x'",
+                ColumnKind::Integer => "0",
+                ColumnKind::Text => "'x'",
             };
             format!("SELECT COUNT(*) FROM {} WHERE \"{name}\" = {value}", table(schema))
         };

@@ -3,7 +3,7 @@
 //! bytes.
 
 use crate::driver::search::Groups;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The rows of an answer: for each the key, then the columns of the schema.
 pub(super) fn rows(schema: &Schema, bytes: &[u8]) -> Result<Vec<Row>, String> {
@@ -19,7 +19,7 @@ pub(super) fn rows(schema: &Schema, bytes: &[u8]) -> Result<Vec<Row>, String> {
 }
 
 /// Groups: for each its value, and a `UInt64`.
-pub(super) fn groups(kind: Kind, bytes: &[u8]) -> Result<Groups, String> {
+pub(super) fn groups(kind: ColumnKind, bytes: &[u8]) -> Result<Groups, String> {
     let mut reader = Reader { bytes };
     let mut groups = Groups::new();
     while !reader.bytes.is_empty() {
@@ -51,14 +51,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn value(&mut self, kind: Kind) -> Result<Value, String> {
+    fn value(&mut self, kind: ColumnKind) -> Result<Value, String> {
         match kind {
-            Kind::Integer => {
+            ColumnKind::Integer => {
                 let bytes = self.take(8)?;
                 let bytes = bytes.try_into().expect("as many as were asked for");
                 Ok(Value::Integer(i64::from_le_bytes(bytes)))
             }
-            Kind::Text => self.text().map(Value::Text),
+            ColumnKind::Text => self.text().map(Value::Text),
         }
     }
 
@@ -96,8 +96,8 @@ mod tests {
     use crate::row::Column;
 
     fn schema() -> Schema {
-        let column = Column::new("n", Kind::Integer, false);
-        Schema { table: "t".to_owned(), key: Kind::Text, columns: vec![column] }
+        let column = Column::new("n", ColumnKind::Integer, false);
+        Schema { table: "t".to_owned(), key: ColumnKind::Text, columns: vec![column] }
     }
 
     fn row(key: &str, number: i64) -> Row {
@@ -131,9 +131,9 @@ mod tests {
         let mut bytes = b"\x01b\x02\0\0\0\0\0\0\0".to_vec();
         bytes.extend(b"\x01a\x01\0\0\0\0\0\0\0");
         let text = |text: &str| Value::Text(text.to_owned());
-        assert_eq!(groups(Kind::Text, &bytes), Ok(vec![(text("a"), 1), (text("b"), 2)]));
-        assert!(groups(Kind::Text, &bytes[..bytes.len() - 1]).is_err());
-        assert_eq!(groups(Kind::Integer, b""), Ok(vec![]));
+        assert_eq!(groups(ColumnKind::Text, &bytes), Ok(vec![(text("a"), 1), (text("b"), 2)]));
+        assert!(groups(ColumnKind::Text, &bytes[..bytes.len() - 1]).is_err());
+        assert_eq!(groups(ColumnKind::Integer, b""), Ok(vec![]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `INSERT` in one body. Answers are in RowBinary ([`super::row_binary`]).
 
 use crate::driver::search::{Match, Search, Wanted};
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The column of the key. No other column has this name, because columns have no capitals.
 const KEY: &str = "Key";
@@ -32,10 +32,10 @@ impl Statements {
     /// A table whose rows are sorted by the columns `order`, those that it has, else by the time if
     /// it has one, and then by the key.
     pub fn create(&self, order: &[String], fsync: bool) -> String {
-        let define = |name: &str, kind: Kind| {
+        let define = |name: &str, kind: ColumnKind| {
             let kind = match kind {
-                Kind::Integer => "Int64",
-                Kind::Text => "String",
+                ColumnKind::Integer => "Int64",
+                ColumnKind::Text => "String",
             };
             format!("{} {kind}", identifier(name))
         };
@@ -212,8 +212,9 @@ mod tests {
 
     fn statements() -> Statements {
         let column = |name: &str, kind| Column::new(name, kind, true);
-        let columns = vec![column("timestamp", Kind::Integer), column("user", Kind::Text)];
-        Statements::new(&Schema { table: "logs".to_owned(), key: Kind::Text, columns })
+        let columns =
+            vec![column("timestamp", ColumnKind::Integer), column("user", ColumnKind::Text)];
+        Statements::new(&Schema { table: "logs".to_owned(), key: ColumnKind::Text, columns })
     }
 
     fn text(text: &str) -> Value {

@@ -4,7 +4,7 @@ use bson::raw::{CString, RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
 use bson::rawdoc;
 
 use super::wire::whole_number;
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Limit of the rows of one insert. More become several inserts.
 const INSERT_ROWS_MAX: usize = 1000;
@@ -17,8 +17,8 @@ const INSERT_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) struct Table {
     database: String,
     name: String,
-    key: Kind,
-    fields: Vec<(CString, Kind)>,
+    key: ColumnKind,
+    fields: Vec<(CString, ColumnKind)>,
     indexed: Vec<CString>,
     /// Whether writes wait for the server's journal; `None` leaves that to the server.
     journal: Option<bool>,
@@ -180,11 +180,11 @@ impl Table {
 
     /// The row of a document.
     pub fn row(&self, document: &RawDocument) -> Result<Row, String> {
-        let value = |name: &str, kind: Kind| {
+        let value = |name: &str, kind: ColumnKind| {
             let value = document.get(name).map_err(|e| e.to_string())?;
             let value = value.and_then(|value| match kind {
-                Kind::Integer => whole_number(value).map(Value::Integer),
-                Kind::Text => value.as_str().map(|text| Value::Text(text.to_owned())),
+                ColumnKind::Integer => whole_number(value).map(Value::Integer),
+                ColumnKind::Text => value.as_str().map(|text| Value::Text(text.to_owned())),
             });
             value.ok_or_else(|| format!("a document without {kind:?} `{name}`"))
         };
@@ -207,9 +207,11 @@ mod tests {
     use crate::row::Column;
 
     fn table(journal: Option<bool>) -> Table {
-        let columns =
-            vec![Column::new("time", Kind::Integer, true), Column::new("text", Kind::Text, false)];
-        let schema = Schema { table: "logs".to_owned(), key: Kind::Text, columns };
+        let columns = vec![
+            Column::new("time", ColumnKind::Integer, true),
+            Column::new("text", ColumnKind::Text, false),
+        ];
+        let schema = Schema { table: "logs".to_owned(), key: ColumnKind::Text, columns };
         Table::new("lab", &schema, journal).unwrap()
     }
 

@@ -47,7 +47,7 @@ pub(super) const COMMAND_NOT_FOUND: i64 = 59;
 pub(super) enum Failure {
     /// The connection broke, or the server ends.
     Broken(String),
-    /// The reply is not what the protocol says.
+    /// The reply breaks the protocol.
     Malformed(String),
     /// The server answered with an error, for example because its disk is full.
     Refused {
@@ -96,7 +96,7 @@ impl Connection {
 }
 
 impl Reply {
-    /// What the server sent; its values are checked when they are read.
+    /// The document of the reply; its values are checked when they are read.
     pub fn document(&self) -> Result<&RawDocument, Failure> {
         RawDocument::from_bytes(&self.message[PREFIX_BYTES..])
             .map_err(|e| Failure::Malformed(e.to_string()))

@@ -10,7 +10,7 @@ use mysql_async::{Conn, Error, Opts, Params, Statement};
 use super::failed;
 use super::statements::{self, Shape};
 use crate::driver::{StoreError, sharded};
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// A connection with its statements.
 struct Open {
@@ -119,10 +119,10 @@ impl Shard {
     fn row(&self, mut row: mysql_async::Row) -> Result<Row, StoreError> {
         let kinds =
             std::iter::once(self.schema.key).chain(self.schema.columns.iter().map(|c| c.kind));
-        let mut value = |(at, kind): (usize, Kind)| {
+        let mut value = |(at, kind): (usize, ColumnKind)| {
             let value = match kind {
-                Kind::Integer => row.take_opt(at).and_then(|v| v.ok().map(Value::Integer)),
-                Kind::Text => row.take_opt(at).and_then(|v| v.ok().map(Value::Text)),
+                ColumnKind::Integer => row.take_opt(at).and_then(|v| v.ok().map(Value::Integer)),
+                ColumnKind::Text => row.take_opt(at).and_then(|v| v.ok().map(Value::Text)),
             };
             value.ok_or_else(|| self.answer(&format!("column {at} of a row is no {kind:?}")))
         };

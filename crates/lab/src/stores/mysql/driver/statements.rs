@@ -3,7 +3,7 @@
 //! Keys and columns that counts filter by are `varbinary`: their order and their equality are those
 //! of bytes. Collations of MySQL would ignore spaces at the end.
 
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The column of the key. No other column has this name, because they have no spaces.
 const KEY: &str = "`row key`";
@@ -18,11 +18,11 @@ const ROWS_MAX: usize = 512;
 /// Limit of the parameters of one statement, which has 16 bits for their number.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
-/// Upper bound for what a packet has for each parameter besides the bytes of a text: its type (2),
+/// Upper bound of the bytes of a packet for each parameter, without those of a text: its type (2),
 /// a number or the length of a text (9), and its bit among the nulls (1).
 const PARAMETER_BYTES: usize = 12;
 
-/// Upper bound for what a packet has besides its parameters.
+/// Upper bound of the bytes of a packet without its parameters.
 const PACKET_BYTES: usize = 64;
 
 /// Identifies a prepared statement of a connection by what its text depends on.
@@ -102,11 +102,11 @@ pub(super) fn table(database: &str, schema: &Schema) -> String {
     format!("{}.{}", quoted(database), quoted(&schema.table))
 }
 
-fn sql_type(kind: Kind, indexed: bool) -> String {
+fn sql_type(kind: ColumnKind, indexed: bool) -> String {
     match (kind, indexed) {
-        (Kind::Integer, _) => "bigint".to_owned(),
-        (Kind::Text, true) => format!("varbinary({INDEXED_BYTES_MAX})"),
-        (Kind::Text, false) => "longtext".to_owned(),
+        (ColumnKind::Integer, _) => "bigint".to_owned(),
+        (ColumnKind::Text, true) => format!("varbinary({INDEXED_BYTES_MAX})"),
+        (ColumnKind::Text, false) => "longtext".to_owned(),
     }
 }
 
@@ -153,11 +153,11 @@ mod tests {
         let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
         Schema {
             table: "logs".to_owned(),
-            key: Kind::Text,
+            key: ColumnKind::Text,
             columns: vec![
-                column("time", Kind::Integer, true),
-                column("key", Kind::Text, true),
-                column("text", Kind::Text, false),
+                column("time", ColumnKind::Integer, true),
+                column("key", ColumnKind::Text, true),
+                column("text", ColumnKind::Text, false),
             ],
         }
     }
@@ -174,7 +174,7 @@ mod tests {
                  index (`time`), index (`key`)) engine = InnoDB default character set utf8mb4",
             ]
         );
-        let numbered = Schema { key: Kind::Integer, ..schema() };
+        let numbered = Schema { key: ColumnKind::Integer, ..schema() };
         assert!(create("lab", &numbered)[2].contains("`row key` bigint not null primary key"));
         assert!(create("a`b", &schema())[1].ends_with("`a``b`.`logs`"));
     }

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use super::{KEY, Parameter, Shard, failed, parameter, quoted, sql_type};
 use crate::driver::search::{Match, Search, Wanted};
 use crate::driver::{Answer, StoreError};
-use crate::row::{Kind, Schema, Value};
+use crate::row::{ColumnKind, Schema, Value};
 
 /// The expression of the full-text index of a column, with words as they are.
 pub fn words(column: &str) -> String {
@@ -78,8 +78,8 @@ impl Shard {
         let typed: Vec<(Parameter<'_>, Type)> = values
             .iter()
             .map(|value| match value.kind() {
-                Kind::Integer => (parameter(value), Type::INT8),
-                Kind::Text => (parameter(value), Type::TEXT),
+                ColumnKind::Integer => (parameter(value), Type::INT8),
+                ColumnKind::Text => (parameter(value), Type::TEXT),
             })
             .collect();
         let store = self.store.clone();
@@ -99,12 +99,12 @@ impl Shard {
                 return Ok(Answer::Rows(rows?));
             }
             Wanted::CountBy { column } => self.schema.columns[*column].kind,
-            Wanted::CountOver { .. } => Kind::Integer,
+            Wanted::CountOver { .. } => ColumnKind::Integer,
         };
         let group = |row| {
             let value = match kind {
-                Kind::Integer => tokio_postgres::Row::try_get(row, 0).map(Value::Integer),
-                Kind::Text => tokio_postgres::Row::try_get(row, 0).map(Value::Text),
+                ColumnKind::Integer => tokio_postgres::Row::try_get(row, 0).map(Value::Integer),
+                ColumnKind::Text => tokio_postgres::Row::try_get(row, 0).map(Value::Text),
             };
             Ok((value.map_err(|e| self.answer(&e.to_string()))?, count(row, 1)?))
         };

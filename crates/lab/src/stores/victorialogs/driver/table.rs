@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::driver::Answer;
-use crate::driver::logsql::{self, TimeColumn, quoted};
+use crate::driver::logsql::{self, TimeColumn, end_line, push_field, quoted};
 use crate::driver::search::{Search, Wanted};
-use crate::row::{Kind, Row, Schema, Value};
+use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The field of the key. No column has this name, because columns have no capitals.
 const KEY: &str = "Key";
@@ -49,7 +49,7 @@ impl Table {
     /// `time` is the name of a column of integers, `stream` has names of columns of texts; columns
     /// that the table does not have are passed over.
     pub fn new(schema: &Schema, time: &str, stream: &[String]) -> Table {
-        let column = |name: &str, kind: Kind| {
+        let column = |name: &str, kind: ColumnKind| {
             schema.column(name).filter(|at| schema.columns[*at].kind == kind)
         };
         let mut table = Table {
@@ -59,7 +59,7 @@ impl Table {
             stream: stream
                 .iter()
                 .filter(|name| *name != MESSAGE)
-                .filter_map(|name| column(name, Kind::Text))
+                .filter_map(|name| column(name, ColumnKind::Text))
                 .collect(),
             insert_path: format!("/insert/jsonline?_stream_fields={TABLE}"),
             fields: format!(" | fields {KEY}, _time"),
@@ -91,25 +91,17 @@ impl Table {
 
     /// Appends a row as a line.
     pub fn push_line(&self, out: &mut Vec<u8>, row: &Row) {
-        let push = |out: &mut Vec<u8>, name: &str, value: &str| {
-            out.push(b',');
-            serde_json::to_writer(&mut *out, name).expect("a text is JSON");
-            out.push(b':');
-            serde_json::to_writer(&mut *out, value).expect("a text is JSON");
-        };
-        let start = out.len();
-        push(out, TABLE, &self.schema.table);
-        out[start] = b'{';
-        push(out, KEY, &row.key.to_string());
+        push_field(out, TABLE, &self.schema.table);
+        push_field(out, KEY, &row.key.to_string());
         let mut time = NO_TIME.to_owned();
         for (column, value) in row.values.iter().enumerate() {
             match self.time_of(column, value) {
                 Some(valid) => time = valid.to_string(),
-                None => push(out, self.field(column), &value.to_string()),
+                None => push_field(out, self.field(column), &value.to_string()),
             }
         }
-        push(out, "_time", &time);
-        out.extend(b"}\n");
+        push_field(out, "_time", &time);
+        end_line(out);
     }
 
     /// The time of a line with this value, if it is a valid time.
@@ -202,12 +194,12 @@ mod tests {
     fn table() -> Table {
         let column = |name: &str, kind| Column::new(name, kind, true);
         let columns = vec![
-            column("timestamp", Kind::Integer),
-            column("machine", Kind::Text),
-            column("severity", Kind::Integer),
-            column("message", Kind::Text),
+            column("timestamp", ColumnKind::Integer),
+            column("machine", ColumnKind::Text),
+            column("severity", ColumnKind::Integer),
+            column("message", ColumnKind::Text),
         ];
-        let schema = Schema { table: "logs".to_owned(), key: Kind::Text, columns };
+        let schema = Schema { table: "logs".to_owned(), key: ColumnKind::Text, columns };
         // Of these columns one is text, one is a number, one the message, and one is not there.
         let stream = ["machine", "severity", "message", "service"].map(str::to_owned);
         Table::new(&schema, "timestamp", &stream)

@@ -68,7 +68,7 @@ impl Clock {
 pub(super) enum Wrong {
     /// The server's own error.
     Refused(String),
-    /// It is no such message.
+    /// The bytes are no such message.
     Malformed(String),
 }
 

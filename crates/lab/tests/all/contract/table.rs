@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lab::driver::aggregate::{Aggregate, Aggregation};
 use lab::driver::{Answer, Driver, Operation, Session, Settle, StoreError};
-use lab::row::{Column, Kind, Row, Schema, Value};
+use lab::row::{Column, ColumnKind, Row, Schema, Value};
 
 /// Texts that can break stores, their languages and their protocols.
 const TEXTS: &[&str] = &[
@@ -37,13 +37,13 @@ pub struct Table {
 
 impl Table {
     /// Log records as the 2015 study has them, for the most part.
-    pub fn new(name: &str, key: Kind) -> Table {
+    pub fn new(name: &str, key: ColumnKind) -> Table {
         let column = |name: &str, kind, indexed| Column::new(name, kind, indexed);
         let columns = vec![
-            column("timestamp", Kind::Integer, true),
-            column("machine", Kind::Text, true),
-            column("severity", Kind::Integer, true),
-            column("message", Kind::Text, false),
+            column("timestamp", ColumnKind::Integer, true),
+            column("machine", ColumnKind::Text, true),
+            column("severity", ColumnKind::Integer, true),
+            column("message", ColumnKind::Text, false),
         ];
         Table { schema: Schema { table: name.to_owned(), key, columns }, rows: BTreeMap::new() }
     }
@@ -53,10 +53,12 @@ impl Table {
     pub fn random_rows(&self, random: &mut fastrand::Rng, rows: u64) -> Vec<Row> {
         let mut row = |at: u64| {
             let key = match (self.schema.key, TEXTS.get(at as usize)) {
-                (Kind::Integer, _) => Value::Integer(at as i64 - rows as i64 / 2),
+                (ColumnKind::Integer, _) => Value::Integer(at as i64 - rows as i64 / 2),
                 // No key is empty or has a line break.
-                (Kind::Text, Some(text)) if !text.contains('\n') => text_value(&format!("x{text}")),
-                (Kind::Text, _) => text_value(&format!("user{at:05}")),
+                (ColumnKind::Text, Some(text)) if !text.contains('\n') => {
+                    text_value(&format!("x{text}"))
+                }
+                (ColumnKind::Text, _) => text_value(&format!("user{at:05}")),
             };
             let message = match TEXTS.get(random.usize(..TEXTS.len() * 2)) {
                 Some(text) => (*text).to_owned(),

@@ -9,9 +9,10 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 
-use super::{Home, Say};
 use crate::measure::directory_bytes;
 use crate::options::Known;
+use crate::servers::{Home, Logs, Say, Servers, isolation};
+use crate::stores;
 
 /// The directory of servers, for all commands that use them.
 #[derive(Debug, Clone, Args)]
@@ -22,13 +23,15 @@ pub struct HomeArgs {
 }
 
 impl HomeArgs {
-    /// The given directory, or the default.
-    pub fn home(&self) -> anyhow::Result<Home> {
-        match &self.home {
+    /// The servers in the given directory, or in the default one.
+    pub fn servers(&self) -> anyhow::Result<Servers> {
+        let home = match &self.home {
             Some(path) => Home::new(path).with_context(|| path.display().to_string()),
-            None => Home::usual()
-                .context("no home directory; say where servers live with --home DIRECTORY"),
-        }
+            None => Home::usual().context(
+                "there is no home directory; name a directory for servers with --home DIRECTORY",
+            ),
+        };
+        Ok(stores::servers(home?))
     }
 }
 
@@ -36,7 +39,7 @@ impl HomeArgs {
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
     /// The store
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(startable()))]
     pub name: String,
     /// An option of the server; `loginson-lab stores options` lists them
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = pair)]
@@ -49,8 +52,13 @@ impl StoreArgs {
     }
 }
 
+/// The stores whose servers the lab can start.
+fn startable() -> impl Iterator<Item = &'static str> {
+    stores::STORES.iter().filter_map(|store| store.server).map(|server| server.name())
+}
+
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("it is OPTION=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("write OPTION=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -75,7 +83,7 @@ pub enum StoresCommand {
     /// Stop a store; its data stays
     Stop {
         /// The store
-        #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(startable()))]
         name: String,
     },
     /// Show the running stores
@@ -83,7 +91,7 @@ pub enum StoresCommand {
     /// Stop a store and remove its data and logs; the software stays
     Wipe {
         /// The store
-        #[arg(value_parser = clap::builder::PossibleValuesParser::new(super::names()))]
+        #[arg(value_parser = clap::builder::PossibleValuesParser::new(startable()))]
         name: String,
     },
     /// List all options of all servers
@@ -91,38 +99,37 @@ pub enum StoresCommand {
 }
 
 /// Runs the command.
-pub async fn run(command: StoresCommand, home: &Home) -> anyhow::Result<()> {
+pub async fn run(command: StoresCommand, servers: &Servers) -> anyhow::Result<()> {
     match command {
         StoresCommand::Install { store } => {
             let shown = Shown::new(&store.name);
-            super::install(home, &store.name, &store.options(), &shown.say).await?;
+            servers.install(&store.name, &store.options(), &shown.say).await?;
             shown.end("is installed");
         }
         StoresCommand::Start { store, nodes } => {
             let shown = Shown::new(&store.name);
-            let running =
-                super::start(home, &store.name, nodes, &store.options(), &shown.say).await?;
+            let running = servers.start(&store.name, nodes, &store.options(), &shown.say).await?;
             shown.end(&format!("answers at {}", running.spec().endpoints.join(", ")));
         }
         StoresCommand::Stop { name } => {
             let shown = Shown::new(&name);
-            super::stop(home, &name, &shown.say).await?;
+            servers.stop(&name, &shown.say).await?;
             shown.end("does not run");
         }
         StoresCommand::Wipe { name } => {
             let shown = Shown::new(&name);
-            super::wipe(home, &name, super::Logs::Remove, &shown.say).await?;
+            servers.wipe(&name, Logs::Remove, &shown.say).await?;
             shown.end("has no data; the software stays");
         }
-        StoresCommand::Status => status(home)?,
-        StoresCommand::Options => options(),
+        StoresCommand::Status => status(servers)?,
+        StoresCommand::Options => options(servers)?,
     }
     Ok(())
 }
 
-fn status(home: &Home) -> anyhow::Result<()> {
-    for name in super::names() {
-        let Some(running) = super::running(home, name)? else {
+fn status(servers: &Servers) -> anyhow::Result<()> {
+    for name in servers.names() {
+        let Some(running) = servers.running(name)? else {
             println!("{name}: does not run");
             continue;
         };
@@ -138,18 +145,19 @@ fn status(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn options() {
+fn options(servers: &Servers) -> anyhow::Result<()> {
     let list = |options: &[Known]| {
         for option in options {
             println!("    {}={}  {}", option.name, option.default, option.help);
         }
     };
     println!("every store");
-    list(super::isolation::OPTIONS);
-    for name in super::names() {
+    list(isolation::OPTIONS);
+    for name in servers.names() {
         println!("{name}");
-        list(super::find(name).expect("each name has its server").options());
+        list(servers.find(name)?.options());
     }
+    Ok(())
 }
 
 /// Shows progress, in one line that changes on a terminal, and as lines elsewhere.

@@ -3,9 +3,7 @@
 //! that dies is reported. Servers have data, addresses and ports of this test alone, and are
 //! stopped also where it fails. `CONTRACT_STORES=redis,postgres` tests only the named stores.
 
-#[path = "contract/checks.rs"]
 mod checks;
-#[path = "contract/table.rs"]
 mod table;
 
 use std::collections::BTreeMap;
@@ -13,10 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use checks::Subject;
+use self::checks::Subject;
 use lab::driver::StoreSpec;
-use lab::servers::{self, Home, Logs, Running, Say, Signal};
-use lab::stores::{STORES, Store};
+use lab::servers::{Home, Logs, Process, Running, Say, Servers, Signal};
+use lab::stores::{STORES, Store, servers};
 
 #[test]
 fn every_store_keeps_its_contract() {
@@ -46,23 +44,23 @@ fn failing(stores: Vec<&Store>) -> Vec<&'static str> {
 
 fn keeps(store: &Store) -> bool {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let servers = Servers::new(store);
-    runtime.block_on(servers.wipe());
-    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(servers.check())));
-    runtime.block_on(servers.wipe());
+    let tested = Tested::new(store);
+    runtime.block_on(tested.wipe());
+    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(tested.check())));
+    runtime.block_on(tested.wipe());
     println!("{}: {}", store.name, if result.is_ok() { "ok" } else { "failed" });
     result.is_ok()
 }
 
-/// The servers of one store.
-struct Servers<'a> {
+/// A store, and the directory of its servers.
+struct Tested<'a> {
     store: &'a Store,
-    home: Home,
+    servers: Servers,
     seed: u64,
 }
 
-impl Servers<'_> {
-    fn new(store: &Store) -> Servers<'_> {
+impl Tested<'_> {
+    fn new(store: &Store) -> Tested<'_> {
         let usual = match std::env::var_os("LOGINSON_LAB_HOME") {
             Some(path) => Home::new(Path::new(&path)).expect("a directory"),
             None => Home::usual().expect("a home directory, or LOGINSON_LAB_HOME"),
@@ -70,7 +68,7 @@ impl Servers<'_> {
         let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contract");
         let seed = fastrand::u64(..u64::MAX / 2);
         println!("{}: seed {seed}", store.name);
-        Servers { store, home: usual.apart(&own).expect("a directory"), seed }
+        Tested { store, servers: servers(usual.apart(&own).expect("a directory")), seed }
     }
 
     async fn check(&self) {
@@ -96,13 +94,13 @@ impl Servers<'_> {
         options: &[(&str, &str)],
         check: impl AsyncFnOnce(&Subject),
     ) {
-        let driver = lab::driver::open(&self.spec(running, options)).expect("opens");
+        let driver = lab::stores::open(&self.spec(running, options)).expect("opens");
         check(&Subject { driver, ordered: self.store.contract.ordered, seed: self.seed }).await;
     }
 
     async fn dies(&self, running: &Running) {
         let kill = || {
-            for process in running.pids().into_iter().filter_map(servers::Process::of) {
+            for process in running.pids().into_iter().filter_map(Process::of) {
                 process.signal(Signal::KILL);
             }
         };
@@ -120,12 +118,13 @@ impl Servers<'_> {
     async fn start(&self, nodes: u32) -> Running {
         let mut options = pairs(self.store.contract.server);
         options.extend(addresses(self.store));
-        let started = servers::start(&self.home, self.store.name, nodes, &options, &say()).await;
+        let started = self.servers.start(self.store.name, nodes, &options, &say()).await;
         started.unwrap_or_else(|e| panic!("{e}"))
     }
 
     async fn wipe(&self) {
-        servers::wipe(&self.home, self.store.name, Logs::Remove, &say())
+        self.servers
+            .wipe(self.store.name, Logs::Remove, &say())
             .await
             .unwrap_or_else(|e| panic!("{e}"));
     }

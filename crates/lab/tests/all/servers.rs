@@ -2,33 +2,51 @@
 //! fastest. The contract of each driver tests that every other store starts and answers.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use lab::servers::{self, Home, Logs, Say, ServerError, Signal};
+use lab::servers::{self, Home, Logs, Say, ServerError, Servers, Signal};
 
-/// A home with its own data and with ports that no other test uses; its servers end with it.
+/// Servers with their own data and with ports that no other test uses; they end with it.
 struct Place {
-    home: Home,
+    servers: Servers,
     port: u16,
+    _ports: TcpListener,
     _directory: tempfile::TempDir,
+}
+
+/// The first of the ports: no server of the lab has its default port among them, the contract of
+/// drivers uses others, and those that the system hands out are higher.
+const PORTS: u16 = 10_000;
+
+/// Ports of one test: one that is held for as long as the test runs, and those of its nodes.
+const PORTS_EACH: u16 = 6;
+
+/// Tests that may run at the same time on this machine.
+const PLACES: u16 = 200;
+
+/// Reserves ports against all other tests, also those of other processes: whoever listens on the
+/// first port has the others. Returns the first port for nodes.
+fn reserve_ports() -> (TcpListener, u16) {
+    let held = (0..PLACES).map(|place| PORTS + place * PORTS_EACH).find_map(|port| {
+        let listener = TcpListener::bind(("127.0.0.1", port)).ok()?;
+        let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        (port + 1..port + PORTS_EACH).all(is_free).then_some((listener, port + 1))
+    });
+    held.expect("free ports")
 }
 
 impl Place {
     fn new() -> Place {
-        static NEXT: AtomicU16 = AtomicU16::new(0);
         let usual = match std::env::var_os("LOGINSON_LAB_HOME") {
             Some(path) => Home::new(Path::new(&path)).unwrap(),
             None => Home::usual().expect("a home directory, or LOGINSON_LAB_HOME"),
         };
         let directory = tempfile::tempdir().unwrap();
-        let home = usual.apart(directory.path()).unwrap();
-        // Below the ports that the system assigns, and different from those of the drivers'
-        // contract.
-        let port =
-            30_000 + (std::process::id() % 60) as u16 * 40 + NEXT.fetch_add(4, Ordering::Relaxed);
-        Place { home, port, _directory: directory }
+        let servers = lab::stores::servers(usual.apart(directory.path()).unwrap());
+        let (_ports, port) = reserve_ports();
+        Place { servers, port, _ports, _directory: directory }
     }
 
     async fn start(
@@ -38,19 +56,19 @@ impl Place {
     ) -> Result<servers::Running, ServerError> {
         let mut options = BTreeMap::from([("port".to_owned(), self.port.to_string())]);
         options.extend(more.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
-        servers::start(&self.home, "redis", nodes, &options, &say()).await
+        self.servers.start("redis", nodes, &options, &say()).await
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let home = self.home.clone();
+        let servers = self.servers.clone();
         let stop = move || {
             let runtime = tokio::runtime::Runtime::new().unwrap();
             let stop = async {
                 let names = ["redis@cgroup", "redis@lxc", "redis@runc", "redis"];
                 for name in names {
-                    servers::stop(&home, name, &say()).await?;
+                    servers.stop(name, &say()).await?;
                 }
                 Ok::<_, ServerError>(())
             };
@@ -83,28 +101,28 @@ async fn what_was_started_is_found_left_alone_and_stopped() {
     let again = place.start(2, &[]).await.unwrap();
     assert_eq!(again.nodes, started.nodes, "it runs as wanted");
     assert!(again.keeps_data, "what runs already has its data");
-    let found = servers::running(&place.home, "redis").unwrap();
+    let found = place.servers.running("redis").unwrap();
     assert_eq!(found.as_ref(), Some(&again), "another command finds it");
     for (nodes, options) in [(1, &[][..]), (3, &[]), (2, &[("appendonly", "yes")])] {
         let error = place.start(nodes, options).await.unwrap_err();
         assert!(matches!(error, ServerError::Different { .. }), "{error}");
     }
-    assert_eq!(servers::running(&place.home, "redis").unwrap(), found, "a refusal stops nothing");
+    assert_eq!(place.servers.running("redis").unwrap(), found, "a refusal stops nothing");
 
-    started.check(&place.home).unwrap();
+    place.servers.check_alive(&started).unwrap();
     let (node, process) = &started.nodes[1];
     assert!(process.signal(Signal::KILL));
     while process.alive() {
         tokio::task::yield_now().await;
     }
-    let error = started.check(&place.home).unwrap_err().to_string();
+    let error = place.servers.check_alive(&started).unwrap_err().to_string();
     assert!(error.contains(&node.name) && error.contains("Ready to accept"), "{error}");
 
-    servers::wipe(&place.home, "redis", Logs::Remove, &say()).await.unwrap();
-    assert_eq!(servers::running(&place.home, "redis").unwrap(), None);
+    place.servers.wipe("redis", Logs::Remove, &say()).await.unwrap();
+    assert_eq!(place.servers.running("redis").unwrap(), None);
     assert!(started.pids().is_empty());
     assert!(started.data().iter().all(|directory| !directory.exists()));
-    servers::stop(&place.home, "redis", &say()).await.unwrap();
+    place.servers.stop("redis", &say()).await.unwrap();
 }
 
 /// Instances of one store run at the same time, in a control group and in containers, all within
@@ -127,12 +145,12 @@ async fn instances_run_beside_each_other_within_their_limits() {
         ];
         let given: BTreeMap<String, String> =
             given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let started = servers::start(&place.home, &name, 1, &given, &say()).await.unwrap();
-        let again = servers::start(&place.home, &name, 1, &given, &say()).await.unwrap();
+        let started = place.servers.start(&name, 1, &given, &say()).await.unwrap();
+        let again = place.servers.start(&name, 1, &given, &say()).await.unwrap();
         assert_eq!(again.nodes, started.nodes, "{name} runs as wanted");
         let spec = started.spec();
         assert_eq!((&*spec.name, &*spec.label, spec.server()), ("redis", &*name, &*name));
-        assert!(!lab::driver::open(&spec).unwrap().version().await.unwrap().is_empty());
+        assert!(!lab::stores::open(&spec).unwrap().version().await.unwrap().is_empty());
         let configuration = started.configuration();
         assert!(configuration.contains(&"memory: 200m".to_owned()), "{configuration:?}");
         let pids = started.pids();
@@ -148,20 +166,20 @@ async fn instances_run_beside_each_other_within_their_limits() {
         let groups = std::fs::read_to_string(format!("/proc/{server}/cgroup")).unwrap();
         assert!(groups.contains("loginson-lab-"), "{name}: {groups}");
         let other = BTreeMap::from([("container".to_owned(), "none".to_owned())]);
-        let error = servers::start(&place.home, &name, 1, &other, &say()).await.unwrap_err();
+        let error = place.servers.start(&name, 1, &other, &say()).await.unwrap_err();
         assert!(matches!(error, ServerError::Different { .. }), "{error}");
     }
     for container in ["cgroup", "lxc", "runc"] {
         let name = format!("redis@{container}");
-        let running = servers::running(&place.home, &name).unwrap().expect("the other was started");
+        let running = place.servers.running(&name).unwrap().expect("the other was started");
         let pids = running.pids();
         if container == "runc" {
             // Its monitor leaves the container behind.
             assert!(running.nodes[0].1.signal(Signal::KILL));
         }
-        servers::wipe(&place.home, &name, Logs::Remove, &say()).await.unwrap();
+        place.servers.wipe(&name, Logs::Remove, &say()).await.unwrap();
         assert!(pids.iter().all(|pid| servers::Process::of(*pid).is_none_or(|p| !p.alive())));
-        assert_eq!(servers::running(&place.home, &name).unwrap(), None);
+        assert_eq!(place.servers.running(&name).unwrap(), None);
     }
 }
 
@@ -173,7 +191,7 @@ async fn data_is_there_after_a_stop() {
         started.data().iter().map(|path| lab::measure::directory_bytes(path).unwrap()).sum()
     };
     let before = bytes();
-    servers::stop(&place.home, "redis", &say()).await.unwrap();
+    place.servers.stop("redis", &say()).await.unwrap();
     assert!(before > 0 && bytes() >= before);
     place.start(1, &[("appendonly", "yes")]).await.unwrap();
 }
@@ -184,13 +202,13 @@ async fn a_start_that_fails_says_why_and_leaves_nothing() {
     let error = place.start(1, &[("maxmemory", "much")]).await.unwrap_err();
     assert!(matches!(error, ServerError::Ended { .. }), "{error}");
     assert!(error.to_string().contains("maxmemory"), "the end of its log: {error}");
-    assert_eq!(servers::running(&place.home, "redis").unwrap(), None);
+    assert_eq!(place.servers.running("redis").unwrap(), None);
 
-    let taken = std::net::TcpListener::bind(("127.0.0.1", place.port + 1)).unwrap();
+    let taken = TcpListener::bind(("127.0.0.1", place.port + 1)).unwrap();
     let error = place.start(2, &[]).await.unwrap_err();
     assert!(matches!(error, ServerError::Port { .. }), "{error}");
     assert!(error.to_string().contains("--set port"), "{error}");
-    assert_eq!(servers::running(&place.home, "redis").unwrap(), None, "not even the first");
+    assert_eq!(place.servers.running("redis").unwrap(), None, "not even the first");
     drop(taken);
     place.start(2, &[]).await.unwrap();
 }
@@ -204,6 +222,6 @@ async fn what_there_is_not_is_named() {
     }
     let error = place.start(1, &[("colour", "red")]).await.unwrap_err().to_string();
     assert!(error.contains("maxmemory"), "names the options there are: {error}");
-    let none = servers::start(&place.home, "paper", 1, &BTreeMap::new(), &say()).await;
+    let none = place.servers.start("paper", 1, &BTreeMap::new(), &say()).await;
     assert!(none.unwrap_err().to_string().contains("redis"));
 }

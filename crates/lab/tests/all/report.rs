@@ -7,12 +7,12 @@ mod simulated;
 
 use std::path::Path;
 
+use self::simulated::{Outcomes, Simulated, study1, work, ycsb};
 use lab::compare::{CompareError, of_directories, with_paper};
 use lab::report::{self, markdown};
 use lab::results::Outcome;
 use lab::trial::Role;
 use lab::workload::Workload;
-use simulated::{Outcomes, Simulated, study1, work, ycsb};
 
 /// Compares with the file of this name; on a difference, writes the actual text into the directory
 /// of the tests.
@@ -37,7 +37,9 @@ fn a_report_of_study_1_is_as_read() {
     let folder = tempfile::tempdir().unwrap();
     study1(folder.path(), "small", 6, 7).unwrap();
     let files = report::write(folder.path(), folder.path()).unwrap();
-    golden("study1.md", &std::fs::read_to_string(&files[1]).unwrap());
+    golden("study1-page.md", &std::fs::read_to_string(&files[1]).unwrap());
+    let full = report::write_full(folder.path(), folder.path()).unwrap();
+    golden("study1.md", &std::fs::read_to_string(full).unwrap());
     let page = std::fs::read_to_string(&files[0]).unwrap();
     // One of everything, and one for each experiment.
     assert_eq!(page.matches("<figure").count(), 6);
@@ -49,7 +51,7 @@ fn a_report_of_study_1_is_as_read() {
     assert!(!page.contains("https://") && !page.contains("<b>slowly"));
 }
 
-/// The reports that the documents show are made from the trials beside them.
+/// The pages that the documents show are made from the trials beside them, and are short.
 #[test]
 fn published_reports_follow_from_their_trials() {
     let mut made = 0;
@@ -62,17 +64,14 @@ fn published_reports_follow_from_their_trials() {
         for name in ["run.json", "trials.jsonl.zst"] {
             std::fs::copy(published.join(name), folder.path().join(name)).unwrap();
         }
-        let files = report::write(folder.path(), folder.path()).unwrap();
-        for (file, name) in files.iter().zip(["report.html", "report.md"]) {
-            let came = std::fs::read_to_string(file).unwrap();
-            let shown = std::fs::read_to_string(published.join(name)).unwrap();
-            let same = came == shown;
-            assert!(
-                same,
-                "{}: write it again: loginson-lab report",
-                published.join(name).display()
-            );
-        }
+        let [html, page, _] = report::write(folder.path(), folder.path()).unwrap();
+        assert!(std::fs::read_to_string(html).unwrap().ends_with("</html>\n"));
+        let came = std::fs::read_to_string(page).unwrap();
+        let shown = published.join("report.md");
+        let same = came == std::fs::read_to_string(&shown).unwrap_or_default();
+        assert!(same, "{}: write it again: loginson-lab report", shown.display());
+        let words = came.split_whitespace().count();
+        assert!(words <= report::WORDS_MAX, "{}: {words} words", shown.display());
         made += 1;
     }
     assert!(made > 0);

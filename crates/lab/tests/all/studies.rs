@@ -1,10 +1,10 @@
 //! Complete studies, at the scale of tests, on real servers: installed, started, loaded, measured,
 //! reported.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use lab::measure::speed::ROUNDS_PER_S;
 use lab::results::{Directory, End, Line, Outcome};
@@ -17,8 +17,12 @@ fn lab(arguments: &[&str]) -> Command {
     command
 }
 
-/// One run at a time: all use the default ports.
-static TURN: Mutex<()> = Mutex::new(());
+/// Waits until no other test runs a study, also of another process: all use the default ports.
+fn turn() -> File {
+    let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("studies.lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
 
 /// A value of a trial.
 fn value(lines: &[Line], wanted: &str) -> Option<f64> {
@@ -30,7 +34,7 @@ fn value(lines: &[Line], wanted: &str) -> Option<f64> {
 
 /// Runs a study, and checks each trial and the report. Returns what the program said.
 fn study(name: &str, stores: &str, supported: &dyn Fn(&str, &str) -> bool) -> String {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -149,7 +153,7 @@ fn containers() {
 /// The servers of a finished run are removed with their data: a repeated trial needs both.
 #[test]
 fn a_failed_trial_of_a_finished_run_is_done_again_with_its_data() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -184,7 +188,7 @@ fn a_failed_trial_of_a_finished_run_is_done_again_with_its_data() {
 
 #[test]
 fn a_run_that_was_stopped_goes_on() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -221,7 +225,7 @@ fn a_run_that_was_stopped_goes_on() {
 
 #[test]
 fn a_property_file_of_ycsb_is_taken_as_it_is() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("workloadf"), folder.path().join("results"));
     std::fs::copy("workloads/ycsb/f.properties", &file).unwrap();
@@ -261,7 +265,7 @@ fn redis_says(name: &str) -> u64 {
 
 #[test]
 fn a_server_that_dies_fails_its_trial_and_is_started_again_for_the_next() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -304,7 +308,7 @@ fn a_server_that_dies_fails_its_trial_and_is_started_again_for_the_next() {
 /// Rows that are not there would make right answers look wrong.
 #[test]
 fn a_load_with_failed_inserts_has_no_number() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -332,7 +336,7 @@ fn a_load_with_failed_inserts_has_no_number() {
 /// The server of an instance is stopped, and started again with its data.
 #[test]
 fn first_queries_after_a_restart_of_an_instance() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -357,7 +361,7 @@ fn first_queries_after_a_restart_of_an_instance() {
 /// A server that is about to start when the run is stopped is stopped too.
 #[test]
 fn a_run_that_is_stopped_while_a_server_starts_goes_on_later() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -387,7 +391,7 @@ fn a_run_that_is_stopped_while_a_server_starts_goes_on_later() {
 /// The warm-up of a repetition was that of another process, if the run is resumed in its middle.
 #[test]
 fn a_server_that_is_started_in_the_middle_of_a_repetition_is_named() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();
@@ -414,7 +418,7 @@ fn a_server_that_is_started_in_the_middle_of_a_repetition_is_named() {
 
 #[test]
 fn a_full_disk_ends_the_run_and_it_goes_on_later() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let path = out.to_str().unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::simulated::Simulated;
+use super::simulated::Simulated;
 use async_trait::async_trait;
 use lab::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
 use lab::report::{self, markdown};

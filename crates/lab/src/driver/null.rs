@@ -1,7 +1,7 @@
 //! The store that does nothing: it acknowledges everything at once, stores nothing, and is not
 //! reached over a network. Load on it shows the limit of the generator.
 //!
-//! It answers reads, scans and counts with nothing. The load replaces these answers by the
+//! The driver answers reads, scans and counts with nothing. The load replaces these answers by the
 //! workload's own right answers ([`crate::workload::right_answer`]), so that the generator also
 //! does the work of making and checking the rows that a real store would have sent. Encoding,
 //! network and parsing are missing: with a real store the generator reaches less.
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::driver::aggregate::Aggregate;
-use crate::driver::{
+use super::aggregate::Aggregate;
+use super::{
     Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec,
 };
 use crate::row::Schema;
@@ -22,7 +22,7 @@ pub const NAME: &str = "null";
 /// See the module.
 pub struct Null;
 
-/// It has neither options nor endpoints.
+/// The driver, which has neither options nor endpoints.
 pub fn open(_spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     Ok(Arc::new(Null))
 }

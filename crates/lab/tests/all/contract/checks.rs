@@ -8,7 +8,7 @@ use lab::driver::aggregate::{Aggregation, Function, Within};
 use lab::driver::search::{Match, Search, Wanted};
 use lab::driver::stream::{Block, Sum, TABLE};
 use lab::driver::{Ability, Driver, Operation, Settle, StoreError, StoreSpec};
-use lab::row::{Kind, Row, Schema, Value};
+use lab::row::{ColumnKind, Row, Schema, Value};
 use lab::trial::Share;
 use lab::workload::lines::Queries;
 use lab::workload::lines::queries::QueryKind;
@@ -42,7 +42,7 @@ impl Subject {
     }
 
     /// A new table with random rows, written in all possible ways.
-    async fn table(&self, name: &str, key: Kind) -> Table {
+    async fn table(&self, name: &str, key: ColumnKind) -> Table {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let mut table = Table::new(name, key);
         self.driver.create(&table.schema).await.expect("creates");
@@ -70,10 +70,10 @@ impl Subject {
         assert!(!self.driver.version().await.expect("tells its version").is_empty());
         self.streams().await;
         if !self.can(Ability::InsertMany) {
-            let table = Table::new("contract", Kind::Text);
+            let table = Table::new("contract", ColumnKind::Text);
             return self.refuses_what_it_did_not_declare(&table).await;
         }
-        let mut table = self.table("contract", Kind::Text).await;
+        let mut table = self.table("contract", ColumnKind::Text).await;
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
@@ -84,7 +84,7 @@ impl Subject {
         self.settles(&table).await;
         self.refuses_what_it_did_not_declare(&table).await;
         self.creates_empty(&table).await;
-        let table = self.table("numbered", Kind::Integer).await;
+        let table = self.table("numbered", ColumnKind::Integer).await;
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
@@ -178,8 +178,8 @@ impl Subject {
             assert_eq!(client.read(key).await.as_ref(), Some(row));
         }
         let missing = match table.schema.key {
-            Kind::Integer => Value::Integer(i64::MAX),
-            Kind::Text => text_value("nobody"),
+            ColumnKind::Integer => Value::Integer(i64::MAX),
+            ColumnKind::Text => text_value("nobody"),
         };
         assert_eq!(client.read(&missing).await, None);
     }
@@ -211,7 +211,7 @@ impl Subject {
                 assert_eq!(rest, expected, "in the order of keys");
             }
         }
-        if self.ordered && table.schema.key == Kind::Text {
+        if self.ordered && table.schema.key == ColumnKind::Text {
             let from = text_value("user00100+");
             let expected: Vec<Row> =
                 table.rows.range(&from..).take(3).map(|(_, row)| row.clone()).collect();
@@ -429,7 +429,7 @@ impl Subject {
         if !self.can(Ability::InsertMany) {
             return;
         }
-        let mut table = self.table("spread", Kind::Text).await;
+        let mut table = self.table("spread", ColumnKind::Text).await;
         self.reads(&table).await;
         self.scans(&table).await;
         self.counts(&table).await;
@@ -440,7 +440,7 @@ impl Subject {
 
     /// When the store dies, every connection reports it, repeatedly; none hangs.
     pub async fn tells_that_the_store_died(&self, kill: impl FnOnce()) {
-        let table = self.table("dying", Kind::Text).await;
+        let table = self.table("dying", ColumnKind::Text).await;
         let row = table.rows.values().next().expect("a row");
         let operation = match (self.can(Ability::Read), self.can(Ability::Count)) {
             (true, _) => Operation::Read { key: row.key.clone() },
@@ -485,17 +485,17 @@ pub fn refuses_wrong_specs(spec: &StoreSpec) {
     let unknown = ("no_such_option".to_owned(), "1".to_owned());
     let mut wrong = spec.clone();
     wrong.options.extend([unknown]);
-    let error = lab::driver::open(&wrong).err().expect("refused").to_string();
+    let error = lab::stores::open(&wrong).err().expect("refused").to_string();
     assert!(error.contains("no_such_option") && error.contains(&spec.name), "{error}");
 }
 
 /// Like [`refuses_wrong_specs`], for stores that are reached over the network.
 pub async fn refuses_wrong_places(spec: &StoreSpec, closed: String) {
     let nowhere = StoreSpec { endpoints: Vec::new(), ..spec.clone() };
-    let error = lab::driver::open(&nowhere).err().expect("refused").to_string();
+    let error = lab::stores::open(&nowhere).err().expect("refused").to_string();
     assert!(error.contains("--endpoint"), "{error}");
     let closed = StoreSpec { endpoints: vec![closed], ..spec.clone() };
-    let driver = lab::driver::open(&closed).expect("it connects only when it is used");
+    let driver = lab::stores::open(&closed).expect("it connects only when it is used");
     let error = driver.version().await.expect_err("nobody listens");
     assert_eq!(error.kind(), "unreachable", "{error}");
 }

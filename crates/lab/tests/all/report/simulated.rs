@@ -10,7 +10,7 @@ use lab::results::{
     Directory, End, FORMAT, Header, Line, Machine, Outcome, Resource, ResultsError, Run, Second,
     StoreInfo,
 };
-use lab::row::{Kind, Schema};
+use lab::row::{ColumnKind, Schema};
 use lab::trial::{Load, RealTime, Role, Share, Trial, Work};
 use lab::workload::{History, Phase, Workload};
 
@@ -87,6 +87,7 @@ impl Simulated {
             version: format!("{label} 1.0 (simulated)"),
             note: None,
             durability: lab::stores::find(label.split(' ').next().expect("a name"))
+                .ok()
                 .and_then(|store| store.promise(&BTreeMap::new(), Some(&BTreeMap::new()))),
             states: Vec::new(),
             options: BTreeMap::new(),
@@ -139,7 +140,7 @@ impl Simulated {
                 options: BTreeMap::new(),
             },
             nodes,
-            schema: Schema { table: "log".into(), key: Kind::Integer, columns: Vec::new() },
+            schema: Schema { table: "log".into(), key: ColumnKind::Integer, columns: Vec::new() },
             work,
             repetition,
             seed: 1,

@@ -1,8 +1,9 @@
 //! A line for each trial, for other programs: the numbers that the statistics begin with.
 
-use super::number::exact;
-use super::summary::{ALL, Experiment, Group, Repetition, Summary};
+use super::summary::{Experiment, Group, Summary};
+use crate::number::exact;
 use crate::results::Outcome;
+use crate::samples::{ALL, Repetition};
 
 /// The name of the file beside a report.
 pub const NAME: &str = "samples.csv";
@@ -10,7 +11,7 @@ pub const NAME: &str = "samples.csv";
 const HEAD: &str = "experiment,store,nodes,target_per_s,target_share,repetition,order,outcome,seconds,operations,errors,per_s,mean_ms,measure,value\n";
 
 /// All measured trials, as CSV (RFC 4180).
-pub fn csv(summary: &Summary) -> String {
+pub fn write(summary: &Summary) -> String {
     let mut out = HEAD.to_owned();
     for experiment in &summary.experiments {
         for group in &experiment.groups {

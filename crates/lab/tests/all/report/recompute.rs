@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::simulated::{study1, ycsb};
+use super::simulated::{study1, ycsb};
 use lab::report;
 
 /// Recomputes the report in `directory`; returns the output if a figure differs.
@@ -37,6 +37,7 @@ fn every_figure_is_that_of_scipy() {
         ycsb(&rates, 5, seed).unwrap();
         for (run, least) in [(&logs, 500), (&rates, 200)] {
             report::write(run, run).unwrap();
+            report::write_full(run, run).unwrap();
             let text = recompute(run).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
             assert!(figures(&text) >= least, "seed {seed}: {text}");
         }
@@ -49,7 +50,7 @@ fn a_changed_figure_is_found() {
     let folder = tempfile::tempdir().unwrap();
     study1(folder.path(), "small", 6, 7).unwrap();
     report::write(folder.path(), folder.path()).unwrap();
-    let path = folder.path().join("report.md");
+    let path = report::write_full(folder.path(), folder.path()).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let is_test = |line: &&str| line.contains(" – ") && line.ends_with("  significant |");
     let row = text.lines().find(is_test).unwrap();

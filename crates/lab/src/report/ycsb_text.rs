@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::histogram::{self, HistogramError};
-use crate::results::{Line, READ_MODIFY_WRITE};
+use crate::results::Line;
+use crate::workload::READ_MODIFY_WRITE;
 
 /// The lines of one trial as YCSB prints them at the end of a run. Latencies of operations without
 /// a right answer are not measured here, so there are no sections of failed ones; their counts have

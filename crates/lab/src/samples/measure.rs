@@ -1,8 +1,9 @@
 //! The measures of trials: the number of each, its name and unit, and its name in the figures of
 //! papers.
 
-use super::PERCENTILES;
-use super::summary::{ALL, HOST, Repetition, is_server, mean};
+use super::{ALL, PERCENTILES, Repetition};
+use crate::results::{HOST, LOST_ROWS, is_server};
+use crate::statistics::mean;
 use crate::trial::{Trial, Work};
 
 /// The measure of a trial.
@@ -61,7 +62,7 @@ impl Measure {
             MeasurementWindows,
         };
         if trial.crash_after_s.is_some() {
-            return Measure::Value(crate::run::LOST.into());
+            return Measure::Value(LOST_ROWS.into());
         }
         match &trial.work {
             Work::RealTime(_) => Measure::Value("delay_ms".into()),
