@@ -71,10 +71,10 @@ fn fit(wanted: Connections, allowed: u64) -> (usize, Option<String>) {
          are open"
     );
     let mut each = most;
-    if wanted.syslog_listeners > 0 {
-        let others = Connections { each_syslog: 0, ..wanted }.files();
-        let left = usize::try_from(allowed.saturating_sub(others)).unwrap_or(usize::MAX);
-        each = (left / wanted.syslog_listeners).max(SYSLOG_CONNECTIONS_MIN).min(most);
+    let others = Connections { each_syslog: 0, ..wanted }.files();
+    let left = usize::try_from(allowed.saturating_sub(others)).unwrap_or(usize::MAX);
+    if let Some(share) = left.checked_div(wanted.syslog_listeners) {
+        each = share.max(SYSLOG_CONNECTIONS_MIN).min(most);
         let _ = write!(warning, "; so syslog.tcp_connections_max is {each} instead of {most}");
     }
     let _ = write!(
