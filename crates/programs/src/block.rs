@@ -12,6 +12,9 @@
 use memchr::{memchr_iter, memchr2};
 
 /// A longer input line is cut, and counted in [`InputBlock::lines_cut`].
+///
+/// limits.md, Programs of users: an input line | {} | the rest of the line is cut off, and the line
+/// counted
 pub const INPUT_LINE_BYTES_MAX: usize = 1 << 20;
 
 /// What a program reads of each line.

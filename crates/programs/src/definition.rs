@@ -35,8 +35,13 @@ use crate::header::{Setting, settings};
 
 /// A longer program is refused: it goes to the interpreter as one argument, and the system allows
 /// 128 KiB for one.
+///
+/// limits.md, Programs of users: a program | {}, {FIELDS_MAX} fields | it is refused, with the
+/// number of the line
 pub const PROGRAM_BYTES_MAX: usize = 64 << 10;
 /// Files of a folder that are read; further ones are refused.
+///
+/// limits.md, Programs of users: programs of a folder | {} | further ones are refused
 const PROGRAMS_MAX: usize = 1000;
 /// Fields that a program may name.
 const FIELDS_MAX: usize = 64;

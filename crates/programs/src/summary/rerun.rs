@@ -24,6 +24,9 @@ use crate::summary::time::bucket_start;
 use crate::summary::{OTHER, SUMMARY_TYPE};
 
 /// Reruns on the list. A further one is refused, unless it covers others, which it replaces.
+///
+/// limits.md, Programs of users: completed runs over the past | {} | a further one is refused,
+/// unless it covers others, which it replaces
 pub const RERUNS_MAX: usize = 1_000;
 
 /// A completed rerun.

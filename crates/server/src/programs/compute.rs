@@ -22,6 +22,9 @@ use super::compiled::{Compiled, columns};
 use crate::cluster::QueriedLines;
 
 /// Buckets that are computed in one call, each with an open process.
+///
+/// limits.md, Programs of users: buckets of a program that are computed at a time | {}, each with a
+/// process | they wait
 pub const BUCKETS_MAX: i64 = 8;
 /// Bytes of lines that wait for a process before they are written to its pipe.
 const FEED_BYTES: usize = 128 << 10;

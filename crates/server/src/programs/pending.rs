@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Ranges of one program. Beyond it, those with the smallest gaps between them become one.
+///
+/// limits.md, Programs of users: buckets with lines that were not computed, of a program | {}
+/// ranges | neighbouring ranges are joined: buckets between them are computed without need
 pub const RANGES_MAX: usize = 10_000;
 /// Buckets whose attempts are remembered; of others every failure counts as the first.
 const ATTEMPTS_MAX: usize = 10_000;

@@ -20,6 +20,8 @@ use crate::data_dir::Documents;
 use crate::process::stages::{StageThread, Stages, lock};
 
 /// Programs that run at a time, each with a thread.
+///
+/// limits.md, Programs of users: programs that run | {} | further ones are `invalid`, and say so
 pub const RUNNING_MAX: usize = 100;
 
 /// All programs; see the module.

@@ -19,6 +19,8 @@ use super::runner::RowWriter;
 use crate::programs::summary::reruns::{KeptReruns, RerunError};
 
 /// Buckets of one run.
+///
+/// limits.md, Programs of users: buckets of a run over the past | {} with lines | it is refused
 const RUN_BUCKETS_MAX: usize = 1_000_000;
 
 /// What runs work with.

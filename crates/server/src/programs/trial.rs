@@ -16,6 +16,9 @@ use super::compiled::{Compiled, columns};
 use super::compute::run_query;
 
 /// Sample lines of a trial, at most.
+///
+/// limits.md, Programs of users: sample lines of a trial | {} | the page and the API refuse more;
+/// the command takes the first
 pub const SAMPLE_LINES_MAX: usize = 10_000;
 const SECOND_NS: i64 = 1_000_000_000;
 

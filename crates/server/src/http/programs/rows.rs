@@ -24,6 +24,8 @@ use crate::programs::summary::reruns::KeptReruns;
 
 /// Rows without the parameter `limit`, and the most with it.
 pub const ROWS_DEFAULT: usize = 5_000;
+/// limits.md, Programs of users: rows of an answer of `/rows` | 5,000; `limit` up to {} | the
+/// newest buckets are left out (`is_cut`)
 pub const ROWS_MAX: usize = 100_000;
 /// The range without `start` and `end`: the last hour.
 const RANGE_DEFAULT_NS: i64 = 3_600_000_000_000;
