@@ -17,7 +17,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web browser test-binary test-logcli test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-logcli test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, Vic
 	CONTRACT_STORES=all scripts/test.py --lab --only lab --stuck-minutes 240
 	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "server crash" --stuck-minutes 240
 	LOGINSON_HISTORIES=$(HISTORIES) scripts/test.py --only "store oracle" --stuck-minutes 1000
+
+documents: test-bin ## Run every command that README and docs show, and compare its output
+	@LOGINSON_BIN="$(TEST_BIN)" scripts/test-documents.py
 
 test-bin: web
 	cargo build --locked -p loginson

@@ -16,6 +16,7 @@ need rsyslogd rsyslog
 [ -n "$(ls /usr/lib/*/rsyslog/omrelp.so 2>/dev/null)" ] || packages+=(rsyslog-relp)
 need openssl openssl
 need curl curl
+need jq jq
 need nginx nginx-light
 need python3 python3
 need logrotate logrotate

@@ -269,6 +269,7 @@ def all_jobs():
         Job("documentation tests", ["cargo", "test", *TESTED, "--doc"], lock="cargo"),
         Job("licences", ["scripts/cargo-deny.sh", "check", "licenses", "bans", "sources"]),
         Job("hostile", ["scripts/hostile/run.py", "--fast"], environment=binary),
+        Job("documents", ["scripts/test-documents.py"], environment=binary),
         Job("parquet", ["scripts/test-parquet.sh"], environment=binary),
         Job("browser", ["scripts/browser-test.sh", "--grep-invert", "phone"], environment=binary),
     ]
