@@ -8,10 +8,10 @@
 //! const LINKS_MAX: usize = 300;
 //! ```
 //!
-//! `{}` stands for the value of the constant, `{NAME}` for that of another one in the same file. A
-//! setting has no value in code; its row names the key and the default. Rows are sorted by what they
-//! limit. `cargo run -p xtask limits` writes the tables; without `limits`, a table that differs is a
-//! fault.
+//! `{}` stands for the value of the constant, `{NAME}` for that of another one in the same file.
+//! A setting has no value in code; its row names the key and the default. Rows are sorted by what
+//! they limit. `cargo run -p xtask limits` writes the tables; without `limits`, a table that
+//! differs is a fault.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -201,9 +201,12 @@ fn written(page: &str, rows: &Rows) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "/// Links of a user.\n///\n/// limits.md, Queries: short links, `a` | {} of\n\
-        /// {USERS_MAX} users | {}: the oldest\n/// gives way\npub const LINKS_MAX: usize = 1_300;\n\
-        const USERS_MAX: u64 = 64 * 2;\n";
+    const SOURCE: &str = concat!(
+        "/// Links of a user.\n///\n",
+        "/// limits.md, Queries: short links, `a` | {} of\n",
+        "/// {USERS_MAX} users | {}: the oldest\n/// gives way\n",
+        "pub const LINKS_MAX: usize = 1_300;\nconst USERS_MAX: u64 = 64 * 2;\n",
+    );
 
     #[test]
     fn rows_come_from_comments() {

@@ -194,6 +194,19 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// What Loginson says of a line has an underscore: `type:access` finds nothing.
+    #[test]
+    fn examples_name_fields_that_lines_have() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for field in ["type:", "level:"] {
+                for (at, _) in help.match_indices(field) {
+                    assert!(help[..at].ends_with('_'), "{}: {field}", command.get_name());
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_query_may_begin_with_one_minus() {
         let parsed = |arguments: &[&str]| {
