@@ -42,7 +42,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Documents whose commands take hours, or servers of others: `make test-lab` and `make bench` run those.
 LEFT_OUT = ("docs/lab", "docs/benchmarks/")
 # The longest wait for a command or for a server; beyond it the document fails.
-PATIENCE_S = 60
+PATIENCE_S = 300
 # Folders of a system that commands name. They are looked for in the folder of the machine.
 SYSTEM_FOLDERS = ("etc/loginson", "etc/ssl/private", "var/lib", "var/log/nginx", "var/spool", "srv/loginson", "mnt/backups")
 # Names that documents give to the machine of the server.
