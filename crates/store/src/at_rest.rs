@@ -17,6 +17,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use segment::sealed::SealedFile;
 use segment::{Contents, FrameEntry, Origin, SegmentError, read_segment};
 
+use crate::catalog::schema;
 use crate::error::StoreError;
 
 /// Name of the catalog in a data directory.
@@ -251,8 +252,7 @@ pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     copy().map_err(|source| StoreError::Catalog { file, source })
 }
 
-/// The rows of the catalog, by number; none when there is no catalog. Reads only the columns that
-/// every version of the tables has.
+/// The rows of the catalog, by number; none when there is no catalog.
 fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
     let path = dir.join(CATALOG_FILE);
     let Some(path) = disk.os_path(&path).filter(|path| path.exists()) else {
@@ -274,6 +274,10 @@ fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, St
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
             return Err(rusqlite::Error::SqliteFailure(code, Some(fault)));
         }
+        match schema::version(&connection)? {
+            Some(schema::SCHEMA_VERSION) => {}
+            found => return Ok(Err(found.unwrap_or(0))),
+        }
         let sql = "SELECT id, state, file, lines, bytes_raw, data_end FROM segments ORDER BY id";
         let mut statement = connection.prepare(sql)?;
         let rows = statement.query_map([], |row| {
@@ -287,10 +291,16 @@ fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, St
             };
             Ok((number(0)?, listed))
         })?;
-        rows.collect()
+        rows.collect::<Result<_, _>>().map(Ok)
     };
     let file = path.display().to_string();
-    read().map_err(|source| StoreError::Catalog { file, source })
+    match read() {
+        Ok(Ok(rows)) => Ok(rows),
+        Ok(Err(found)) => {
+            Err(StoreError::CatalogVersion { file, expected: schema::SCHEMA_VERSION, found })
+        }
+        Err(source) => Err(StoreError::Catalog { file, source }),
+    }
 }
 
 #[cfg(test)]
@@ -316,6 +326,10 @@ mod tests {
         assert_eq!(read_catalog(&platform::RealDisk, after.path()).unwrap(), BTreeMap::new());
         copy_catalog(after.path(), &after.path().join("copy")).unwrap();
         assert!(copy_catalog(after.path(), &after.path().join("copy")).is_err(), "it is there");
+        let other = "UPDATE meta SET value = value - 1 WHERE key = 'schema_version'";
+        Connection::open(after.path().join(CATALOG_FILE)).unwrap().execute(other, []).unwrap();
+        let error = read_catalog(&platform::RealDisk, after.path()).unwrap_err().to_string();
+        assert!(error.contains("has schema version"), "{error}");
     }
 
     #[test]

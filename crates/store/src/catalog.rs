@@ -15,7 +15,7 @@ mod deletions;
 mod departed;
 mod nodes;
 mod rows;
-mod schema;
+pub(crate) mod schema;
 
 use std::path::PathBuf;
 

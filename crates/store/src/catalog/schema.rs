@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 /// Version of the tables. A catalog of another version is refused.
-pub(super) const SCHEMA_VERSION: i64 = 6;
+pub(crate) const SCHEMA_VERSION: i64 = 6;
 
 const TABLES: &str = "
     CREATE TABLE segments (
@@ -66,6 +66,11 @@ pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<Option<i64>> 
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;",
     )?;
+    version(connection)
+}
+
+/// The version of the tables; `None` if there are none.
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT value FROM meta WHERE key = 'schema_version'";
     connection.query_row(sql, [], |row| row.get(0)).optional()
 }

@@ -1,10 +1,10 @@
 //! A data directory that was written before is opened, read, and written to: a change of the format
 //! that forgets its version number fails here.
 //!
-//! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store --test all fixture` writes it; only a new
-//! version of a format is a reason to do so. It has frames of the store's own and of another node:
-//! some are sealed, some are in a closed hot segment, and some are in a segment that was active
-//! when the process ended.
+//! `LOGINSON_WRITE_FIXTURES=1 cargo test -p loginson-store --test all fixture` writes it; only a
+//! new version of a format is a reason to do so. It has frames of the store's own and of another
+//! node: some are sealed, some are in a closed hot segment, and some are in a segment that was
+//! active when the process ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
