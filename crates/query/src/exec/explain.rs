@@ -496,8 +496,8 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
         let json = String::from_utf8(json).unwrap();
         assert!(json.starts_with(r#"{"query":"\"\\\"\" | limit 1","start":null,"end":null,"#));
         let pipe = concat!(
-            r#""pipes":[{"pipe":"limit 1","summary":"so many rows","#,
-            r#""mode":"streaming","merges":"never","#
+            r#""pipes":[{"pipe":"limit 1","summary":"passes at most <n> rows, 10 by default; "#,
+            r#"put sort before it to choose which","mode":"streaming","merges":"never","#
         );
         assert!(json.contains(pipe), "{json}");
         assert!(json.ends_with(r#""rows_max":10000000}"#), "{json}");
