@@ -14,6 +14,7 @@ Comments that readers do not see stand directly before a block:
 
 - `<!-- not run: REASON -->`: it needs something that a test machine cannot have.
 - `<!-- fails -->`: its last command must fail.
+- `<!-- numbers vary -->`: any number in its output stands for any other.
 - `<!-- run`, lines, `-->`: commands that a reader need not type, such as making the logs that a query finds.
 
 A command that starts a server (`loginson`, `loginson serve`, `loginson collect`) runs in the background, in place of
@@ -66,7 +67,7 @@ class Block:
 
     def __init__(self, number, language, name, lines):
         self.number, self.language, self.name, self.lines = number, language, name, lines
-        self.is_run, self.fails, self.hidden = True, False, []
+        self.is_run, self.fails, self.numbers_vary, self.hidden = True, False, False, []
 
     def commands(self):
         """(line, machine, command, output) of each command; output is None where none is shown."""
@@ -137,10 +138,12 @@ def annotate(block, comment, at):
         block.is_run = False
     elif text == "fails":
         block.fails = True
+    elif text == "numbers vary":
+        block.numbers_vary = True
     elif text.startswith("run\n"):
         block.hidden.append(text.removeprefix("run\n").split("\n"))
     else:
-        raise Fault(f"{at}: a comment before a block says 'not run: REASON', 'fails' or 'run' with commands")
+        raise Fault(f"{at}: a comment before a block says 'not run: REASON', 'fails', 'numbers vary' or 'run'")
 
 
 class Machine:
@@ -193,22 +196,19 @@ class Machine:
     def start(self, command, shown):
         """Starts a server in the background, in place of the former one; waits until it is ready."""
         self.stop()
-        log = self.folder / f"server-{time.monotonic_ns()}.log"
-        _, pid = self.run(command, background=log)
+        begun = time.monotonic()
+        log, ready = (self.folder / f"server-{time.monotonic_ns()}.{end}" for end in ("log", "ready"))
+        _, pid = self.run(f"{command} --ready-file {ready}", background=log)
         self.server = int(pid.split()[-1])
-        ends = time.monotonic() + PATIENCE_S
-        while True:
-            text = log.read_text(errors="replace") if log.exists() else ""
-            said = self.document.original(text, self)
-            if "page and API at" in text or "API at http" in text:
-                break
-            if not alive(self.server) or time.monotonic() > ends:
-                raise Fault(f"the server does not start: {command}\n{said}")
+        while not ready.exists():
+            if not alive(self.server) or time.monotonic() > begun + PATIENCE_S:
+                raise Fault(f"the server does not start: {command}\n{log.read_text(errors='replace')}")
             time.sleep(0.02)
-        if shown:
-            differs = difference(shown, plain_log(said))
-            if differs:
-                raise Fault(differs)
+        # Of its log, some lines may be shown.
+        lines = [line for line in shown or [] for line in (line, "…")]
+        differs = shown and difference(["…", *lines], plain_log(self.document.original(log.read_text(), self)))
+        if differs:
+            raise Fault(differs)
 
     def follow(self, command):
         _, pid = self.run(command, background=self.folder / "follower.log")
@@ -255,6 +255,10 @@ class Document:
         self.binaries = self.folder / "bin"
         self.binaries.mkdir()
         (self.binaries / "loginson").symlink_to(pathlib.Path(os.environ["LOGINSON_BIN"]).resolve())
+        # An answer that is an error fails the command, which curl alone does not say.
+        curl = self.binaries / "curl"
+        curl.write_text(f'#!/bin/sh\nexec {shutil.which("curl")} --fail-with-body "$@"\n')
+        curl.chmod(0o755)
 
     def machine(self, name):
         if name not in self.machines:
@@ -306,7 +310,7 @@ class Document:
             tomllib.loads("\n".join(block.lines))
         hidden = [command for lines in block.hidden for command in Block(block.number, kind(lines), None, lines).commands()]
         for _, machine, command, _ in hidden:
-            self.run_command(block.number, self.machine(machine), command, None, False)
+            self.run_command(block.number, self.machine(machine), command, None, Block(0, "sh", None, []), False)
         if block.name and block.is_run:
             machine = self.machine("")
             (machine.folder / block.name).parent.mkdir(parents=True, exist_ok=True)
@@ -316,9 +320,9 @@ class Document:
         commands = block.commands()
         for number, name, command, shown in commands:
             fails = block.fails and number == commands[-1][0]
-            self.run_command(number, self.machine(name), command, shown, fails)
+            self.run_command(number, self.machine(name), command, shown, block, fails)
 
-    def run_command(self, number, machine, command, shown, fails):
+    def run_command(self, number, machine, command, shown, block, fails):
         bare = re.sub(r"\s+#\s.*$", "", command).strip()
         if self.verbose:
             print(f"{self.path}:{number}: {command}", flush=True)
@@ -339,7 +343,7 @@ class Document:
             raise Fault(f"{number}: {fault}") from None
         if (code != 0) != bool(fails):
             raise Fault(f"{number}: exit code {code}: {command}\n{said}")
-        differs = shown and difference(shown, said)
+        differs = shown and difference(shown, said, block.numbers_vary)
         if differs:
             raise Fault(f"{number}: {command}\n{differs}")
 
@@ -349,7 +353,7 @@ class Document:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def difference(shown, said):
+def difference(shown, said, numbers_vary=False):
     """What differs between shown and real output, if anything."""
     lines = [line.rstrip() for line in "\n".join(shown).strip("\n").split("\n")]
     pattern = ""
@@ -360,6 +364,9 @@ def difference(shown, said):
         line = re.escape(line).replace(re.escape("…"), ".*").replace(r"\.\.\.", ".*")
         for varying, by in VARIES:
             line = varying.sub(by, line.replace(r"\-", "-"))
+        if numbers_vary:
+            # Blanks align columns of numbers.
+            line = re.sub(r"(\\ )*(?<![\[\\{\w])\d+(\\\.\d+)?", r" *[\\d.]+", line)
         pattern += line + r"[ \t]*\n"
     if re.fullmatch(pattern, said.strip("\n") + "\n"):
         return None
