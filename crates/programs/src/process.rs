@@ -33,8 +33,8 @@ pub(crate) use stderr::Stderr;
 /// together are over the limit of the system.
 const STDIN_PIPE_BYTES: usize = 256 << 10;
 /// A full pipe has room for one page as soon as the program reads one, and a process that wakes for
-/// each page costs more than the program (`crates/bench/src/program_speed.rs`). So a writer at a full pipe
-/// first waits for so long, without looking at the room; the time adapts to the program.
+/// each page costs more than the program (`crates/bench/src/program_speed.rs`). So a writer at a
+/// full pipe first waits for so long, without looking at the room; the time adapts to the program.
 const NAP_MIN: Duration = Duration::from_micros(100);
 const NAP_MAX: Duration = Duration::from_millis(2);
 /// Bytes of a read of output.

@@ -19,8 +19,8 @@
 //!
 //! The layers, each of which depends only on those before it: `catalog` (rows in SQLite),
 //! `segments` (segment files as held in memory), `unit` (handles by which they are read),
-//! `store_core` (the state that threads share), `ledger`, `writer`, `background` (rewrites), `store`
-//! (the interface).
+//! `store_core` (the state that threads share), `ledger`, `writer`, `background` (rewrites),
+//! `store` (the interface).
 //!
 //! Left out: the encoding of blocks and columns (`segment`), replication, and the content of lines:
 //! records come from [`StoreCallbacks`], event times from the parse stage by [`Store::set_times`].

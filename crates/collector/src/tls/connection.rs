@@ -5,7 +5,8 @@
 //! for it, since a record's content is shorter than the record and no longer than the gap. So one
 //! system call reads as much as the buffer holds, and between reads a connection only keeps the
 //! start of an incomplete record. The library's buffered interface, which reads 4 KiB at a time and
-//! copies once more, is a fifth slower (`bulk` and `bulk-buffered` of `crates/bench/src/tls_limit.rs`).
+//! copies once more, is a fifth slower (`bulk` and `bulk-buffered` of
+//! `crates/bench/src/tls_limit.rs`).
 //!
 //! Invariants: the content does not depend on how the stream was split into reads; data sent before
 //! an error, an alert or a cut is returned first; a peer cannot make more than [`CARRY_BYTES_MAX`]

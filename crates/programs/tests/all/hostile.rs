@@ -27,7 +27,7 @@ fn endless_loops_are_killed() {
             is_input_ended
         };
         assert!(!killed("BEGIN { while (1) n++ }", 1), "{kind:?}");
-        // The program reads all lines first, for which a busy machine may need several times as long.
+        // The program reads all lines first; a busy machine may need several times as long.
         assert!(
             [1, 4, 16, 64, 256].into_iter().any(|s| killed("END { while (1) n++ }", s)),
             "{kind:?}"

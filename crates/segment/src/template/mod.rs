@@ -21,10 +21,10 @@
 //! otherwise only lines of templates whose slots could contain it are decoded
 //! ([`TemplateColumn::matching_rows`]).
 //!
-//! Measurements with whole lines as values (`crates/bench/src/text_codec.rs`): blocks of the twelve sample
-//! logs of 0.15–2.4 MB become 2.35 times smaller than with zstd -3, and 1.69 times smaller than
-//! with zstd -19 (templates compressed at level 19). By level and block size, the geometric mean of
-//! the ratio to zstd -3 in the same blocks, for three generated logs of 16 MiB:
+//! Measurements with whole lines as values (`crates/bench/src/text_codec.rs`): blocks of the twelve
+//! sample logs of 0.15–2.4 MB become 2.35 times smaller than with zstd -3, and 1.69 times smaller
+//! than with zstd -19 (templates compressed at level 19). By level and block size, the geometric
+//! mean of the ratio to zstd -3 in the same blocks, for three generated logs of 16 MiB:
 //!
 //! | block | 3 | 6 | 9 | 12 | 15 | 19 |
 //! |---|---|---|---|---|---|---|

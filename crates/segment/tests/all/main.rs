@@ -1,5 +1,5 @@
-//! All integration tests of this crate, in one executable: each file linked by itself would link the
-//! crate and its libraries again.
+//! All integration tests of this crate, in one executable: each file by itself would link the crate
+//! and its libraries again.
 
 #![allow(missing_docs)]
 

@@ -75,10 +75,10 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     if let Some(cluster) = app.cluster().filter(|_| !is_own) {
         return tail_of_stores(&app, &cluster, &caller, &params);
     }
-    // Tails have slots of their own and never wait for one, so this does not block.
-    // From here on no batch is missed: a client that has the head of the answer, or sees the tail in
-    // the list of queries, gets every line that is sent after that.
+    // From here on no batch is missed: a client that has the head of the answer, or sees the tail
+    // in the list of queries, gets every line that is sent after that.
     let live = pipeline.parsing.follow();
+    // Tails have slots of their own and never wait for one, so this does not block.
     let permit = app
         .queue
         .submit(TAIL, params.required("query")?, &caller.client())
