@@ -10,8 +10,8 @@
 //!
 //! A history has one thread, so a seed gives the same history again. `LOGINSON_SEED=17 cargo test
 //! -p loginson-store --test all oracle::` repeats one and prints its steps.
-//! `LOGINSON_HISTORIES=1000000` makes a long run, from that seed on. Without a seed, each day begins
-//! with another one, so that every day tries histories that were never tried; a failure prints the
+//! `LOGINSON_HISTORIES=1000000` makes a long run, from that seed on. Without a seed, each day
+//! begins with another one, so that every day tries histories never tried; a failure prints the
 //! seed that repeats it.
 //!
 //! Left out: races between threads, and damaged files.
