@@ -26,6 +26,7 @@ Left out: what documents of the lab and of benchmarks show, which takes hours, a
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -33,6 +34,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -46,8 +48,10 @@ LEFT_OUT = ("docs/lab", "docs/benchmarks/")
 PATIENCE_S = 300
 # Folders of a system that commands name. They are looked for in the folder of the machine.
 SYSTEM_FOLDERS = ("etc/loginson", "etc/ssl/private", "var/lib", "var/log/nginx", "var/spool", "srv/loginson", "mnt/backups")
-# Names that documents give to the machine of the server.
+# Names that documents give to the machine of the server, and to the one that a reader sits at.
 OWN_NAMES = ("logs.example",)
+READERS_NAME = "laptop"
+MACHINE_NUMBERS = itertools.count(1)
 SERVER = re.compile(r"^(\w+=\S+ +)*loginson( +(serve|store|collect))?( +-.*)?$", re.S)
 FOLLOWER = re.compile(r"^loginson +tail\b[^|]*$", re.S)
 PROMPT = re.compile(r"^(?:([a-z][a-z0-9-]*))?\$ (.*)$")
@@ -248,8 +252,8 @@ def plain_log(text):
 class Document:
     """Runs the blocks of one document."""
 
-    def __init__(self, path, number, verbose):
-        self.path, self.number, self.verbose, self.machines = path, number, verbose, {}
+    def __init__(self, path, verbose):
+        self.path, self.verbose, self.machines = path, verbose, {}
         self.ran = 0
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="documents-"))
         self.binaries = self.folder / "bin"
@@ -262,9 +266,9 @@ class Document:
 
     def machine(self, name):
         if name not in self.machines:
-            # All of 127.0.0.0/8 is this machine; a process and a document have a range of their own.
+            # All of 127.0.0.0/8 is this machine; a process has a range of its own.
             pid = os.getpid() % 0x3FFF
-            address = f"127.{64 + (pid >> 8)}.{pid & 0xFF}.{self.number * 8 + len(self.machines) + 1}"
+            address = f"127.{64 + (pid >> 8)}.{pid & 0xFF}.{next(MACHINE_NUMBERS)}"
             self.machines[name] = Machine(self, address)
         return self.machines[name]
 
@@ -279,10 +283,13 @@ class Document:
             text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", address, text)
         text = re.sub(r"\b(127\.0\.0\.1|0\.0\.0\.0|localhost)\b|\[::\]", machine.address, text)
         text = text.replace("DNS:127.", "IP:127.")
+        # The one command that has no variable for its server.
+        text = re.sub(r"\bloginson generate\b(?!.*--to)", f"loginson generate --to tcp://{machine.address}:5514", text)
         return re.sub(r"(?<![\w.}/])/(etc|var|srv|mnt)/", rf"{machine.folder}/\1/", text)
 
     def original(self, text, machine):
         text = text.replace(str(machine.folder), "").replace(machine.address, "127.0.0.1")
+        text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", READERS_NAME, text)
         for name, address in self.replacements(machine).items():
             text = text.replace(address, name)
         return text
@@ -387,8 +394,8 @@ def main():
         print("LOGINSON_BIN names no binary; build it first", file=sys.stderr)
         return 2
     begun, ran, failed = time.monotonic(), 0, 0
-    for number, path in enumerate(arguments.files or documents()):
-        document = Document(path, number, arguments.verbose)
+    for path in arguments.files or documents():
+        document = Document(path, arguments.verbose)
         try:
             document.run()
         except Fault as fault:
