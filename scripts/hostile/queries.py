@@ -170,7 +170,7 @@ ENDPOINTS = {
 
 def covered(server):
     """No pipe and no function is left out."""
-    for text, known, none in (("* | ", PIPES, "no pipe"), ("* | stats ", FUNCTIONS, "stats function")):
+    for text, known, none in (("* | ", PIPES, "a pipe is missing"), ("* | stats ", FUNCTIONS, "stats function")):
         answer = server.get("/select/logsql/query", query=text)
         expect(answer.status == 400 and none in answer.text(), f"{text}: {answer}")
         missing = [name for name in answer.json()["expected"] if name not in known and not name.startswith('"')]

@@ -230,7 +230,6 @@ fn a_login_at_the_page() {
     assert_eq!(out.status, 200);
     assert_eq!(call("GET", "/api/v1/status", &[own]), 401);
     assert_eq!(me(&[own]), nobody);
-    let log = server.log();
     for entry in [
         "(ann): logged in",
         "(ann): logged out",
@@ -238,8 +237,9 @@ fn a_login_at_the_page() {
         "somebody is refused: there is no user of that name",
         "(ann): active segment closed",
     ] {
-        assert!(log.contains(entry), "{entry} is not in:\n{log}");
+        server.wait_for_log(entry);
     }
+    let log = server.log();
     let id = cookie.split('=').nth(1).unwrap();
     assert!(!log.contains(PASSWORD) && !log.contains("bob") && !log.contains(id), "{log}");
 }
@@ -361,7 +361,7 @@ fn error_of(command: &mut Command) -> String {
 #[test]
 fn the_five_minutes_of_the_documentation() {
     let certificate = Certificate::new();
-    let block = PAGE.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let block = PAGE.split("```toml loginson.toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let (token, sha256) = make_token();
     let value = |key: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(&format!("{key} = ")));
@@ -471,9 +471,7 @@ fn changed_certificates_are_reloaded() {
     // once.
     let pid = rustix::process::Pid::from_raw(server.pid() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-    server.wait_for("the failed reload", |server| {
-        server.log().contains("does not belong to the first certificate")
-    });
+    server.wait_for_log("does not belong to the first certificate");
     std::fs::write(certificate.path("certificate.pem"), &new).unwrap();
     assert!(believed(&certificate));
     let metrics = certificate.get(&server, "/metrics", &[]).text();
@@ -586,16 +584,14 @@ fn weak_and_wrong_input_is_refused() {
 #[test]
 fn a_listener_without_users_says_so() {
     let open = Server::start_at("0.0.0.0:0", "");
-    open.wait_for("the warning", |server| {
-        server.log().contains("everybody who reaches 0.0.0.0:")
-            && server.log().contains("docs/access.md")
-    });
+    open.wait_for_log("everybody who reaches 0.0.0.0:");
+    open.wait_for_log("docs/access.md");
     assert!(open.get("/api/v1/me").json()["exposed"] == true);
     let loopback = Server::start();
     assert!(!loopback.log().contains("everybody who reaches"));
     assert!(loopback.get("/api/v1/me").json()["exposed"] == false);
     let (config, _) = tokens();
     let clear = Server::start_at("0.0.0.0:0", &config);
-    clear.wait_for("the warning", |server| server.log().contains("are not encrypted"));
+    clear.wait_for_log("are not encrypted");
     assert!(clear.get("/api/v1/me").json()["exposed"] == false);
 }

@@ -142,5 +142,6 @@ fn the_ready_file_names_the_addresses() {
 fn signals_end_it_well() {
     let mut server = with_lines();
     assert_eq!(server.terminate(), Some(0));
-    assert!(server.log().contains("SIGTERM: shutting down") && server.log().contains("stopped"));
+    server.wait_for_log("SIGTERM: shutting down");
+    server.wait_for_log("stopped");
 }

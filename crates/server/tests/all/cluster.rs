@@ -104,7 +104,7 @@ fn another_copy_answers_when_a_store_is_away() {
         let (expected, found) = (rows(&second, query, "", false), rows(&one, query, "", false));
         assert_eq!(found, expected, "{query}");
     }
-    assert!(one.log().contains("another copy is asked"));
+    one.wait_for_log("another copy is asked");
     let status = one.get("/api/v1/cluster").json();
     assert_eq!(status["copies_whole"], 1);
     assert_eq!(status["copies"][0]["stores"][1]["state"], "away");

@@ -82,7 +82,7 @@ fn json_lines_with_parameters() {
         server.post("/insert/jsonline?debug=1&_msg_field=text", b"{\"text\":\"only shown\"}");
     assert_eq!(answer.json()["lines"], 1);
     assert_eq!(server.count("\"only shown\""), 0);
-    server.wait_for("it is in the log", |server| server.log().contains("only shown"));
+    server.wait_for_log("only shown");
 }
 
 #[test]

@@ -236,6 +236,7 @@ fn an_unknown_name_is_logged_once() {
         assert_eq!(answer.status, 403);
         assert!(answer.text().contains("--http-host logs.example,"), "{}", answer.text());
     }
+    server.wait_for_log("the host 'logs.example' are refused");
     assert_eq!(server.log().matches("the host 'logs.example' are refused").count(), 1);
     // Where nginx inserts its own Host, reading works, and writing reports what is missing.
     assert_eq!(nginx.get(false, "/", &[]).status, 200);

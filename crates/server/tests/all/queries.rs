@@ -363,7 +363,7 @@ fn a_query_resumes_after_a_crash() {
 
     let server = Server::start_in(directory.path(), &[], ONE_PLACE);
     assert!(!queries.join("999.rows").exists() && !queries.join("12.json.part").exists());
-    assert!(server.log().contains("13.json"), "the log names it");
+    server.wait_for_log("13.json");
     assert_eq!(state(&server, &done), "done");
     assert!(fetched(&server, &done, 2) == three);
     assert_eq!(fetched(&server, &waiting, 2), b"{\"count(*)\":\"20000\"}\n");

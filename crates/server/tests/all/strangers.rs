@@ -169,7 +169,7 @@ fn lines_in_the_log_are_escaped_and_bounded() {
     assert_eq!(server.post("/insert/jsonline?debug=1", line.as_bytes()).status, 200);
     let many = format!("{{\"long\":\"{}\"}}\n", "x".repeat(10_000)).repeat(2_000);
     assert_eq!(server.post("/insert/jsonline?debug=1", many.as_bytes()).status, 200);
-    server.wait_for("the log says so", |server| server.log().contains("1000 lines were shown"));
+    server.wait_for_log("1000 lines were shown");
     let log = server.log();
     assert!(log.contains("debug=1, not kept"), "{log:.2000}");
     assert!(!log.lines().any(|line| line.starts_with("ERROR")) && !log.contains('\u{1b}'));

@@ -207,6 +207,11 @@ impl Server {
         }
     }
 
+    /// Waits until its log contains a text. What it wrote may still be on its way through the pipe.
+    pub fn wait_for_log(&self, text: &str) {
+        self.wait_for(&format!("{text:?} in the log"), |server| server.log().contains(text));
+    }
+
     /// Ends it with SIGKILL, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");

@@ -82,8 +82,8 @@ fn rsyslog(server: &Server, modules: &str, action: &str, expected: &str) {
     command.args(["-n", "-i"]).arg(directory.path().join("pid")).arg("-f").arg(config);
     let _daemon = Daemon::start(&mut command);
     wait_for_refusals(server, "syslog_tcp", 1);
-    let log = server.log();
-    assert!(log.contains("127.0.0.1") && log.contains(expected), "{log}");
+    server.wait_for_log("127.0.0.1");
+    server.wait_for_log(expected);
 }
 
 #[test]
