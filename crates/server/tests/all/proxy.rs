@@ -40,8 +40,8 @@ fn free_port() -> u16 {
 /// nginx's defaults.
 fn configuration(directory: &Path, upstream: &str, https: u16, http: u16) -> String {
     let guide = include_str!("../../../../docs/guide.md");
-    let advised =
-        guide.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let blocks = guide.split("```nginx\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let advised = { blocks }.find(|block| block.contains("listen 443 ssl")).unwrap();
     let here = directory.display().to_string();
     let replaced = [
         ("listen 443 ssl", format!("listen 127.0.0.1:{https} ssl")),
