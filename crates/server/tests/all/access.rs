@@ -361,7 +361,11 @@ fn error_of(command: &mut Command) -> String {
 #[test]
 fn the_five_minutes_of_the_documentation() {
     let certificate = Certificate::new();
-    let block = PAGE.split("```toml loginson.toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let block = PAGE
+        .split("```toml loginson.toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .unwrap();
     let (token, sha256) = make_token();
     let value = |key: &str| {
         let line = block.lines().find_map(|line| line.strip_prefix(&format!("{key} = ")));
