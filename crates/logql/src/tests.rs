@@ -366,7 +366,7 @@ fn wrong_queries_say_where_and_what() {
         ("{}\n| nosuch", "line 2, col 3: syntax error: there is no stage \"nosuch\""),
         ("{} | json a=\"[\"", "is not a path in JSON"),
         ("{} | regexp \"a\"", "at least one named capture"),
-        ("{} | line_format \"{{.a\"", "invalid template: an action does not end"),
+        ("{} | line_format \"{{.a\"", "invalid template: an action is not closed"),
         ("{} | unwrap a", "unwrap is for the range of an aggregation only"),
         ("{} | label_format a=b, a=c", "multiple label name 'a' not allowed"),
         ("{} |= ip(\"x\")", "ip: \"x\" is not an address"),

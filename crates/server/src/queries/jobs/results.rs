@@ -274,7 +274,10 @@ impl Index {
             if file.read_at(&mut header, index.end)? < HEADER_BYTES {
                 return Ok(index);
             }
-            check_version(&header)?;
+            // All blocks of a file have one version; another one behind the first is damage.
+            if index.end == 0 {
+                check_version(&header)?;
+            }
             let Some(found) = Header::read(&header) else { return Ok(index) };
             let rest_bytes = found.rest_bytes();
             if index.end + HEADER_BYTES as u64 + rest_bytes > bytes {
