@@ -46,6 +46,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LEFT_OUT = ("docs/lab", "docs/benchmarks/")
 # The longest wait for a command or for a server; beyond it the document fails.
 PATIENCE_S = 300
+# How long a command that only reads is run again.
+READ_AGAIN_S = 60
 # Folders of a system that commands name. They are looked for in the folder of the machine.
 SYSTEM_FOLDERS = ("etc/loginson", "etc/ssl/private", "var/lib", "var/log/nginx", "var/spool", "srv/loginson", "mnt/backups")
 # Names that documents give to the machine of the server, and to the one that a reader sits at.
@@ -53,6 +55,8 @@ OWN_NAMES = ("logs.example",)
 READERS_NAME = "laptop"
 MACHINE_NUMBERS = itertools.count(1)
 SERVER = re.compile(r"^(\w+=\S+ +)*loginson( +(serve|store|collect))?( +-.*)?$", re.S)
+# Only reads: it is run again until it prints what is shown, because lines arrive and rows are computed a moment later.
+READER = re.compile(r"^loginson +query\b|^curl\b[^|]*/select/")
 FOLLOWER = re.compile(r"^loginson +tail\b[^|]*$", re.S)
 PROMPT = re.compile(r"^(?:([a-z][a-z0-9-]*))?\$ (.*)$")
 VARIES = (
@@ -350,8 +354,12 @@ class Document:
             raise Fault(f"{number}: {fault}") from None
         if (code != 0) != bool(fails):
             raise Fault(f"{number}: exit code {code}: {command}\n{said}")
-        differs = shown and difference(shown, said, block.numbers_vary)
-        if differs:
+        begun = time.monotonic()
+        while differs := shown and difference(shown, said, block.numbers_vary):
+            if READER.match(bare) and time.monotonic() - begun < READ_AGAIN_S:
+                time.sleep(0.2)
+                code, said = machine.run(command)
+                continue
             raise Fault(f"{number}: {command}\n{differs}")
 
     def close(self):
