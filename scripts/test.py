@@ -31,7 +31,8 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# The same directory as in the Makefile, also for cargo.
+TARGET = pathlib.Path(os.environ.setdefault("CARGO_TARGET_DIR", os.path.expanduser("~/.cache/loginson/target")))
 # What outlives a run: logs, the seconds of each job, and what the lab was last tested on.
 KEPT = TARGET / "test-runs"
 # A job that takes longer is stuck, on any machine; it is killed and fails. `--stuck-minutes` sets another time.
