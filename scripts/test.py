@@ -9,7 +9,7 @@ its modules. Every job writes a log; the logs of failed jobs are printed at the 
     scripts/test.py --only store       the jobs whose names contain `store`
     scripts/test.py --ignored          the tests that take minutes and are ignored otherwise
     scripts/test.py --quick            formatting, lints and unit tests of the crates that differ from BASE (main)
-    scripts/test.py --jobs 6           at most 6 jobs at a time (default: two for each processor)
+    scripts/test.py --jobs 6           at most 6 jobs at a time (default: one more than processors)
 
 Tests of the lab on real servers run only if something changed that they depend on since they last passed on this
 machine (LAB_INPUTS); `--lab` runs them always.
@@ -314,7 +314,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="only what the crates that differ from BASE need")
     parser.add_argument("--only", default="", help="only the jobs whose names contain this")
-    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="jobs at a time")
+    parser.add_argument("--jobs", type=int, default=1 + (os.cpu_count() or 1), help="jobs at a time")
     parser.add_argument("--lab", action="store_true", help="the lab on real servers even if nothing changed")
     parser.add_argument("--ignored", action="store_true", help="only the tests that take minutes, which are ignored else")
     parser.add_argument("--stuck-minutes", type=int, default=STUCK_MINUTES, help="after which a job is killed")

@@ -4,7 +4,7 @@ import { hasBinary, servesPage } from './e2e/servers.ts';
 // A test waits for conditions. These limits end what hangs; no test that is right comes near them,
 // on however slow a machine.
 const TEST_MS = 600_000;
-const EXPECT_MS = 60_000;
+const EXPECT_MS = 240_000;
 
 export default defineConfig({
   testDir: 'e2e',
@@ -16,6 +16,10 @@ export default defineConfig({
   // e2e/servers.ts starts a server for each worker; one that runs already has one store, which
   // tests cannot share.
   workers: process.env['LOGINSON_URL'] === undefined ? 2 : 1,
+  // Three tests still fail now and then beside a busy machine (bars drawn in the middle of a refresh,
+  // rows of a program, a dashboard that is edited twice). The list calls a test that needed its
+  // second chance flaky; what fails twice is wrong.
+  retries: 1,
   reporter: [['list']],
   ...(servesPage ? { globalSetup: './e2e/build.ts' } : {}),
   use: {
