@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches syslog-ng for the tests and prints the directory it lies in. Debian's packages of syslog-ng and rsyslog
 # exclude each other, so this one is not installed: the packages that are missing are downloaded and unpacked.
-# It is run with LD_LIBRARY_PATH and --module-path, see crates/server/tests/all/senders/mod.rs.
+# It is run with LD_LIBRARY_PATH and --module-path, see crates/loginson/tests/all/senders/mod.rs.
 set -euo pipefail
 
 cache="${LOGINSON_SYSLOG_NG:-$HOME/.cache/loginson/syslog-ng}"

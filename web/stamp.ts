@@ -1,5 +1,5 @@
 // Writes `page.sources` next to the built page: the checksum of its sources.
-// `crates/server/build.rs` embeds `dist` only if that is the checksum of the current sources; both
+// `crates/api/build.rs` embeds `dist` only if that is the checksum of the current sources; both
 // compute it in the same way.
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

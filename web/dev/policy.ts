@@ -1,5 +1,5 @@
 // The content security policy of the real server, for the built page in `npm run preview`: what the policy forbids fails
-// there too. The same text as `POLICY` in crates/server/src/http/access/guard.rs.
+// there too. The same text as `POLICY` in crates/api/src/access/guard.rs.
 
 import type { Plugin } from 'vite';
 

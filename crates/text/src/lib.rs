@@ -5,6 +5,7 @@
 //! - [`civil`] and [`time`]: dates of the calendar, RFC 3339.
 //! - [`json`], [`quoted`], [`url`], [`hex`]: texts within texts, and their escapes.
 //! - [`template`]: templates of Go, for the functions of whoever uses them.
+//! - [`nearest`]: the known word that a misspelled one probably means.
 //! - [`terminal`]: text of strangers, made harmless for a terminal.
 //!
 //! Invariants: nothing here does I/O, reads a clock or keeps state; no text panics; what is written
@@ -15,6 +16,7 @@ pub mod civil;
 pub mod duration;
 pub mod hex;
 pub mod json;
+pub mod nearest;
 pub mod quoted;
 pub mod size;
 pub mod template;

@@ -37,6 +37,21 @@ pub struct ForwardConfig {
     pub secret: Option<Arc<Secret>>,
 }
 
+impl Default for ForwardConfig {
+    fn default() -> Self {
+        ForwardConfig {
+            stores: Vec::new(),
+            copies: Vec::new(),
+            spool_dir: "./loginson-spool".into(),
+            spool_bytes_max: 10 << 30,
+            window_bytes: 32 << 20,
+            spool_always: false,
+            lost_stores: Vec::new(),
+            secret: None,
+        }
+    }
+}
+
 /// What a forwarder knows that delivers to one store of one copy: its frames have numbers.
 pub(super) struct OneOfCopies {
     pub(super) place: Place,

@@ -1,0 +1,505 @@
+//! The gate: identifies the caller of each request, and decides whether the caller's role covers
+//! the scope of the route. Every request passes [`pass`] before its handler runs; WebSockets and
+//! streams are no exception.
+//!
+//! Credentials, in the order in which the gate looks for them:
+//!
+//! - `Authorization: Bearer TOKEN`;
+//! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
+//! - the cookie of a login at the page ([`super::login`]). A call that changes something and
+//!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
+//!   before, so pages of other sites cannot use the cookie.
+//!
+//! Wrong credentials are refused with 401, even if the request has other credentials as well. If
+//! the configuration has neither users nor tokens, every caller has the role `admin`.
+//!
+//! Invariants: the gate compares hashes of secrets, in constant time. It computes at most
+//! [`COMPUTING_MAX`] password hashes at a time, and at most [`WAITING_MAX`] requests wait for that;
+//! [`Attempts`] limits wrong passwords. An unknown name takes as long as a wrong password.
+//!
+//! Left out: a stream does not end with the session that started it; it continues until the client
+//! or the server closes it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use argon2::Argon2;
+use argon2::password_hash::PasswordVerifier;
+use axum::extract::{ConnectInfo, Request};
+use axum::http::header::{AUTHORIZATION, COOKIE, EXPECT, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
+
+use super::attempts::Attempts;
+use super::audit;
+use super::principal::{Principal, Scope};
+use super::sessions::Sessions;
+use crate::access::principal::Role;
+use crate::access::users::{AccessOptions, Token, User};
+use crate::wire::body::BodyLimits;
+use crate::wire::body::BodyReader;
+use crate::wire::error::{ApiError, ApiResult};
+
+/// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19
+/// MiB for hashes of `loginson hash-password`.
+///
+/// limits.md, Lines on their way in: hashes of passwords computed at a time | {}; {WAITING_MAX}
+/// callers wait | a further login is refused with 503
+const COMPUTING_MAX: usize = 2;
+/// Requests that wait for such a computation. A further request is refused with 503.
+const WAITING_MAX: usize = 32;
+/// Bytes of a password. `loginson hash-password` refuses longer ones; here they count as wrong.
+pub const PASSWORD_BYTES_MAX: usize = 1024;
+/// Cookies with our name that are looked at. Another server on this host can set cookies of the
+/// same name; the further ones are ignored.
+const COOKIES_MAX: usize = 4;
+/// Bytes of the body of a refused request that are read and discarded. Without that, the connection
+/// would be reset, and its client would not see the answer.
+const DISCARDED_BYTES_MAX: u64 = 8 << 20;
+/// The longest time for that.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Users, tokens, sessions, and what limits logins. Clones share everything.
+#[derive(Clone)]
+pub struct Gate(Arc<Shared>);
+
+struct Shared {
+    users: Vec<Known>,
+    tokens: Vec<Token>,
+    sessions: Sessions,
+    attempts: Attempts,
+    /// Limits the entries of the audit log about failures, so that nobody can fill the log.
+    logged: Attempts,
+    computing: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    /// Key of the marks in [`Known::right`]; random for each process.
+    key: hmac::Key,
+    cookie: String,
+    is_https: bool,
+    /// Whether other machines can reach the listener and need no credentials.
+    is_exposed: bool,
+    refused: [AtomicU64; Refused::ALL.len()],
+}
+
+/// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
+/// every request, and computing its argon2 hash each time would take longer than most answers.
+struct Known {
+    user: User,
+    right: Mutex<Option<hmac::Tag>>,
+}
+
+/// Why a call was refused, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refused {
+    /// It had no credentials.
+    Unnamed,
+    /// Its credentials were wrong.
+    Wrong,
+    /// The role of the caller does not cover it.
+    Forbidden,
+    /// There were too many wrong passwords before, or too many passwords were being checked.
+    Limited,
+}
+
+impl Refused {
+    /// All, in the order of their numbers.
+    pub const ALL: [Refused; 4] =
+        [Refused::Unnamed, Refused::Wrong, Refused::Forbidden, Refused::Limited];
+
+    /// As metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Refused::Unnamed => "unnamed",
+            Refused::Wrong => "wrong",
+            Refused::Forbidden => "forbidden",
+            Refused::Limited => "limited",
+        }
+    }
+}
+
+/// The middleware around every handler: calls the handler if [`admit`] lets the request pass.
+pub async fn pass(scope: Scope, mut request: Request, next: Next) -> Response {
+    match admit(scope, &mut request).await {
+        Ok(()) => next.run(request).await,
+        Err(response) => {
+            discard(request).await;
+            response
+        }
+    }
+}
+
+/// The one place that decides whether a request may call a route of that scope. If so, the request
+/// carries its [`Principal`] afterwards; otherwise the answer is 401, 403, 429 or 503.
+pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> {
+    let Some(gate) = request.extensions().get::<Gate>().cloned() else {
+        let error = ApiError::internal("there is no gate before this route");
+        return Err(error.into_response());
+    };
+    let principal = match scope {
+        // A probe of `/health` with outdated credentials is answered like one without.
+        Scope::Open => Principal::nobody(),
+        _ => {
+            let peer = peer(request);
+            let identified = gate.identify(request.method(), request.headers(), peer).await;
+            let checked = identified.and_then(|principal| gate.check(principal, scope));
+            checked.map_err(|error| challenge(error, request.headers()))?
+        }
+    };
+    request.extensions_mut().insert(principal);
+    Ok(())
+}
+
+/// The address of a request's connection; none where there is no connection.
+pub fn peer(request: &Request) -> Option<SocketAddr> {
+    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer)
+}
+
+/// Reads the body of a refused request. Does nothing if the client waits for `100 Continue`: such a
+/// client gets the answer without having sent the body.
+async fn discard(request: Request) {
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let mut reader = BodyReader::new(request.into_body(), BodyLimits::default());
+    // After that time the connection is closed, whatever the client still sends.
+    let _ = tokio::time::timeout(DISCARD_TIME_MAX, reader.discard(DISCARDED_BYTES_MAX)).await;
+}
+
+/// Adds `WWW-Authenticate` to an answer of 401. Browsers are not offered Basic: they would show
+/// their own password dialog over the login of the page.
+fn challenge(error: ApiError, headers: &HeaderMap) -> Response {
+    let status = error.status();
+    let mut response = error.into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        let agent = headers.get(USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
+        let is_browser = agent.starts_with(b"Mozilla/") || headers.contains_key("sec-fetch-site");
+        let schemes = match is_browser {
+            true => "Bearer realm=\"Loginson\"",
+            false => "Basic realm=\"Loginson\", charset=\"UTF-8\", Bearer realm=\"Loginson\"",
+        };
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(schemes));
+    }
+    response
+}
+
+impl Gate {
+    /// For a listener at that address.
+    pub fn new(access: &AccessOptions, address: SocketAddr, is_https: bool) -> Gate {
+        let is_loopback = address.ip().to_canonical().is_loopback();
+        let known = |user: &User| Known { user: user.clone(), right: Mutex::default() };
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
+        Gate(Arc::new(Shared {
+            users: access.users.iter().map(known).collect(),
+            tokens: access.tokens.clone(),
+            sessions: Sessions::new(access.session_max),
+            attempts: Attempts::default(),
+            logged: Attempts::default(),
+            computing: Arc::new(Semaphore::new(COMPUTING_MAX)),
+            waiting: AtomicUsize::new(0),
+            key: key.expect("the system gives random numbers"),
+            // Browsers send cookies to all ports of a host. With the port in the name, servers on
+            // the same host do not overwrite each other's cookies.
+            cookie: format!("loginson_session_{}", address.port()),
+            is_https,
+            is_exposed: !is_loopback && access.is_off(),
+            refused: Default::default(),
+        }))
+    }
+
+    /// Whether no credentials are needed, as there are no users and no tokens.
+    pub fn is_off(&self) -> bool {
+        self.0.users.is_empty() && self.0.tokens.is_empty()
+    }
+
+    /// Whether no credentials are needed although other machines can reach the listener.
+    pub fn is_exposed(&self) -> bool {
+        self.0.is_exposed
+    }
+
+    /// Whether the listener speaks HTTPS.
+    pub fn is_https(&self) -> bool {
+        self.0.is_https
+    }
+
+    /// Whether there are users, who can log in with a password.
+    pub fn has_users(&self) -> bool {
+        !self.0.users.is_empty()
+    }
+
+    /// The sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    /// The name of the cookie.
+    pub fn cookie(&self) -> &str {
+        &self.0.cookie
+    }
+
+    /// Calls refused so far.
+    pub fn refused(&self, why: Refused) -> u64 {
+        self.0.refused[why as usize].load(Relaxed)
+    }
+
+    fn count(&self, why: Refused) {
+        self.0.refused[why as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Compares the role of a caller with a scope.
+    fn check(&self, principal: Principal, scope: Scope) -> ApiResult<Principal> {
+        if principal.may(scope) {
+            return Ok(principal);
+        }
+        match (principal.name(), principal.role) {
+            (Some(name), Some(role)) => {
+                self.count(Refused::Forbidden);
+                Err(ApiError::new(
+                    StatusCode::FORBIDDEN,
+                    format!(
+                        "'{name}' has the role {}, and this call needs {}; docs/access.md says \
+                         what each role may do",
+                        role.name(),
+                        needed(scope)
+                    ),
+                ))
+            }
+            _ => {
+                self.count(Refused::Unnamed);
+                Err(unauthorized("log in first, or send a token or a name with its password"))
+            }
+        }
+    }
+
+    /// Identifies the caller of a request. A request without credentials has the principal
+    /// [`Principal::nobody`].
+    ///
+    /// # Errors
+    /// 401 for wrong credentials, 403 for a cookie without `Origin`, and the errors of
+    /// [`Gate::by_password`].
+    pub async fn identify(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        peer: Option<SocketAddr>,
+    ) -> ApiResult<Principal> {
+        if self.is_off() {
+            return Ok(Principal::anybody());
+        }
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        if let Some(credentials) = given.next() {
+            if given.next().is_some() {
+                self.count(Refused::Wrong);
+                return Err(unauthorized("the request has several Authorization headers"));
+            }
+            return self.by_authorization(credentials.as_bytes(), peer).await;
+        }
+        let Some(principal) = self.cookies(headers).find_map(|cookie| self.by_session(cookie))
+        else {
+            return Ok(Principal::nobody());
+        };
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if !reads && !headers.contains_key(ORIGIN) {
+            self.count(Refused::Forbidden);
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "a call with the cookie of a login that changes something must come from the page \
+                 (it has no Origin); programs send a token instead",
+            ));
+        }
+        Ok(principal)
+    }
+
+    /// The values of cookies with our name.
+    pub fn cookies<'a>(&'a self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a [u8]> {
+        let fields = headers
+            .get_all(COOKIE)
+            .iter()
+            .flat_map(|field| field.as_bytes().split(|&byte| byte == b';').map(<[u8]>::trim_ascii));
+        let own = fields
+            .filter_map(|field| field.strip_prefix(self.0.cookie.as_bytes())?.strip_prefix(b"="));
+        own.take(COOKIES_MAX)
+    }
+
+    fn by_session(&self, cookie: &[u8]) -> Option<Principal> {
+        let name = self.0.sessions.user(cookie)?;
+        let known = self.0.users.iter().find(|known| known.user.name == name)?;
+        Some(Principal::named(name, known.user.role))
+    }
+
+    async fn by_authorization(
+        &self,
+        credentials: &[u8],
+        peer: Option<SocketAddr>,
+    ) -> ApiResult<Principal> {
+        let scheme_ends = credentials.iter().position(|&byte| byte == b' ');
+        let (scheme, rest) = credentials.split_at(scheme_ends.unwrap_or(credentials.len()));
+        let rest = rest.trim_ascii();
+        if scheme.eq_ignore_ascii_case(b"bearer") {
+            return self
+                .by_token(None, rest)
+                .ok_or_else(|| self.failed(peer, "a token", "it is not known"));
+        }
+        if !scheme.eq_ignore_ascii_case(b"basic") {
+            self.count(Refused::Wrong);
+            return Err(unauthorized("the Authorization header is neither Basic nor Bearer"));
+        }
+        let decoded = STANDARD.decode(rest).unwrap_or_default();
+        let colon = decoded.iter().position(|&byte| byte == b':');
+        let pair = colon
+            .and_then(|at| Some((std::str::from_utf8(&decoded[..at]).ok()?, &decoded[at + 1..])));
+        let Some((name, secret)) = pair else {
+            self.count(Refused::Wrong);
+            return Err(unauthorized("the Authorization header has no NAME:PASSWORD in base64"));
+        };
+        if self.0.tokens.iter().any(|token| *token.name == *name) {
+            return self
+                .by_token(Some(name), secret)
+                .ok_or_else(|| self.failed(peer, &format!("'{name}'"), "its token is another"));
+        }
+        self.by_password(name, secret, peer).await
+    }
+
+    /// The token with that secret, and with that name if one is given.
+    fn by_token(&self, name: Option<&str>, secret: &[u8]) -> Option<Principal> {
+        let given = digest(&SHA256, secret);
+        // Every token is compared, so that the time does not tell which one matches.
+        let mut found = None;
+        for token in &self.0.tokens {
+            let is_it = bool::from(token.digest.ct_eq(given.as_ref()));
+            if is_it && name.is_none_or(|name| *token.name == *name) {
+                found = Some(token);
+            }
+        }
+        found.map(|token| Principal::named(Arc::clone(&token.name), token.role))
+    }
+
+    /// The user with that name and password.
+    ///
+    /// # Errors
+    /// 401 if name or password is wrong, 429 after too many attempts, 503 while too many passwords
+    /// are being checked.
+    pub async fn by_password(
+        &self,
+        name: &str,
+        password: &[u8],
+        peer: Option<SocketAddr>,
+    ) -> ApiResult<Principal> {
+        // Only requests of tests have no address.
+        let address = peer.map_or([0, 0, 0, 0].into(), |peer| peer.ip());
+        let found = self.0.users.iter().find(|known| *known.user.name == *name);
+        if let Some(known) = found
+            && self.was_right(known, password)
+        {
+            return Ok(Principal::named(Arc::clone(&known.user.name), known.user.role));
+        }
+        if let Err(wait) = self.0.attempts.begin(address, name) {
+            self.count(Refused::Limited);
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            let message =
+                format!("too many wrong passwords from this address; try again in {seconds} s");
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(seconds));
+        }
+        // For an unknown name, the hash of another user is computed, which takes as long.
+        let Some(tried) = found.or(self.0.users.first()) else {
+            return Err(self.failed(peer, "somebody", "there are tokens alone, no users"));
+        };
+        let is_right = self.computes_to(password, &tried.user).await;
+        let is_right = is_right.inspect_err(|_| self.0.attempts.succeeded(address, name))?;
+        match found.filter(|_| is_right) {
+            Some(known) => {
+                self.0.attempts.succeeded(address, name);
+                let mark = hmac::sign(&self.0.key, &marked(known, password));
+                *known.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark);
+                Ok(Principal::named(Arc::clone(&known.user.name), known.user.role))
+            }
+            None => Err(match found {
+                Some(known) => {
+                    self.failed(peer, &format!("'{}'", known.user.name), "the password is wrong")
+                }
+                // The name is not logged: it may be a password, typed into the wrong field.
+                None => self.failed(peer, "somebody", "there is no user of that name"),
+            }),
+        }
+    }
+
+    /// The answer 401, which does not say what was wrong. Counts the failure, and logs it within
+    /// the limit of its address.
+    fn failed(&self, peer: Option<SocketAddr>, who: &str, why: &str) -> ApiError {
+        self.count(Refused::Wrong);
+        if let Some(peer) = peer
+            && self.0.logged.begin(peer.ip(), "").is_ok()
+        {
+            audit::note_failure(peer, who, why);
+        }
+        unauthorized("the name or the password is wrong, or the token is not known")
+    }
+
+    fn was_right(&self, known: &Known, password: &[u8]) -> bool {
+        let mark = *known.right.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.is_some_and(|mark| {
+            hmac::verify(&self.0.key, &marked(known, password), mark.as_ref()).is_ok()
+        })
+    }
+
+    /// Whether the password has the hash of a user. Waits for its turn to compute.
+    async fn computes_to(&self, password: &[u8], user: &User) -> ApiResult<bool> {
+        if password.len() > PASSWORD_BYTES_MAX {
+            return Ok(false);
+        }
+        let busy = || {
+            self.count(Refused::Limited);
+            let message = "too many passwords are being checked; try again in a moment";
+            ApiError::unavailable(message).retry_after(1)
+        };
+        let _waits = Waiting::enter(&self.0.waiting).ok_or_else(busy)?;
+        let permit = Arc::clone(&self.0.computing).acquire_owned().await.map_err(|_| busy())?;
+        let (password, hash) = (password.to_vec(), user.hash.clone());
+        let computed = tokio::task::spawn_blocking(move || {
+            // If the client goes away, the computation continues, and its memory still counts.
+            let _permit = permit;
+            Argon2::default().verify_password(&password, &hash).is_ok()
+        });
+        computed.await.map_err(|error| ApiError::internal(error.to_string()))
+    }
+}
+
+/// A request that waits for the computation of a hash, or computes.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn enter(count: &AtomicUsize) -> Option<Waiting<'_>> {
+        let waiting = Waiting(count);
+        (count.fetch_add(1, Relaxed) < WAITING_MAX).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The message of the mark of a password.
+fn marked(known: &Known, password: &[u8]) -> Vec<u8> {
+    [known.user.name.as_bytes(), b"\0", password].concat()
+}
+
+/// The roles that cover a scope, for messages.
+fn needed(scope: Scope) -> String {
+    let roles = Role::ALL.into_iter().filter(|role| role.may(scope));
+    roles.map(Role::name).collect::<Vec<_>>().join(" or ")
+}
+
+fn unauthorized(message: &str) -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, message)
+}

@@ -1,0 +1,15 @@
+//! Who may call what: the gate that every route passes, with users, tokens and sessions; the guard
+//! against calls of other sites, filters that restrict a caller, and the audit log.
+
+pub mod attempts;
+pub mod audit;
+pub mod authority;
+pub mod gate;
+pub mod guard;
+pub mod login;
+pub mod params;
+pub mod principal;
+pub mod restriction;
+pub mod routes;
+pub mod sessions;
+pub mod users;

@@ -1,0 +1,126 @@
+//! `/api/v1/backups`: makes backups of the data directory, lists and deletes them.
+
+use std::sync::Arc;
+
+use anyhow::Error;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::access::audit;
+use crate::access::params::Params;
+use crate::access::principal::{Caller, Scope};
+use crate::access::routes::Routes;
+use crate::app::App;
+use crate::wire::error::{ApiError, ApiResult};
+use node::data_dir::BACKUPS_FOLDER;
+use node::storage::backup::{self, Exists, Manifest, NoRoom};
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Operate, "/api/v1/backups", list)
+        .post(Scope::Operate, "/api/v1/backups", make)
+        .delete(Scope::Admin, "/api/v1/backups/{name}", remove)
+}
+
+async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    let found = blocking(move || {
+        let backups = app.options.store.data_dir.join(BACKUPS_FOLDER);
+        let found = backup::list(&backups).map_err(internal)?;
+        Ok(found.iter().map(|manifest| shown(&app, manifest)).collect::<Vec<_>>())
+    });
+    Ok(Json(json!({ "backups": found.await? })).into_response())
+}
+
+async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let pipeline = app.pipeline()?;
+    let now_ns = crate::wire::clock::now_ns();
+    let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
+    backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let permit = only_one(&app)?;
+    let answer = blocking(move || {
+        // Held to the end of the work, even if the client goes away.
+        let _permit = permit;
+        let (dir, free_bytes_min) =
+            (&app.options.store.data_dir, app.options.store.disk_free_bytes_min);
+        let made = backup::of_store(pipeline.store(), dir, &name, now_ns, free_bytes_min);
+        let manifest = made.map_err(refused)?;
+        let what = format!("backup '{}' of {} lines made", manifest.name, manifest.lines);
+        audit::note(&caller, &what, "");
+        Ok(shown(&app, &manifest))
+    });
+    Ok((StatusCode::CREATED, Json(answer.await?)).into_response())
+}
+
+async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
+    backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let permit = only_one(&app)?;
+    let removed = blocking(move || {
+        let _permit = permit;
+        let removed = backup::delete(&app.options.store.data_dir.join(BACKUPS_FOLDER), &name);
+        match removed.map_err(internal)? {
+            true => {
+                audit::note(&caller, &format!("backup '{name}' deleted"), "");
+                Ok(json!({ "name": name, "deleted": true }))
+            }
+            false => Err(ApiError::not_found(format!(
+                "there is no backup '{name}'; /api/v1/backups lists all"
+            ))),
+        }
+    });
+    Ok(Json(removed.await?).into_response())
+}
+
+fn only_one(app: &App) -> ApiResult<OwnedSemaphorePermit> {
+    Arc::clone(&app.backup_permit).try_acquire_owned().map_err(|_| {
+        let message = "a backup is being made or deleted; try again when that is done";
+        ApiError::new(StatusCode::CONFLICT, message)
+    })
+}
+
+/// Runs work on the disk on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let running = tokio::task::spawn_blocking(work);
+    running.await.unwrap_or_else(|_| {
+        Err(ApiError::internal("the backup ended because of a bug; see the server's log"))
+    })
+}
+
+fn refused(error: Error) -> ApiError {
+    let status = if error.is::<Exists>() {
+        StatusCode::CONFLICT
+    } else if error.is::<NoRoom>() {
+        StatusCode::INSUFFICIENT_STORAGE
+    } else {
+        return internal(error);
+    };
+    ApiError::new(status, error.to_string())
+}
+
+fn internal(error: Error) -> ApiError {
+    ApiError::internal(node::process::log::one_line(&error))
+}
+
+/// A backup as the API shows it.
+fn shown(app: &App, manifest: &Manifest) -> Value {
+    let path = app.options.store.data_dir.join(BACKUPS_FOLDER).join(&manifest.name);
+    json!({
+        "name": manifest.name,
+        "path": std::path::absolute(&path).unwrap_or(path),
+        "created": manifest.created,
+        "lines": manifest.lines,
+        "files": manifest.files.len(),
+        "files_linked": manifest.files_linked,
+        "bytes_copied": manifest.bytes_copied,
+    })
+}

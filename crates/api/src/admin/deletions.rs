@@ -1,0 +1,164 @@
+//! `/api/v1/deletions`: starts, lists and cancels deletions of lines by a filter.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use store::{Deletion, DeletionProgress, StoreError};
+use text::time::format_time;
+
+use crate::access::audit;
+use crate::access::params::Params;
+use crate::access::principal::{Caller, Scope};
+use crate::access::routes::Routes;
+use crate::app::App;
+use crate::wire::error::{ApiError, ApiResult};
+use node::cluster::Cluster;
+use node::storage::line_filter::line_filter;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Operate, "/api/v1/deletions", list)
+        .post(Scope::Admin, "/api/v1/deletions", begin)
+        .get(Scope::Operate, "/api/v1/deletions/{id}", one)
+        .delete(Scope::Admin, "/api/v1/deletions/{id}", cancel)
+}
+
+async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    if let Some(cluster) = app.cluster() {
+        refuse_on_engines(&cluster)?;
+        let listed = at_stores(cluster, "GET", Vec::new()).await?;
+        return Ok(Json(json!({ "stores": listed })).into_response());
+    }
+    let deletions = app.pipeline()?.store().deletions();
+    let entries: Vec<Value> = deletions.iter().map(|(d, progress)| entry(d, progress)).collect();
+    Ok(Json(json!({ "deletions": entries })).into_response())
+}
+
+/// Lines of a cluster on engines leave by retention alone.
+fn refuse_on_engines(cluster: &Cluster) -> ApiResult<()> {
+    match cluster.engines() {
+        Some(_) => Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "single lines of a cluster on Kafka and object storage cannot be deleted yet; they leave by retention",
+        )),
+        None => Ok(()),
+    }
+}
+
+async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let filter = params.required("filter")?.to_owned();
+    line_filter(&filter, crate::wire::clock::now_ns())
+        .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
+    if let Some(cluster) = app.cluster() {
+        refuse_on_engines(&cluster)?;
+        return begin_at_stores(cluster, caller, filter).await;
+    }
+    let pipeline = app.pipeline()?;
+    let work = move || pipeline.store().delete_lines(&filter);
+    let deletion = tokio::task::spawn_blocking(work).await;
+    let deletion = deletion.map_err(|error| ApiError::internal(error.to_string()))?;
+    let deletion = deletion.map_err(api_error)?;
+    audit::note(&caller, &format!("deletion {} begins", deletion.id), &deletion.filter);
+    let body = Json(entry(&deletion, &DeletionProgress::default()));
+    Ok((StatusCode::ACCEPTED, body).into_response())
+}
+
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    let deletions = app.pipeline()?.store().deletions();
+    let found = deletions.iter().find(|(deletion, _)| deletion.id.to_string() == id);
+    let (deletion, progress) = found.ok_or_else(|| unknown(&id))?;
+    Ok(Json(entry(deletion, progress)).into_response())
+}
+
+async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number: u64 = id.parse().map_err(|_| unknown(&id))?;
+    let pipeline = app.pipeline()?;
+    let work = move || {
+        let cancelled = pipeline.store().cancel_deletion(number)?;
+        let all = pipeline.store().deletions();
+        Ok((cancelled, all.into_iter().find(|(deletion, _)| deletion.id == number)))
+    };
+    let result: Result<Result<_, StoreError>, _> = tokio::task::spawn_blocking(work).await;
+    let (cancelled, found) =
+        result.map_err(|error| ApiError::internal(error.to_string()))?.map_err(api_error)?;
+    if cancelled {
+        audit::note(&caller, &format!("deletion {number} cancelled"), "");
+    }
+    let (deletion, _) = found.ok_or_else(|| unknown(&id))?;
+    Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())
+}
+
+/// Begins a deletion at all stores of all copies. Where a store is away it begins at none, so that
+/// copies do not differ.
+async fn begin_at_stores(cluster: Arc<Cluster>, caller: Caller, filter: String) -> ApiResult {
+    let listed = at_stores(Arc::clone(&cluster), "GET", Vec::new()).await?;
+    if let Some(error) = listed.iter().find_map(|store| store["error"].as_str()) {
+        return Err(ApiError::unavailable(format!(
+            "nothing is deleted, because a deletion has to reach all stores: {error}"
+        )));
+    }
+    let form = vec![("filter".to_owned(), filter.clone())];
+    let begun = at_stores(cluster, "POST", form).await?;
+    audit::note(&caller, "deletion begins at all stores", &filter);
+    let failed = begun.iter().any(|store| store["error"].is_string());
+    let status = if failed { StatusCode::BAD_GATEWAY } else { StatusCode::ACCEPTED };
+    let mut body = json!({ "stores": begun });
+    if failed {
+        body["error"] = "a store did not begin the deletion; begin it again".into();
+    }
+    Ok((status, Json(body)).into_response())
+}
+
+/// Calls `/api/v1/deletions` of all stores. Each entry has the name of a store, and its answer or
+/// an error.
+async fn at_stores(
+    cluster: Arc<Cluster>,
+    method: &'static str,
+    form: Vec<(String, String)>,
+) -> ApiResult<Vec<Value>> {
+    let work = move || {
+        let nodes: Vec<_> = cluster.nodes().cloned().collect();
+        let form: Vec<(&str, &str)> =
+            form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let results = Cluster::each(&nodes, |node| node.call(method, "/api/v1/deletions", &form));
+        let entries = results.into_iter().zip(&nodes).map(|(result, node)| match result {
+            Ok(answer) => json!({ "store": node.name, "answer": answer }),
+            Err(error) => json!({ "store": node.name, "error": error.message }),
+        });
+        entries.collect::<Vec<Value>>()
+    };
+    let called = tokio::task::spawn_blocking(work).await;
+    called.map_err(|error| ApiError::internal(error.to_string()))
+}
+
+fn api_error(error: StoreError) -> ApiError {
+    match error {
+        StoreError::Refused(text) => ApiError::new(StatusCode::TOO_MANY_REQUESTS, text),
+        error => ApiError::internal(error.to_string()),
+    }
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!(
+        "there is no deletion {id}; /api/v1/deletions lists running and recent deletions"
+    ))
+}
+
+fn entry(deletion: &Deletion, progress: &DeletionProgress) -> Value {
+    json!({
+        "id": deletion.id.to_string(),
+        "filter": deletion.filter,
+        "state": deletion.state.name(),
+        "created": format_time(deletion.created_ns),
+        "finished": deletion.finished_ns.map(format_time),
+        "lines_deleted": deletion.lines,
+        "segments_left": progress.segments_left,
+        "bytes_left": progress.bytes_left,
+        "note": deletion.note,
+    })
+}

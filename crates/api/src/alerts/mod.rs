@@ -1,0 +1,67 @@
+//! `/api/v1/rules`, `/api/v1/alerts`, `/api/v1/silences`: rules, alerts, silences; and their
+//! metrics.
+
+mod files;
+mod history;
+pub mod metrics;
+mod shown;
+mod silences;
+mod trial;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+
+use crate::access::principal::Scope;
+use crate::access::routes::Routes;
+use crate::app::App;
+use crate::hand_on::{elsewhere, to_their_node};
+use crate::wire::error::{ApiError, ApiResult};
+use node::alerts::{AlertError, AlertStage};
+use node::pipeline::leased_work::LeasedWork;
+
+/// The routes of this folder.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        // Changes are lines, and a test is a query: the node that got the call reads both.
+        .get(Scope::Read, "/api/v1/alerts/history", history::list)
+        .within(to_their_node)
+        .get(Scope::Read, "/api/v1/rules", shown::rules)
+        .get(Scope::Read, "/api/v1/alerts", shown::alerts)
+        .post(Scope::Operate, "/api/v1/alerts/test", trial::test)
+        .get(Scope::Read, "/api/v1/alerts/rules", files::list)
+        .post(Scope::Operate, "/api/v1/alerts/reload", files::reload)
+        .get(Scope::Read, "/api/v1/alerts/rules/{name}", files::text)
+        .put(Scope::Operate, "/api/v1/alerts/rules/{name}", files::save)
+        .delete(Scope::Operate, "/api/v1/alerts/rules/{name}", files::delete)
+        .get(Scope::Read, "/api/v1/silences", silences::list)
+        .post(Scope::Operate, "/api/v1/silences", silences::put)
+        .delete(Scope::Operate, "/api/v1/silences/{id}", silences::end)
+}
+
+/// Works with the alerts on a thread that may block.
+async fn with<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&AlertStage) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let here: Arc<LeasedWork> = app.pipeline()?.work().ok_or_else(|| elsewhere(app))?;
+    let done = tokio::task::spawn_blocking(move || work(&here.alerts)).await;
+    done.map_err(|error| ApiError::internal(error.to_string()))?
+}
+
+/// How a change of rules that was refused is answered.
+fn refused(error: AlertError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        AlertError::Rule(error) => match error.line {
+            Some(line) => ApiError::bad_request(message).with("line", line),
+            None => ApiError::bad_request(message),
+        },
+        AlertError::Invalid(_) => ApiError::bad_request(message),
+        AlertError::NotFound(_) => ApiError::not_found(message),
+        AlertError::Provisioned(_) | AlertError::Full => {
+            ApiError::new(StatusCode::CONFLICT, message)
+        }
+        AlertError::Kept(_) => ApiError::internal(message),
+    }
+}

@@ -1,0 +1,209 @@
+//! What all handlers share: the settings, the queue, the node once it runs, and the phase of the
+//! server's life.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, RwLock};
+
+use collector::Accounting;
+use node::cluster::engines::Marks;
+use node::cluster::{Cluster, Engines, QueriedLines};
+use node::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER};
+use node::pipeline::Pipeline;
+use node::queries::jobs::Jobs;
+use node::saved_views::SavedViews;
+use platform::memory::Budget;
+use query::QueryQueue;
+use tokio::sync::{Semaphore, watch};
+
+use crate::access::gate::Gate;
+use crate::access::guard::Guard;
+use crate::options::ApiOptions;
+use crate::wire::clock::now_ns;
+use crate::wire::error::{ApiError, ApiResult};
+use crate::wire::listen::{Clients, Tls};
+
+/// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
+const SUMMARIES_MAX: usize = 2;
+
+/// The state that all handlers share.
+pub struct App {
+    pub(crate) options: ApiOptions,
+    pub(crate) address: SocketAddr,
+    pub(crate) started_ns: i64,
+    pub(crate) accounting: Arc<Accounting>,
+    pub(crate) phase: RwLock<Phase>,
+    /// The nodes whose lines are read; none: the own store. Nodes of a cluster on engines are set
+    /// once the engines are connected.
+    pub(crate) cluster: OnceLock<Arc<Cluster>>,
+    pub(crate) summary_permits: Arc<Semaphore>,
+    /// The same for charts of several stores, of which this node may be one.
+    pub(crate) cluster_permits: Arc<Semaphore>,
+    /// Backups are made and deleted one at a time.
+    pub(crate) backup_permit: Arc<Semaphore>,
+    pub(crate) queue: QueryQueue,
+    /// Permits for pages of rows of background queries; each is held until the last byte of the
+    /// page is sent.
+    pub(crate) page_permits: Arc<Semaphore>,
+    pub(crate) pages_refused: AtomicU64,
+    pub(crate) clients: Clients,
+    pub(crate) guard: Guard,
+    pub(crate) gate: Gate,
+    /// The memory budget of queries and data in transit.
+    pub(crate) memory: Arc<Budget>,
+    /// Background queries; set once the store is open.
+    pub(crate) jobs: OnceLock<Arc<Jobs>>,
+    /// Queries that ended, by [`query::QueryState`].
+    pub(crate) queries_ended: [AtomicU64; query::QueryState::COUNT],
+    pub(crate) queries_refused: AtomicU64,
+    /// Lines that live tails missed, as their clients were told.
+    pub(crate) tail_lines_skipped: AtomicU64,
+    /// Set once it is known where they are kept.
+    pub(crate) views: OnceLock<Arc<SavedViews>>,
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// What people saved on the page, in the data directory.
+fn views_in_folders(options: &ApiOptions) -> SavedViews {
+    let folder = |name| Arc::new(DocumentFolder::new(&options.store.data_dir.join(name)));
+    let provided = options.dashboards_dir.as_deref();
+    SavedViews::new(folder(DASHBOARDS_FOLDER), folder(LINKS_FOLDER), provided)
+}
+
+/// The same in the catalog of a cluster.
+fn views_in_catalog(options: &ApiOptions, engines: &Arc<Engines>) -> SavedViews {
+    let marks = |prefix| Arc::new(Marks::new(engines, None, prefix));
+    let provided = options.dashboards_dir.as_deref();
+    SavedViews::new(marks(Marks::DASHBOARDS), marks(Marks::LINKS), provided)
+}
+
+/// The phase of the server's life.
+pub(crate) enum Phase {
+    Recovering,
+    Running(Arc<Pipeline>),
+    Stopping(Arc<Pipeline>),
+}
+
+impl App {
+    /// The state before the store is open. `stopping` becomes true at shutdown.
+    pub fn new(
+        options: ApiOptions,
+        address: SocketAddr,
+        accounting: Arc<Accounting>,
+        tls: Option<Arc<Tls>>,
+        cluster: Option<Arc<Cluster>>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        App {
+            queue: QueryQueue::new(options.query.queue),
+            page_permits: Arc::new(Semaphore::new(options.pages_max)),
+            pages_refused: AtomicU64::new(0),
+            clients: Clients::new(options.client_idle_max, tls),
+            guard: Guard::new(address, &options.hosts, &options.frame_ancestors),
+            cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
+            views: match options.has_engines {
+                false => OnceLock::from(Arc::new(views_in_folders(&options))),
+                true => OnceLock::new(),
+            },
+            gate: Gate::new(&options.access, address, options.is_https),
+            memory: Budget::new(options.memory_bytes_max),
+            options,
+            address,
+            started_ns: now_ns(),
+            accounting,
+            phase: RwLock::new(Phase::Recovering),
+            summary_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            cluster_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
+            backup_permit: Arc::new(Semaphore::new(1)),
+            jobs: OnceLock::new(),
+            queries_ended: Default::default(),
+            queries_refused: AtomicU64::new(0),
+            tail_lines_skipped: AtomicU64::new(0),
+            stopping,
+        }
+    }
+
+    /// The queue of queries.
+    pub fn queue(&self) -> &QueryQueue {
+        &self.queue
+    }
+
+    /// The memory that queries, tails, answers and inserts share.
+    pub fn memory(&self) -> &Arc<Budget> {
+        &self.memory
+    }
+
+    /// The limits of clients, and their state.
+    pub fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    /// The store is open: accepts lines from now on.
+    pub fn run(&self, pipeline: Arc<Pipeline>, jobs: Arc<Jobs>) {
+        let first = self.jobs.set(jobs).is_ok();
+        assert!(first, "the store is opened once");
+        *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
+    }
+
+    /// Accepts no more work from now on.
+    pub fn stop(&self) {
+        let mut phase = self.phase.write().expect("nothing panics with it");
+        if let Phase::Running(pipeline) = &*phase {
+            *phase = Phase::Stopping(Arc::clone(pipeline));
+        }
+        self.queue.close();
+    }
+
+    /// Whether queries run; tails, which wait for lines most of the time, are not counted.
+    pub fn runs_queries(&self) -> bool {
+        let runs = |info: &query::QueryInfo| {
+            info.state == query::QueryState::Running && info.kind != query::TAIL
+        };
+        self.queue.list().iter().any(runs)
+    }
+
+    /// The lines that queries read.
+    pub fn lines(&self, pipeline: &Pipeline) -> QueriedLines {
+        QueriedLines::new(pipeline.stored.clone(), self.cluster())
+    }
+
+    /// The nodes whose lines are read; none: the own store.
+    pub fn cluster(&self) -> Option<Arc<Cluster>> {
+        self.cluster.get().cloned()
+    }
+
+    /// The engines of the cluster are connected: queries read the cluster from now on.
+    pub fn join(&self, cluster: Arc<Cluster>) {
+        if let Some(engines) = cluster.engines() {
+            let views = Arc::new(views_in_catalog(&self.options, engines));
+            let first = self.views.set(views).is_ok();
+            assert!(first, "engines are connected once");
+        }
+        assert!(self.cluster.set(cluster).is_ok(), "engines are connected once");
+    }
+
+    /// The pipeline, for new work; an error while the server starts or stops.
+    pub fn pipeline(&self) -> ApiResult<Arc<Pipeline>> {
+        match &*self.phase.read().expect("nothing panics with it") {
+            Phase::Running(pipeline) => Ok(Arc::clone(pipeline)),
+            Phase::Recovering => {
+                Err(ApiError::unavailable("the store is still being opened; try again in a moment"))
+            }
+            Phase::Stopping(_) => Err(ApiError::unavailable("the server is shutting down")),
+        }
+    }
+
+    /// Background queries.
+    pub fn jobs(&self) -> ApiResult<&Arc<Jobs>> {
+        self.pipeline()?;
+        Ok(self.jobs.get().expect("they are set before the pipeline is"))
+    }
+
+    /// The pipeline for reading its state, also while shutting down.
+    pub fn pipeline_seen(&self) -> Option<Arc<Pipeline>> {
+        match &*self.phase.read().expect("nothing panics with it") {
+            Phase::Running(pipeline) | Phase::Stopping(pipeline) => Some(Arc::clone(pipeline)),
+            Phase::Recovering => None,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The part of Elasticsearch's API that shippers and its clients need to send lines: `_bulk`,
+//! `_doc`, `_create`, and what they request before they send.
+//!
+//! It is served below `/insert/elasticsearch`, as in VictoriaLogs, and at the root for clients
+//! whose address has no path. Only operations that add a document are accepted (`create`, `index`);
+//! names of indices and ids of documents are not kept. The response has an item for each document,
+//! all alike: a body is kept up to its first error, or refused. Before they send, shippers ask for
+//! the state of the server: [`about`], [`license`], [`nothing`].
+//!
+//! Left out: everything else of that API, which is answered with 404.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use collector::body::Shape;
+use record::frame::LINE_BYTES_MAX;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use crate::access::gate;
+use crate::access::principal::Scope;
+use crate::access::routes::Routes;
+use crate::ingest::{Inserting, Request, WholeBody, insert};
+use crate::wire::error::{ApiError, ApiResult};
+
+/// The version whose API this implements in part; shippers refuse to talk to versions they do not
+/// know.
+const VERSION: &str = "8.17.0";
+/// Official clients look for this header in every response.
+const PRODUCT: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-elastic-product"), HeaderValue::from_static("Elasticsearch"));
+/// The scope of all these routes. Shippers send their credentials with the requests before the
+/// first lines as well.
+const SCOPE: Scope = Scope::Ingest;
+/// The prefixes of the paths.
+const PREFIXES: [&str; 2] = ["", "/insert/elasticsearch"];
+/// Resources that shippers look up or set up before they send: policies, templates, pipelines. None
+/// of them exists here, and none is needed.
+const PROBED: [&str; 18] = [
+    "_alias",
+    "_alias/{*name}",
+    "_cluster/health/{*name}",
+    "_cluster/settings",
+    "_component_template/{*name}",
+    "_data_stream/{*name}",
+    "_ilm/{*name}",
+    "_index_template",
+    "_index_template/{*name}",
+    "_ingest/{*name}",
+    "_nodes",
+    "_nodes/{*name}",
+    "_refresh",
+    "_security/{*name}",
+    "_template",
+    "_template/{*name}",
+    "{index}/_alias/{*name}",
+    "{index}/_refresh",
+];
+/// Prefixes of the `User-Agent` of programs that talk to Elasticsearch, in lower case.
+const CLIENTS: [&[u8]; 9] = [
+    b"elastic",
+    b"filebeat",
+    b"fluent",
+    b"libbeat",
+    b"logstash",
+    b"opensearch",
+    b"otel",
+    b"vector",
+    b"winlogbeat",
+];
+/// Items of a response that are encoded at a time.
+const ITEMS_PIECE: u64 = 1000;
+/// Limit of a document. A longer one would be cut in its middle and no longer be JSON, so it is
+/// refused with 413.
+const DOCUMENT_BYTES_MAX: usize = LINE_BYTES_MAX;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<Inserting>> {
+    PREFIXES.into_iter().fold(Routes::new(), |router, prefix| router.merge(routes_at(prefix)))
+}
+
+fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
+    let at = |path: &str| format!("{prefix}/{path}");
+    let mut router = Routes::new()
+        .post(SCOPE, &at("_bulk"), bulk)
+        .put(SCOPE, &at("_bulk"), bulk)
+        .post(SCOPE, &at("{index}/_bulk"), bulk)
+        .put(SCOPE, &at("{index}/_bulk"), bulk)
+        .post(SCOPE, &at("{index}/_doc"), document)
+        .post(SCOPE, &at("{index}/_doc/{id}"), document)
+        .put(SCOPE, &at("{index}/_doc/{id}"), document)
+        .post(SCOPE, &at("{index}/_create/{id}"), document)
+        .put(SCOPE, &at("{index}/_create/{id}"), document)
+        .get(SCOPE, &at("_cluster/health"), health)
+        .get(SCOPE, &at("_license"), license)
+        .get(SCOPE, &at("_xpack"), license);
+    if !prefix.is_empty() {
+        // At the root these paths belong to the page, which calls `answer_at_root` first.
+        router = router
+            .get(SCOPE, prefix, about)
+            .get(SCOPE, &at(""), about)
+            .put(SCOPE, &at("{index}"), index)
+            .on(Method::HEAD, SCOPE, &at("{index}"), nothing);
+    }
+    for probed in PROBED {
+        let path = at(probed);
+        router = router.get(SCOPE, &path, nothing).put(SCOPE, &path, nothing);
+        router = router.post(SCOPE, &path, nothing);
+    }
+    router
+}
+
+/// The response for a client of Elasticsearch at the root; `None` for all others, such as browsers.
+pub async fn answer_at_root(request: &mut axum::extract::Request) -> Option<Response> {
+    if !is_client(request.headers()) {
+        return None;
+    }
+    let name = request.uri().path().trim_matches('/');
+    let is_index = !name.is_empty() && !name.contains('/') && !name.starts_with('_');
+    let answer = match *request.method() {
+        Method::GET | Method::HEAD if name.is_empty() => described(),
+        Method::HEAD if is_index => ([PRODUCT], StatusCode::OK).into_response(),
+        Method::PUT if is_index => created(name),
+        _ => return None,
+    };
+    Some(gate::admit(SCOPE, request).await.err().unwrap_or(answer))
+}
+
+/// Whether a request is from such a client. A browser accepts HTML.
+fn is_client(headers: &HeaderMap) -> bool {
+    let has = |name: HeaderName, text: &[u8]| {
+        headers.get_all(name).iter().any(|value| {
+            let value = value.as_bytes().to_ascii_lowercase();
+            value.windows(text.len()).any(|part| part == text)
+        })
+    };
+    if has(ACCEPT, b"text/html") {
+        return false;
+    }
+    headers.contains_key("x-elastic-client-meta")
+        || has(ACCEPT, b"json")
+        || has(CONTENT_TYPE, b"json")
+        || CLIENTS.iter().any(|name| has(USER_AGENT, name))
+}
+
+async fn about() -> Response {
+    described()
+}
+
+fn described() -> Response {
+    let body = json!({
+        "name": "loginson",
+        "cluster_name": "loginson",
+        "cluster_uuid": "loginson",
+        "version": {
+            "number": VERSION,
+            "build_flavor": "default",
+            "minimum_wire_compatibility_version": "7.17.0",
+            "minimum_index_compatibility_version": "7.0.0",
+        },
+        "tagline": "You Know, for Search",
+    });
+    ([PRODUCT], Json(body)).into_response()
+}
+
+async fn license() -> Response {
+    let license =
+        json!({ "uid": "loginson", "type": "basic", "mode": "basic", "status": "active" });
+    ([PRODUCT], Json(json!({ "license": license, "features": {} }))).into_response()
+}
+
+async fn health() -> Response {
+    let body = json!({
+        "cluster_name": "loginson", "status": "green", "timed_out": false, "number_of_nodes": 1,
+    });
+    ([PRODUCT], Json(body)).into_response()
+}
+
+/// Responds to requests for [`PROBED`] resources.
+async fn nothing() -> Response {
+    ([PRODUCT], Json(json!({ "acknowledged": true }))).into_response()
+}
+
+/// Pretends to create an index, for clients that do so before they send.
+async fn index(Path(name): Path<String>) -> Response {
+    created(&name)
+}
+
+fn created(index: &str) -> Response {
+    let body = json!({ "acknowledged": true, "shards_acknowledged": true, "index": index });
+    ([PRODUCT], Json(body)).into_response()
+}
+
+async fn bulk(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    match insert(&to, &request, Shape::BULK, body).await {
+        Ok(kept) => {
+            let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            ([PRODUCT, content_type], Body::from_stream(items(kept.lines))).into_response()
+        }
+        Err(error) => ([PRODUCT], error).into_response(),
+    }
+}
+
+/// Takes one document.
+async fn document(
+    State(to): State<Arc<Inserting>>,
+    Path(names): Path<Vec<String>>,
+    request: Request,
+    body: Body,
+) -> Response {
+    match keep_document(&to, &request, body).await {
+        Ok(()) => {
+            let body = json!({
+                "_index": names.first(),
+                "_id": names.get(1).cloned().unwrap_or_else(new_id),
+                "_version": 1,
+                "result": "created",
+                "_shards": { "total": 1, "successful": 1, "failed": 0 },
+                "_seq_no": 0,
+                "_primary_term": 1,
+            });
+            (StatusCode::CREATED, [PRODUCT], Json(body)).into_response()
+        }
+        Err(error) => ([PRODUCT], error).into_response(),
+    }
+}
+
+async fn keep_document(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take_document(&mut body).await;
+    body.end(taken).await?;
+    Ok(())
+}
+
+async fn take_document(body: &mut WholeBody<'_>) -> ApiResult<()> {
+    let too_long = || {
+        let message = format!("the document is longer than {DOCUMENT_BYTES_MAX} bytes");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    };
+    let document = body.read_decompressed(DOCUMENT_BYTES_MAX).await?.ok_or_else(too_long)?;
+    serde_json::from_slice::<IgnoredAny>(&document)
+        .map_err(|error| ApiError::bad_request(format!("the document is not JSON: {error}")))?;
+    if !document.trim_ascii().starts_with(b"{") {
+        return Err(ApiError::bad_request("the document is not a JSON object"));
+    }
+    // JSON has newlines only between its tokens, so replacing them makes one line of it.
+    let line = |byte: u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
+    let mut line: Vec<u8> = document.trim_ascii().iter().copied().map(line).collect();
+    line.push(b'\n');
+    body.take(&line).await
+}
+
+/// An id, because clients expect one. It names nothing here.
+fn new_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{:x}-{:x}", crate::wire::clock::now_ns(), COUNT.fetch_add(1, Relaxed))
+}
+
+/// A response that reports each of `count` documents as created, in chunks.
+fn items(
+    documents: u64,
+) -> impl tokio_stream::Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    const ITEM: &str = "{\"create\":{\"status\":201}}";
+    let pieces = (0..documents.div_ceil(ITEMS_PIECE)).map(move |piece| {
+        let count = (documents - piece * ITEMS_PIECE).min(ITEMS_PIECE) as usize;
+        let items = vec![ITEM; count].join(",");
+        if piece == 0 { items } else { format!(",{items}") }
+    });
+    let whole = std::iter::once("{\"took\":0,\"errors\":false,\"items\":[".to_owned())
+        .chain(pieces)
+        .chain(std::iter::once("]}\n".to_owned()));
+    tokio_stream::iter(whole.map(|piece| Ok(Bytes::from(piece))))
+}

@@ -1,0 +1,331 @@
+//! Passes one body on to the disk: takes chunks of it, hands lines to the intake, and tracks in
+//! order which of them became durable.
+//!
+//! Handing lines on blocks while delivery does. During that time the task leaves the threads of the
+//! runtime, but only if it may take long: leaving costs two thread switches, more than all other
+//! work on a chunk of a body.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use collector::body::{Decoder, Elements, Encoding, Shape, WholeLines, ZSTD_WINDOW_LOG_MAX};
+use collector::{DropReason, KeepError, SourceCounters, Ticket};
+use platform::memory::Share;
+use record::Origin;
+use tokio::task::block_in_place;
+
+use crate::wire::error::{ApiError, ApiResult};
+use node::ingest::http_lines::HttpLines;
+
+/// Bytes of one request that are not durable yet. Beyond it, reading the body pauses until some
+/// are.
+pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
+
+/// Memory of a decompressor: the largest window, and its output buffer.
+const DECODER_BYTES: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
+/// Bytes of an incomplete line that are not counted: nearly all requests stay below.
+const HELD_BYTES_FEW: usize = 256 << 10;
+/// Seconds after which a request that found no memory should be sent again.
+const RETRY_AFTER_S: u32 = 5;
+
+/// Lines and bytes that became durable.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub lines: u64,
+    pub bytes: u64,
+}
+
+/// Takes the lines of one body.
+pub struct Keeper {
+    decoder: Decoder,
+    /// Set if the body may be a JSON array.
+    elements: Option<Elements>,
+    /// The body is not compressed, so decoding costs no time.
+    is_plain: bool,
+    lines: WholeLines,
+    sink: Sink,
+    /// The end of the body was reached.
+    is_whole: bool,
+    /// Bytes besides the incomplete line.
+    fixed_bytes: usize,
+    /// The share of the memory budget.
+    share: Share,
+}
+
+/// The destination of complete lines.
+struct Sink {
+    to: Arc<HttpLines>,
+    origin: Origin,
+    shape: Shape,
+    /// Lines are shown in the log, not kept.
+    debug: bool,
+    /// The body contains something that cannot be parsed, so the rest has no meaning.
+    is_broken: bool,
+    /// Lines could not be kept. The sender is told, and resumes from there.
+    is_refused: bool,
+    scratch: Vec<u8>,
+    /// A ticket for each frame with lines of the body, in order.
+    waiting: VecDeque<Ticket>,
+    waiting_bytes: u64,
+    kept: Counts,
+}
+
+impl Keeper {
+    /// Begins a body.
+    pub fn new(
+        to: Arc<HttpLines>,
+        origin: Origin,
+        encoding: Encoding,
+        shape: Shape,
+        share: Share,
+    ) -> ApiResult<Keeper> {
+        let decoder = Decoder::new(encoding)
+            .map_err(|error| ApiError::internal(format!("cannot decompress: {error}")))?;
+        let sink = Sink {
+            to,
+            origin,
+            shape,
+            debug: false,
+            is_broken: false,
+            is_refused: false,
+            scratch: Vec::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            kept: Counts::default(),
+        };
+        let elements = (shape == Shape::JsonLines).then(Elements::default);
+        let mut keeper = Keeper {
+            decoder,
+            elements,
+            is_plain: encoding == Encoding::Plain,
+            lines: WholeLines::new(),
+            sink,
+            is_whole: false,
+            fixed_bytes: if encoding == Encoding::Plain { 0 } else { DECODER_BYTES },
+            share,
+        };
+        keeper.hold()?;
+        Ok(keeper)
+    }
+
+    /// Reserves memory for a body that is read as a whole, before `bytes` bytes of it are buffered.
+    pub fn hold_whole(&mut self, bytes: usize) -> ApiResult<()> {
+        // A growing vector may have twice the capacity.
+        self.fixed_bytes = self.fixed_bytes.max(2 * bytes);
+        self.hold()
+    }
+
+    /// Adjusts the share of the memory budget to what the body holds now.
+    fn hold(&mut self) -> ApiResult<()> {
+        let held = self.lines.held().len();
+        let needed = self.fixed_bytes + if held > HELD_BYTES_FEW { 2 * held } else { 0 };
+        self.share.cover(needed).map_err(|exhausted| {
+            ApiError::unavailable(exhausted.to_string()).retry_after(RETRY_AFTER_S)
+        })
+    }
+
+    /// Makes lines be shown in our own log instead of kept.
+    pub fn debug(mut self, debug: bool) -> Keeper {
+        self.sink.debug = debug;
+        self
+    }
+
+    /// Sets the fields that name the streams of the following lines, and the usual names for
+    /// `_time` and `_msg`; stream fields that parameters name stay.
+    pub fn name_streams(&mut self, fields: Vec<String>) {
+        let hints = Arc::make_mut(&mut self.sink.origin.hints);
+        if hints.stream_fields.is_empty() {
+            hints.stream_fields = fields;
+        }
+        hints.time_fields = vec!["_time".to_owned()];
+        hints.msg_fields = vec!["_msg".to_owned()];
+    }
+
+    /// Takes bytes from the front of `chunk`. Returns false when it is used up, and true when too
+    /// many bytes are not durable yet: then call [`Keeper::make_room`] and this function again.
+    pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
+        self.handing_on(|keeper| {
+            while let Some(piece) = keeper.decoder.next(chunk).map_err(undecodable)? {
+                let piece = match &mut keeper.elements {
+                    Some(elements) => elements.next(piece),
+                    None => piece,
+                };
+                let taken = keeper.lines.take(piece, |block| keeper.sink.push(block));
+                keeper.sink.count_skipped(&mut keeper.lines);
+                taken?;
+                keeper.hold()?;
+                if keeper.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    /// Hands on the lines collected so far.
+    pub fn flush(&mut self) -> ApiResult<()> {
+        if !self.lines.has_collected() {
+            return Ok(());
+        }
+        self.handing_on(|keeper| keeper.lines.flush(|block| keeper.sink.push(block)))
+    }
+
+    /// Bytes in memory that wait for the rest of the body.
+    pub fn bytes_held(&mut self) -> usize {
+        let elements = self.elements.as_ref().map_or(0, Elements::bytes_held);
+        self.lines.bytes_held() + self.decoder.bytes_held() + elements
+    }
+
+    /// Waits until few enough bytes are not durable.
+    pub async fn make_room(&mut self) -> ApiResult<()> {
+        self.sink.settle(UNACKNOWLEDGED_BYTES_MAX).await
+    }
+
+    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
+    /// taken are durable.
+    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+        let ended = match taken {
+            Ok(()) => self.handing_on(Keeper::end_lines),
+            Err(error) => {
+                // Lines that were complete before the fault count.
+                let whole =
+                    if self.sink.is_broken || self.sink.is_refused { Ok(()) } else { self.flush() };
+                whole.and(Err(error))
+            }
+        };
+        self.is_whole = ended.is_ok();
+        let settled = self.sink.settle(0).await;
+        let kept = self.sink.kept;
+        ended
+            .and(settled)
+            .map(|()| kept)
+            .map_err(|error| error.with("lines", kept.lines).with("bytes", kept.bytes))
+    }
+
+    /// Runs work that may wait for the disk.
+    fn handing_on<R>(&mut self, work: impl FnOnce(&mut Keeper) -> R) -> R {
+        match self.is_plain && !self.sink.debug && self.sink.to.has_room() {
+            true => work(self),
+            false => block_in_place(|| work(self)),
+        }
+    }
+
+    fn end_lines(&mut self) -> ApiResult<()> {
+        let last = self.decoder.end().map_err(undecodable)?;
+        let last = match &mut self.elements {
+            Some(elements) => elements.next(last),
+            None => last,
+        };
+        let taken = self
+            .lines
+            .take(last, |block| self.sink.push(block))
+            .and_then(|()| self.lines.end(|block| self.sink.push(block)));
+        self.sink.count_skipped(&mut self.lines);
+        taken
+    }
+}
+
+/// An incomplete body is counted, even if its client has gone away and nobody waits for the result.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.is_whole || self.sink.is_refused {
+            return;
+        }
+        // At least one line of the unread rest is lost. Its bytes count as far as they arrived.
+        let held = self.lines.held();
+        let newlines = memchr::memchr_iter(b'\n', held).count() as u64;
+        let (lines, bytes) = (newlines + 1, held.len() as u64 - newlines);
+        let counters = self.sink.counters();
+        counters.received(lines, bytes);
+        counters.dropped(DropReason::BadRequest, lines);
+        counters.dropped_bytes(DropReason::BadRequest, bytes);
+    }
+}
+
+impl Sink {
+    fn push(&mut self, block: &[u8]) -> ApiResult<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (records, result) = match self.shape.records(block, &mut scratch) {
+            Ok(records) => (records, Ok(())),
+            Err(error) => {
+                self.is_broken = true;
+                (&scratch[..], Err(ApiError::bad_request(error.to_string())))
+            }
+        };
+        self.push_records(records);
+        self.scratch = scratch;
+        result
+    }
+
+    fn push_records(&mut self, mut records: &[u8]) {
+        if self.debug {
+            self.to.show_parsed(&self.origin, records);
+            let newlines = memchr::memchr_iter(b'\n', records).count() as u64;
+            let unterminated = records.last().is_some_and(|&last| last != b'\n');
+            self.kept.lines += newlines + u64::from(unterminated);
+            self.kept.bytes += records.len() as u64 - newlines;
+            return;
+        }
+        while !records.is_empty() {
+            let (ticket, rest) = self.to.push(&self.origin, records);
+            records = rest;
+            self.waiting_bytes += ticket.bytes();
+            let in_another_frame = match self.waiting.back_mut() {
+                Some(last) => last.join(ticket).err(),
+                None => Some(ticket),
+            };
+            self.waiting.extend(in_another_frame);
+        }
+    }
+
+    /// Waits until at most `bytes_max` bytes are not durable.
+    async fn settle(&mut self, bytes_max: u64) -> ApiResult<()> {
+        while self.waiting_bytes > bytes_max || (bytes_max == 0 && !self.waiting.is_empty()) {
+            let ticket = self.waiting.front_mut().expect("something waits");
+            let result = ticket.await;
+            let ticket = self.waiting.pop_front().expect("waited for");
+            self.waiting_bytes -= ticket.bytes();
+            if let Err(error) = result {
+                // Nothing behind lost lines counts as kept.
+                self.is_refused = true;
+                self.waiting.clear();
+                self.waiting_bytes = 0;
+                return Err(refused(&error));
+            }
+            self.kept.lines += ticket.lines();
+            self.kept.bytes += ticket.bytes();
+        }
+        Ok(())
+    }
+
+    fn count_skipped(&self, lines: &mut WholeLines) {
+        let bytes = lines.take_skipped_bytes();
+        if bytes > 0 {
+            self.counters().received(0, bytes);
+            self.counters().dropped_bytes(DropReason::Oversized, bytes);
+        }
+    }
+
+    fn counters(&self) -> &SourceCounters {
+        self.to.counters()
+    }
+}
+
+fn undecodable(error: io::Error) -> ApiError {
+    if error.kind() == io::ErrorKind::FileTooLarge {
+        return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string());
+    }
+    ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
+}
+
+/// The response that says why lines were not kept.
+pub fn refused(error: &KeepError) -> ApiError {
+    let status = match error {
+        KeepError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+        KeepError::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        KeepError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    ApiError::new(status, error.to_string())
+}

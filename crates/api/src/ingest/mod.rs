@@ -1,0 +1,317 @@
+//! Ingest over HTTP: `/insert/lines`, `/insert/jsonline`, and `_bulk` of Elasticsearch.
+//!
+//! The body is read, decompressed, split into lines and handed on in chunks; the response is sent
+//! when the last line is durable. The memory of a request is bounded by
+//! [`keep::UNACKNOWLEDGED_BYTES_MAX`] and one line, whatever the size of the body and its
+//! compression ratio, and is taken from the budget of the process (`memory.bytes_max`): a request
+//! that gets none is answered with 503. A request has no thread of its own: it is a task that waits
+//! for its sender or for the disk.
+//!
+//! `insert.requests_max` bounds the memory of all requests: each has a [`slot::Slot`] while it
+//! works, and lends it to others while its sender pauses.
+//!
+//! If something fails in the middle, the lines before it may be durable already. The error then has
+//! the fields `lines` and `bytes`: that much of the body was kept, from its start, and must not be
+//! sent again.
+
+pub mod bulk;
+mod keep;
+mod options;
+mod slot;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::body::Body;
+use axum::extract::rejection::ExtensionRejection;
+use axum::extract::{ConnectInfo, FromRequestParts, State};
+use axum::http::header::EXPECT;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use collector::Accounting;
+use collector::body::{Decoder, Encoding, Shape};
+use platform::memory::{Budget, Purpose};
+
+use crate::access::params::Params;
+use crate::access::principal::Scope;
+use crate::access::routes::Routes;
+use crate::wire::body::{BodyLimits, BodyReader};
+use crate::wire::error::{ApiError, ApiResult};
+use keep::{Counts, Keeper, refused};
+use node::ingest::http_lines::HttpLines;
+use slot::{Slot, Slots};
+
+/// Bytes of a refused body that are read and discarded, so that a sender that reads the response
+/// only after sending everything gets to see it. Beyond them the connection is closed.
+const DISCARDED_BYTES_MAX: u64 = 64 << 20;
+/// A request that holds fewer bytes than this while its sender pauses lends its slot to others.
+const LENT_BYTES_MAX: usize = 256 << 10;
+
+/// Limits of ingest requests: `[insert]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InsertOptions {
+    /// Concurrent requests; further ones wait some seconds and are then answered with 503.
+    pub requests_max: usize,
+    /// How slow their bodies may be.
+    pub body: BodyLimits,
+}
+
+impl Default for InsertOptions {
+    fn default() -> Self {
+        InsertOptions { requests_max: 128, body: BodyLimits::default() }
+    }
+}
+
+/// What ingest requests share, in a server and in a collector.
+pub struct Inserting {
+    options: InsertOptions,
+    slots: Arc<Slots>,
+    /// The memory budget of bodies.
+    memory: Arc<Budget>,
+    /// The destination of lines, or the error why none are accepted now.
+    to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
+}
+
+impl Inserting {
+    /// Ingest requests within these limits; `to` returns for each request the destination of its
+    /// lines, or the error why none are accepted now.
+    pub fn new(
+        options: InsertOptions,
+        accounting: Arc<Accounting>,
+        memory: &Arc<Budget>,
+        to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
+    ) -> Arc<Inserting> {
+        let slots = Arc::new(Slots::new(options.requests_max, accounting));
+        let memory = Arc::clone(memory);
+        Arc::new(Inserting { options, slots, memory, to: Box::new(to) })
+    }
+}
+
+/// The routes of this file.
+pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Routes<S> {
+    Routes::new()
+        .post(Scope::Ingest, "/insert/jsonline", jsonline)
+        .post(Scope::Ingest, "/insert/lines", lines)
+        .merge(bulk::routes())
+        .with_state(inserting)
+}
+
+async fn jsonline(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(insert(&to, &request, Shape::JsonLines, body).await)
+}
+
+async fn lines(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(insert(&to, &request, Shape::Lines, body).await)
+}
+
+fn answer(result: ApiResult<Counts>) -> Response {
+    match result {
+        Ok(Counts { lines, bytes }) => {
+            axum::Json(serde_json::json!({ "lines": lines, "bytes": bytes })).into_response()
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The parts of a request that are known before the body is read.
+pub struct Request {
+    peer: SocketAddr,
+    params: Params,
+    /// Headers.
+    pub headers: HeaderMap,
+}
+
+impl FromRequestParts<Arc<Inserting>> for Request {
+    type Rejection = ExtensionRejection;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<Inserting>,
+    ) -> Result<Request, ExtensionRejection> {
+        let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, state).await?;
+        let params = Params::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        Ok(Request { peer, params, headers: std::mem::take(&mut parts.headers) })
+    }
+}
+
+/// Takes the lines of a body. Every error says how much of it was kept.
+async fn insert(
+    inserting: &Inserting,
+    request: &Request,
+    shape: Shape,
+    body: Body,
+) -> ApiResult<Counts> {
+    let mut reader = BodyReader::new(body, inserting.options.body);
+    let encoding = options::encoding(&request.headers);
+    let result = match prepare(inserting, request, shape, encoding).await {
+        Ok((mut keeper, mut slot)) => {
+            let taken = take_all(&mut keeper, &mut reader, &mut slot).await;
+            keeper.end(taken).await
+        }
+        Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
+    };
+    if let Err(error) = &result {
+        discard(&mut reader, request, error).await;
+    }
+    result
+}
+
+/// Reads the rest of a refused body, so that its sender gets to see the response.
+async fn discard(reader: &mut BodyReader, request: &Request, error: &ApiError) {
+    // A sender that waits for `100 Continue` gets the response without sending; from one that fell
+    // silent nothing comes.
+    if error.status() != StatusCode::REQUEST_TIMEOUT && !request.headers.contains_key(EXPECT) {
+        reader.discard(DISCARDED_BYTES_MAX).await;
+    }
+}
+
+/// A body that must be read as a whole before its lines are known. The lines are then taken like
+/// JSON lines.
+pub struct WholeBody<'r> {
+    request: &'r Request,
+    reader: BodyReader,
+    keeper: Keeper,
+    slot: Slot,
+}
+
+impl<'r> WholeBody<'r> {
+    /// Takes a slot for an ingest request.
+    pub async fn enter(
+        inserting: &Inserting,
+        request: &'r Request,
+        body: Body,
+    ) -> ApiResult<WholeBody<'r>> {
+        let mut reader = BodyReader::new(body, inserting.options.body);
+        match prepare(inserting, request, Shape::JsonLines, Ok(Encoding::Plain)).await {
+            Ok((keeper, slot)) => Ok(WholeBody { request, reader, keeper, slot }),
+            Err(error) => {
+                discard(&mut reader, request, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the body as it was sent; `None` if it has more than `bytes_max` bytes.
+    pub async fn read(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = {
+            let holds_little = whole.capacity() <= LENT_BYTES_MAX;
+            self.slot.lend(holds_little, self.reader.next()).await??
+        } {
+            if whole.len() + chunk.len() > bytes_max {
+                return Ok(None);
+            }
+            self.keeper.hold_whole(whole.len() + chunk.len())?;
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(Some(whole))
+    }
+
+    /// Reads and decompresses the body; `None` if it has more than `bytes_max` bytes.
+    pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
+        let encoding = self.encoding()?;
+        let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
+        if encoding == Encoding::Plain {
+            return Ok(Some(sent));
+        }
+        let wrong = |error: std::io::Error| {
+            ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
+        };
+        let mut decoder = Decoder::new(encoding).map_err(wrong)?;
+        let (mut content, mut rest) = (Vec::new(), &sent[..]);
+        while let Some(piece) = decoder.next(&mut rest).map_err(wrong)? {
+            content.extend_from_slice(piece);
+            if content.len() > bytes_max {
+                return Ok(None);
+            }
+        }
+        content.extend_from_slice(decoder.end().map_err(wrong)?);
+        Ok((content.len() <= bytes_max).then_some(content))
+    }
+
+    /// The compression of the body.
+    pub fn encoding(&self) -> ApiResult<Encoding> {
+        options::encoding(&self.request.headers)
+    }
+
+    /// Sets what parameters leave open about the following lines.
+    pub fn name_streams(&mut self, fields: Vec<String>) {
+        self.keeper.name_streams(fields);
+    }
+
+    /// Takes complete lines, each a JSON object.
+    pub async fn take(&mut self, lines: &[u8]) -> ApiResult<()> {
+        take(&mut self.keeper, lines).await
+    }
+
+    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
+    /// taken are durable.
+    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+        let result = self.keeper.end(taken).await;
+        if let Err(error) = &result {
+            discard(&mut self.reader, self.request, error).await;
+        }
+        result
+    }
+}
+
+/// Checks a request before its body is read, and takes a slot for it.
+async fn prepare(
+    inserting: &Inserting,
+    request: &Request,
+    shape: Shape,
+    encoding: ApiResult<Encoding>,
+) -> ApiResult<(Keeper, Slot)> {
+    let to = (inserting.to)()?;
+    if let Some(refusal) = to.refusal() {
+        return Err(refused(&refusal));
+    }
+    let encoding = encoding?;
+    let origin = options::origin(request, shape)?;
+    let slot = Slot::take(&inserting.slots).await?;
+    let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
+    Ok((keeper.debug(options::debug(request)), slot))
+}
+
+/// Hands the body on as it arrives.
+async fn take_all(keeper: &mut Keeper, reader: &mut BodyReader, slot: &mut Slot) -> ApiResult<()> {
+    loop {
+        let mut next = pin!(reader.next());
+        let chunk = match at_once(next.as_mut()).await {
+            Some(chunk) => chunk?,
+            None => {
+                // The sender pauses: what it has sent should be searchable.
+                keeper.flush()?;
+                let holds_little = keeper.bytes_held() <= LENT_BYTES_MAX;
+                slot.lend(holds_little, next).await??
+            }
+        };
+        match chunk {
+            Some(chunk) => take(keeper, &chunk).await?,
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn take(keeper: &mut Keeper, chunk: &[u8]) -> ApiResult<()> {
+    let mut rest = chunk;
+    while keeper.take(&mut rest)? {
+        keeper.make_room().await?;
+    }
+    keeper.make_room().await
+}
+
+/// The value of a future that is ready.
+async fn at_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|context| {
+        Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}

@@ -1,0 +1,346 @@
+//! The parameters of each call. Others are refused by name (400), with the nearest known one.
+//!
+//! Ignoring an unknown parameter can do more harm than an error: a filter that does not filter, a
+//! limit with a typing error. So every path has its list here. Parameters of VictoriaLogs,
+//! Elasticsearch and Loki that can be ignored without harm are in the lists [`IGNORED`],
+//! [`ELASTIC`] and [`LOKI`], each with its reason.
+//!
+//! Tenants (`AccountID`, `ProjectID`, as parameters or headers) are those of VictoriaLogs: there is
+//! one here, 0:0. Another one is refused, because its lines would be visible to all.
+//!
+//! Left out: `/health`, `/ready`, `/metrics` and the page, which accept any parameters and ignore
+//! them.
+
+use axum::http::HeaderMap;
+
+use crate::wire::error::{ApiError, ApiResult};
+use text::nearest::nearest;
+
+/// Of VictoriaLogs. Tenants are checked separately; the others control its caches, its partial
+/// responses and its traces, which do not exist here.
+const IGNORED: &[&str] = &["AccountID", "ProjectID", "allow_partial_response", "nocache", "trace"];
+/// Parameters that queries share.
+const QUERY: &[&str] =
+    &["query", "start", "end", "timeout", "extra_filters", "extra_stream_filters"];
+/// Parameters that ingest calls share.
+const INSERT: &[&str] = &[
+    "_time_field",
+    "_msg_field",
+    "_level_field",
+    "_stream_fields",
+    "ignore_fields",
+    "decolorize_fields",
+    "extra_fields",
+    "debug",
+    "format",
+    "_type",
+    "type",
+    "file",
+];
+/// Their headers, without the prefix `vl-`.
+const INSERT_HEADERS: &[&str] = &[
+    "time-field",
+    "msg-field",
+    "level-field",
+    "stream-fields",
+    "ignore-fields",
+    "extra-fields",
+    "debug",
+];
+/// Of Elasticsearch. They control the format of a response, and how an index, which does not exist
+/// here, treats a document that is already durable when it is acknowledged.
+const ELASTIC: &[&str] = &[
+    "_source",
+    "_source_excludes",
+    "_source_includes",
+    "error_trace",
+    "filter_path",
+    "human",
+    "if_primary_term",
+    "if_seq_no",
+    "include_source_on_error",
+    "list_executed_pipelines",
+    "master_timeout",
+    "op_type",
+    "pipeline",
+    "pretty",
+    "refresh",
+    "require_alias",
+    "require_data_stream",
+    "routing",
+    "timeout",
+    "version",
+    "version_type",
+    "wait_for_active_shards",
+];
+/// Of Loki, as Grafana, `logcli` and promtail send them. Those that no call reads control its
+/// splitting, its caches and its hints.
+const LOKI: &[&str] = &[
+    "query",
+    "start",
+    "end",
+    "since",
+    "step",
+    "interval",
+    "limit",
+    "direction",
+    "time",
+    "timeout",
+    "match",
+    "match[]",
+    "targetLabels",
+    "aggregateBy",
+    "line_limit",
+    "field_limit",
+    "delay_for",
+    "values",
+    "shards",
+    "cache",
+    "quiet",
+    "supportingQueryType",
+    "extra_filters",
+    "extra_stream_filters",
+];
+
+/// The lists for a path; `None` if any parameter is accepted.
+fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
+    if let Some(call) = path.strip_prefix("/select/logsql/") {
+        let own: &[&str] = match call {
+            "query" | "explain" => {
+                &["limit", "offset", "include", "format", "time", "ignore_pipes"]
+            }
+            "hits" => &["step", "offset", "field", "fields_limit", "time", "ignore_pipes"],
+            "facets" => &[
+                "limit",
+                "max_values_per_field",
+                "max_value_len",
+                "keep_const_fields",
+                "time",
+                "ignore_pipes",
+            ],
+            "field_names" => &["filter", "limit", "time", "ignore_pipes"],
+            "field_values" => &["field", "filter", "limit", "time", "ignore_pipes"],
+            "stats_query" => &["time"],
+            "stats_query_range" => &["step", "offset", "time"],
+            // How often VictoriaLogs polls for new lines, and how long it waits for late ones: here
+            // they are sent at once.
+            "tail" => &["start_offset", "own_lines", "include", "offset", "refresh_interval"],
+            // `streams`, and the calls about streams.
+            _ => &["field", "filter", "limit", "time", "ignore_pipes"],
+        };
+        return Some(vec![own, QUERY, IGNORED]);
+    }
+    if let Some(call) = path.strip_prefix("/api/v1/") {
+        let segments: Vec<&str> = call.split('/').collect();
+        let own: &[&str] = match segments[..] {
+            ["export"] => &["format", "include", "cursors", "cursor"],
+            ["queries"] => &["limit", "include", "format"],
+            ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
+            // Name and password are accepted in the form only, because addresses end up in logs.
+            ["login" | "logout" | "me"] => return Some(Vec::new()),
+            ["context"] => {
+                return Some(vec![&[
+                    "id",
+                    "before",
+                    "after",
+                    "extra_filters",
+                    "extra_stream_filters",
+                ]]);
+            }
+            ["summary"] => return Some(vec![&["type", "start", "end", "step"]]),
+            ["summary", "types"] => return Some(vec![&["start", "end"]]),
+            ["summary", "rows"] => return Some(vec![&["type", "start", "end"]]),
+            ["summary", "rerun"] => return Some(vec![&["type", "start", "end", "background"]]),
+            ["rules"] => {
+                return Some(vec![&[
+                    "type",
+                    "rule_name[]",
+                    "rule_group[]",
+                    "file[]",
+                    "exclude_alerts",
+                ]]);
+            }
+            ["alerts", "history"] => {
+                return Some(vec![&[
+                    "start",
+                    "end",
+                    "rule",
+                    "limit",
+                    "extra_filters",
+                    "extra_stream_filters",
+                ]]);
+            }
+            ["programs", "test"] => return Some(Vec::new()),
+            ["programs", _] => return Some(vec![&["language"]]),
+            ["programs", _, "rows"] => {
+                return Some(vec![&[
+                    "start",
+                    "end",
+                    "limit",
+                    "extra_filters",
+                    "extra_stream_filters",
+                ]]);
+            }
+            ["programs", _, "runs"] => {
+                return Some(vec![&["start", "end", "dry_run", "language"]]);
+            }
+            ["deletions"] => return Some(vec![&["filter"]]),
+            ["backups"] => return Some(vec![&["name"]]),
+            ["files"] => return Some(vec![&["offset", "limit"]]),
+            _ => return Some(Vec::new()),
+        };
+        return Some(vec![own, QUERY, IGNORED]);
+    }
+    let brings = |path: &str| {
+        path.ends_with("/_bulk") || path.contains("/_doc") || path.contains("/_create")
+    };
+    match path {
+        "/loki/api/v1/push" => Some(vec![INSERT, IGNORED]),
+        _ if path.starts_with("/loki/") => Some(vec![LOKI, IGNORED]),
+        _ if brings(path) => Some(vec![INSERT, ELASTIC, IGNORED]),
+        // Ignoring parameters of what clients of Elasticsearch request before they send does no
+        // harm.
+        _ if path.starts_with("/insert/elasticsearch") => None,
+        _ if path.starts_with("/insert/") => Some(vec![INSERT, IGNORED]),
+        _ => None,
+    }
+}
+
+/// Refuses a parameter that the call at `path` does not take.
+pub fn check<'p>(path: &str, names: impl Iterator<Item = (&'p str, &'p str)>) -> ApiResult<()> {
+    let Some(lists) = lists(path) else { return Ok(()) };
+    let known = || lists.iter().flat_map(|list| list.iter().copied());
+    for (name, value) in names {
+        if !known().any(|known| known == name) {
+            return Err(unknown("parameter", name, known()));
+        }
+        check_tenant(name, value)?;
+    }
+    Ok(())
+}
+
+/// Refuses a header that the call at `path` does not take.
+pub fn check_headers(path: &str, headers: &HeaderMap) -> ApiResult<()> {
+    let Some(lists) = lists(path) else { return Ok(()) };
+    for name in ["AccountID", "ProjectID"] {
+        for value in headers.get_all(name) {
+            check_tenant(name, &String::from_utf8_lossy(value.as_bytes()))?;
+        }
+    }
+    if !lists.contains(&INSERT) {
+        return Ok(());
+    }
+    let own = headers.keys().filter_map(|name| name.as_str().strip_prefix("vl-"));
+    for name in own {
+        if !INSERT_HEADERS.contains(&name) {
+            return Err(unknown("header VL-", name, INSERT_HEADERS.iter().copied()));
+        }
+    }
+    Ok(())
+}
+
+fn check_tenant(name: &str, value: &str) -> ApiResult<()> {
+    let is_tenant = name == "AccountID" || name == "ProjectID";
+    if !is_tenant || matches!(value.trim(), "" | "0") {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "{name} is '{value}', but there is only the tenant 0 here: run a server for each tenant, or tell \
+         tenants apart by a field"
+    )))
+}
+
+fn unknown(kind: &str, name: &str, known: impl Iterator<Item = &'static str>) -> ApiError {
+    let mut known: Vec<&str> = known.collect();
+    known.sort_unstable();
+    known.dedup();
+    let space = if kind.ends_with('-') { "" } else { " " };
+    // A name may be as long as the head of a request.
+    let shown: String = name.chars().take(100).collect();
+    let hint = match nearest(&shown, known.iter().copied()) {
+        Some(word) => format!("did you mean '{word}'?"),
+        None if known.is_empty() => "this call takes none".to_owned(),
+        None => format!("known here: {}", known.join(", ")),
+    };
+    ApiError::bad_request(format!("the {kind}{space}'{shown}' is not known here; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(path: &str, query: &str) -> Option<String> {
+        let pairs: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
+        let checked = check(path, pairs.iter().map(|(name, value)| (&**name, &**value)));
+        checked.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn unknown_parameters_are_named() {
+        for (path, query, expected) in [
+            ("/select/logsql/query", "query=*&limit=1&extra_filters=a", ""),
+            (
+                "/select/logsql/query",
+                "query=*&limt=1",
+                "'limt' is not known here; did you mean \
+            'limit'?",
+            ),
+            ("/select/logsql/query", "query=*&Limit=1", "did you mean 'limit'?"),
+            (
+                "/select/logsql/query",
+                "hidden_fields_filters=a",
+                "'hidden_fields_filters' is not \
+            known",
+            ),
+            ("/select/logsql/explain", "query=*&limit=1&format=json&extra_filters=a", ""),
+            ("/select/logsql/explain", "query=*&fromat=json", "did you mean 'format'?"),
+            ("/select/logsql/hits", "query=*&step=1h&field=a&field=b", ""),
+            ("/select/logsql/hits", "query=*&extra_filter=a", "did you mean 'extra_filters'?"),
+            ("/select/logsql/anything_new", "query=*&limit=1", ""),
+            ("/select/logsql/query", "query=*&AccountID=0&ProjectID=", ""),
+            ("/select/logsql/query", "query=*&AccountID=1", "AccountID is '1'"),
+            ("/select/logsql/tail", "query=*&ProjectID=7", "ProjectID is '7'"),
+            ("/insert/jsonline", "_time_field=t&_stream_field=a", "did you mean '_stream_fields'?"),
+            ("/insert/lines", "type=a&file=b&AccountID=00", "AccountID is '00'"),
+            ("/insert/elasticsearch/_bulk", "refresh=true&pipeline=p&_msg_field=m", ""),
+            ("/logs/_bulk", "refesh=true", "did you mean 'refresh'?"),
+            ("/insert/elasticsearch/_nodes/http", "whatever=1", ""),
+            ("/api/v1/summary", "type=a&extra_filters=b", "'extra_filters' is not known here"),
+            ("/api/v1/queries/7/results", "curser=1", "did you mean 'cursor'?"),
+            ("/api/v1/status", "a=1", "this call takes none"),
+            ("/loki/api/v1/query_range", "query=%7B%7D&direction=forward&shards=1", ""),
+            (
+                "/loki/api/v1/query_range",
+                "query=%7B%7D&directoin=forward",
+                "did you mean \
+            'direction'?",
+            ),
+            ("/health", "probe=1", ""),
+            ("/", "q=1", ""),
+        ] {
+            let found = refusal(path, query);
+            assert_eq!(found.is_none(), expected.is_empty(), "{path} {query}: {found:?}");
+            assert!(found.unwrap_or_default().contains(expected), "{path} {query}");
+        }
+        let long = refusal("/api/v1/status", &"x".repeat(100_000)).unwrap();
+        assert!(long.len() < 300, "{long}");
+    }
+
+    #[test]
+    fn headers() {
+        let check = |path: &str, name: &'static str, value: &str, admitted: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            assert_eq!(check_headers(path, &headers).is_ok(), admitted, "{path} {name}");
+        };
+        for path in ["/insert/jsonline", "/select/logsql/query", "/loki/api/v1/push", "/a/_bulk"] {
+            check(path, "accountid", "0", true);
+            check(path, "accountid", "12", false);
+            check(path, "projectid", "x", false);
+        }
+        check("/insert/jsonline", "vl-msg-field", "m", true);
+        check("/insert/jsonline", "vl-message-field", "m", false);
+        check("/select/logsql/query", "vl-message-field", "m", true);
+        check("/health", "accountid", "12", true);
+    }
+}

@@ -1,0 +1,352 @@
+//! `/api/v1/queries`: lists, cancels and pauses the entries of the queue; submits background
+//! queries and returns their rows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::IntoResponse;
+use query::{Cancel, QueryInfo, QueueChange};
+use serde_json::{Value, json};
+use text::time::format_time;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::access::audit;
+use crate::access::params::Params;
+use crate::access::principal::{Caller, Scope};
+use crate::access::routes::Routes;
+use crate::app::App;
+use crate::wire::error::{ApiError, ApiResult};
+use crate::wire::error::{queue_refusal, wrong_query};
+use node::queries::export::Format;
+use node::queries::jobs::{self, JobError, JobInfo, PAGE_ROWS_MAX, Submission};
+
+/// Rows of a page without the parameter `limit`.
+const PAGE_ROWS: u64 = 1_000;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Read, "/api/v1/queries", list)
+        .post(Scope::Read, "/api/v1/queries", submit)
+        .get(Scope::Read, "/api/v1/queries/{id}", one)
+        .delete(Scope::Read, "/api/v1/queries/{id}", cancel)
+        .post(Scope::Read, "/api/v1/queries/{id}/pause", pause)
+        .post(Scope::Read, "/api/v1/queries/{id}/resume", resume)
+        .get(Scope::Read, "/api/v1/queries/{id}/results", results)
+}
+
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
+    Ok(Json(blocking(move || listed(&app, &caller)).await?).into_response())
+}
+
+/// The entries of the queue that the caller may see.
+fn listed(app: &App, caller: &Caller) -> Value {
+    let all = app.queue.list();
+    let seen = all.iter().filter(|info| caller.principal.may_touch(&info.client));
+    let queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
+    let limits = &app.options.query;
+    json!({
+        "queries": queries,
+        "limits": {
+            "concurrent": limits.queue.concurrent_max,
+            "waiting": limits.queue.waiting_max,
+            "wait_s": limits.queue.wait_max.as_secs(),
+            "tails": limits.queue.tails_max,
+            "run_s": limits.limits.run_time.as_secs(),
+            "pause_s": limits.queue.pause_max.as_secs(),
+            "memory_bytes": limits.limits.memory_bytes_max,
+            "rows": limits.limits.rows_max,
+            "background_concurrent": limits.queue.background_concurrent_max,
+            "background_waiting": limits.queue.background_waiting_max,
+            "background_run_s": limits.background.run_time.as_secs(),
+            "result_bytes": limits.background.result_bytes_max,
+            "result_bytes_total": limits.background.result_bytes_total_max,
+            "results_keep_s": limits.background.keep.as_secs(),
+        },
+        "result_bytes": app.jobs.get().map_or(0, |jobs| jobs.bytes()),
+    })
+}
+
+async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::wire::clock::now_ns();
+    let range = params.range(now_ns)?;
+    let format = params.get("format").unwrap_or("json");
+    let known = match format {
+        "json" => Format::Jsonl,
+        "raw" => Format::Raw,
+        "csv" => Format::Csv,
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "format: '{other}' is not json, raw or csv"
+            )));
+        }
+    };
+    let most = app.options.query.background.run_time;
+    let timeout = params.duration_ns("timeout")?;
+    let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
+    // The restriction becomes a part of the query, which is stored as text.
+    let query = match params.restriction(now_ns)? {
+        None => params.required("query")?.to_owned(),
+        Some(to) => {
+            let query = params.query(now_ns)?;
+            query.restricted(&to).map_err(wrong_query)?.to_string()
+        }
+    };
+    let submission = Submission {
+        query,
+        now_ns,
+        start_ns: range.start_ns,
+        end_ns: range.end_ns,
+        limit: params.number("limit")?,
+        format: format.to_owned(),
+        include: params.include()?,
+        run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
+        client: caller.client(),
+    };
+    let query = jobs::parse(&submission).map_err(wrong_query)?;
+    if known == Format::Raw && query.pipes().iter().any(|pipe| !pipe.is_row_wise()) {
+        return Err(ApiError::bad_request(node::queries::export::EncodeError::NoLine.to_string()));
+    }
+    let jobs = Arc::clone(app.jobs()?);
+    let text = submission.query.clone();
+    let submitted = blocking(move || jobs.submit(submission)).await?;
+    let id = submitted.map_err(|error| refused(&app, error))?;
+    audit::note(&caller, &format!("background query {id} begins"), &text);
+    let state = app.queue.get(id).map_or("done", |info| info.state.name());
+    let location = format!("/api/v1/queries/{id}");
+    let body = json!({
+        "id": id.to_string(), "state": state, "location": location,
+        "results": format!("{location}/results"),
+    });
+    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(body)).into_response())
+}
+
+async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    let info = app.queue.get(number).ok_or_else(|| unknown(&id))?;
+    Ok(Json(blocking(move || entry(&app, &info)).await?).into_response())
+}
+
+/// Cancels a query that runs, waits or is paused; deletes a background query that has ended.
+async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    let noted = |what: &str| audit::note(&caller, &format!("query {number} {what}"), "");
+    let state = match app.queue.cancel(number) {
+        Cancel::Cancelled => {
+            noted("cancelled");
+            "cancelled"
+        }
+        Cancel::Ended(state) => {
+            let jobs = Arc::clone(app.jobs()?);
+            match blocking(move || jobs.remove(number)).await? {
+                Ok(()) => {
+                    noted("and its results deleted");
+                    "deleted"
+                }
+                // It is not a background query.
+                Err(JobError::Unknown(_)) => state.name(),
+                Err(error) => return Err(refused(&app, error)),
+            }
+        }
+        Cancel::Unknown => return Err(unknown(&id)),
+    };
+    Ok(Json(json!({ "id": id, "state": state })).into_response())
+}
+
+async fn pause(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    match app.queue.pause(number) {
+        QueueChange::Changed(state) => {
+            let jobs = Arc::clone(app.jobs()?);
+            blocking(move || jobs.paused(number)).await?;
+            audit::note(&caller, &format!("query {number} {}", state.name()), "");
+            Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
+        }
+        QueueChange::Refused(state) => Err(conflict(format!("query {id} is {}", state.name()))),
+        QueueChange::Endless => Err(conflict("a live tail cannot be paused; close it".into())),
+        QueueChange::Unknown => Err(unknown(&id)),
+    }
+}
+
+async fn resume(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    if app.queue.get(number).is_none() {
+        return Err(unknown(&id));
+    }
+    let jobs = Arc::clone(app.jobs()?);
+    let resumed = blocking(move || jobs.resume(number)).await?;
+    let state = resumed.map_err(|error| refused(&app, error))?;
+    audit::note(&caller, &format!("query {number} resumed"), "");
+    Ok(Json(json!({ "id": id, "state": state.name() })).into_response())
+}
+
+async fn results(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> ApiResult {
+    let number = touched(&app, &caller, &id)?;
+    let limit = params.number("limit")?.unwrap_or(PAGE_ROWS);
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        let message = format!("limit: a page has between 1 and {PAGE_ROWS_MAX} rows");
+        return Err(ApiError::bad_request(message));
+    }
+    let cursor = params.get("cursor").map(str::to_owned);
+    let jobs = Arc::clone(app.jobs()?);
+    let permit = page_permit(&app)?;
+    // The permit belongs to the read: the page is read to its end even if the client goes away.
+    let read = move || (jobs.page(number, cursor.as_deref(), limit), permit);
+    let (page, permit) = blocking(read).await?;
+    let page = page.map_err(|error| refused(&app, error))?;
+    let media_type = match page.format.as_str() {
+        "raw" => Format::Raw,
+        "csv" => Format::Csv,
+        _ => Format::Jsonl,
+    };
+    let name = HeaderName::from_static;
+    let head = [
+        (CONTENT_TYPE, media_type.media_type().to_owned()),
+        (name("x-loginson-cursor"), page.cursor),
+        (name("x-loginson-rows"), page.rows.to_string()),
+        (name("x-loginson-more"), page.more.to_string()),
+        (name("x-loginson-state"), page.state.name().to_owned()),
+    ];
+    let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _permit: permit });
+    Ok((head, bytes).into_response())
+}
+
+/// The bytes of a page. They keep its permit until the last reference to them is dropped.
+struct PageBytes {
+    bytes: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for PageBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A permit for a page, if one is free. The client can retry in a moment; waiting here would only
+/// hold its connection.
+fn page_permit(app: &App) -> ApiResult<OwnedSemaphorePermit> {
+    Arc::clone(&app.page_permits).try_acquire_owned().map_err(|_| {
+        app.pages_refused.fetch_add(1, Relaxed);
+        let most = app.options.pages_max;
+        let message = format!(
+            "{most} pages of results are being read or sent; try again in a moment, or raise query.pages_max"
+        );
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(1)
+    })
+}
+
+/// Runs work that may wait for the disk. That includes taking the lock of a record, which is held
+/// while the record is written.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> ApiResult<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// Parses the number of a query, and refuses it with 403 if the query belongs to another user and
+/// the caller is no operator. A number without a query is not refused here.
+fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
+    let number: u64 = id.parse().map_err(|_| unknown(id))?;
+    // The results of a query may outlive its entry in the queue.
+    let listed = app.queue.get(number).map(|info| info.client);
+    let kept = || Some(app.jobs.get()?.info(number)?.submission.client);
+    match listed.or_else(kept) {
+        Some(client) if !caller.principal.may_touch(&client) => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            format!("query {id} belongs to another user; the role operate or admin may access it"),
+        )),
+        _ => Ok(number),
+    }
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::not_found(format!(
+        "there is no query {id}; /api/v1/queries lists running and recent queries"
+    ))
+}
+
+fn conflict(message: String) -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, message)
+}
+
+fn refused(app: &App, error: JobError) -> ApiError {
+    match error {
+        JobError::Queue(error) => {
+            app.queries_refused.fetch_add(1, Relaxed);
+            queue_refusal(error)
+        }
+        JobError::TooMany(_) => {
+            app.queries_refused.fetch_add(1, Relaxed);
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
+        }
+        JobError::Unknown(_) => ApiError::not_found(error.to_string()),
+        JobError::Wrong(..) | JobError::EarlierRun => conflict(error.to_string()),
+        JobError::Cursor(_) => ApiError::bad_request(error.to_string()),
+        JobError::Disk { .. } => ApiError::internal(error.to_string()),
+    }
+}
+
+fn entry(app: &App, info: &QueryInfo) -> Value {
+    let ms = |duration: Duration| duration.as_millis() as u64;
+    let started = info.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut entry = json!({
+        "id": info.id.to_string(),
+        "kind": info.kind,
+        "query": info.query,
+        "state": info.state.name(),
+        "position": info.position,
+        "started": format_time((started.as_millis() as i64).saturating_mul(1_000_000)),
+        "wait_ms": ms(info.wait),
+        "run_ms": ms(info.run),
+        "left_ms": info.left.map(ms),
+        "progress": (info.progress * 1000.0).round() / 1000.0,
+        "blocks_done": info.blocks_done,
+        "blocks_planned": info.blocks_planned,
+        "bytes_scanned": info.bytes_scanned,
+        "bytes_planned": info.bytes_planned,
+        "lines_scanned": info.lines_scanned,
+        "rows": info.rows,
+        "memory_bytes": info.memory_bytes,
+        "error": info.error,
+        "client": info.client,
+    });
+    if let Some(range) = info.range {
+        entry["start"] = bound(range.start_ns, i64::MIN);
+        entry["end"] = bound(range.end_ns, i64::MAX);
+    }
+    if let Some(job) = app.jobs.get().and_then(|jobs| jobs.info(info.id)) {
+        // They include rows of earlier runs that this one resumed.
+        entry["rows"] = job.rows.into();
+        entry["results"] = kept(&job);
+    }
+    entry
+}
+
+/// A bound of a time range; null if it is `none`.
+fn bound(ns: i64, none: i64) -> Value {
+    (ns != none).then(|| format_time(ns)).into()
+}
+
+fn kept(job: &JobInfo) -> Value {
+    json!({
+        "rows": job.rows,
+        "bytes": job.bytes,
+        "format": job.submission.format,
+        "start": bound(job.submission.start_ns, i64::MIN),
+        "end": bound(job.submission.end_ns, i64::MAX),
+        "limit": job.submission.limit,
+        "expires": job.expires_ns.map(format_time),
+        "resumes": if job.continues { "behind the last row" } else { "from the start" },
+    })
+}

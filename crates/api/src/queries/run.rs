@@ -1,0 +1,398 @@
+//! What all queries have in common: parameters, an entry in the queue, a thread to run on, and
+//! cancellation when the client goes away.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use platform::memory::Purpose;
+use query::source::{Source, TimeRange};
+use query::time::{parse_duration, parse_time};
+use query::{Account, Context, Query, QueryQueue, QueryState, RunError};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::access::params::Params;
+use crate::access::principal::Caller;
+use crate::app::App;
+use crate::wire::error::{ApiError, ApiResult, queue_refusal, wrong_query};
+use crate::wire::listen::client_has_stalled;
+use node::cluster::Missing;
+use node::pipeline::Pipeline;
+use node::queries::jobs::QUERY_THREADS;
+
+/// The computed fields that a request can ask for.
+const INCLUDABLE: [&str; 3] = ["_line_id", "_line", "_received"];
+
+impl Params {
+    /// The parameter `query`, parsed at `now_ns`; with `ignore_pipes` only its filter.
+    pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
+        let query = Query::parse(self.required("query")?, now_ns).map_err(wrong_query)?;
+        Ok(match self.flag("ignore_pipes") {
+            true => Query::new(query.filter().clone(), Vec::new()).with_options(query.options()),
+            false => query,
+        })
+    }
+
+    /// The time that relative times in a query refer to: the parameter `time`, else the last
+    /// instant before `end`, else now.
+    pub fn query_time_ns(&self, now_ns: i64) -> ApiResult<i64> {
+        if let Some(time_ns) = self.time("time", now_ns)? {
+            return Ok(time_ns);
+        }
+        Ok(self.time("end", now_ns)?.map_or(now_ns, |end_ns| end_ns.saturating_sub(1)))
+    }
+
+    /// A limit of rows or values; 0 means no limit, as in VictoriaLogs.
+    pub fn limit(&self, name: &str) -> ApiResult<Option<usize>> {
+        Ok(self.number(name)?.filter(|&limit: &usize| limit > 0))
+    }
+
+    /// The parameters `start` and `end`.
+    pub fn range(&self, now_ns: i64) -> ApiResult<TimeRange> {
+        let instant = |name: &str| self.time(name, now_ns);
+        Ok(TimeRange {
+            start_ns: instant("start")?.unwrap_or(i64::MIN),
+            end_ns: instant("end")?.unwrap_or(i64::MAX),
+        })
+    }
+
+    /// A time in nanoseconds since 1970 UTC.
+    pub fn time(&self, name: &str, now_ns: i64) -> ApiResult<Option<i64>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let instants = parse_time(text, now_ns).ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "{name}: '{text}' is not a time; write for example 2026-01-31T12:00:00Z, a Unix time, or 15m for 15 minutes ago"
+            ))
+        })?;
+        Ok(Some(instants.start_ns))
+    }
+
+    /// A duration in nanoseconds, above zero.
+    pub fn duration_ns(&self, name: &str) -> ApiResult<Option<i64>> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let duration =
+            parse_duration(text).filter(|duration_ns| *duration_ns > 0).ok_or_else(|| {
+                ApiError::bad_request(format!(
+                    "{name}: '{text}' is not a duration; write for example 10s, 5m or 1h30m"
+                ))
+            })?;
+        Ok(Some(duration))
+    }
+
+    /// The parameter `include`: computed fields to add to rows.
+    pub fn include(&self) -> ApiResult<Vec<String>> {
+        let names = self
+            .all("include")
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .filter(|n| !n.is_empty());
+        let checked = names.map(|name| match INCLUDABLE.contains(&name) {
+            true => Ok(name.to_owned()),
+            false => Err(ApiError::bad_request(format!(
+                "include: '{name}' is not one of {}",
+                INCLUDABLE.join(", ")
+            ))),
+        });
+        checked.collect()
+    }
+}
+
+/// Whose lines a query reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinesOf {
+    /// Of all stores that this node answers for.
+    All,
+    /// Of this node alone: its share of a query of another node.
+    ThisNode,
+}
+
+/// A query before it enters the queue.
+pub struct PendingQuery {
+    app: Arc<App>,
+    pipeline: Arc<Pipeline>,
+    /// Its kind, as the list of queries shows it.
+    kind: &'static str,
+    text: String,
+    client: String,
+    /// Whose lines it reads.
+    pub lines: LinesOf,
+    /// Receives the stores that are away; none: a store that is away is an error.
+    missing: Option<Arc<Missing>>,
+    /// The execution context. Progress and cancellation are set once the query runs.
+    pub context: Context,
+}
+
+impl PendingQuery {
+    /// A query of `kind`, listed as `text`, with the limits of the configuration.
+    pub fn new(
+        app: &Arc<App>,
+        kind: &'static str,
+        text: &str,
+        caller: &Caller,
+    ) -> ApiResult<PendingQuery> {
+        Ok(PendingQuery {
+            pipeline: app.pipeline()?,
+            kind,
+            text: text.to_owned(),
+            client: caller.client(),
+            lines: LinesOf::All,
+            missing: None,
+            context: Context {
+                limits: app.options.query.limits,
+                account: Account::new(app.memory(), Purpose::Query),
+                ..Context::default()
+            },
+            app: Arc::clone(app),
+        })
+    }
+
+    /// A query with the parameters `query`, `start`, `end` and `timeout`.
+    pub fn of_query(
+        app: &Arc<App>,
+        kind: &'static str,
+        params: &Params,
+        caller: &Caller,
+        now_ns: i64,
+    ) -> ApiResult<PendingQuery> {
+        let mut pending = PendingQuery::new(app, kind, params.required("query")?, caller)?;
+        pending.context.range = params.range(now_ns)?;
+        pending.context.restriction = params.restriction(now_ns)?;
+        if params.flag("allow_partial_response") {
+            pending.missing = Some(Arc::clone(&caller.missing));
+        }
+        if let Some(timeout_ns) = params.duration_ns("timeout")? {
+            let limits = &mut pending.context.limits;
+            limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
+        }
+        Ok(pending)
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Enters the queue, waits for a slot, runs `work`, and records in the queue how it ended.
+    /// Blocks, so it is for threads that may. `link` cancels it when the client goes away.
+    pub fn run<T>(
+        self,
+        link: &Link,
+        work: impl FnOnce(&Running) -> Result<T, RunError>,
+    ) -> ApiResult<T> {
+        let queue = &self.app.queue;
+        let entered = queue.enter(self.kind, &self.text, &self.client).and_then(|ticket| {
+            link.holds(queue, ticket.id());
+            queue.covers(ticket.id(), self.context.range);
+            ticket.wait()
+        });
+        let permit = entered.map_err(|error| {
+            self.app.queries_refused.fetch_add(1, Relaxed);
+            queue_refusal(error)
+        })?;
+        let context = Context {
+            progress: Arc::clone(&permit.progress),
+            cancelled: Arc::clone(&permit.cancelled),
+            hold: permit.hold.clone(),
+            ..self.context
+        };
+        let running = Running {
+            source: match self.lines {
+                LinesOf::ThisNode => Box::new(self.pipeline.stored.clone()),
+                LinesOf::All => self.app.lines(&self.pipeline).source(self.missing),
+            },
+            context,
+            id: permit.id(),
+            started: Instant::now(),
+        };
+        let mut end = End { ended: &self.app.queries_ended, state: QueryState::Failed };
+        let result = work(&running);
+        let (state, error) = match &result {
+            Ok(_) => (QueryState::Done, None),
+            Err(RunError::Cancelled) if link.client_has_stalled() => {
+                let idle_s = self.app.options.client_idle_max.as_secs_f64();
+                let why = format!(
+                    "the client read nothing of its response for {idle_s} s (query.client_idle_max)"
+                );
+                (QueryState::Cancelled, Some(why))
+            }
+            Err(RunError::Cancelled) if link.client_is_gone() => {
+                (QueryState::Cancelled, Some("the client went away (499)".into()))
+            }
+            Err(RunError::Cancelled) if permit.hold.expired() => (
+                QueryState::Cancelled,
+                Some("it was paused for longer than query.pause_max".into()),
+            ),
+            Err(RunError::Cancelled) => (QueryState::Cancelled, None),
+            Err(error) => (QueryState::Failed, Some(error.to_string())),
+        };
+        end.state = state;
+        drop(end);
+        permit.finish(state, error);
+        result.map_err(|error| ended(&error))
+    }
+}
+
+/// Counts how a query ended when this is dropped. One that panicked has failed.
+struct End<'a> {
+    ended: &'a [AtomicU64; QueryState::COUNT],
+    state: QueryState,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.ended[self.state as usize].fetch_add(1, Relaxed);
+    }
+}
+
+/// A query that runs.
+pub struct Running {
+    source: Box<dyn Source>,
+    /// Limits, progress and cancellation.
+    pub context: Context,
+    /// The id of the entry in the queue.
+    pub id: u64,
+    started: Instant,
+}
+
+impl Running {
+    /// The source of lines.
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// An error if the query has to stop.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.context.check(self.started)
+    }
+}
+
+/// Runs a query whose response is sent as a whole.
+pub async fn answer<T: Send + 'static>(
+    pending: PendingQuery,
+    work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
+) -> ApiResult<T> {
+    let client = Client::default();
+    let link = client.link();
+    reading_thread(move || pending.run(&link, work)).await
+}
+
+/// Starts a query that continues when its client goes away. Returns the id of its entry once it is
+/// in the queue, where it can be seen and cancelled.
+pub async fn start<T: Send + 'static>(
+    pending: PendingQuery,
+    work: impl FnOnce(&Running) -> Result<T, RunError> + Send + 'static,
+) -> ApiResult<u64> {
+    let client = Client::default();
+    let link = client.link();
+    let (tell, entered) = oneshot::channel();
+    link.lock().tell = Some(tell);
+    let run = reading_thread(move || {
+        let _stays = client;
+        pending.run(&link, work)
+    });
+    tokio::pin!(run);
+    tokio::select! {
+        biased;
+        Ok(id) = entered => Ok(id),
+        // It got no entry, or it ended before this task saw the id.
+        result = &mut run => result.and(Err(broken())),
+    }
+}
+
+/// Starts work that reads, on a thread for queries. There are at most as many as HTTP connections;
+/// the queue lets few of them run.
+pub fn reading_thread<T: Send + 'static>(
+    work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+) -> impl Future<Output = ApiResult<T>> {
+    let (sender, receiver) = oneshot::channel();
+    let runtime = Handle::current();
+    let placed = move || {
+        let _runtime = runtime.enter();
+        // If nobody receives it, the client is gone.
+        let _ = sender.send(work());
+    };
+    let started = QUERY_THREADS.run(placed);
+    async move {
+        started.map_err(|error| {
+            ApiError::unavailable(format!("no thread can be started for the query: {error}"))
+        })?;
+        receiver.await.unwrap_or_else(|_| Err(broken()))
+    }
+}
+
+/// Stands for the client while it waits; dropping it before the end cancels the query. It is
+/// dropped by the task of the client's connection, which knows the reason.
+#[derive(Default)]
+pub struct Client(Link);
+
+/// The query's side of [`Client`].
+#[derive(Clone, Default)]
+pub struct Link(Arc<Mutex<Linked>>);
+
+#[derive(Default)]
+struct Linked {
+    gone: bool,
+    /// The client is gone because it read nothing of its response.
+    stalled: bool,
+    entry: Option<(QueryQueue, u64)>,
+    /// Receives the id of the entry.
+    tell: Option<oneshot::Sender<u64>>,
+}
+
+impl Client {
+    /// The query's side.
+    pub fn link(&self) -> Link {
+        self.0.clone()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let mut linked = self.0.lock();
+        linked.gone = true;
+        linked.stalled = client_has_stalled();
+        if let Some((queue, id)) = &linked.entry {
+            queue.cancel(*id);
+        }
+    }
+}
+
+impl Link {
+    fn holds(&self, queue: &QueryQueue, id: u64) {
+        let mut linked = self.lock();
+        // The client may have gone before the query was in the queue.
+        if linked.gone {
+            queue.cancel(id);
+        }
+        linked.entry = Some((queue.clone(), id));
+        if let Some(tell) = linked.tell.take() {
+            // Nobody may be waiting for the id any more.
+            let _ = tell.send(id);
+        }
+    }
+
+    fn client_is_gone(&self) -> bool {
+        self.lock().gone
+    }
+
+    fn client_has_stalled(&self) -> bool {
+        self.lock().stalled
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Linked> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn ended(error: &RunError) -> ApiError {
+    match error {
+        RunError::Source(_) => ApiError::internal(error.to_string()),
+        _ => ApiError::unavailable(error.to_string()),
+    }
+}
+
+/// 500: the query's thread panicked.
+fn broken() -> ApiError {
+    ApiError::internal("the query ended because of a bug; see the server's log")
+}

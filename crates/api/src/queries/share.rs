@@ -1,0 +1,225 @@
+//! `POST /api/v1/shares`: this node's share of a query that another node answers.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use query::source::{Source, TimeRange};
+use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
+use record::RowsWriter;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+
+use crate::access::principal::{Caller, Scope};
+use crate::access::routes::Routes;
+use crate::app::App;
+use crate::queries::run::{Client, LinesOf, PendingQuery, Running, reading_thread};
+use crate::wire::body::read_whole;
+use crate::wire::error::{ApiError, ApiResult};
+use node::cluster::engines::PiecesSource;
+use node::cluster::message::{Counts, HEARTBEAT, Message, ShareRequest, VERSION};
+
+/// Messages between the query and the connection. Beyond it the query waits for the other node.
+const MESSAGES_MAX: usize = 4;
+/// Requests that are read at a time; further ones wait. Each takes up to 16 MiB meanwhile.
+static READING: Semaphore = Semaphore::const_new(8);
+/// How often a query that waits for the other node checks whether it must stop.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Characters of a query that the list of queries shows.
+const SHOWN_CHARS_MAX: usize = 4_096;
+
+/// The route of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().post(Scope::Read, "/api/v1/shares", share)
+}
+
+async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) -> ApiResult {
+    let reading = READING.acquire().await.expect("never closed");
+    // The text is escaped, and there are other fields.
+    let body = read_whole(request.into_body(), 2 * SHARE_BYTES_MAX).await?;
+    let body = body.ok_or_else(|| {
+        ApiError::bad_request(format!("a share is longer than {SHARE_BYTES_MAX} bytes"))
+    })?;
+
+    let mut request: ShareRequest = serde_json::from_slice(&body)
+        .map_err(|error| ApiError::bad_request(format!("this is no share: {error}")))?;
+    drop((body, reading));
+    if request.version != VERSION {
+        // 503, so that another copy is asked.
+        return Err(ApiError::unavailable(format!(
+            "it speaks version {VERSION} of the protocol of shares, and the node that asks {}; run the same version of Loginson on both",
+            request.version
+        )));
+    }
+    // Wrong requests are answered before the queue is entered.
+    let checked = request.line_id().map_or_else(|| request.share().map(drop), |id| id.map(drop));
+    checked.map_err(ApiError::bad_request)?;
+    let shown: String = request.query.chars().take(SHOWN_CHARS_MAX).collect();
+    let mut pending = PendingQuery::new(&app, SHARE, &shown, &caller)?;
+    pending.lines = LinesOf::ThisNode;
+    pending.context.restriction = caller.principal.restriction.clone();
+    pending.context.range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
+    let limits = &mut pending.context.limits;
+    // The node that asks limits the query: an export may take hours.
+    limits.run_time = Duration::from_millis(request.timeout_ms);
+    limits.rows_max = u64::MAX;
+    let node = pending.pipeline().stored.store().node();
+
+    // Frames that this node cannot answer for are known before the query begins, so that the node
+    // that asks can plan again at once.
+    let pieces = match request.pieces.take() {
+        None => None,
+        Some(pieces) => {
+            let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+            let engines = engines.ok_or_else(|| {
+                ApiError::bad_request("this node is not part of a cluster with Kafka")
+            })?;
+            if let Some(name) = pieces.wrong_name() {
+                return Err(ApiError::bad_request(format!(
+                    "'{name}' is not the name of a segment"
+                )));
+            }
+            let gather = move || {
+                let gathered = PiecesSource::gather(&engines, pieces);
+                gathered.map_err(|error| ApiError::new(StatusCode::CONFLICT, error.to_string()))
+            };
+            Some(reading_thread(gather).await?)
+        }
+    };
+
+    let client = Client::default();
+    let link = client.link();
+    let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
+    let (tell_progress, progress) = oneshot::channel();
+    let last = sender.clone();
+    let running = reading_thread(move || {
+        let outcome = pending.run(&link, |running| {
+            let _ = tell_progress.send(Arc::clone(&running.context.progress));
+            let source = pieces.as_ref().map_or(running.source(), |pieces| pieces as &dyn Source);
+            answer(&request, source, running, &sender)
+        });
+        let message = match &outcome {
+            Ok(outcome) => Message::Done(*outcome),
+            Err(error) => Message::Failed(error.status().as_u16(), error.to_string()),
+        };
+        // If nobody receives it, the other node is gone.
+        let _ = tokio::runtime::Handle::current().block_on(last.send(message.encode().into()));
+        Ok(())
+    });
+    tokio::spawn(running);
+    let hello: Bytes = Message::Hello(node).encode().into();
+    let beats = Beats { messages, begins: Some(progress), progress: None, _client: client };
+    let rest = futures_util::stream::unfold(beats, |mut beats| async {
+        let message = beats.next().await?;
+        Some((message, beats))
+    });
+    let messages = tokio_stream::once(hello).chain(rest).map(Ok::<_, io::Error>);
+    let body = Body::from_stream(messages);
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// Carries out the share and sends its pieces.
+fn answer(
+    request: &ShareRequest,
+    source: &dyn Source,
+    running: &Running,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<Outcome, RunError> {
+    let mut send = |piece: SharePiece| pass(Message::Piece(piece).encode().into(), sender, running);
+    if let Some(id) = request.line_id() {
+        let id = id.map_err(RunError::Failed)?;
+        let batch = source.find(id)?;
+        let row = batch.as_ref().and_then(|batch| batch.rows().find(|row| row.id() == id));
+        if let (Some(batch), Some(row)) = (&batch, row) {
+            let mut writer = RowsWriter::default();
+            writer.push(batch, &row);
+            let _ = send(SharePiece::Lines(writer.take(), None));
+        }
+        return Ok(Outcome::default());
+    }
+    let share = request.share().map_err(RunError::Failed)?;
+    let outcome = answer_share(&share, source, &running.context, &mut send)?;
+    running.check()?;
+    Ok(outcome)
+}
+
+/// Sends a message once there is room. Breaks when the query has to stop, or nobody reads.
+fn pass(message: Bytes, sender: &mpsc::Sender<Bytes>, running: &Running) -> ControlFlow<()> {
+    let runtime = tokio::runtime::Handle::current();
+    loop {
+        match runtime.block_on(timeout(CHECK_INTERVAL, sender.reserve())) {
+            Ok(Ok(slot)) => {
+                slot.send(message);
+                return ControlFlow::Continue(());
+            }
+            Ok(Err(_)) => return ControlFlow::Break(()),
+            Err(_) if running.check().is_err() => return ControlFlow::Break(()),
+            Err(_) => {}
+        }
+    }
+}
+
+/// The messages of an answer, with the progress whenever there was none for [`HEARTBEAT`].
+struct Beats {
+    messages: mpsc::Receiver<Bytes>,
+    /// Gives the progress once the query runs.
+    begins: Option<oneshot::Receiver<Arc<Progress>>>,
+    progress: Option<Arc<Progress>>,
+    /// Cancels the query when the connection ends.
+    _client: Client,
+}
+
+impl Beats {
+    async fn next(&mut self) -> Option<Bytes> {
+        match timeout(HEARTBEAT, self.messages.recv()).await {
+            Ok(message) => message,
+            Err(_) => Some(Message::Progress(self.counts()).encode().into()),
+        }
+    }
+
+    fn counts(&mut self) -> Counts {
+        if let Some(Ok(progress)) = self.begins.as_mut().map(oneshot::Receiver::try_recv) {
+            (self.begins, self.progress) = (None, Some(progress));
+        }
+        let Some(progress) = &self.progress else { return Counts::default() };
+        Counts {
+            bytes_planned: progress.bytes_planned.load(Relaxed),
+            bytes_scanned: progress.bytes_scanned.load(Relaxed),
+            lines_scanned: progress.lines_scanned.load(Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn progress_is_told_while_there_is_nothing_else() {
+        let (sender, messages) = mpsc::channel(1);
+        let (tell, begins) = oneshot::channel();
+        let _client = Client::default();
+        let mut beats = Beats { messages, begins: Some(begins), progress: None, _client };
+        let read = |bytes: Bytes| Message::read(&mut &bytes[..]).unwrap();
+        let none = Message::Progress(Counts::default());
+        assert_eq!(read(beats.next().await.unwrap()), none, "it waits for a place");
+        let progress = Arc::new(Progress::default());
+        progress.lines_scanned.store(7, Relaxed);
+        tell.send(progress).unwrap();
+        let some = Message::Progress(Counts { lines_scanned: 7, ..Counts::default() });
+        assert_eq!(read(beats.next().await.unwrap()), some);
+        let last = Message::Failed(503, "x".into());
+        sender.send(last.encode().into()).await.unwrap();
+        drop(sender);
+        assert_eq!(read(beats.next().await.unwrap()), last);
+        assert!(beats.next().await.is_none(), "the answer ends with its query");
+    }
+}

@@ -1,0 +1,273 @@
+//! `/api/v1/summary`, `/api/v1/summary/types`: the data of the page's charts;
+//! `/api/v1/summary/rerun`: summarises a past interval again, as an entry of the queue.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use platform::memory::Purpose;
+use programs::summary::{
+    Chart, ChartBuilder, ChartRange, Rerun, SummaryRow, TypesBuilder, can_rerun,
+};
+use query::source::TimeRange;
+use query::{Account, Context, RunError};
+use serde::Serialize;
+use serde_json::{Value, json};
+use text::time::format_time;
+
+use crate::access::audit;
+use crate::access::params::Params;
+use crate::access::principal::{Caller, Scope};
+use crate::access::routes::Routes;
+use crate::app::App;
+use crate::queries::run::{PendingQuery, Running, answer, reading_thread, start};
+use crate::wire::error::{ApiError, ApiResult};
+use node::cluster::engines::summaries;
+use node::programs::summary::reruns::RerunError;
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// The range without `start` and `end`: the last hour.
+const RANGE_DEFAULT_NS: i64 = 3600 * SECOND_NS;
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get(Scope::Read, "/api/v1/summary", chart)
+        .get(Scope::Read, "/api/v1/summary/types", types)
+        .get(Scope::Read, "/api/v1/summary/rows", rows)
+        .get(Scope::Read, "/api/v1/summary/rerun", reruns)
+        .post(Scope::Operate, "/api/v1/summary/rerun", rerun)
+}
+
+/// A chart, and the parts of it that were summarised again.
+#[derive(Serialize)]
+struct ChartAnswer {
+    #[serde(flatten)]
+    chart: Chart,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reruns: Vec<Value>,
+}
+
+fn shown(rerun: &Rerun) -> Value {
+    json!({
+        "id": rerun.id.to_string(),
+        "type": rerun.summary_of,
+        "start": format_time(rerun.start_ns),
+        "end": format_time(rerun.end_ns),
+        "at": format_time(i64::try_from(rerun.id).unwrap_or(i64::MAX)),
+    })
+}
+
+/// The intervals that were summarised again, the latest first.
+async fn reruns(State(app): State<Arc<App>>) -> ApiResult {
+    let reruns = app.pipeline()?.summary.reruns();
+    let shown: Vec<Value> = reruns.list().iter().rev().map(shown).collect();
+    Ok(Json(json!({ "reruns": shown })).into_response())
+}
+
+async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+    let now_ns = crate::wire::clock::now_ns();
+    let log_type = params.required("type")?.to_owned();
+    if app.cluster().is_some_and(|cluster| cluster.engines().is_some()) {
+        return Err(ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "in a cluster on Kafka, rows of the summary are stored with the lines they count; they are not made again",
+        ));
+    }
+    if !can_rerun(&log_type) {
+        return Err(ApiError::bad_request(format!("type '{log_type}' is not summarised")));
+    }
+    let time = |name: &str| -> ApiResult<i64> {
+        params.required(name)?;
+        Ok(params.time(name, now_ns)?.unwrap_or(now_ns))
+    };
+    let (start_ns, end_ns) = (time("start")?, time("end")?);
+    if start_ns >= end_ns {
+        return Err(ApiError::bad_request("start must be before end"));
+    }
+    let text = format!("{log_type} from {} to {}", format_time(start_ns), format_time(end_ns));
+    let mut pending = PendingQuery::new(&app, "summarise", &text, &caller)?;
+    // Like an export, it may take as long as it needs.
+    pending.context.limits.run_time = Duration::MAX;
+    let pipeline = app.pipeline()?;
+    let refused: Arc<Mutex<Option<RerunError>>> = Arc::default();
+    let why = Arc::clone(&refused);
+    let work = move |running: &Running| {
+        let progress = &running.context.progress;
+        let check = || running.check();
+        let done = pipeline.summary.rerun(&log_type, (start_ns, end_ns), &check, progress);
+        done.map_err(|error| match error {
+            RerunError::Run(error) => error,
+            error => {
+                let cause = RunError::Failed(error.to_string());
+                *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                cause
+            }
+        })
+    };
+    if params.get("background").is_some_and(|value| value != "0") {
+        let id = start(pending, work).await?;
+        audit::note(&caller, &format!("interval summarised again as query {id}"), &text);
+        let body = json!({ "id": id.to_string() });
+        return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
+    }
+    let done = answer(pending, work).await.map_err(|error| {
+        let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let status = match &refused {
+            Some(RerunError::Busy | RerunError::Full) => StatusCode::CONFLICT,
+            Some(RerunError::NotReady) => StatusCode::SERVICE_UNAVAILABLE,
+            Some(RerunError::NotKept(_) | RerunError::Program(_)) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+            Some(RerunError::Run(_)) | None => return error,
+        };
+        ApiError::new(status, refused.map_or_else(String::new, |error| error.to_string()))
+    })?;
+    audit::note(&caller, "interval summarised again", &text);
+    let mut body = shown(&done.rerun);
+    body["lines"] = done.lines.into();
+    Ok(Json(body).into_response())
+}
+
+async fn chart(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+    let log_type = params.required("type")?.to_owned();
+    let (start_ns, end_ns) = range(&params)?;
+    let step_s = step_s(&params)?;
+    let bucket_s = app.options.summary_bucket_s;
+    let range = ChartRange::new(start_ns, end_ns, step_s, bucket_s)
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let mut chart = ChartBuilder::new(range, &log_type);
+    let (first_ns, last_ns) = range.time_range_ns();
+    let reruns = app.pipeline()?.summary.reruns();
+    let within = |rerun: &&Rerun| {
+        rerun.summary_of == log_type && rerun.start_ns < last_ns && first_ns < rerun.end_ns
+    };
+    let reruns: Vec<Value> = reruns.list().iter().filter(within).map(shown).collect();
+    let chart = read(&app, Some(log_type), range.time_range_ns(), move |rows| {
+        rows(&mut |row| chart.add(row))?;
+        Ok(chart.finish())
+    });
+    Ok(Json(ChartAnswer { chart: chart.await?, reruns }).into_response())
+}
+
+async fn types(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+    let range = range(&params)?;
+    let mut types = TypesBuilder::new();
+    let types = read(&app, None, range, move |rows| {
+        rows(&mut |row| types.add(row))?;
+        Ok(types.finish())
+    });
+    Ok(Json(types.await?).into_response())
+}
+
+/// The rows of this node, for another node that makes the chart.
+async fn rows(State(app): State<Arc<App>>, params: Params) -> ApiResult {
+    let log_type = params.get("type").map(str::to_owned);
+    let own = OwnRows { log_type, range: range(&params)? };
+    let rows = read_own(&app, own, |rows| {
+        let mut all: Vec<SummaryRow> = Vec::new();
+        rows(&mut |row| all.push(row.clone()))?;
+        Ok(all)
+    });
+    Ok(Json(rows.await?).into_response())
+}
+
+/// Which rows of a node are read.
+struct OwnRows {
+    log_type: Option<String>,
+    range: (i64, i64),
+}
+
+/// Calls its argument with every row.
+type Rows<'a> = dyn FnMut(&mut dyn FnMut(&SummaryRow)) -> ApiResult<()> + 'a;
+
+/// Calls `add` with the rows of all lines that queries read, so that each line counts once, on a
+/// thread that may block.
+async fn read<T: Send + 'static>(
+    app: &App,
+    log_type: Option<String>,
+    range: (i64, i64),
+    add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let Some(cluster) = app.cluster() else {
+        return read_own(app, OwnRows { log_type, range }, add).await;
+    };
+    let permit = app.cluster_permits.clone().acquire_owned().await.expect("never closed");
+    if cluster.engines().is_some() {
+        let context = Context {
+            limits: app.options.query.limits,
+            account: Account::new(app.memory(), Purpose::Query),
+            ..Context::default()
+        };
+        let source = app.lines(&*app.pipeline()?).source(None);
+        let reading = reading_thread(move || {
+            let _permit = permit;
+            let range = TimeRange { start_ns: range.0, end_ns: range.1 };
+            let all = summaries::read(&*source, log_type.as_deref(), range, &context);
+            let all = all.map_err(|error| ApiError::unavailable(error.to_string()))?;
+            add(&mut |each| {
+                all.iter().for_each(&mut *each);
+                Ok(())
+            })
+        });
+        return reading.await;
+    }
+    let reading = reading_thread(move || {
+        let _permit = permit;
+        let (start, end) = (format_time(range.0), format_time(range.1));
+        let mut params = vec![("start", start.as_str()), ("end", end.as_str())];
+        params.extend(log_type.as_deref().map(|log_type| ("type", log_type)));
+        let all = cluster.of_a_copy(|node| {
+            let rows = node.call("GET", "/api/v1/summary/rows", &params)?;
+            serde_json::from_value::<Vec<SummaryRow>>(rows).map_err(|_| node.answered_wrong())
+        });
+        let all = all.map_err(|error| ApiError::unavailable(error.message))?;
+        add(&mut |each| {
+            all.iter().flatten().for_each(&mut *each);
+            Ok(())
+        })
+    });
+    reading.await
+}
+
+/// Calls `add` with the rows of open buckets and of the store of this node.
+async fn read_own<T: Send + 'static>(
+    app: &App,
+    OwnRows { log_type, range: (start_ns, end_ns) }: OwnRows,
+    add: impl FnOnce(&mut Rows<'_>) -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    let pipeline = app.pipeline()?;
+    let permit = app.summary_permits.clone().acquire_owned().await.expect("never closed");
+    let reading = reading_thread(move || {
+        let _permit = permit;
+        add(&mut |each| {
+            let rows = pipeline.summary.rows(log_type.as_deref(), start_ns, end_ns, each);
+            rows.map_err(|error| {
+                ApiError::internal(format!("the summary cannot be read: {error}"))
+            })?
+            .ok_or_else(|| {
+                ApiError::unavailable(
+                    "the server is still locating the end of the summary; try again in a moment",
+                )
+            })
+        })
+    });
+    reading.await
+}
+
+fn range(params: &Params) -> ApiResult<(i64, i64)> {
+    let now_ns = crate::wire::clock::now_ns();
+    let end_ns = params.time("end", now_ns)?.unwrap_or(now_ns.saturating_add(1));
+    let start_ns = params.time("start", now_ns)?.unwrap_or(end_ns.saturating_sub(RANGE_DEFAULT_NS));
+    Ok((start_ns, end_ns))
+}
+
+fn step_s(params: &Params) -> ApiResult<Option<u64>> {
+    if params.get("step") == Some("auto") {
+        return Ok(None);
+    }
+    Ok(params.duration_ns("step")?.map(|step_ns| (step_ns as u64).div_ceil(SECOND_NS as u64)))
+}

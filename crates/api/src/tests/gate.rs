@@ -1,0 +1,370 @@
+//! The gate, over the table of all routes: each route is called without credentials and with every
+//! role, and the response must match its scope. The table must be that of `docs/access.md`.
+
+use std::collections::BTreeMap;
+
+use argon2::password_hash::phc::PasswordHash;
+use axum::http::header::{AUTHORIZATION, COOKIE, ORIGIN, SET_COOKIE, WWW_AUTHENTICATE};
+use axum::http::request::Builder;
+use ring::digest::{SHA256, digest};
+
+use super::*;
+use crate::access::authority::Authority;
+use crate::access::principal::Role;
+use crate::access::principal::Scope;
+use crate::access::routes::Route;
+use crate::access::users::{Token, User};
+
+/// A hash of the password `correct horse` that is cheap to compute.
+fn cheap_hash() -> PasswordHash {
+    use argon2::password_hash::PasswordHasher;
+    let params = argon2::Params::new(64, 1, 1, None).unwrap();
+    let argon2 = argon2::Argon2::from(params);
+    argon2.hash_password_with_salt(b"correct horse", b"somesaltsomesalt").unwrap()
+}
+
+fn digest_of(token: &str) -> [u8; 32] {
+    digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap()
+}
+
+fn token_of(role: Role) -> String {
+    format!("token of {}", role.name()).replace(' ', "-")
+}
+
+/// A token and a user of every role, all with the same password.
+fn with_access(options: &mut ApiOptions) {
+    for role in Role::ALL {
+        options.access.tokens.push(Token {
+            name: format!("{}-token", role.name()).into(),
+            digest: digest_of(&token_of(role)),
+            role,
+        });
+        options.access.users.push(User { name: role.name().into(), hash: cheap_hash(), role });
+    }
+}
+
+fn bearer(role: Role) -> String {
+    format!("Bearer {}", token_of(role))
+}
+
+impl Fixture {
+    async fn call(&self, request: Builder, body: &str) -> Response {
+        self.answer(request.header("host", "localhost").body(Body::from(body.to_owned()))).await
+    }
+
+    fn table(&self) -> Vec<Route> {
+        let (_, table) = routes(&self.app).into_parts();
+        table
+    }
+}
+
+/// A path for a route, with names that do not exist.
+fn path(route: &Route) -> String {
+    let parts = route.path.split('/').map(|part| match part.starts_with('{') {
+        true => "1",
+        false => part,
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn request(route: &Route) -> Builder {
+    Request::builder().method(route.method.clone()).uri(path(route))
+}
+
+#[tokio::test]
+async fn every_route_identifies_the_caller() {
+    let fixture = Fixture::new(with_access);
+    let table = fixture.table();
+    assert!(table.len() > 100);
+    for route in &table {
+        let (what, open) = (format!("{} {}", route.method, route.path), route.scope == Scope::Open);
+        let refused = |response: &Response| {
+            matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        };
+        // Without credentials, and with an unknown token.
+        let nobody = fixture.call(request(route), "").await;
+        assert_eq!(refused(&nobody), !open, "{what}: {}", nobody.status());
+        assert_eq!(nobody.headers().contains_key(WWW_AUTHENTICATE), !open, "{what}");
+        for wrong in ["Bearer x", "Basic cmVhZC10b2tlbjp4", "Bearer", "Basic", "", "Digest a"] {
+            let wrong = fixture.call(request(route).header(AUTHORIZATION, wrong), "").await;
+            assert_eq!(wrong.status() == StatusCode::UNAUTHORIZED, !open, "{what}");
+        }
+        for role in Role::ALL {
+            let called = request(route).header(AUTHORIZATION, bearer(role));
+            let response = fixture.call(called, "").await;
+            let expected = role.may(route.scope);
+            assert_eq!(!refused(&response), expected, "{what} as {}", role.name());
+            let forbidden = response.status() == StatusCode::FORBIDDEN;
+            assert_eq!(forbidden, !expected, "{what} as {}", role.name());
+        }
+    }
+    // Paths without a route can be called by everybody, and reveal nothing: the page, and missing
+    // paths. Responses for clients of Elasticsearch at the root need credentials.
+    for (path, status) in [("/", 200), ("/none", 404), ("/api/v1/none", 404)] {
+        assert_eq!(fixture.call(Request::get(path), "").await.status(), status, "{path}");
+        let elastic = Request::get(path).header("user-agent", "Elastic-filebeat/8");
+        let expected = if path == "/" { 401 } else { 404 };
+        assert_eq!(fixture.call(elastic, "").await.status(), expected, "{path}");
+    }
+    let elastic = Request::put("/logs").header("user-agent", "Elastic-filebeat/8");
+    assert_eq!(fixture.call(elastic, "").await.status(), 401);
+    let elastic = Request::put("/logs").header("user-agent", "Elastic-filebeat/8");
+    let elastic = elastic.header(AUTHORIZATION, bearer(Role::Ingest));
+    assert_eq!(fixture.call(elastic, "").await.status(), 200);
+}
+
+#[tokio::test]
+async fn without_users_everybody_may_everything() {
+    let fixture = Fixture::new(|_| {});
+    for route in fixture.table() {
+        for authorization in [None, Some("Bearer x")] {
+            let mut called = request(&route);
+            if let Some(authorization) = authorization {
+                called = called.header(AUTHORIZATION, authorization);
+            }
+            let status = fixture.call(called, "").await.status();
+            let refused = status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN;
+            assert!(!refused, "{} {}: {status}", route.method, route.path);
+        }
+    }
+    let me: serde_json::Value =
+        serde_json::from_str(&text(fixture.call(Request::get("/api/v1/me"), "").await).await)
+            .unwrap();
+    assert_eq!(me["login"], "off");
+    assert_eq!(me["role"], "admin");
+    let login =
+        Request::post("/api/v1/login").header("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(fixture.call(login, "name=a&password=b").await.status(), 400);
+}
+
+/// The table of the documentation, by path and scope.
+fn documented() -> BTreeMap<(String, String), String> {
+    let page = include_str!("../../../../docs/access.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let rows = rows.filter_map(|row| {
+        let (call, scope) = row.split_once("` | ")?;
+        let (methods, path) = call.rsplit_once(' ')?;
+        // Other tables describe some routes again.
+        (path.starts_with('/') && !scope.contains(' '))
+            .then(|| ((path.to_owned(), scope.to_owned()), methods.to_owned()))
+    });
+    rows.collect()
+}
+
+#[tokio::test]
+async fn the_documented_routes_are_the_routes() {
+    let fixture = Fixture::new(|_| {});
+    let mut table: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for route in fixture.table() {
+        let key = (route.path, route.scope.name().to_owned());
+        table.entry(key).or_default().push(route.method.to_string());
+    }
+    let below = |path: &str| format!("/insert/elasticsearch{path}");
+    let expected: BTreeMap<(String, String), String> = table
+        .iter()
+        // The API of Elasticsearch is also at the root.
+        .filter(|((path, scope), methods)| {
+            table.get(&(below(path), scope.clone())) != Some(*methods)
+        })
+        .map(|(key, methods)| (key.clone(), methods.join(", ")))
+        .collect();
+    let rows = |table: &BTreeMap<(String, String), String>| -> String {
+        let row = |((path, scope), methods): (&(String, String), &String)| {
+            format!("| `{methods} {path}` | {scope} |\n")
+        };
+        table.iter().map(row).collect()
+    };
+    assert!(
+        documented() == expected,
+        "docs/access.md should have these rows:\n{}",
+        rows(&expected)
+    );
+}
+
+fn login(name: &str, password: &str) -> (Builder, String) {
+    let request =
+        Request::post("/api/v1/login").header("content-type", "application/x-www-form-urlencoded");
+    let pairs = [("name", name), ("password", password)];
+    (request, form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish())
+}
+
+/// The cookie of a login, as a browser sends it back.
+fn cookie(response: &Response) -> String {
+    let set = response.headers()[SET_COOKIE].to_str().unwrap();
+    set.split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn passwords_tokens_and_cookies() {
+    let fixture = Fixture::new(with_access);
+    let status = |authorization: String| {
+        let called = Request::get("/api/v1/status").header(AUTHORIZATION, authorization);
+        let fixture = &fixture;
+        async move { fixture.call(called, "").await.status().as_u16() }
+    };
+    use base64::Engine;
+    let basic =
+        |pair: &str| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+    for (authorization, expected) in [
+        (basic("read:correct horse"), 200),
+        (basic("read:correct horse"), 200),
+        (basic("read:correct horse "), 401),
+        (basic("read:"), 401),
+        (basic("read"), 401),
+        (basic(":correct horse"), 401),
+        (basic("Read:correct horse"), 401),
+        (basic("ingest:correct horse"), 403),
+        // A token as a password, only under its name.
+        (basic(&format!("read-token:{}", token_of(Role::Read))), 200),
+        (basic(&format!("read-token:{}", token_of(Role::Admin))), 401),
+        (basic(&format!("read:{}", token_of(Role::Read))), 401),
+        (format!("bEARER  {}", token_of(Role::Read)), 200),
+        (format!("Bearer {}x", token_of(Role::Read)), 401),
+        ("Bearer correct horse".to_owned(), 401),
+    ] {
+        assert_eq!(status(authorization.clone()).await, expected, "{authorization}");
+    }
+    let two = Request::get("/api/v1/status")
+        .header(AUTHORIZATION, bearer(Role::Read))
+        .header(AUTHORIZATION, bearer(Role::Read));
+    assert_eq!(fixture.call(two, "").await.status(), 401);
+
+    let (called, form) = login("operate", "correct horse");
+    let response = fixture.call(called, &form).await;
+    assert_eq!(response.status(), 200);
+    let set = response.headers()[SET_COOKIE].to_str().unwrap().to_owned();
+    assert!(set.ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{set}");
+    let cookie = cookie(&response);
+    let reads = Request::get("/api/v1/status").header(COOKIE, format!("a=b; {cookie}; c"));
+    assert_eq!(fixture.call(reads, "").await.status(), 200);
+    // A call that changes something must come from the page: the guard compares its origin.
+    for (origin, expected) in [
+        (None, 403),
+        (Some("http://localhost"), 202),
+        (Some("http://evil.example"), 403),
+        (Some("null"), 403),
+    ] {
+        let mut seals = Request::post("/api/v1/seal").header(COOKIE, &cookie);
+        if let Some(origin) = origin {
+            seals = seals.header(ORIGIN, origin);
+        }
+        assert_eq!(fixture.call(seals, "").await.status(), expected, "{origin:?}");
+    }
+    // A cookie does not compensate for wrong credentials.
+    let both = Request::get("/api/v1/status").header(COOKIE, &cookie).header(AUTHORIZATION, "x y");
+    assert_eq!(fixture.call(both, "").await.status(), 401);
+    let out = Request::post("/api/v1/logout").header(COOKIE, &cookie);
+    let response = fixture.call(out.header(ORIGIN, "http://localhost"), "").await;
+    assert!(response.headers()[SET_COOKIE].to_str().unwrap().contains("=; Path=/; Max-Age=0;"));
+    let reads = Request::get("/api/v1/status").header(COOKIE, &cookie);
+    assert_eq!(fixture.call(reads, "").await.status(), 401);
+
+    // Behind a proxy that speaks HTTPS the cookie is for HTTPS only.
+    let fixture = Fixture::new(|options| {
+        with_access(options);
+        options.hosts = vec![Authority::parse(b"logs.example").unwrap()];
+    });
+    let (called, form) = login("read", "correct horse");
+    let response = fixture.call(called.header(ORIGIN, "https://logs.example"), &form).await;
+    assert!(response.headers()[SET_COOKIE].to_str().unwrap().ends_with("; Secure"));
+}
+
+#[tokio::test]
+async fn wrong_passwords_are_limited() {
+    let fixture = Fixture::new(with_access);
+    let attempt = |name: &'static str, password: &'static str| {
+        let (called, form) = login(name, password);
+        let fixture = &fixture;
+        async move { fixture.call(called, &form).await }
+    };
+    // The last right password is never counted as an attempt.
+    assert_eq!(attempt("admin", "correct horse").await.status(), 200);
+    for _ in 0..10 {
+        assert_eq!(attempt("admin", "wrong").await.status(), 401);
+    }
+    let limited = attempt("admin", "other").await;
+    assert_eq!(limited.status(), StatusCode::TOO_MANY_REQUESTS);
+    let seconds: u32 = limited.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=61).contains(&seconds));
+    assert_eq!(attempt("admin", "correct horse").await.status(), 200);
+    assert_eq!(attempt("read", "correct horse").await.status(), 200);
+    let metric = |reason: &str| format!("loginson_access_refused_total{{reason=\"{reason}\"}}");
+    let called = Request::get("/metrics").header(AUTHORIZATION, bearer(Role::Read));
+    let metrics = text(fixture.call(called, "").await).await;
+    for (reason, count) in [("wrong", 10), ("limited", 1), ("unnamed", 0), ("forbidden", 0)] {
+        let line = format!("{} {count}\n", metric(reason));
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    // A form that is too long contains no valid password, and URLs never contain one.
+    let (called, _) = login("", "");
+    let long = format!("name=admin&password={}", "x".repeat(10_000));
+    assert_eq!(fixture.call(called, &long).await.status(), 413);
+    let in_address = Request::post("/api/v1/login?name=admin&password=x");
+    assert_eq!(fixture.call(in_address, "").await.status(), 400);
+}
+
+#[tokio::test]
+async fn readers_touch_their_own_queries_alone() {
+    let fixture = Fixture::new(|options| {
+        with_access(options);
+        let role = options.access.tokens[1].role;
+        let digest = digest_of("another");
+        options.access.tokens.push(Token { name: "another".into(), digest, role });
+    });
+    fixture.push(b"a line\n");
+    let submit = Request::post("/api/v1/queries?query=line");
+    let submit = submit.header(AUTHORIZATION, bearer(Role::Read));
+    let answer: serde_json::Value =
+        serde_json::from_str(&text(fixture.call(submit, "").await).await).unwrap();
+    let id = answer["id"].as_str().unwrap().to_owned();
+    let entry = fixture.app.queue.get(id.parse().unwrap()).unwrap();
+    assert_eq!(entry.client, "read-token 127.0.0.1:1");
+    while !fixture.app.queue.get(entry.id).unwrap().state.is_ended() {
+        tokio::task::yield_now().await;
+    }
+    let call = |method: &'static str, path: String, authorization: String| {
+        let called = Request::builder().method(method).uri(path);
+        let fixture = &fixture;
+        async move { fixture.call(called.header(AUTHORIZATION, authorization), "").await }
+    };
+    let another = || "Bearer another".to_owned();
+    let of = format!("/api/v1/queries/{id}");
+    for (method, path) in [
+        ("GET", of.clone()),
+        ("GET", format!("{of}/results")),
+        ("POST", format!("{of}/pause")),
+        ("POST", format!("{of}/resume")),
+        ("DELETE", of.clone()),
+    ] {
+        let status = call(method, path.clone(), another()).await.status();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{method} {path}");
+    }
+    for (authorization, seen) in
+        [(another(), false), (bearer(Role::Read), true), (bearer(Role::Operate), true)]
+    {
+        let list = text(call("GET", "/api/v1/queries".into(), authorization).await).await;
+        assert_eq!(list.contains(&format!("\"id\":\"{id}\"")), seen, "{list}");
+    }
+    let results = format!("{of}/results?limit=1");
+    assert_eq!(call("GET", results.clone(), bearer(Role::Read)).await.status(), 200);
+    assert_eq!(call("GET", results, bearer(Role::Operate)).await.status(), 200);
+    assert_eq!(call("DELETE", of.clone(), bearer(Role::Operate)).await.status(), 200);
+}
+
+/// Prepares for filters of users: a principal's restriction applies together with those of the
+/// request.
+#[tokio::test]
+async fn a_restriction_of_the_caller_holds() {
+    use axum::extract::FromRequest;
+    use query::Query;
+
+    use crate::access::params::Params;
+    let own = Query::parse("app:=\"shop\"", 0).unwrap().filter().clone();
+    let mut request =
+        Request::get("/select/logsql/query?query=*&extra_filters=b").body(Body::empty()).unwrap();
+    let principal = Principal { restriction: Some(Arc::new(own)), ..Principal::anybody() };
+    request.extensions_mut().insert(principal);
+    let params = Params::from_request(request, &()).await.unwrap();
+    let restriction = params.restriction(0).unwrap().unwrap();
+    assert_eq!(restriction.to_string(), "app:=\"shop\" \"b\"");
+}

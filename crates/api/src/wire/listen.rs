@@ -1,0 +1,241 @@
+//! Accepts connections and serves the router on them. Their number ([`seats`]), their request heads
+//! and their idle time are limited.
+//!
+//! A client that reads no byte of a response for `query.client_idle_max` loses its connection. The
+//! kernel enforces that (TCP_USER_TIMEOUT), because only it knows what the peer has acknowledged.
+//! So each response releases what it holds in the end: the slot of a query, the permit of a page of
+//! results, the seat of a connection.
+//!
+//! HTTPS ([`https`]) has the same seats and time limits: a connection in its handshake counts as
+//! waiting for its first request, and gives up its seat like one.
+//!
+//! Left out: HTTP/2; put a proxy in front for it.
+
+mod https;
+pub mod seats;
+mod watched;
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::wire::error::ApiError;
+pub use https::Tls;
+use seats::{Seat, Seats};
+pub use watched::client_has_stalled;
+use watched::{STALLED, Watched};
+
+/// Seconds after which a client that found no seat should try again.
+const RETRY_AFTER_S: u32 = 5;
+/// Requests that are answered on reserved seats.
+const ANSWERED_ALWAYS: [&str; 3] = ["/health", "/ready", "/metrics"];
+/// Time to send the head of a request, and the longest that a kept-alive connection may be idle.
+/// Beyond it the connection is closed.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// Bytes read at once from a connection that sends much; one that sends little has a buffer of 8
+/// KiB. It also bounds the head of a request, including query text in the address: a head of twice
+/// this size, at the latest, is answered with 431. Long queries are sent as a form.
+const READ_BYTES_MAX: usize = 256 << 10;
+/// Pause after the system refused to accept a connection, for instance because no file descriptor
+/// was left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Time for running requests at shutdown.
+pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Limits that apply to all clients, and their state.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// The longest that a client may read nothing of its response, above zero.
+    pub idle_max: Duration,
+    /// Connections that this limit ended.
+    pub stalled: Arc<AtomicU64>,
+    /// Their connections.
+    pub seats: Seats,
+    /// The TLS state of HTTPS; `None` for HTTP.
+    pub tls: Option<Arc<Tls>>,
+}
+
+tokio::task_local! {
+    /// The seat of the connection that this task serves.
+    static SEAT: Arc<Seat>;
+}
+
+/// The seat of the connection that this task serves; `None` if there is no connection.
+pub fn seat() -> Option<Arc<Seat>> {
+    SEAT.try_with(Arc::clone).ok()
+}
+
+impl Clients {
+    /// The initial state.
+    pub fn new(idle_max: Duration, tls: Option<Arc<Tls>>) -> Clients {
+        Clients { idle_max, stalled: Arc::default(), seats: Seats::default(), tls }
+    }
+}
+
+/// Serves until `stop` becomes true, then lets running requests finish.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    clients: Clients,
+    stop: watch::Receiver<bool>,
+) {
+    // Dropped when the last connection has ended.
+    let (ended, mut all_ended) = tokio::sync::mpsc::channel::<()>(1);
+    let mut stopping = stop.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = raised(&mut stopping) => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                // A connection without a seat is closed.
+                let Some(held) = clients.seats.take(peer.ip()) else { continue };
+                let stream = Watched::new(stream, peer, &clients);
+                let stalled = stream.stalled();
+                let seat = Arc::clone(&held.seat);
+                let seats = clients.seats.clone();
+                let (router, stop, tls) = (router.clone(), stop.clone(), clients.tls.clone());
+                let connection = async move {
+                    match tls {
+                        None => connection(stream, peer, router, seats, stop).await,
+                        Some(tls) => {
+                            if let Some(stream) = tls.accept(stream, peer).await {
+                                connection(stream, peer, router, seats, stop).await;
+                            }
+                        }
+                    }
+                };
+                let ended = ended.clone();
+                tokio::spawn(SEAT.scope(seat, async move {
+                    tokio::select! {
+                        biased;
+                        () = held.seat.closed() => {}
+                        () = STALLED.scope(stalled, connection) => {}
+                    }
+                    drop((held, ended));
+                }));
+            }
+            Err(error) => {
+                tracing::warn!("cannot accept an HTTP connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop((listener, ended));
+    if tokio::time::timeout(SHUTDOWN_TIME_MAX, all_ended.recv()).await.is_err() {
+        tracing::info!("some HTTP requests still ran at shutdown and were aborted");
+    }
+}
+
+/// Returns once the server is to stop.
+pub async fn raised(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which also is the end.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    router: Router,
+    seats: Seats,
+    mut stop: watch::Receiver<bool>,
+) {
+    let service = TowerToHyperService::new(router);
+    let seat = seat().expect("every connection has one");
+    let with_peer = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        seat.works();
+        let answered = !seat.is_reserved || ANSWERED_ALWAYS.contains(&request.uri().path());
+        let answer = answered.then(|| service.call(request));
+        let (seat, seats) = (Arc::clone(&seat), seats.clone());
+        async move {
+            let mut response = match answer {
+                Some(answer) => answer.await?,
+                None => {
+                    seats.count_refused();
+                    too_many()
+                }
+            };
+            if seat.is_reserved {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, std::convert::Infallible>(
+                response.map(|body| Body::new(Answering { body, seat })),
+            )
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
+    let serving = http.serve_connection(TokioIo::new(stream), with_peer).with_upgrades();
+    let mut serving = std::pin::pin!(serving);
+    let result = tokio::select! {
+        result = serving.as_mut() => result,
+        () = raised(&mut stop) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!("HTTP connection from {peer}: {error}");
+    }
+}
+
+/// 503: too many connections for this request on a reserved seat.
+fn too_many() -> Response {
+    let message = format!(
+        "{} connections are open and all are busy; try again in a moment",
+        seats::SEATS_MAX
+    );
+    ApiError::unavailable(message).retry_after(RETRY_AFTER_S).into_response()
+}
+
+/// The body of a response. Once it is dropped, the connection waits for the next request.
+struct Answering {
+    body: Body,
+    seat: Arc<Seat>,
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.seat.waits();
+    }
+}

@@ -1,0 +1,158 @@
+//! `loginson verify`: checks data directories, backups and single files.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use platform::{Disk, RealDisk};
+use serde_json::json;
+use text::size::show_bytes;
+
+use crate::cli::progress::bytes_bar;
+use node::storage::backup::{self, MANIFEST_FILE};
+use node::storage::verify::{
+    Checked, Fault, Observer, single_file, verify_directory, verify_segment,
+};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  loginson verify ./loginson-data                     a data directory at rest
+  loginson verify loginson-data/backups/nightly       a backup, also while the server runs
+  loginson verify loginson-data/segments/17.sealed    one file
+  loginson verify --json /mnt/backups/*
+
+Reads every byte and changes none. Each fault is a line: file, byte, what was expected and what was found. The exit code is 1
+if there is a fault.")]
+pub struct VerifyArgs {
+    /// Data directories, backups, segment files
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Print one JSON object per fault, and one with the summary
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: VerifyArgs) -> Result<()> {
+    let started = Instant::now();
+    let (mut all, mut faults) = (Checked::default(), 0);
+    for path in &args.paths {
+        let mut reporter = Reporter::new(bytes_bar("checking", bytes_below(path)), args.json);
+        match verify(path, &mut reporter) {
+            Ok(checked) => {
+                all.files += checked.files;
+                all.lines += checked.lines;
+                all.lines_own += checked.lines_own;
+                all.bytes += checked.bytes;
+                all.bytes_raw += checked.bytes_raw;
+            }
+            Err(error) if args.paths.len() > 1 => reporter.fault(Fault {
+                file: path.clone(),
+                offset: None,
+                part: "it cannot be checked".into(),
+                expected: String::new(),
+                found: node::process::log::one_line(&error),
+            }),
+            Err(error) => {
+                reporter.end();
+                return Err(error);
+            }
+        }
+        faults += reporter.end();
+    }
+    let Checked { files, lines_own, bytes, bytes_raw, .. } = all;
+    let lines = all.lines - lines_own;
+    let seconds = started.elapsed().as_secs_f64();
+    if args.json {
+        let summary = json!({ "files": files, "lines": lines, "lines_own": lines_own, "bytes": bytes, "bytes_raw": bytes_raw, "faults": faults });
+        println!("{summary}");
+    }
+    let summary = format!(
+        "{lines} lines and {lines_own} rows of the summary in {files} segments, {} in {seconds:.1} s",
+        show_bytes(bytes)
+    );
+    match faults {
+        0 => eprintln!("{summary}: no fault"),
+        1 => bail!("{summary}: 1 fault"),
+        _ => bail!("{summary}: {faults} faults"),
+    }
+    Ok(())
+}
+
+fn verify(path: &Path, reporter: &mut Reporter) -> Result<Checked> {
+    if path.is_file() {
+        let segment = match single_file(&RealDisk, path) {
+            Ok(segment) => segment,
+            Err(error) => {
+                reporter.fault(error.into());
+                return Ok(Checked { files: 1, ..Checked::default() });
+            }
+        };
+        return Ok(verify_segment(&RealDisk, &segment, reporter));
+    }
+    if path.join(MANIFEST_FILE).exists() {
+        return Ok(backup::verify_backup(&RealDisk, path, reporter)?.1);
+    }
+    let at_rest = crate::cli::open_at_rest(path)?;
+    Ok(verify_directory(&RealDisk, &at_rest, reporter, |_, _| {}))
+}
+
+/// Bytes that will be read, to estimate the remaining time. An upper bound: it includes files that
+/// verification skips.
+fn bytes_below(path: &Path) -> u64 {
+    let dir = path.join(store::SEGMENTS_DIR);
+    match RealDisk.list(&dir) {
+        Ok(names) => {
+            names.iter().map(|name| RealDisk.file_bytes(&dir.join(name)).unwrap_or(0)).sum()
+        }
+        Err(_) => RealDisk.file_bytes(path).unwrap_or(0),
+    }
+}
+
+/// Prints faults as they are found.
+pub struct Reporter {
+    bar: ProgressBar,
+    json: bool,
+    faults: u64,
+}
+
+impl Reporter {
+    /// Prints faults as text or JSON, above the progress bar.
+    pub fn new(bar: ProgressBar, json: bool) -> Self {
+        Reporter { bar, json, faults: 0 }
+    }
+
+    /// Removes the bar; returns the number of faults.
+    pub fn end(self) -> u64 {
+        self.bar.finish_and_clear();
+        self.faults
+    }
+}
+
+impl Observer for Reporter {
+    fn advanced(&mut self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.faults += 1;
+        let line = match self.json {
+            true => json!({
+                "file": fault.file,
+                "offset": fault.offset,
+                "part": fault.part,
+                "expected": fault.expected,
+                "found": fault.found,
+            })
+            .to_string(),
+            false => crate::cli::terminal::escaped(&fault.to_string()),
+        };
+        self.bar.suspend(|| println!("{line}"));
+    }
+
+    fn note(&mut self, note: String) {
+        self.bar.suspend(|| eprintln!("loginson: {}", crate::cli::terminal::escaped(&note)));
+    }
+}

@@ -1,0 +1,150 @@
+//! The life of a collector process: sources, delivery to stores on other machines, and an HTTP API
+//! that accepts lines.
+//!
+//! The checkpoints of files and the journal are in the directory of the spool. A line counts as
+//! read once a store or the spool has it, so none is lost. Lines since the last checkpoint, about a
+//! second of them, are sent again if this process is killed, because a collector cannot look up
+//! lines in the stores.
+//!
+//! Left out: everything that needs a local store, which is queries and the page.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use collector::node::{Forward, ForwardConfig, Forwarder};
+use collector::{Accounting, Deliver};
+use platform::threads::STACK_BYTES;
+use platform::{Clock, RealClock, RealDisk};
+use record::{Parser, ParserConfig};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
+use api::collecting::Collecting;
+use api::ingest::Inserting;
+use node::cluster::engines::KafkaAppend;
+use node::ingest::http_lines::HttpLines;
+use node::ingest::sources::{SourceContext, Sources, addresses};
+use node::process::memory;
+use node::storage::stored::Parsers;
+use platform::memory::Budget;
+
+/// Runs until a signal ends it. `ready_file` is written once lines are accepted.
+pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    config.allow_files();
+    memory::give_back_freed(memory::large_bytes(0, config.api.memory_bytes_max))
+        .context("cannot start a thread")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    runtime.block_on(collect(config, ready_file))
+}
+
+async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    // The directory is locked, so that no two collectors follow the same files with it.
+    let (forward, sources) = (config.node.forward.clone(), &mut config.node.sources);
+    sources.data_dir.clone_from(&forward.spool_dir);
+    node::process::private::own_directory(&sources.data_dir)
+        .with_context(|| format!("cannot use {}", sources.data_dir.display()))?;
+    if let Some(journal) = &mut sources.journald {
+        journal.data_dir.clone_from(&sources.data_dir);
+    }
+    let mut signals = Signals::new()?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    let listener = bind(&config).await?;
+    let address = listener.local_addr().context("cannot tell the address of HTTP")?;
+    let accounting = Arc::new(Accounting::default());
+    let forwarder: Arc<dyn Forward> = match &config.kafka {
+        Some(kafka) => {
+            let log = Arc::new(KafkaAppend::new(kafka.clone()));
+            let to = ForwardConfig { stores: log.partitions(), ..forward };
+            Arc::new(Forwarder::start_log(to, Arc::new(RealDisk), log)?)
+        }
+        None => collector::node::forward(forward, Arc::new(RealDisk))?,
+    };
+    let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let parser = Parser::new(&ParserConfig {
+        types: config.node.types.clone(),
+        syslog_zone_offset_s: config.node.syslog_zone_s,
+    });
+    let parsers = Arc::new(Parsers::new(parser.context("[[types]] of the configuration")?));
+    let lines = Arc::new(HttpLines::start(
+        Arc::clone(&deliver),
+        Arc::clone(&accounting),
+        Arc::clone(&clock),
+        parsers,
+    ));
+    let with = SourceContext {
+        deliver,
+        accounting: Arc::clone(&accounting),
+        clock,
+        store: None,
+        nodes: None,
+    };
+    let sources = Sources::start(&config.node.sources, &with)?;
+    let addresses = addresses(address, &sources.listeners());
+    // Certificates are reloaded whenever the signal arrives; without TLS it has no effect.
+    let tls = https(&config)?;
+    let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
+    let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
+    warn_of_access(&config, address);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let credentials = credentials.clone();
+            let reload = move || {
+                for credentials in credentials {
+                    credentials.reload();
+                }
+            };
+            if let Err(error) = tokio::task::spawn_blocking(reload).await {
+                tracing::error!("SIGHUP: {error}");
+            }
+        }
+    });
+    let sources = Arc::new(Mutex::new(sources));
+
+    let (stop, stopping) = watch::channel(false);
+    let to = Arc::clone(&lines);
+    let memory = Budget::new(config.api.memory_bytes_max);
+    let inserting =
+        Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, move || {
+            Ok(Arc::clone(&to))
+        });
+    let clients = api::Clients::new(config.api.client_idle_max, tls.clone());
+    let seen = Arc::new(Collecting::new(
+        Arc::clone(&forwarder),
+        accounting,
+        Arc::clone(&sources),
+        clients.clone(),
+        api::Guard::new(address, &config.api.hosts, &config.api.frame_ancestors),
+        api::Gate::new(&config.api.access, address, tls.is_some()),
+        addresses.clone(),
+    ));
+    let router = api::collecting::router(seen, inserting);
+    let serving = tokio::spawn(api::serve(listener, router, clients, stopping));
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    tracing::info!("health, metrics and state of the stores at {scheme}://{address}/api/v1/nodes");
+    if let Some(file) = ready_file {
+        write_ready_file(&file, &addresses)?;
+    }
+
+    let name = signals.next().await;
+    tracing::info!("{name}: shutting down; a second signal ends at once");
+    end_at_second_signal(signals, "lines that were neither spooled nor acknowledged are lost");
+    stop.send_replace(true);
+    serving.await.context("serving HTTP failed")?;
+    let stopped = tokio::task::spawn_blocking(move || {
+        forwarder.begin_stop();
+        *sources.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Sources::default();
+        lines.stop();
+        forwarder.stop();
+    });
+    stopped.await.context("stopping failed")?;
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! `[[files]]`: which files are followed, and how they are cut into records.
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use collector::FileRule;
+use collector::file::{Exclude, Join, Pattern, RECORD_BYTES_MAX};
+use record::parse::TYPE_NAME_BYTES_MAX;
+
+use crate::config::raw::{RawFiles, RawMultiline};
+use node::ingest::format::message_format;
+
+/// Shorter records would be pieces of lines.
+const RECORD_BYTES_MIN: u64 = 256;
+
+/// Checks a rule.
+pub fn rule(raw: &RawFiles) -> Result<FileRule> {
+    ensure!(!raw.paths.is_empty(), "files.paths is empty; write for example [\"/var/log/*.log\"]");
+    let patterns = raw.paths.iter().map(|path| Ok(Pattern::parse(&absolute(path)?)?));
+    let mut rule = FileRule::new(patterns.collect::<Result<_>>().context("files.paths")?);
+    let exclude = raw.exclude.iter().map(|text| match text.contains('/') {
+        true => Ok(Exclude::parse(&absolute(text)?)?),
+        false => Ok(Exclude::parse(text)?),
+    });
+    rule.exclude = exclude.collect::<Result<_>>().context("files.exclude")?;
+    if let Some(name) = &raw.log_type {
+        ensure!(
+            !name.is_empty() && name.len() <= TYPE_NAME_BYTES_MAX,
+            "files.type must be a name of 1 to {TYPE_NAME_BYTES_MAX} bytes"
+        );
+    }
+    rule.log_type = raw.log_type.clone();
+    for (key, names, wanted) in [
+        ("time_field", &raw.time_field, &mut rule.time_fields),
+        ("msg_field", &raw.msg_field, &mut rule.msg_fields),
+        ("level_field", &raw.level_field, &mut rule.level_fields),
+    ] {
+        *wanted = names.checked().map_err(|error| anyhow!("files.{key} {error}"))?;
+    }
+    rule.fields = raw.fields.clone().into_iter().collect();
+    rule.from_end = match raw.start.as_deref() {
+        None | Some("beginning") => false,
+        Some("end") => true,
+        Some(other) => bail!("files.start must be \"beginning\" or \"end\", not '{other}'"),
+    };
+    rule.shape.join = raw.multiline.as_ref().map(join).transpose()?;
+    if raw.format.as_deref() == Some(CRI) {
+        ensure!(
+            raw.multiline.is_none(),
+            "files.multiline cannot be combined with format = \"cri\", which joins the parts of lines"
+        );
+        rule.shape.join = Some(Join::Parts);
+    } else if let Some(name) = &raw.format {
+        rule.format = Some(message_format(name).map_err(|error| anyhow!("files.format: {error}"))?);
+    } else if raw.multiline.is_none() && rule.paths.iter().all(of_containers) {
+        rule.shape.join = Some(Join::Parts);
+    }
+    if let Some(text) = &raw.record_bytes_max {
+        let bytes = crate::config::bytes("files.record_bytes_max", text)?;
+        ensure!(
+            (RECORD_BYTES_MIN..=RECORD_BYTES_MAX as u64).contains(&bytes),
+            "files.record_bytes_max must be between {RECORD_BYTES_MIN}B and 8MiB"
+        );
+        rule.shape.record_bytes_max = bytes as usize;
+    }
+    if let Some(lines) = raw.record_lines_max {
+        ensure!(lines > 0, "files.record_lines_max must be above zero");
+        rule.shape.record_lines_max = lines;
+    }
+    for (key, text, age_ms) in [
+        ("files.record_age", &raw.record_age, &mut rule.record_age_ms),
+        ("files.line_age", &raw.line_age, &mut rule.line_age_ms),
+    ] {
+        if let Some(text) = text {
+            let age = crate::config::duration(key, text)?;
+            *age_ms = u64::try_from(age.as_millis()).map_err(|_| anyhow!("{key} is too long"))?;
+        }
+    }
+    Ok(rule)
+}
+
+/// Where Kubernetes keeps the files of containers.
+const CONTAINER_DIRS: [&str; 2] = ["/var/log/containers/", "/var/log/pods/"];
+
+fn of_containers(pattern: &Pattern) -> bool {
+    CONTAINER_DIRS.iter().any(|dir| pattern.text().starts_with(dir))
+}
+
+/// The format of container logs: files are cut so that all parts of a line form one record.
+const CRI: &str = "cri";
+
+fn join(raw: &RawMultiline) -> Result<Join> {
+    match (&raw.start, &raw.r#continue) {
+        (Some(start), None) => Join::start(start).context("files.multiline.start"),
+        (None, Some(rest)) => Join::continued(rest).context("files.multiline.continue"),
+        _ => bail!("files.multiline needs either start or continue, a regular expression"),
+    }
+}
+
+/// A pattern, made absolute with the working directory.
+fn absolute(path: &str) -> Result<String> {
+    let absolute = std::path::absolute(path).with_context(|| format!("'{path}'"))?;
+    let text = absolute.into_os_string().into_string();
+    text.map_err(|_| {
+        anyhow!("'{path}': the working directory is not UTF-8; write an absolute path")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use record::MessageFormat;
+
+    use super::*;
+    use crate::config::{Config, RawConfig};
+
+    fn parse(text: &str) -> Result<Vec<FileRule>> {
+        let raw: RawConfig = toml::from_str(&format!("[[files]]\n{text}")).unwrap();
+        Ok(Config::try_from(raw)?.node.sources.files)
+    }
+
+    #[test]
+    fn rules_are_read() {
+        let rules = parse(
+            r#"
+            paths = ["/var/log/*.log", "relative.log"]
+            exclude = ["*.1", "/var/log/private/**"]
+            type = "shop"
+            format = "logfmt"
+            time_field = "t"
+            msg_field = ["text", "what"]
+            level_field = "sev"
+            fields = { env = "prod" }
+            start = "end"
+            multiline = { continue = '^\s' }
+            record_bytes_max = "8MiB"
+            record_lines_max = 7
+            record_age = "5s"
+            line_age = "1h"
+            "#,
+        );
+        let rule = &rules.unwrap()[0];
+        assert_eq!(rule.paths[0].text(), "/var/log/*.log");
+        assert!(rule.paths[1].text().starts_with('/'));
+        assert_eq!(rule.format, Some(MessageFormat::Logfmt));
+        assert_eq!(
+            (&rule.time_fields[..], &rule.level_fields[..]),
+            (&["t".into()][..], &["sev".into()][..])
+        );
+        assert_eq!(rule.msg_fields, ["text", "what"]);
+        assert!(rule.from_end && matches!(rule.shape.join, Some(Join::Continue(_))));
+        let limits = (rule.shape.record_bytes_max, rule.shape.record_lines_max);
+        assert_eq!(limits, (8 << 20, 7));
+        assert_eq!((rule.record_age_ms, rule.line_age_ms), (5_000, 3_600_000));
+        assert_eq!(parse("paths = ['/a']").unwrap().len(), 1);
+        let joins = |text: &str| parse(text).unwrap()[0].shape.join.clone();
+        assert!(joins("paths = ['/a']").is_none());
+        assert!(matches!(joins("paths = ['/a']\nformat = 'cri'"), Some(Join::Parts)));
+        assert!(matches!(joins("paths = ['/var/log/containers/*.log']"), Some(Join::Parts)));
+    }
+
+    #[test]
+    fn wrong_values_name_their_key() {
+        for (text, expected) in [
+            ("paths = []", "files.paths is empty"),
+            ("paths = ['/[']", "files.paths: '/[' is not a pattern"),
+            ("paths = ['/a']\nexclude = ['[']", "files.exclude"),
+            ("paths = ['/a']\ntype = ''", "files.type"),
+            ("paths = ['/a']\nstart = 'middle'", "files.start"),
+            (
+                "paths = ['/a']\nformat = 'logfnt'",
+                "files.format: 'logfnt' is not a format; did you mean 'logfmt'?",
+            ),
+            ("paths = ['/a']\nformat = 'parquet-file'", "use auto, plain"),
+            ("paths = ['/a']\nformat = 'cri'\nmultiline = { start = 'a' }", "files.multiline"),
+            ("paths = ['/a']\ntime_field = ''", "files.time_field has an empty name"),
+            ("paths = ['/a']\nmultiline = {}", "either start or continue"),
+            ("paths = ['/a']\nmultiline = { start = '(' }", "files.multiline.start"),
+            ("paths = ['/a']\nrecord_bytes_max = '9MiB'", "files.record_bytes_max"),
+            ("paths = ['/a']\nrecord_lines_max = 0", "files.record_lines_max"),
+            ("paths = ['/a']\nline_age = 'x'", "files.line_age"),
+        ] {
+            let error = format!("{:#}", parse(text).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

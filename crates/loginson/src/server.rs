@@ -1,0 +1,259 @@
+//! The life of the server process: bind the address, open the store, run, stop.
+//!
+//! The HTTP address is bound first, so that a second instance fails at once, and so that health and
+//! status respond while a large store is being opened.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use collector::{Accounting, Credentials};
+use platform::threads::STACK_BYTES;
+use platform::{RealClock, RealDisk, placement};
+use query::QueryQueue;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use api::{App, Tls};
+use node::cluster::{Cluster, Engines, QueriedLines};
+use node::data_dir::QUERIES_FOLDER;
+use node::ingest::sources::addresses;
+use node::pipeline::Pipeline;
+use node::pipeline::options::NodeOptions;
+use node::process::{memory, private};
+use node::programs::registry::Registry;
+use node::queries::QueryOptions;
+use node::queries::jobs::Jobs;
+
+/// How often background queries are checked for expiry.
+const EXPIRY_TICK: Duration = Duration::from_secs(1);
+
+/// Runs until a signal ends it. `ready_file` is written once lines are accepted.
+pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    config.allow_files();
+    placement::choose(config.placement.priorities);
+    private::own_directory(config.node.data_dir())
+        .with_context(|| format!("cannot use {}", config.node.data_dir().display()))?;
+    memory::give_back_freed(memory::large_bytes(
+        config.node.store.cache_bytes_max as u64,
+        config.api.memory_bytes_max,
+    ))
+    .context("cannot start a thread")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.placement.http_threads)
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let result = runtime.block_on(serve(config, ready_file));
+    // Queries that still run notice that nobody waits for them, and end.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+    let mut signals = Signals::new()?;
+    let hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
+    let listener = bind(&config).await?;
+    let address = listener.local_addr().context("cannot tell the address of HTTP")?;
+    let accounting = Arc::new(Accounting::default());
+    let (stop, stopping) = watch::channel(false);
+    let tls = https(&config)?;
+    let cluster = config.stores.as_ref().map(Cluster::new).transpose()?;
+    let app = App::new(
+        config.api.clone(),
+        address,
+        Arc::clone(&accounting),
+        tls.clone(),
+        cluster.clone(),
+        stopping.clone(),
+    );
+    let app = Arc::new(app);
+    warn_of_access(&config, address);
+    let (router, clients) = (api::router(Arc::clone(&app)), app.clients().clone());
+    let serving = tokio::spawn(api::serve(listener, router, clients, stopping));
+
+    let app_seen = Arc::clone(&app);
+    let runs_queries = Box::new(move || app_seen.runs_queries());
+    let (queue, memory) = (app.queue().clone(), Arc::clone(app.memory()));
+    let joining = Arc::clone(&app);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let opening = tokio::task::spawn_blocking(move || {
+        let pipeline = Pipeline::start(&config.node, accounting, &memory, runs_queries)?;
+        let opened = join_engines(&config.node, &format!("{scheme}://{address}"), &pipeline);
+        let opened = opened.and_then(|joined| {
+            joined.iter().for_each(|cluster| joining.join(Arc::clone(cluster)));
+            open_jobs(&config.node, queue, &pipeline, joined.or(cluster))
+        });
+        opened.inspect_err(|_| pipeline.stop()).map(|jobs| (pipeline, jobs))
+    });
+    let (pipeline, jobs) = tokio::select! {
+        opened = opening => opened.context("opening the store failed")??,
+        // The next start repairs what a crash leaves.
+        name = signals.next() => anyhow::bail!("{name} while the store was being opened"),
+    };
+    tokio::spawn(expire(Arc::clone(&jobs)));
+    app.run(Arc::clone(&pipeline), jobs);
+    tracing::info!("page and API at {scheme}://{address}/");
+    if let Some(file) = ready_file {
+        write_ready_file(&file, &addresses(address, &pipeline.sources().listeners()))?;
+    }
+
+    tokio::spawn(reload_on(hangup, Arc::clone(&pipeline), tls));
+
+    let name = signals.next().await;
+    tracing::info!("{name}: shutting down; a second signal ends at once");
+    end_at_second_signal(signals, "acknowledged lines are safe");
+    app.stop();
+    stop.send_replace(true);
+    serving.await.context("serving HTTP failed")?;
+    let stopped = tokio::task::spawn_blocking(move || pipeline.stop());
+    stopped.await.context("stopping the pipeline failed")?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Connects to the engines of a cluster, and takes part in it; none where there are no engines.
+fn join_engines(
+    options: &NodeOptions,
+    address: &str,
+    pipeline: &Pipeline,
+) -> Result<Option<Arc<Cluster>>> {
+    let Some(engines) = &options.engines else { return Ok(None) };
+    let clock = Arc::new(RealClock::new());
+    let node = pipeline.store().node();
+    let summary = options.summary.clone();
+    let engines =
+        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, clock)?;
+    let engines = Arc::new(engines);
+    pipeline.join(&engines, options)?;
+    Ok(Some(Cluster::on_engines(engines)))
+}
+
+fn open_jobs(
+    options: &NodeOptions,
+    queue: QueryQueue,
+    pipeline: &Arc<Pipeline>,
+    cluster: Option<Arc<Cluster>>,
+) -> Result<Arc<Jobs>> {
+    let dir = options.data_dir().join(QUERIES_FOLDER);
+    let QueryOptions { limits, background, .. } = options.query;
+    let lines = QueriedLines::new(pipeline.stored.clone(), cluster);
+    let memory = Arc::clone(&pipeline.memory);
+    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, lines, memory);
+    jobs.context("cannot open the background queries")
+}
+
+/// Deletes background queries that have expired.
+async fn expire(jobs: Arc<Jobs>) {
+    loop {
+        tokio::time::sleep(EXPIRY_TICK).await;
+        let jobs = Arc::clone(&jobs);
+        if let Err(error) = tokio::task::spawn_blocking(move || jobs.expire()).await {
+            tracing::error!("deleting background queries: {error}");
+        }
+    }
+}
+
+/// Reloads certificates whenever the signal arrives.
+async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<Tls>>) {
+    while hangup.recv().await.is_some() {
+        let (pipeline, tls) = (Arc::clone(&pipeline), tls.clone());
+        let reloaded = tokio::task::spawn_blocking(move || {
+            let https = tls.map(|tls| tls.credentials().reload());
+            if https.is_none() || pipeline.sources().credentials().is_some() {
+                pipeline.sources().reload();
+            }
+            // What cannot be reloaded is in the log.
+            let _ = pipeline.programs().map(|programs| programs.change(Registry::reload));
+        });
+        if let Err(error) = reloaded.await {
+            tracing::error!("SIGHUP: {error}");
+        }
+    }
+}
+
+/// Ends the process at once at a second signal.
+pub fn end_at_second_signal(mut signals: Signals, consequence: &'static str) {
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        tracing::warn!("{name} again: ending at once; {consequence}");
+        std::process::exit(130);
+    });
+}
+
+/// Loads the certificate of HTTPS and starts to follow its files; `None` if HTTPS is off.
+pub fn https(config: &Config) -> Result<Option<Arc<Tls>>> {
+    let Some(files) = &config.http_tls else { return Ok(None) };
+    let credentials = Credentials::load(files.clone(), Arc::new(RealClock::new()));
+    let tls = Tls::new(credentials.context("HTTPS ([http_tls])")?);
+    tokio::spawn(Arc::clone(&tls).follow_files());
+    Ok(Some(tls))
+}
+
+/// Warns if other machines can reach the listener without credentials, or send credentials without
+/// encryption.
+pub fn warn_of_access(config: &Config, address: SocketAddr) {
+    if address.ip().to_canonical().is_loopback() {
+        return;
+    }
+    if config.api.access.is_off() {
+        tracing::warn!(
+            "everybody who reaches {address} may read and delete every line, because there are no users; \
+             add some as docs/access.md describes, or listen on 127.0.0.1 (http_listen)"
+        );
+    } else if config.http_tls.is_none() {
+        tracing::warn!(
+            "passwords and tokens that are sent to {address} are not encrypted: give it a certificate \
+             ([http_tls]), or listen on 127.0.0.1 behind a proxy that has one"
+        );
+    }
+}
+
+/// Binds the address of HTTP.
+pub async fn bind(config: &Config) -> Result<TcpListener> {
+    let address = config.http_listen;
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen for HTTP on {address}; if another Loginson runs there, stop it, or choose another address \
+             with --http-listen"
+        )
+    })
+}
+
+/// Writes the addresses to a file, atomically.
+pub fn write_ready_file(file: &Path, addresses: &serde_json::Value) -> Result<()> {
+    let part = file.with_added_extension("part");
+    std::fs::write(&part, format!("{addresses}\n"))
+        .and_then(|()| std::fs::rename(&part, file))
+        .with_context(|| format!("cannot write {}, the file of --ready-file", file.display()))
+}
+
+/// Signals that end the process.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Starts to listen for them.
+    pub fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for a signal that ends the process, and returns its name.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Alerts: rule files, the threads that evaluate them, and what is kept for the next start.
+//!
+//! Rules come from files of a folder, which the administrator writes, and from files that are saved
+//! over the API. Crate `alerts` evaluates them; this module gives it lines ([`engine`]) and keeps
+//! what it makes ([`output`]): rows of type `alert` ([`rows`]), the state of each group, silences.
+//!
+//! A file of the folder with a mistake is left out at the start, and reported; a change over the
+//! API with a mistake changes nothing.
+
+pub mod engine;
+mod options;
+mod output;
+pub mod rows;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use alerts::{Alerts, Defaults, Notifier, RuleError, RuleFile, Silence, SilenceError, Silences};
+use anyhow::{Context as _, Result, anyhow};
+use platform::memory::Budget;
+use platform::placement::Role;
+use sinks::{Stop, SystemClock, system_random};
+
+use crate::cluster::QueriedLines;
+use crate::data_dir::Documents;
+use crate::process::stages::{StageThread, Stages, lock};
+use crate::storage::row_store::RowStore;
+use engine::StoreEngine;
+pub use options::AlertOptions;
+use output::RowOutput;
+
+/// Files of rules that are kept, and that are read of the folder.
+///
+/// limits.md, Alerts: rule files; bytes of one | {}; {FILE_BYTES_MAX} | a new one is refused; one
+/// of the folder is left out, and the log says so
+pub const FILES_MAX: usize = 200;
+/// Bytes of a rule file.
+const FILE_BYTES_MAX: usize = 1 << 20;
+/// Characters of the name of a file.
+const NAME_CHARS_MAX: usize = 100;
+/// The document of all silences.
+const SILENCES: &str = "silences.json";
+
+/// What alerts need of the rest of the node.
+pub struct Parts<'a> {
+    /// How rules are evaluated, and who is told.
+    pub options: &'a AlertOptions,
+    /// What the queries of rules read.
+    pub lines: QueriedLines,
+    /// The memory that the queries share with all others.
+    pub memory: &'a Arc<Budget>,
+    /// Limits of one query.
+    pub query_limits: query::Limits,
+    /// Where changes of states are kept, as lines.
+    pub rows: Arc<dyn RowStore>,
+    /// Rule files that were saved over the API.
+    pub rules: Arc<dyn Documents>,
+    /// States and silences.
+    pub state: Arc<dyn Documents>,
+    /// Where the thread of the evaluation is registered.
+    pub stages: &'a Arc<Stages>,
+}
+
+/// Alerts that are evaluated.
+pub struct AlertStage {
+    alerts: Arc<Alerts>,
+    engine: Arc<StoreEngine>,
+    output: Arc<RowOutput>,
+    defaults: Defaults,
+    folder: Option<PathBuf>,
+    rules: Arc<dyn Documents>,
+    state: Arc<dyn Documents>,
+    /// Files that could not be used, each with its error.
+    invalid: Mutex<Vec<RuleError>>,
+    /// Held while files or silences change.
+    changing: Mutex<()>,
+    stop: Arc<Stop>,
+    cancelled: Arc<AtomicBool>,
+    threads: Vec<StageThread>,
+}
+
+/// Why rules cannot be changed. The text is for the user.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum AlertError {
+    #[error("{0}")]
+    Rule(#[from] RuleError),
+    #[error("{0}")]
+    Invalid(String),
+    #[error("there is no rule file '{0}'")]
+    NotFound(String),
+    #[error("the rule file '{0}' is in the folder `alerts.rules`; change it there, then reload")]
+    Provisioned(String),
+    #[error("there are {FILES_MAX} rule files already; delete some")]
+    Full,
+    #[error("the rules cannot be kept: {0}")]
+    Kept(#[from] io::Error),
+}
+
+/// The text of a rule file, and where it comes from.
+struct Text {
+    name: String,
+    text: String,
+    is_provisioned: bool,
+}
+
+impl AlertStage {
+    /// Reads the rules and the state, and starts to evaluate.
+    ///
+    /// Errors: a notifier cannot be made, what is kept cannot be read, a thread cannot be started.
+    pub fn start(parts: Parts<'_>) -> Result<AlertStage> {
+        let options = parts.options;
+        let clock: Arc<dyn sinks::Clock> = Arc::new(SystemClock);
+        let mut notifiers = Vec::new();
+        for notifier in &options.notifiers {
+            let name = &notifier.policy.name;
+            let channel = notifier
+                .channel()
+                .map_err(|fault| anyhow!("the notifier '{name}' of [alerts]: {fault}"))?;
+            let policy = notifier.policy.clone();
+            let started = Notifier::start(policy, channel, Arc::clone(&clock), system_random());
+            notifiers.push(started.context("cannot start a thread")?);
+        }
+        let silences = silences(&*parts.state)?;
+        let cancelled = Arc::<AtomicBool>::default();
+        let engine = Arc::new(StoreEngine::new(
+            parts.lines,
+            Arc::clone(parts.memory),
+            parts.query_limits,
+            Arc::clone(&cancelled),
+        ));
+        let alerts = Alerts::new(options.external_url.clone(), silences, notifiers, clock);
+        let output = Arc::new(RowOutput::new(parts.rows, Arc::clone(&parts.state)));
+        let mut stage = AlertStage {
+            alerts: Arc::new(alerts),
+            engine,
+            output,
+            defaults: options.defaults,
+            folder: options.folder.clone(),
+            rules: parts.rules,
+            state: parts.state,
+            invalid: Mutex::default(),
+            changing: Mutex::default(),
+            stop: Arc::default(),
+            cancelled,
+            threads: Vec::new(),
+        };
+        stage.load()?;
+        for number in 1..=options.threads {
+            let name = format!("alerts-{number}");
+            let (alerts, stages) = (Arc::clone(&stage.alerts), Arc::clone(parts.stages));
+            let (engine, output) = (Arc::clone(&stage.engine), Arc::clone(&stage.output));
+            let stop = Arc::clone(&stage.stop);
+            let thread = StageThread::start_as(Role::Query, &name.clone(), move || {
+                stages.run(&name, || alerts.run(&*engine, &*output, &stop));
+            })?;
+            stage.threads.push(thread);
+        }
+        Ok(stage)
+    }
+
+    /// Rules, states and notifiers.
+    pub fn alerts(&self) -> &Alerts {
+        &self.alerts
+    }
+
+    /// Files that could not be used.
+    pub fn invalid(&self) -> Vec<RuleError> {
+        lock(&self.invalid).clone()
+    }
+
+    /// Rows and states that could not be kept, since the start.
+    pub fn lost(&self) -> u64 {
+        self.output.lost()
+    }
+
+    /// Ends evaluation. What notifiers have not delivered is due again after the next start.
+    pub fn close(&self) {
+        self.cancelled.store(true, Relaxed);
+        self.stop.request();
+        for thread in &self.threads {
+            thread.join();
+        }
+    }
+
+    /// Reads the files at the start; those with mistakes are left out.
+    fn load(&self) -> Result<(), AlertError> {
+        let mut files = Vec::new();
+        let mut invalid = Vec::new();
+        for text in self.texts()? {
+            match self.parse(&text.name, &text.text) {
+                Ok(file) => files.push(file),
+                Err(error) => {
+                    tracing::error!("a file of alert rules is left out: {error}");
+                    invalid.push(error);
+                }
+            }
+        }
+        *lock(&self.invalid) = invalid;
+        self.set(files)
+    }
+
+    /// Reads all files again. With a mistake in any of them, all rules stay as they are.
+    pub fn reload(&self) -> Result<usize, AlertError> {
+        let _guard = lock(&self.changing);
+        let texts = self.texts()?;
+        let files = texts.iter().map(|text| self.parse(&text.name, &text.text));
+        let files = files.collect::<Result<Vec<RuleFile>, RuleError>>()?;
+        let count = files.len();
+        self.set(files)?;
+        lock(&self.invalid).clear();
+        Ok(count)
+    }
+
+    /// The text of a file.
+    pub fn text(&self, name: &str) -> Result<String, AlertError> {
+        let found = self.texts()?.into_iter().find(|text| text.name == name);
+        found.map(|text| text.text).ok_or_else(|| AlertError::NotFound(name.to_owned()))
+    }
+
+    /// The names of all files, and whether each is in the folder.
+    pub fn files(&self) -> Result<Vec<(String, bool)>, AlertError> {
+        Ok(self.texts()?.into_iter().map(|text| (text.name, text.is_provisioned)).collect())
+    }
+
+    /// Saves a file; with a mistake in it, nothing changes.
+    pub fn save(&self, name: &str, text: &str) -> Result<(), AlertError> {
+        check_name(name)?;
+        let file = self.parse(name, text)?;
+        let _guard = lock(&self.changing);
+        let texts = self.texts()?;
+        if texts.iter().any(|other| other.name == name && other.is_provisioned) {
+            return Err(AlertError::Provisioned(name.to_owned()));
+        }
+        if texts.len() >= FILES_MAX && !texts.iter().any(|other| other.name == name) {
+            return Err(AlertError::Full);
+        }
+        let mut files = self.usable(&texts, name);
+        files.push(file);
+        self.set(files)?;
+        self.rules.replace(name, text.as_bytes())?;
+        lock(&self.invalid).retain(|error| error.file != name);
+        Ok(())
+    }
+
+    /// Deletes a file that was saved over the API; its alerts end.
+    pub fn delete(&self, name: &str) -> Result<(), AlertError> {
+        let _guard = lock(&self.changing);
+        let texts = self.texts()?;
+        match texts.iter().find(|text| text.name == name) {
+            None => return Err(AlertError::NotFound(name.to_owned())),
+            Some(text) if text.is_provisioned => {
+                return Err(AlertError::Provisioned(name.to_owned()));
+            }
+            Some(_) => {}
+        }
+        self.rules.remove(name)?;
+        self.set(self.usable(&texts, name))?;
+        lock(&self.invalid).retain(|error| error.file != name);
+        Ok(())
+    }
+
+    /// Takes a silence; returns its id.
+    pub fn put_silence(&self, silence: Silence) -> Result<String, SilenceError> {
+        let id = format!("{:016x}", fastrand::u64(..));
+        let _guard = lock(&self.changing);
+        let all = self.alerts.put_silence(silence, &id)?;
+        self.keep_silences(&all);
+        Ok(id)
+    }
+
+    /// Ends a silence.
+    pub fn end_silence(&self, id: &str) -> Result<(), SilenceError> {
+        let _guard = lock(&self.changing);
+        let all = self.alerts.end_silence(id)?;
+        self.keep_silences(&all);
+        Ok(())
+    }
+
+    fn keep_silences(&self, all: &Silences) {
+        let body = serde_json::to_vec(all).unwrap_or_default();
+        if let Err(error) = self.state.replace(SILENCES, &body) {
+            tracing::error!("silences are not kept for the next start: {error}");
+        }
+    }
+
+    /// Reads a rule file.
+    pub fn parse(&self, name: &str, text: &str) -> Result<RuleFile, RuleError> {
+        RuleFile::parse(name, text, &self.defaults, &*self.engine)
+    }
+
+    /// All files but `without`, of which those with mistakes are left out.
+    fn usable(&self, texts: &[Text], without: &str) -> Vec<RuleFile> {
+        let others = texts.iter().filter(|text| text.name != without);
+        others.filter_map(|text| self.parse(&text.name, &text.text).ok()).collect()
+    }
+
+    fn set(&self, files: Vec<RuleFile>) -> Result<(), AlertError> {
+        let kept = |id: &str| self.output.kept(id);
+        let faults = self.alerts.set_rules(files, &kept, &*self.output);
+        for fault in faults.map_err(AlertError::Invalid)? {
+            tracing::error!("alerts begin anew: {fault}");
+        }
+        Ok(())
+    }
+
+    /// The texts of all files, those of the folder first.
+    fn texts(&self) -> io::Result<Vec<Text>> {
+        let mut texts = Vec::new();
+        if let Some(folder) = &self.folder {
+            let folder = crate::data_dir::DocumentFolder::new(folder);
+            read_texts(&folder, true, &mut texts)?;
+        }
+        read_texts(&*self.rules, false, &mut texts)?;
+        Ok(texts)
+    }
+}
+
+fn read_texts(keep: &dyn Documents, is_provisioned: bool, texts: &mut Vec<Text>) -> io::Result<()> {
+    for (name, body) in keep.list(FILE_BYTES_MAX)? {
+        if !name.ends_with(".yml") && !name.ends_with(".yaml") {
+            continue;
+        }
+        if texts.iter().any(|text: &Text| text.name == name) {
+            tracing::warn!("{} is hidden by a file of the same name", keep.place(&name));
+            continue;
+        }
+        if texts.len() >= FILES_MAX {
+            tracing::error!("there are more than {FILES_MAX} rule files; {name} is left out");
+            continue;
+        }
+        let text = String::from_utf8(body?)
+            .map_err(|_| io::Error::other(format!("{} is not UTF-8 text", keep.place(&name))))?;
+        texts.push(Text { name, text, is_provisioned });
+    }
+    Ok(())
+}
+
+/// Names of others would be names of files elsewhere.
+fn check_name(name: &str) -> Result<(), AlertError> {
+    let stem = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml"));
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    match stem {
+        Some(stem)
+            if (1..=NAME_CHARS_MAX).contains(&stem.len()) && stem.chars().all(is_allowed) =>
+        {
+            Ok(())
+        }
+        _ => Err(AlertError::Invalid(format!(
+            "the name of a rule file has 1 to {NAME_CHARS_MAX} letters, digits, '-' and '_', and \
+             ends with .yml"
+        ))),
+    }
+}
+
+fn silences(state: &dyn Documents) -> Result<Silences> {
+    let Some(body) = state.read(SILENCES)? else { return Ok(Silences::default()) };
+    serde_json::from_slice(&body).or_else(|error| {
+        tracing::error!("{} cannot be read: {error}; there are no silences", state.place(SILENCES));
+        Ok(Silences::default())
+    })
+}

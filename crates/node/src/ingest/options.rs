@@ -1,0 +1,74 @@
+//! What sources are told: addresses, certificates, files to follow.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use collector::node::Secret;
+use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
+
+/// How lines are received.
+#[derive(Clone, Debug)]
+pub struct SourceOptions {
+    /// The directory of checkpoints.
+    pub data_dir: PathBuf,
+    /// Addresses where sources listen.
+    pub listen: Listen,
+    /// How connections of syslog over TCP and over TLS are served.
+    pub syslog_tcp: TcpConfig,
+    /// Sockets for datagrams; 0 for as many as suit the processors.
+    pub syslog_udp_sockets: usize,
+    /// Syslog over TLS; `None` when off.
+    pub syslog_tls: Option<SyslogTls>,
+    /// Address where collectors deliver; `None` when off.
+    pub node_listen: Option<SocketAddr>,
+    /// The secret that collectors and stores prove to each other to know.
+    pub node_secret: Option<Arc<Secret>>,
+    /// The journal to read; `None` when off.
+    pub journald: Option<JournalConfig>,
+    /// Files to follow.
+    pub files: Vec<FileRule>,
+}
+
+impl SourceOptions {
+    /// No sources.
+    pub fn none(data_dir: &Path) -> SourceOptions {
+        SourceOptions {
+            data_dir: data_dir.to_owned(),
+            listen: Listen { syslog_udp: None, syslog_tcp: None },
+            syslog_tcp: TcpConfig::default(),
+            syslog_udp_sockets: 0,
+            syslog_tls: None,
+            node_listen: None,
+            node_secret: None,
+            journald: None,
+            files: Vec::new(),
+        }
+    }
+}
+
+/// Addresses where sources listen; `None` for a source that is off.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// Syslog datagrams.
+    pub syslog_udp: Option<SocketAddr>,
+    /// Syslog over TCP.
+    pub syslog_tcp: Option<SocketAddr>,
+}
+
+impl Listen {
+    /// Number of these listeners that accept connections, which need open files; datagrams need
+    /// none.
+    pub fn streams(&self) -> usize {
+        usize::from(self.syslog_tcp.is_some())
+    }
+}
+
+/// A listener for syslog over TLS.
+#[derive(Clone, Debug)]
+pub struct SyslogTls {
+    /// Its address.
+    pub listen: SocketAddr,
+    /// Its certificate, key, and client CA.
+    pub files: TlsFiles,
+}

@@ -1,0 +1,72 @@
+//! What a node is told: the settings of all its parts, checked.
+
+use std::path::{Path, PathBuf};
+
+use collector::node::ForwardConfig;
+use programs::summary::SummaryConfig;
+use record::TypeRule;
+use store::StoreConfig;
+
+use crate::alerts::AlertOptions;
+use crate::cluster::engines::EngineOptions;
+use crate::data_dir::PROGRAMS_FOLDER;
+use crate::ingest::options::SourceOptions;
+use crate::programs::stage::ProgramOptions;
+use crate::queries::QueryOptions;
+use crate::sinks::config::SinkOptions;
+
+/// The settings of a node.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The user's rules for types, tried in order before the built-in ones.
+    pub types: Vec<TypeRule>,
+    /// Seconds east of UTC for syslog times without a zone.
+    pub syslog_zone_s: i32,
+    /// How lines are received.
+    pub sources: SourceOptions,
+    /// How frames are delivered to stores, or to the log of a cluster.
+    pub forward: ForwardConfig,
+    /// How frames are kept, and for how long.
+    pub store: StoreConfig,
+    /// The engines of a cluster that the node is part of.
+    pub engines: Option<EngineOptions>,
+    /// Threads that parse durable frames.
+    pub parse_threads: usize,
+    /// How lines are summarised.
+    pub summary: SummaryConfig,
+    /// How queries run.
+    pub query: QueryOptions,
+    /// Programs of users.
+    pub programs: ProgramOptions,
+    /// Where rows and lines go besides the store.
+    pub sinks: Vec<SinkOptions>,
+    /// How rules are evaluated, and who is told.
+    pub alerts: AlertOptions,
+}
+
+impl NodeOptions {
+    /// The defaults of a node that keeps its lines in this directory and receives none: whoever has
+    /// the node gives them to it.
+    pub fn new(data_dir: impl Into<PathBuf>) -> NodeOptions {
+        let data_dir = data_dir.into();
+        NodeOptions {
+            types: Vec::new(),
+            syslog_zone_s: 0,
+            sources: SourceOptions::none(&data_dir),
+            forward: ForwardConfig::default(),
+            engines: None,
+            parse_threads: 1,
+            summary: SummaryConfig::default(),
+            query: QueryOptions::default(),
+            programs: ProgramOptions::in_folder(data_dir.join(PROGRAMS_FOLDER)),
+            sinks: Vec::new(),
+            alerts: AlertOptions::default(),
+            store: StoreConfig::new(data_dir),
+        }
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.store.data_dir
+    }
+}

@@ -1,0 +1,219 @@
+//! Runs over a past interval: a program computes the buckets of the interval again, and its rows
+//! replace the earlier ones in one step, when the run is added to the list of completed runs.
+//!
+//! A bucket that fails ends the run, and nothing is replaced.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use collector::ALONE_BYTES_MAX;
+use programs::summary::Rerun;
+use query::source::TimeRange;
+use query::{Query, RunError, Scratch};
+
+use super::compiled::Compiled;
+use super::compute::{BUCKETS_MAX, Engine};
+use super::rows::{self, BucketOf, StoredRow};
+use super::runner::RowWriter;
+use crate::programs::summary::reruns::{KeptReruns, RerunError};
+
+/// Buckets of one run.
+///
+/// limits.md, Programs of users: buckets of a run over the past | {} with lines | it is refused
+const RUN_BUCKETS_MAX: usize = 1_000_000;
+
+/// What runs work with.
+pub struct RunContext<'a> {
+    /// What computes a bucket.
+    pub engine: &'a Engine,
+    /// Makes rows durable.
+    pub writer: &'a RowWriter,
+    /// The runs so far, whose rows later ones replace.
+    pub kept: &'a KeptReruns,
+    /// Limits, progress and cancellation of the entry in the queue.
+    pub context: &'a query::Context,
+    /// An error if the run has to stop.
+    pub check: &'a dyn Fn() -> Result<(), RunError>,
+}
+
+/// A completed run.
+#[derive(Debug)]
+pub struct Done {
+    /// Buckets that had lines.
+    pub buckets: u64,
+    /// Rows.
+    pub rows: u64,
+}
+
+/// Computes an interval again, and replaces its rows.
+pub fn run(
+    with: &RunContext<'_>,
+    compiled: &Compiled,
+    range: TimeRange,
+) -> Result<Done, RerunError> {
+    let _guard = with.kept.enter()?;
+    let id = with.writer.next_revision();
+    let write = |lines: &[u8]| with.writer.write(lines).map_err(RerunError::NotKept);
+    let (mut lines, mut rows) = (Vec::new(), 0);
+    let (range, buckets) = compute(with, compiled, range, &mut |start_ns, made| {
+        let bucket = BucketOf {
+            program: &compiled.definition.name,
+            start_ns,
+            width_s: compiled.definition.width_s,
+            revision: id,
+            is_of_run: true,
+        };
+        let mut own = Vec::new();
+        rows::write_bucket(&bucket, made, &mut own);
+        if own.len() > ALONE_BYTES_MAX {
+            return Err(too_large(start_ns));
+        }
+        if lines.len() + own.len() > ALONE_BYTES_MAX {
+            write(&lines)?;
+            lines.clear();
+        }
+        lines.append(&mut own);
+        rows += made.len() as u64;
+        Ok(())
+    })?;
+    if !lines.is_empty() {
+        write(&lines)?;
+    }
+    // The last chance to cancel the run.
+    (with.check)()?;
+    let run = Rerun {
+        id,
+        summary_of: compiled.definition.name.clone(),
+        start_ns: range.start_ns,
+        end_ns: range.end_ns,
+        through: None,
+    };
+    with.kept.add(run)?;
+    Ok(Done { buckets, rows })
+}
+
+/// Rows of a trial.
+#[derive(Debug)]
+pub struct Tried {
+    /// The rows, in order of time.
+    pub rows: Vec<StoredRow>,
+    /// Buckets that had lines.
+    pub buckets: u64,
+    /// Whether rows were left out.
+    pub is_cut: bool,
+}
+
+/// Computes an interval and stores nothing; gives at most `rows_max` rows.
+pub fn try_out(
+    with: &RunContext<'_>,
+    compiled: &Compiled,
+    range: TimeRange,
+    rows_max: usize,
+) -> Result<Tried, RerunError> {
+    let (mut found, mut is_cut) = (Vec::new(), false);
+    let (_, buckets) = compute(with, compiled, range, &mut |time_ns, made| {
+        for (number, row) in made.iter().enumerate() {
+            if found.len() >= rows_max {
+                is_cut = true;
+                return Ok(());
+            }
+            let mut text = Vec::new();
+            row.write_json(&mut text);
+            found.push(StoredRow {
+                time_ns,
+                width_s: compiled.definition.width_s,
+                revision: 0,
+                row: number as u64,
+                fields: serde_json::from_slice(&text).expect("it was just written"),
+            });
+        }
+        Ok(())
+    })?;
+    Ok(Tried { rows: found, buckets, is_cut })
+}
+
+/// Called with the start of a bucket, nanoseconds since 1970 UTC, and its rows.
+type EachBucket<'a> = &'a mut dyn FnMut(i64, &[programs::Row]) -> Result<(), RerunError>;
+
+/// Computes the buckets of an interval that have lines, in order of time. Returns the interval,
+/// extended to whole buckets, and how many there were.
+fn compute(
+    with: &RunContext<'_>,
+    compiled: &Compiled,
+    range: TimeRange,
+    each: EachBucket<'_>,
+) -> Result<(TimeRange, u64), RerunError> {
+    let all = compiled.buckets();
+    let last = all.at(range.end_ns.saturating_sub(1));
+    let range = TimeRange {
+        start_ns: all.start_ns(all.at(range.start_ns)),
+        end_ns: all.start_ns(last.saturating_add(1)),
+    };
+    let buckets = buckets_with_lines(with, compiled, range)?;
+    let progress = &with.context.progress;
+    progress.units_planned.store(buckets.len() as u64, Relaxed);
+    let mut at = 0;
+    while at < buckets.len() {
+        (with.check)()?;
+        let start = buckets[at];
+        let count =
+            buckets[at..].iter().take_while(|bucket| **bucket < start + BUCKETS_MAX).count();
+        let end = buckets[at + count - 1] + 1;
+        let cancelled = Arc::clone(&with.context.cancelled);
+        for (bucket, outcome) in with.engine.compute(compiled, (start, end), &cancelled)? {
+            let start_ns = all.start_ns(bucket);
+            let rows = outcome.result.map_err(|error| {
+                let time = text::time::format_time(start_ns);
+                RerunError::Program(format!("bucket {time}: {error}"))
+            })?;
+            each(start_ns, &rows)?;
+            progress.rows.fetch_add(rows.len() as u64, Relaxed);
+            progress.lines_scanned.fetch_add(outcome.usage.lines_given(), Relaxed);
+        }
+        at += count;
+        progress.units_done.fetch_add(count as u64, Relaxed);
+    }
+    Ok((range, buckets.len() as u64))
+}
+
+/// The numbers of the buckets that have lines for the program, in order.
+fn buckets_with_lines(
+    with: &RunContext<'_>,
+    compiled: &Compiled,
+    range: TimeRange,
+) -> Result<Vec<i64>, RerunError> {
+    let all = compiled.buckets();
+    let text = format!("* | stats by (_time:{}s) count() lines", compiled.definition.width_s);
+    let stats = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
+    let query = Query::new(compiled.query.filter().clone(), stats.pipes().to_vec());
+    let context = with.engine.context(range, &with.context.cancelled);
+    let mut buckets = Vec::new();
+    let mut scratch = Scratch::default();
+    query::run(&query, &*with.engine.source(), &context, &mut |rows| {
+        for index in 0..rows.len() {
+            let time_ns = text::time::parse_timestamp(rows.get(index, "_time", &mut scratch));
+            buckets.extend(time_ns.map(|time_ns| all.at(time_ns)));
+        }
+        match buckets.len() > RUN_BUCKETS_MAX {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    if buckets.len() > RUN_BUCKETS_MAX {
+        return Err(RerunError::Program(format!(
+            "the interval has more than {RUN_BUCKETS_MAX} buckets with lines; run it in parts"
+        )));
+    }
+    buckets.sort_unstable();
+    buckets.dedup();
+    Ok(buckets)
+}
+
+fn too_large(start_ns: i64) -> RerunError {
+    let time = text::time::format_time(start_ns);
+    RerunError::Program(format!(
+        "bucket {time}: its rows have more than {} MiB; group by fewer values",
+        ALONE_BYTES_MAX >> 20
+    ))
+}

@@ -1,0 +1,325 @@
+//! The lines that queries read: a snapshot of the store, hot frames and sealed blocks; parsed
+//! earlier and cached, or parsed now.
+
+use std::cmp::Reverse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use query::LineSet;
+use query::source::{
+    Answers, ChooseLines, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines, Source,
+    SourceError, TimeRange, UnitKey, Whose, WithColumns,
+};
+use record::{Batch, Frame, LineId, Parser};
+use segment::tokens::{TokenHash, required_tokens};
+use store::{Committed, FrameGroup, FrameHandle, Store, StoreError, Unit};
+
+/// Parsers kept for the next query. Further concurrent parses make their own and drop them.
+const PARSERS_KEPT: usize = 8;
+
+/// Groups of small frames that a query builds for later queries before it begins: some milliseconds
+/// of work. Of further groups it reads the frames.
+const GROUPS_MADE_MAX: usize = 8;
+
+/// A pool of parsers: each concurrent parse uses one.
+pub struct Parsers {
+    pattern: Parser,
+    idle: Mutex<Vec<Parser>>,
+}
+
+impl Parsers {
+    /// A pool of copies of `pattern`.
+    pub fn new(pattern: Parser) -> Self {
+        Parsers { pattern, idle: Mutex::default() }
+    }
+
+    /// The records of a frame.
+    pub fn parse(&self, frame: Arc<Frame>) -> Batch {
+        self.with(|parser| parser.parse(frame))
+    }
+
+    /// Calls `parse` with a parser of the pool.
+    pub fn with<T>(&self, parse: impl FnOnce(&mut Parser) -> T) -> T {
+        let idle = || self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut parser = idle().pop().unwrap_or_else(|| self.pattern.clone());
+        let parsed = parse(&mut parser);
+        let mut idle = idle();
+        if idle.len() < PARSERS_KEPT {
+            idle.push(parser);
+        }
+        parsed
+    }
+
+    /// The records of a unit: cached, or parsed or read now, and then cached. `None` if they were
+    /// deleted.
+    pub fn load(&self, unit: &Unit) -> Result<Option<Arc<Batch>>, StoreError> {
+        match unit {
+            Unit::Frame(frame) => self.load_frame(frame),
+            Unit::Block(block) => block.read(),
+        }
+    }
+
+    /// The records of a frame.
+    pub fn load_frame(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        if let Some(batch) = handle.cached() {
+            return Ok(Some(batch));
+        }
+        let frame = handle.read_frame()?;
+        Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
+    }
+
+    /// Records of the lines of a frame that `choose` chooses from its text; none where it chooses
+    /// none, or the frame was deleted meanwhile. Those of a frame that is not parsed yet are not
+    /// kept.
+    fn load_lines(
+        &self,
+        handle: &FrameHandle,
+        choose: ChooseLines<'_>,
+    ) -> Result<Option<SomeLines>, StoreError> {
+        if let Some(batch) = handle.cached() {
+            let rows = batch.frame().and_then(|frame| choose(frame));
+            return Ok(rows.map(|rows| SomeLines { batch, rows }));
+        }
+        let Some(frame) = handle.read_frame()? else { return Ok(None) };
+        let Some(lines) = choose(&frame) else { return Ok(None) };
+        let batch = Arc::new(self.with(|parser| parser.parse_lines(frame, &lines)));
+        let rows = (0..batch.len() as u32).collect();
+        Ok(Some(SomeLines { batch, rows }))
+    }
+
+    /// The records of a frame, for readers that pass over all frames once.
+    pub fn load_frame_once(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        if let Some(batch) = handle.cached() {
+            return Ok(Some(batch));
+        }
+        let frame = handle.read_frame_once()?;
+        Ok(frame.map(|frame| self.parse_and_keep(handle, frame)))
+    }
+
+    /// The records of a frame, for stages that read behind a cursor: none of a frame that cannot be
+    /// read or parsed, which the parse stage reports; `None` where it was deleted.
+    pub fn load_arrival(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        let load = || self.load_frame_once(handle);
+        let loaded = catch_unwind(AssertUnwindSafe(load));
+        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
+            let is_there = handle.is_there();
+            is_there.then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
+        }))
+    }
+
+    fn parse_and_keep(&self, handle: &FrameHandle, frame: Arc<Frame>) -> Arc<Batch> {
+        let batch = Arc::new(self.parse(frame));
+        handle.put(Arc::clone(&batch));
+        batch
+    }
+
+    /// Builds the records of a group of frames; it gets none if its frames cannot be merged, or
+    /// were deleted meanwhile.
+    fn merge_group(&self, group: &mut FrameGroup) -> Result<(), StoreError> {
+        let mut batches = Vec::new();
+        for frame in group.frames() {
+            match self.load_frame(&frame)? {
+                Some(batch) => batches.push(batch),
+                None => return Ok(()),
+            }
+        }
+        group.put(Batch::merged(&batches).map(Arc::new));
+        Ok(())
+    }
+}
+
+/// The store as a source of records: frames, which are parsed here, and blocks, which were parsed
+/// before they were sealed.
+#[derive(Clone)]
+pub struct Stored {
+    store: Arc<Store>,
+    parsers: Arc<Parsers>,
+    answers: Arc<Answers>,
+}
+
+impl Stored {
+    /// The lines in `store`.
+    pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
+        Stored { store, parsers, answers }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The parsers of its frames.
+    pub fn parsers(&self) -> &Arc<Parsers> {
+        &self.parsers
+    }
+
+    /// The lines that are durable now. Every later snapshot contains all of them.
+    pub fn lines_now(&self) -> LineSet {
+        let Committed { through, missing } = self.store.durable_now();
+        LineSet { through, missing }
+    }
+}
+
+impl Source for Stored {
+    fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        if range.start_ns >= range.end_ns {
+            return Ok(Vec::new());
+        }
+        let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
+        let (mut groups, mut units) =
+            self.store.snapshot_in_groups((range.start_ns, last_ns)).map_err(source_error)?;
+        if whose == Whose::Sent {
+            groups.retain(|group| !group.is_internal());
+            units.retain(|unit| !unit.is_internal());
+        }
+        let scan = |unit| {
+            Box::new(StoredUnit { unit, whose, parsers: Arc::clone(&self.parsers) })
+                as Box<dyn ScanUnit>
+        };
+        if groups.is_empty() {
+            return Ok(units.into_iter().map(scan).collect());
+        }
+        let mut scanned: Vec<Box<dyn ScanUnit>> = Vec::with_capacity(groups.len() + units.len());
+        let mut to_make = GROUPS_MADE_MAX;
+        for mut group in groups {
+            if group.batch().is_none() && to_make > 0 {
+                to_make -= 1;
+                self.parsers.merge_group(&mut group).map_err(source_error)?;
+            }
+            match group.batch().cloned() {
+                Some(batch) => scanned.push(Box::new(StoredGroup { group, batch })),
+                None => scanned.extend(group.frames().into_iter().map(Unit::Frame).map(scan)),
+            }
+        }
+        scanned.extend(units.into_iter().map(scan));
+        // Newest first, after those whose times are not known yet.
+        scanned.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
+        Ok(scanned)
+    }
+
+    fn answers(&self) -> Option<&Answers> {
+        Some(&self.answers)
+    }
+
+    fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        for unit in self.store.find(id).map_err(source_error)? {
+            if let Some(batch) = self.parsers.load(&unit).map_err(source_error)?
+                && batch.rows().any(|row| row.id() == id)
+            {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn source_error(error: StoreError) -> SourceError {
+    SourceError(error.to_string())
+}
+
+/// The hashes of the words that a line must have for each of the phrases.
+pub fn words_of(phrases: &Phrases) -> &[Vec<TokenHash>] {
+    let words = |phrase: &Phrase| {
+        let Phrase { text, whole_start, whole_end } = phrase;
+        required_tokens(text.as_bytes(), *whole_start, *whole_end)
+    };
+    phrases.made(|phrases| phrases.iter().map(words).collect::<Vec<_>>())
+}
+
+/// A group of small frames that is read as one unit.
+struct StoredGroup {
+    group: FrameGroup,
+    batch: Arc<Batch>,
+}
+
+impl ScanUnit for StoredGroup {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.batch.time_range_ns())
+    }
+
+    fn lines(&self) -> u64 {
+        self.group.lines()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.group.payload_bytes()
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(Arc::clone(&self.batch)))
+    }
+
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+        Ok(self.group.may_contain(words_of(phrases)))
+    }
+}
+
+struct StoredUnit {
+    unit: Unit,
+    whose: Whose,
+    parsers: Arc<Parsers>,
+}
+
+impl ScanUnit for StoredUnit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        self.unit.time_range()
+    }
+
+    fn lines(&self) -> u64 {
+        self.unit.lines()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.unit.bytes_raw()
+    }
+
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        self.parsers.load(&self.unit).map_err(source_error)
+    }
+
+    fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        let Unit::Frame(frame) = &self.unit else { return Ok(None) };
+        self.parsers.load_lines(frame, choose).map_err(source_error)
+    }
+
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+        self.unit.may_contain(words_of(phrases)).map_err(source_error)
+    }
+
+    fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
+        let Unit::Block(block) = &self.unit else { return Ok(false) };
+        let done = block.with_columns(|columns| with(columns)).map_err(source_error)?;
+        Ok(done.transpose()?.is_some())
+    }
+
+    fn key(&self) -> Option<UnitKey> {
+        let Unit::Block(block) = &self.unit else { return None };
+        let position = block.position();
+        Some((position.segment, position.frame))
+    }
+
+    fn segment(&self) -> Option<(u64, usize)> {
+        let Unit::Block(block) = &self.unit else { return None };
+        Some((block.position().segment, block.blocks_of_segment() as usize))
+    }
+
+    fn count_segment(
+        &self,
+        grouped: Grouped<'_>,
+        each: EachCount<'_>,
+    ) -> Result<bool, SourceError> {
+        let Unit::Block(block) = &self.unit else { return Ok(false) };
+        let Some(file) = block.file().map_err(source_error)? else { return Ok(false) };
+        let Grouped { fields, bucket_ns, range } = grouped;
+        let from_ns = Some(range.start_ns).filter(|&ns| ns != i64::MIN);
+        let to_ns = Some(range.end_ns).filter(|&ns| ns != i64::MAX);
+        // Segments keep counts of the lines from senders only.
+        if self.whose == Whose::All && file.footer().lines_internal() > 0 {
+            return Ok(false);
+        }
+        Ok(file.footer().visit_counts(fields, bucket_ns, (from_ns, to_ns), each))
+    }
+}
+
+#[cfg(test)]
+mod tests;
