@@ -1,5 +1,6 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated
-//! implementation; priorities of threads ([`placement`]); reusable threads ([`threads`]), and
+//! implementation; priorities of threads ([`placement`]), and work that
+//! gives way to ingest ([`pressure`]); reusable threads ([`threads`]), and
 //! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
 //! whoever makes data durable ([`OnDurable`]); how long to wait before something is tried again
 //! ([`pauses`]).
@@ -18,6 +19,7 @@ mod keep;
 pub mod memory;
 pub mod pauses;
 pub mod placement;
+pub mod pressure;
 mod real;
 mod shrink;
 mod sim;

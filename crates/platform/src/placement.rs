@@ -6,9 +6,10 @@
 //! cannot raise it again. Work that becomes urgent is therefore done by another thread
 //! ([`Role::Urgent`]).
 //!
-//! CPU: niceness, which Linux keeps per thread, and SCHED_IDLE for background work. Each step of
-//! niceness is a quarter more or less of CPU time when threads compete (sched(7)); otherwise idle
-//! time goes to any thread, so nothing here slows a machine with spare capacity. Disk:
+//! CPU: niceness, which Linux keeps per thread. Each step of niceness is a quarter more or less of
+//! CPU time when threads compete (sched(7)), with threads of other programs too. So parsing and
+//! queries have none by default: they give way to ingest alone ([`pressure`](crate::pressure)).
+//! Disk:
 //! ioprio_set(2), which has an effect if the disk's scheduler supports it (`bfq` uses class and
 //! level, `mq-deadline` the class, `none` neither).
 //!
@@ -19,6 +20,8 @@
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::pressure;
 
 /// The role of a thread. Earlier ones have priority over later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +54,9 @@ pub struct Priorities {
 }
 
 impl Default for Priorities {
-    /// On a machine at full load, parsing gets a thirtieth of a processor for each receiver's one,
-    /// and a query half of that.
+    /// Beside other programs of the machine, both work at normal priority.
     fn default() -> Self {
-        Priorities { parse_nice: 15, query_nice: 18 }
+        Priorities { parse_nice: 0, query_nice: 0 }
     }
 }
 
@@ -62,9 +64,9 @@ impl Default for Priorities {
 /// time of a receiver: urgent work sometimes waits for its helpers, so they must not have the
 /// lowest priority.
 const URGENT_HELPER_NICE: u8 = 5;
-/// Niceness of background work, which also has SCHED_IDLE: `/proc/stat` then counts its time as
-/// `nice`.
-const BACKGROUND_NICE: u8 = 19;
+/// Niceness of background work: beside a busy thread it gets a tenth of a processor. With
+/// SCHED_IDLE it would get nothing for seconds, and with it who waits for a lock that it holds.
+const BACKGROUND_NICE: u8 = 10;
 
 /// Class and level of ioprio_set(2), in the kernel's encoding: the class in the three highest of 16
 /// bits.
@@ -85,14 +87,12 @@ impl DiskPriority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Scheduling {
     nice: u8,
-    /// SCHED_IDLE, else SCHED_OTHER.
-    idle: bool,
     disk: DiskPriority,
 }
 
 impl Role {
     fn scheduling(self, chosen: &Priorities) -> Scheduling {
-        let scheduling = |nice, disk| Scheduling { nice, idle: false, disk };
+        let scheduling = |nice, disk| Scheduling { nice, disk };
         match self {
             Role::Receiver => scheduling(0, DiskPriority::best_effort(4)),
             Role::Writer => scheduling(0, DiskPriority::best_effort(0)),
@@ -100,9 +100,7 @@ impl Role {
             Role::UrgentHelper => scheduling(URGENT_HELPER_NICE, DiskPriority::best_effort(3)),
             Role::Parse => scheduling(chosen.parse_nice, DiskPriority::best_effort(4)),
             Role::Query => scheduling(chosen.query_nice, DiskPriority::best_effort(5)),
-            Role::Background => {
-                Scheduling { nice: BACKGROUND_NICE, idle: true, disk: DiskPriority::IDLE }
-            }
+            Role::Background => scheduling(BACKGROUND_NICE, DiskPriority::IDLE),
         }
     }
 }
@@ -117,9 +115,13 @@ pub fn choose(priorities: Priorities) {
     let _ = CHOSEN.set(priorities);
 }
 
-/// Gives the calling thread its priorities, for the rest of its life. If the system refuses (in a
-/// container, for example), that is logged once and has no other consequence.
+/// Gives the calling thread its priorities, for the rest of its life; other work gives way to
+/// threads that take lines. If the system refuses (in a container, for example), that is logged
+/// once and has no other consequence.
 pub fn enter(role: Role) {
+    if matches!(role, Role::Receiver | Role::Writer) {
+        pressure::take_precedence();
+    }
     // One flag for the process: the system refuses all threads alike.
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let scheduling = role.scheduling(CHOSEN.get_or_init(Priorities::default));
@@ -136,20 +138,7 @@ fn apply(scheduling: Scheduling) -> io::Result<()> {
     if i32::from(scheduling.nice) > nice {
         rustix::process::setpriority_process(None, scheduling.nice.into())?;
     }
-    if scheduling.idle {
-        set_idle()?;
-    }
     set_disk_priority(scheduling.disk)
-}
-
-/// SCHED_IDLE for the calling thread.
-fn set_idle() -> io::Result<()> {
-    // SAFETY: a structure of plain numbers, for which zero is valid; the static priority of
-    // SCHED_IDLE must be 0.
-    let param: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: `param` is a valid structure that lives for the call, which only reads it. Thread 0
-    // is the calling one.
-    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) }.into())
 }
 
 fn set_disk_priority(priority: DiskPriority) -> io::Result<()> {
@@ -175,14 +164,12 @@ fn checked(result: libc::c_long) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Niceness, policy and disk priority of the calling thread.
-    fn found() -> (i32, i32, u16) {
+    /// Niceness and disk priority of the calling thread.
+    fn found() -> (i32, u16) {
         let nice = rustix::process::getpriority_process(None).unwrap();
-        // SAFETY: takes an integer and touches no memory; thread 0 is the calling one.
-        let policy = unsafe { libc::sched_getscheduler(0) };
         // SAFETY: takes two integers and touches no memory.
         let disk = unsafe { libc::syscall(libc::SYS_ioprio_get, 1, 0) };
-        (nice, policy, u16::try_from(disk).unwrap())
+        (nice, u16::try_from(disk).unwrap())
     }
 
     fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -193,21 +180,21 @@ mod tests {
     fn each_thread_has_its_own_priorities_and_the_others_keep_theirs() {
         let before = found();
         let base = before.0;
-        for (role, nice, policy, disk) in [
-            (Role::Receiver, 0, libc::SCHED_OTHER, 2 << 13 | 4),
-            (Role::Writer, 0, libc::SCHED_OTHER, 2 << 13),
-            (Role::Ledger, 0, libc::SCHED_OTHER, 2 << 13 | 2),
-            (Role::Urgent, 0, libc::SCHED_OTHER, 2 << 13 | 2),
-            (Role::UrgentHelper, 5, libc::SCHED_OTHER, 2 << 13 | 3),
-            (Role::Parse, 15, libc::SCHED_OTHER, 2 << 13 | 4),
-            (Role::Query, 18, libc::SCHED_OTHER, 2 << 13 | 5),
-            (Role::Background, 19, libc::SCHED_IDLE, 3 << 13),
+        for (role, nice, disk) in [
+            (Role::Receiver, 0, 2 << 13 | 4),
+            (Role::Writer, 0, 2 << 13),
+            (Role::Ledger, 0, 2 << 13 | 2),
+            (Role::Urgent, 0, 2 << 13 | 2),
+            (Role::UrgentHelper, 5, 2 << 13 | 3),
+            (Role::Parse, 0, 2 << 13 | 4),
+            (Role::Query, 0, 2 << 13 | 5),
+            (Role::Background, 10, 3 << 13),
         ] {
             let there = in_thread(move || {
                 enter(role);
                 found()
             });
-            assert_eq!(there, (nice.max(base), policy, disk), "{role:?}");
+            assert_eq!(there, (nice.max(base), disk), "{role:?}");
         }
         assert_eq!(found(), before);
     }
@@ -215,7 +202,7 @@ mod tests {
     #[test]
     fn a_lowered_priority_cannot_be_raised() {
         let (nice, ..) = in_thread(|| {
-            apply(Scheduling { nice: 10, idle: false, disk: DiskPriority::IDLE }).unwrap();
+            apply(Scheduling { nice: 10, disk: DiskPriority::IDLE }).unwrap();
             enter(Role::Writer);
             found()
         });

@@ -1,17 +1,17 @@
 //! Background work: two threads with helpers. Only one of the two works at a time.
 //!
-//! `store-seal` runs at the lowest priority: it gets the processor time that ingest and queries
-//! leave. A thread cannot raise its priority again without privileges, so when sealing must not
-//! wait any more (the backlog is too large, or the disk is nearly full), `store-seal-now` takes
-//! over at normal priority, in the middle of a rewrite if need be. Both take the same steps, of a
-//! few frames or blocks each. The last step, which puts a new segment in the place of its sources,
+//! `store-seal` runs at a low priority. A thread cannot raise its priority again without
+//! privileges, so when sealing should wait no longer ([`Urgency`]), `store-seal-now` takes over at
+//! normal priority, in the middle of a rewrite if need be. Both take the same steps, of a few
+//! frames or blocks each. The last step, which puts a new segment in the place of its sources,
 //! is always done by `store-seal-now`: it holds a lock that other threads want, and must not lose
 //! the processor meanwhile.
 //!
-//! Work that is not urgent pauses between steps: while frames are queued for the disk, and for as
-//! long as [`Throttle`] demands. A panic in a step fails that rewrite, which is tried again later;
-//! the thread survives. All state that must survive is in the files and the catalog, so the work
-//! resumes after a restart; only rewrites under way begin again.
+//! Work that may wait pauses between steps: while frames are queued for the disk, while receivers
+//! are short of processor time ([`pressure`]), and for as long as [`Throttle`] demands. A panic in
+//! a step fails that rewrite, which is tried again later; the thread survives. All state that must
+//! survive is in the files and the catalog, so the work resumes after a restart; only rewrites
+//! under way begin again.
 
 pub(crate) mod plan;
 pub(crate) mod pruning;
@@ -24,8 +24,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use platform::helpers;
 use platform::placement::{self, Role};
+use platform::{helpers, pressure};
 use segment::SegmentError;
 use segment::sealed::{Effort, SealedFile};
 
@@ -56,6 +56,22 @@ const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 /// Interval at which the threads check whether more of the active segment can be sealed.
 const TRAIL_TICK: Duration = Duration::from_millis(100);
 
+/// How long a segment that could be sealed may wait for its turn, milliseconds. Then it is sealed
+/// at normal priority.
+const OVERDUE_MS: u64 = 30_000;
+
+/// How long sealing can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Until the machine has time for it.
+    Whenever,
+    /// It has waited for long enough, or somebody asked for it: it works at normal priority, and
+    /// gives way to ingest alone.
+    Due,
+    /// The backlog is too large, or the disk is nearly full: it gives way to nothing.
+    Now,
+}
+
 /// What one step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -75,9 +91,9 @@ pub(crate) struct Background {
     trailing: Trailing,
     /// Segments that are left alone after a failure, each until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
-    was_urgent: bool,
-    /// Whether sealing was urgent when one of the two threads looked last.
-    seen_urgent: bool,
+    urgency: Urgency,
+    /// Whether sealing was in haste when one of the two threads looked last.
+    seen_haste: bool,
     throttle: Throttle,
 }
 
@@ -119,15 +135,15 @@ impl Background {
             work: None,
             trailing: Trailing::default(),
             resting,
-            was_urgent: false,
-            seen_urgent: false,
+            urgency: Urgency::Whenever,
+            seen_haste: false,
             throttle,
         }
     }
 
     /// Does one step of the work that is due.
     pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Step {
-        let urgent = self.note_urgency();
+        let urgency = self.note_urgency();
         if self.trail(callbacks) {
             return Step::Worked;
         }
@@ -138,7 +154,7 @@ impl Background {
                 None => return Step::Idle,
             }
         }
-        if self.gives_way(callbacks, urgent) {
+        if self.gives_way(callbacks, urgency > Urgency::Whenever) {
             return Step::Idle;
         }
         match self.work.take() {
@@ -181,17 +197,17 @@ impl Background {
         true
     }
 
-    fn note_urgency(&mut self) -> bool {
-        let urgent = is_urgent(&self.core);
-        if urgent && !self.was_urgent {
+    fn note_urgency(&mut self) -> Urgency {
+        let urgency = urgency(&self.core);
+        if urgency == Urgency::Now && self.urgency != Urgency::Now {
             add(&self.core.counters.urgent, 1);
             tracing::info!(
                 "sealing does not give way to ingest and queries now: {} MiB are not sealed",
                 plan::backlog_bytes(&self.core) >> 20
             );
         }
-        self.was_urgent = urgent;
-        urgent
+        self.urgency = urgency;
+        urgency
     }
 
     fn begin(&mut self, callbacks: &dyn StoreCallbacks) -> Option<Work> {
@@ -263,13 +279,13 @@ impl Background {
 
     /// Whether the work is to pause, because the machine is not idle any more. Drops the work when
     /// other work must not wait for it.
-    fn gives_way(&mut self, callbacks: &dyn StoreCallbacks, urgent: bool) -> bool {
+    fn gives_way(&mut self, callbacks: &dyn StoreCallbacks, in_haste: bool) -> bool {
         let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
         let sealable = || plan::is_any_sealable(&self.core, &self.resting);
         let now_ns = self.core.clock.now_ns();
         let waits = match rewrite.purpose {
             Purpose::Seal | Purpose::Trail | Purpose::Prune => false,
-            Purpose::Merge => urgent && sealable(),
+            Purpose::Merge => in_haste && sealable(),
             Purpose::Reencode => {
                 sealable() || plan::is_any_to_be_searched(&self.core, &self.resting, now_ns)
             }
@@ -355,7 +371,7 @@ impl Background {
     }
 
     fn charge(&mut self, bytes: u64, began_ns: u64) {
-        self.throttle.charge(bytes, began_ns, self.was_urgent);
+        self.throttle.charge(bytes, began_ns, self.urgency == Urgency::Now);
     }
 
     /// How long the work is to pause, if it may pause.
@@ -454,10 +470,22 @@ impl Background {
     }
 }
 
-fn is_urgent(core: &StoreCore) -> bool {
-    let low_disk = core.signals.sealing.is_low_disk();
-    let too_much = plan::backlog_bytes(core) > core.config.backlog_bytes_max;
-    (low_disk || too_much) && plan::is_any_sealable(core, &HashMap::new())
+/// How long sealing can wait at present.
+pub(crate) fn urgency(core: &StoreCore) -> Urgency {
+    let sealable = plan::sealable(core, &HashMap::new());
+    let Some(oldest) = sealable.first() else { return Urgency::Whenever };
+    if core.signals.sealing.is_low_disk()
+        || plan::backlog_bytes(core) > core.config.backlog_bytes_max
+    {
+        return Urgency::Now;
+    }
+    // A segment is closed at this age at the latest.
+    let closed_ns = oldest.created_ns.saturating_add(core.config.segment_age_ns);
+    let due_ns = closed_ns.saturating_add_unsigned(ns_of_ms(OVERDUE_MS));
+    match core.clock.now_ns() >= due_ns || core.signals.sealing.is_requested(oldest.id) {
+        true => Urgency::Due,
+        false => Urgency::Whenever,
+    }
 }
 
 /// Does one step, if this thread is responsible for it and it need not wait. Otherwise returns how
@@ -465,21 +493,23 @@ fn is_urgent(core: &StoreCore) -> bool {
 fn turn(
     background: &Mutex<Background>,
     callbacks: &dyn StoreCallbacks,
-    for_urgent: bool,
-    urgent: bool,
+    for_haste: bool,
+    urgency: Urgency,
     ingest_waits: bool,
 ) -> (Step, Duration) {
     let mut background = lock(background);
     let publishes = background.is_publishing();
-    if std::mem::replace(&mut background.seen_urgent, urgent) != urgent {
+    let in_haste = urgency > Urgency::Whenever;
+    if std::mem::replace(&mut background.seen_haste, in_haste) != in_haste {
         // The other thread takes over.
         background.core.signals.sealing.wake();
     }
-    let pause = if urgent || publishes { Duration::ZERO } else { background.pause() };
-    if for_urgent != (urgent || publishes) {
+    let waits_for_nothing = urgency == Urgency::Now || publishes;
+    let pause = if waits_for_nothing { Duration::ZERO } else { background.pause() };
+    if for_haste != (in_haste || publishes) {
         return (Step::Idle, TICK);
     }
-    if !for_urgent && ingest_waits {
+    if !waits_for_nothing && ingest_waits {
         return (Step::Idle, QUEUE_PAUSE);
     }
     if !pause.is_zero() {
@@ -498,23 +528,26 @@ pub(crate) fn run(
     core: &StoreCore,
     background: &Mutex<Background>,
     callbacks: &dyn StoreCallbacks,
-    for_urgent: bool,
+    for_haste: bool,
 ) {
-    placement::enter(if for_urgent { Role::Urgent } else { Role::Background });
+    placement::enter(if for_haste { Role::Urgent } else { Role::Background });
     // Only `store-seal-now` itself competes with ingest: while all processors are busy, each of its
     // helpers gets a quarter of a processor.
-    helpers::set_role(if for_urgent { Role::UrgentHelper } else { Role::Background });
+    helpers::set_role(if for_haste { Role::UrgentHelper } else { Role::Background });
     let (mut seen, mut worked_at) = (0, Some(Instant::now()));
     loop {
-        let urgent = is_urgent(core);
+        let urgency = urgency(core);
         let ingest_waits = core.queue.bytes() > core.config.queue_bytes_max / QUEUE_PARTS;
-        let (step, pause) = turn(background, callbacks, for_urgent, urgent, ingest_waits);
+        let (step, pause) = turn(background, callbacks, for_haste, urgency, ingest_waits);
         let signal = &core.signals.sealing.signal;
         if signal.is_stopped() {
             return;
         }
         if step == Step::Worked {
             worked_at = Some(Instant::now());
+            if urgency < Urgency::Now {
+                pressure::give_way();
+            }
         } else {
             if worked_at.is_some_and(|at| at.elapsed() >= helpers::REST) {
                 worked_at = None;

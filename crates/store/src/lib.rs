@@ -45,7 +45,7 @@ mod writer;
 pub use at_rest::{
     AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog,
 };
-pub use background::Step;
+pub use background::{Step, Urgency};
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
 pub use catalog::{Deletion, DeletionState};
 pub use config::{RetentionRule, StoreConfig};

@@ -286,10 +286,20 @@ impl Store {
         maintenance::maintain(&self.writer, &self.ledger, now_ns);
     }
 
-    /// Closes the active segment, as if it were full.
+    /// Closes the active segment, as if it were full. All closed segments are then sealed at normal
+    /// priority.
     pub fn roll(&self) {
         lock(&self.writer).roll();
         lock(&self.ledger).catch_up();
+        let newest = self.core.segments.hot().iter().map(|hot| hot.id).max();
+        if let Some(newest) = newest {
+            self.core.signals.sealing.request(newest + 1);
+        }
+    }
+
+    /// How long sealing can wait at present.
+    pub fn sealing_urgency(&self) -> crate::Urgency {
+        crate::background::urgency(&self.core)
     }
 
     /// Free and total bytes of the file system that has the data directory.

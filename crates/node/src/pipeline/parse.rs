@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use platform::pressure;
 use record::Batch;
 use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
 
@@ -184,6 +185,7 @@ impl ParseStage {
     /// The records of a frame. `None` if retention deleted the frame, or if the parser panics on
     /// it, which is a bug and must not stop the parsing of other frames.
     fn parse(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
+        pressure::give_way();
         catch_unwind(AssertUnwindSafe(|| self.parsers.load_frame_once(handle))).unwrap_or_else(
             |_| {
                 self.note_panic(handle.position());

@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use platform::pressure;
+
 use super::counting::{count, stored_fields, tally, tally_few};
 use super::rollups::count_unit;
 use super::task::QueryThread;
@@ -278,6 +280,7 @@ impl<'q> Scan<'q> {
         scratch: &mut Scratch,
         check: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<(UnitResult, UnitMemory), RunError> {
+        pressure::give_way();
         let mut held = UnitMemory::default();
         let found = self.look_holding(unit, scratch, check, &mut held)?;
         Ok((found, held))

@@ -176,7 +176,7 @@ pub(crate) fn is_any_sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> 
 /// A segment that was left after a failed write may hold, behind its last valid frame, frames that
 /// a later segment holds, too. Only the catalog, and the later hot file, tell them apart. So no
 /// later segment is sealed before this one.
-fn sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
+pub(crate) fn sealable(core: &StoreCore, resting: &HashMap<u64, u64>) -> Vec<Arc<HotSegment>> {
     let settled = core.progress.settled();
     let is_kept = |hot: &Arc<HotSegment>| read(&hot.index).state == RowState::Kept;
     let mut candidates = Vec::new();

@@ -16,12 +16,12 @@ impl Store {
     pub fn start_background(&self, callbacks: Arc<dyn StoreCallbacks>) -> Result<(), StoreError> {
         self.attach_background();
         let mut threads = lock(&self.background_threads);
-        for (name, for_urgent) in [("store-seal", false), ("store-seal-now", true)] {
+        for (name, for_haste) in [("store-seal", false), ("store-seal-now", true)] {
             let (core, background) = (self.core.clone(), self.background.clone());
             let callbacks = callbacks.clone();
             let thread = std::thread::Builder::new()
                 .name(name.to_owned())
-                .spawn(move || run(&core, &background, &*callbacks, for_urgent))
+                .spawn(move || run(&core, &background, &*callbacks, for_haste))
                 .map_err(StoreError::io(&self.core.config.data_dir, "start sealing for"))?;
             threads.push(thread);
         }

@@ -1,6 +1,6 @@
 //! How the background threads are woken and stopped.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub(crate) struct SealingSignal {
     low_disk: AtomicBool,
     /// Whether segments are sealed at all: the background was started.
     attached: AtomicBool,
+    /// Segments that somebody asked to be sealed have numbers below this.
+    requested_below: AtomicU64,
 }
 
 impl SealingSignal {
@@ -79,6 +81,16 @@ impl SealingSignal {
 
     pub(crate) fn is_attached(&self) -> bool {
         self.attached.load(Ordering::Acquire)
+    }
+
+    /// Segments with numbers below `below` are to be sealed without further ado.
+    pub(crate) fn request(&self, below: u64) {
+        self.requested_below.fetch_max(below, Ordering::AcqRel);
+        self.signal.wake();
+    }
+
+    pub(crate) fn is_requested(&self, segment: u64) -> bool {
+        segment < self.requested_below.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_low_disk(&self) -> bool {

@@ -11,7 +11,7 @@ use record::{Batch, Frame, LineId};
 use segment::sealed::SealedFile;
 use store::{
     DeletionState, LineFilter, RetentionRule, SegmentState, Step, Store, StoreCallbacks,
-    StoreConfig, Unit,
+    StoreConfig, Unit, Urgency,
 };
 
 /// Time for which a segment is left alone after a failed rewrite, nanoseconds.
@@ -122,6 +122,29 @@ fn a_step_reads_no_more_however_many_threads_there_are() {
         assert!(most > (units - 1) * FRAME_BYTES, "{threads} threads read {most}");
         assert!(most <= units * FRAME_BYTES, "{threads} threads read {most}");
     }
+}
+
+#[test]
+fn what_was_asked_for_or_has_waited_is_sealed_at_normal_priority() {
+    const OVERDUE_NS: i64 = 30_000_000_000;
+    let mut bench = Bench::new(|config| config.backlog_bytes_max = u64::MAX);
+    assert_eq!(bench.store.sealing_urgency(), Urgency::Whenever, "there is nothing to seal");
+    bench.segment(100);
+    assert_eq!(bench.store.sealing_urgency(), Urgency::Due, "a request closed it");
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.store.sealing_urgency(), Urgency::Whenever, "all is sealed");
+
+    bench.segment(100);
+    bench.restart(true);
+    parse_all(&bench.store, &bench.host);
+    assert_eq!(bench.store.sealing_urgency(), Urgency::Whenever, "it is young");
+    bench.clock.advance_ns(bench.config.segment_age_ns + OVERDUE_NS);
+    assert_eq!(bench.store.sealing_urgency(), Urgency::Due, "it has waited");
+    bench.store.close().unwrap();
+    bench.config.backlog_bytes_max = 1;
+    bench.restart(true);
+    parse_all(&bench.store, &bench.host);
+    assert_eq!(bench.store.sealing_urgency(), Urgency::Now, "the backlog is too large");
 }
 
 #[test]
