@@ -14,6 +14,7 @@
 mod buffer;
 mod clock;
 mod disk;
+mod groups;
 pub mod helpers;
 mod keep;
 pub mod memory;

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use procfs::{Current, Meminfo};
 
+use crate::groups;
+
 /// Requests are rounded up to this many bytes. Larger pieces mean fewer updates of the shared
 /// counter, but more memory that is taken and not used.
 pub const PIECE_BYTES: u64 = 256 << 10;
@@ -29,7 +31,7 @@ pub const INSERT_SHARE: u64 = 4;
 /// stays below 2 GiB: the hostile inputs brought it to 1,861 MiB.
 const AUTO_BYTES_MAX: u64 = 768 << 20;
 /// Lower limit of the automatic budget, however small the machine.
-const AUTO_BYTES_MIN: u64 = 128 << 20;
+const AUTO_BYTES_MIN: u64 = 32 << 20;
 /// The automatic budget is this part of the machine's memory.
 const AUTO_SHARE: u64 = 4;
 
@@ -215,7 +217,7 @@ impl Drop for Share {
 
 /// The budget if none is configured, in bytes: a quarter of the memory that the machine, or the
 /// control group of the process, has (`machine_bytes`; `None`: unknown); at most 768 MiB, or 1.5
-/// times the limit of one query (`query_bytes_max`) if that is more; at least 128 MiB.
+/// times the limit of one query (`query_bytes_max`) if that is more; at least 32 MiB.
 ///
 /// 1.5 times leaves room for one query at its limit beside the quarter that is reserved for
 /// inserts.
@@ -225,24 +227,23 @@ pub fn bytes_auto(machine_bytes: Option<u64>, query_bytes_max: u64) -> u64 {
     share.min(most).max(AUTO_BYTES_MIN)
 }
 
-/// The memory of the machine, or of the control group of this process if that is less. `None` if
+/// The cache of the store if none is configured, in bytes: an eighth of the memory
+/// (`machine_bytes`), between 16 and 512 MiB.
+pub fn cache_bytes_auto(machine_bytes: Option<u64>) -> u64 {
+    machine_bytes.map_or(u64::MAX, |bytes| bytes / 8).clamp(16 << 20, 512 << 20)
+}
+
+/// The lines that wait for the disk if no limit is configured, in bytes: a thirty-second of the
+/// memory (`machine_bytes`), between 8 and 64 MiB.
+pub fn queue_bytes_auto(machine_bytes: Option<u64>) -> u64 {
+    machine_bytes.map_or(u64::MAX, |bytes| bytes / 32).clamp(8 << 20, 64 << 20)
+}
+
+/// The memory of the machine, or of the control groups of this process if that is less. `None` if
 /// neither is known.
 pub fn machine_bytes() -> Option<u64> {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
     let machine = Meminfo::current().ok().map(|memory| memory.mem_total);
-    let own = read("/proc/self/cgroup").unwrap_or_default();
-    // A group is also limited by its parent groups.
-    let groups = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let ancestors = std::path::Path::new(groups).ancestors();
-    let unified = ancestors.filter_map(|group| {
-        number(&format!(
-            "/sys/fs/cgroup{}/memory.max",
-            group.to_string_lossy().trim_end_matches('/')
-        ))
-    });
-    let old = number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-    unified.chain(old).chain(machine).min()
+    [machine, groups::memory_limit_bytes()].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -301,7 +302,8 @@ mod tests {
             (Some(24 * GIB), GIB / 4, 3 * GIB / 4),
             (Some(3 * GIB), GIB / 2, 3 * GIB / 4),
             (Some(2 * GIB), GIB / 2, GIB / 2),
-            (Some(GIB / 4), GIB / 2, AUTO_BYTES_MIN),
+            (Some(GIB / 4), GIB / 2, GIB / 16),
+            (Some(GIB / 16), GIB / 2, AUTO_BYTES_MIN),
             (Some(64 * GIB), 4 * GIB, 6 * GIB),
             (Some(16 * GIB), 4 * GIB, 4 * GIB),
             (None, GIB / 2, 3 * GIB / 4),
@@ -312,5 +314,22 @@ mod tests {
             assert!(!whole || beside_inserts >= query, "one query fits: {machine:?} {query}");
         }
         assert!(machine_bytes().is_none_or(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn cache_and_queue_follow_the_memory() {
+        const MIB: u64 = 1 << 20;
+        for (machine, cache, queue) in [
+            (None, 512, 64),
+            (Some(24 << 10), 512, 64),
+            (Some(4 << 10), 512, 64),
+            (Some(1 << 10), 128, 32),
+            (Some(256), 32, 8),
+            (Some(64), 16, 8),
+        ] {
+            let machine = machine.map(|mib: u64| mib * MIB);
+            assert_eq!(cache_bytes_auto(machine), cache * MIB, "{machine:?}");
+            assert_eq!(queue_bytes_auto(machine), queue * MIB, "{machine:?}");
+        }
     }
 }

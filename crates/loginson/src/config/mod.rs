@@ -28,6 +28,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::node::ForwardConfig;
 use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{JournalConfig, TcpConfig, TlsFiles};
+use platform::memory::{bytes_auto, cache_bytes_auto, machine_bytes, queue_bytes_auto};
 use query::QueueLimits;
 use store::{RetentionRule, StoreConfig};
 
@@ -108,8 +109,14 @@ impl TryFrom<RawConfig> for Config {
         let placement = raw.placement.placement(processors())?;
         let store = StoreConfig {
             segment_bytes_max,
-            queue_bytes_max: memory("store.queue_bytes_max", &raw.store.queue_bytes_max)?,
-            cache_bytes_max: memory("store.cache_bytes_max", &raw.store.cache_bytes_max)?,
+            queue_bytes_max: match raw.store.queue_bytes_max.as_str() {
+                "auto" => usize::try_from(queue_bytes_auto(machine_bytes()))?,
+                text => memory("store.queue_bytes_max", text)?,
+            },
+            cache_bytes_max: match raw.store.cache_bytes_max.as_str() {
+                "auto" => usize::try_from(cache_bytes_auto(machine_bytes()))?,
+                text => memory("store.cache_bytes_max", text)?,
+            },
             commit_interval_ms: duration("store.commit_interval", &raw.store.commit_interval)?
                 .as_millis() as u64,
             disk_free_bytes_min: bytes(
@@ -365,8 +372,7 @@ const MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// The memory budget of the process; `auto` follows the machine.
 fn memory_bytes_max(text: &str, query: &QueryOptions) -> Result<u64> {
     if text == "auto" {
-        let machine_bytes = platform::memory::machine_bytes();
-        return Ok(platform::memory::bytes_auto(machine_bytes, query.limits.memory_bytes_max));
+        return Ok(bytes_auto(machine_bytes(), query.limits.memory_bytes_max));
     }
     let bytes_max = bytes("memory.bytes_max", text)?;
     ensure!(bytes_max >= MEMORY_BYTES_MIN, "memory.bytes_max must be at least 64MiB, or auto");
@@ -463,10 +469,12 @@ mod tests {
         };
         let config = Config::try_from(raw).unwrap();
         assert!(config.http_listen.ip().is_loopback());
-        // The threads follow the machine.
+        // Threads, cache and queue follow the machine.
         let mut node = NodeOptions::new("./loginson-data");
         node.parse_threads = config.placement.parse_threads;
         node.store.sealing_threads = config.placement.sealing_threads;
+        node.store.cache_bytes_max = config.node.store.cache_bytes_max;
+        node.store.queue_bytes_max = config.node.store.queue_bytes_max;
         node.query.limits.threads = config.node.query.limits.threads;
         assert!(node.query.limits.threads > 0);
         assert_eq!(format!("{:#?}", config.node), format!("{node:#?}"));

@@ -252,7 +252,7 @@ pub struct RawStore {
     pub segment_bytes_max: String,
     pub segment_age: String,
     /// limits.md, Lines on their way in: frames waiting for the writer | `store.queue_bytes_max`,
-    /// 64 MiB | delivery blocks: TCP senders are pushed back; datagrams wait in the kernel's
+    /// at most 64 MiB | delivery blocks: TCP senders are pushed back; datagrams wait in the kernel's
     /// buffer, where those that do not fit are dropped and counted
     pub queue_bytes_max: String,
     pub cache_bytes_max: String,
@@ -406,8 +406,8 @@ impl Default for RawStore {
         RawStore {
             segment_bytes_max: "1GiB".into(),
             segment_age: "30s".into(),
-            queue_bytes_max: "64MiB".into(),
-            cache_bytes_max: "512MiB".into(),
+            queue_bytes_max: "auto".into(),
+            cache_bytes_max: "auto".into(),
             commit_interval: "10ms".into(),
             disk_free_bytes_min: "256MiB".into(),
             backlog_bytes_max: "4GiB".into(),

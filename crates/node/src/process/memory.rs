@@ -1,7 +1,7 @@
 //! The allocator of the process, and how freed memory is returned to the system.
 
 use std::ffi::{c_int, c_long};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use procfs::process::Process;
 
@@ -23,12 +23,15 @@ unsafe extern "C" {
 /// milliseconds.
 const PURGE_DELAY: c_int = 15;
 
-/// How often the memory of the process is looked at.
+/// How often the memory of the process is looked at while it is, or will soon be, larger than
+/// usual.
 const LOOK_TIME: Duration = Duration::from_millis(50);
-/// After this many looks, freed memory is collected that the allocator has kept for long enough.
-const LOOKS_PER_COLLECTION: u32 = 20;
-/// After this many looks, the memory of threads that have ended is collected as well.
-const LOOKS_PER_FULL_COLLECTION: u32 = 100;
+/// How often while it is less than half of that: an idle process wakes seldom.
+const QUIET_LOOK_TIME: Duration = Duration::from_millis(500);
+/// After this time, freed memory is collected that the allocator has kept for long enough.
+const COLLECTION_TIME: Duration = Duration::from_secs(1);
+/// After this many collections, the memory of threads that have ended is collected as well.
+const COLLECTIONS_PER_FULL: u32 = 5;
 /// For how long a process that is larger than usual keeps freed memory, milliseconds. Not 0: the
 /// allocator would then no longer return what was freed before.
 const LARGE_PURGE_DELAY_MS: c_long = 1;
@@ -57,18 +60,21 @@ pub fn give_back_freed(large_bytes: u64) -> std::io::Result<()> {
     }
     let look = move || {
         let usual_delay_ms = purge_delay_ms();
-        let mut is_large = false;
-        for looks in 1_u32.. {
-            std::thread::sleep(LOOK_TIME);
+        let (mut is_large, mut look_time) = (false, LOOK_TIME);
+        let (mut collected_at, mut collections) = (Instant::now(), 0_u32);
+        loop {
+            std::thread::sleep(look_time);
             let was_large = is_large;
-            is_large = resident_bytes().is_some_and(|bytes| bytes > large_bytes);
+            let resident = resident_bytes().unwrap_or(0);
+            is_large = resident > large_bytes;
+            look_time = if resident > large_bytes / 2 { LOOK_TIME } else { QUIET_LOOK_TIME };
             if is_large != was_large {
                 set_purge_delay_ms(if is_large { LARGE_PURGE_DELAY_MS } else { usual_delay_ms });
             }
-            if is_large || looks.is_multiple_of(LOOKS_PER_FULL_COLLECTION) {
-                collect(true);
-            } else if looks.is_multiple_of(LOOKS_PER_COLLECTION) {
-                collect(false);
+            if is_large || collected_at.elapsed() >= COLLECTION_TIME {
+                collections = collections.wrapping_add(1);
+                collect(is_large || collections.is_multiple_of(COLLECTIONS_PER_FULL));
+                collected_at = Instant::now();
             }
         }
     };

@@ -66,6 +66,8 @@ pub(super) struct QueueEntry {
     pub started: SystemTime,
     pub came: Instant,
     pub ran_from: Option<Instant>,
+    /// Since when the query has had its present turn; none while it has none.
+    pub turn_from: Option<Instant>,
     /// How and when the query ended; none while it runs, waits, or is paused.
     pub ended: Option<(QueryState, Instant)>,
     /// Times that the query waited and ran before this entry: in an earlier process, or before it
@@ -78,6 +80,15 @@ pub(super) struct QueueEntry {
 }
 
 impl QueueEntry {
+    /// The user, or the address where nobody logs in, that shares are counted for. `client` is an
+    /// address with a port, behind a name and a space if there is one.
+    pub fn owner(&self) -> &str {
+        match self.client.split_once(' ') {
+            Some((name, _)) => name,
+            None => self.client.rsplit_once(':').map_or(&self.client, |(address, _)| address),
+        }
+    }
+
     pub fn new(kind: &str, query: &str, client: &str, started: SystemTime) -> QueueEntry {
         let cut = query.floor_char_boundary(LISTED_TEXT_BYTES_MAX);
         QueueEntry {
@@ -88,6 +99,7 @@ impl QueueEntry {
             started,
             came: Instant::now(),
             ran_from: None,
+            turn_from: None,
             ended: None,
             before: (Duration::ZERO, Duration::ZERO),
             error: None,

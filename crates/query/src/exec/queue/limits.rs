@@ -25,6 +25,28 @@ pub struct QueueLimits {
     pub finished_kept: usize,
     /// Live tails that run at once; further ones are refused. `query.tails_max`.
     pub tails_max: usize,
+    /// How long a query runs before one that waits may have its place; it then waits for its next
+    /// turn. So a short query does not wait for the end of long ones.
+    pub turn: Duration,
+}
+
+impl QueueLimits {
+    /// Queries that have begun and not ended, whether they have a turn or not; further ones wait to
+    /// begin, since each may hold memory.
+    ///
+    /// limits.md, Queries: queries that take turns | four for each of `query.concurrent_max`;
+    /// three for each of one user or address | further ones wait until one has ended
+    pub(super) fn begun_max(&self) -> usize {
+        self.concurrent_max.saturating_mul(4)
+    }
+}
+
+/// What one user or address may have of `whole`: the rest is for others.
+///
+/// limits.md, Queries: share of one user or address | three quarters of `query.waiting_max`,
+/// `query.background_waiting_max` and `query.tails_max` | refused; others still get in
+pub(super) fn share_of_one(whole: usize) -> usize {
+    whole - whole / 4
 }
 
 /// The defaults of the configuration (`docs/configuration.md`).
@@ -39,6 +61,7 @@ impl Default for QueueLimits {
             pause_max: Duration::from_secs(3600),
             finished_kept: 100,
             tails_max: 100,
+            turn: Duration::from_secs(1),
         }
     }
 }
@@ -75,6 +98,11 @@ pub enum QueueError {
     /// Too many live tails run already.
     #[error("{0} live tails run already; close one, or raise query.tails_max")]
     TailsFull(usize),
+    /// One user or address has its share already.
+    #[error(
+        "{0} {1} of this user or address wait or run already, which is the share of one; end some, or raise {2}"
+    )]
+    ShareTaken(usize, &'static str, &'static str),
     /// The query was cancelled while it waited.
     #[error("the query was cancelled while it waited")]
     Cancelled,

@@ -19,16 +19,20 @@ mod ticket;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 pub use entry::QueryInfo;
 use entry::QueueEntry;
+use limits::share_of_one;
 pub use limits::{QueueError, QueueLimits};
 pub use places::QueryState;
 use places::{Class, ClassLimits, Places};
 pub use ticket::{Permit, Ticket};
 
 use crate::base::{Pauses, TimeRange};
+
+/// How often a query that waits looks whether somebody's turn is over.
+const TURN_LOOK: Duration = Duration::from_millis(100);
 
 /// The kind of live tails.
 pub const TAIL: &str = "tail";
@@ -202,6 +206,9 @@ impl QueryQueue {
         }
         let limits = &self.shared.limits;
         let class = class_of(&inner.entries[&id].kind);
+        if let Some(error) = inner.share_taken(id, class, limits) {
+            return Err(error);
+        }
         if inner.places.enter(id, class) {
             return Ok(Ticket { id, shared: Arc::clone(&self.shared), used: false });
         }
@@ -312,10 +319,18 @@ impl Shared {
                 }
                 Some(QueryState::Waiting) => {
                     paused_since = None;
-                    self.changed.wait(inner).expect("nothing panics inside")
+                    if inner.take_turn(id, &self.limits) {
+                        self.changed.notify_all();
+                        continue;
+                    }
+                    let look = TURN_LOOK.min(self.limits.turn);
+                    self.changed.wait_timeout(inner, look).expect("nothing panics inside").0
                 }
                 _ => break,
             };
+        }
+        if let Some(entry) = inner.entries.get_mut(&id) {
+            entry.turn_from = Some(Instant::now());
         }
         pauses.end();
     }
@@ -335,6 +350,65 @@ impl Shared {
 }
 
 impl Inner {
+    /// Refuses a query whose user or address has its share already.
+    fn share_taken(&self, id: u64, class: Class, limits: &QueueLimits) -> Option<QueueError> {
+        let (whole, what, setting) = match class {
+            Class::Interactive => {
+                (limits.waiting_max + limits.concurrent_max, "queries", "query.waiting_max")
+            }
+            Class::Background => (
+                limits.background_waiting_max + limits.background_concurrent_max,
+                "exports and background queries",
+                "query.background_waiting_max",
+            ),
+            Class::Tail => (limits.tails_max, "live tails", "query.tails_max"),
+            Class::Share => return None,
+        };
+        let owner = self.entries[&id].owner();
+        let is_theirs = |(other, entry): &(&u64, &QueueEntry)| {
+            **other != id
+                && entry.ended.is_none()
+                && class_of(&entry.kind) == class
+                && entry.owner() == owner
+        };
+        let share = share_of_one(whole);
+        let held = self.entries.iter().filter(is_theirs).count();
+        (held >= share).then_some(QueueError::ShareTaken(held, what, setting))
+    }
+
+    /// Ends the turn of a query that has had one for long enough, so that `id` begins or goes on,
+    /// if it is the first that waits. True if a turn ended.
+    fn take_turn(&mut self, id: u64, limits: &QueueLimits) -> bool {
+        let class = class_of(&self.entries[&id].kind);
+        if class != Class::Interactive || !self.places.is_next(id) {
+            return false;
+        }
+        let has_begun = self.entries[&id].ran_from.is_some();
+        let running: Vec<u64> = self.places.running(class).collect();
+        let begun = || running.iter().copied().chain(self.places.between_turns(class));
+        let owner_of = |id: u64| self.entries[&id].owner();
+        let of_owner = |ids: &mut dyn Iterator<Item = u64>, id| {
+            ids.filter(|other| owner_of(*other) == owner_of(id)).count()
+        };
+        let begun_max = limits.begun_max();
+        if !has_begun
+            && (begun().count() >= begun_max
+                || of_owner(&mut begun(), id) >= share_of_one(begun_max))
+        {
+            return false;
+        }
+        let over = running.iter().filter_map(|&id| {
+            let turn = self.entries[&id].turn_from?.elapsed();
+            (turn >= limits.turn).then(|| (of_owner(&mut running.iter().copied(), id), turn, id))
+        });
+        let Some((.., over)) = over.max() else { return false };
+        let entry = self.entries.get_mut(&over).expect("it runs");
+        entry.turn_from = None;
+        entry.pauses.request();
+        self.places.end_turn(over, id);
+        true
+    }
+
     fn end(&mut self, id: u64, state: QueryState, error: Option<String>, finished_kept: usize) {
         let entry = self.entries.get_mut(&id).expect("a query ends once");
         entry.error = error;

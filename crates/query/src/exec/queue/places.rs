@@ -3,10 +3,11 @@
 //! Each class of queries has places of its own. A query that enters runs at once when a place of
 //! its class is free and no other query waits. Otherwise it waits in order of arrival. A query that
 //! is paused gives up its place or its position in the line. When it is resumed, it joins the end
-//! of the line.
+//! of the line. A query whose turn is over waits for its next one in a second line; free places go
+//! to the two lines by turns.
 //!
 //! Invariants: a class never runs more queries than it has places; while a place is free, no query
-//! of its class waits; waiting queries get places in the order in which they joined the line.
+//! of its class waits; the queries of a line get places in the order in which they joined it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -94,6 +95,10 @@ pub(super) struct Places {
 struct ClassPlaces {
     limits: ClassLimits,
     line: VecDeque<u64>,
+    /// Queries that had a turn and wait for the next one.
+    between_turns: VecDeque<u64>,
+    /// Whether the next free place is for them.
+    is_their_turn: bool,
     running: usize,
     paused: usize,
 }
@@ -101,14 +106,21 @@ struct ClassPlaces {
 impl Places {
     /// Places for interactive queries, background queries, tails and shares, in this order.
     pub fn new(limits: [ClassLimits; 4]) -> Places {
-        let class = |limits| ClassPlaces { limits, line: VecDeque::new(), running: 0, paused: 0 };
+        let class = |limits| ClassPlaces {
+            limits,
+            line: VecDeque::new(),
+            between_turns: VecDeque::new(),
+            is_their_turn: false,
+            running: 0,
+            paused: 0,
+        };
         Places { classes: limits.map(class), live: BTreeMap::new() }
     }
 
     /// Gives a new query a place, or lets it wait. False: too many queries wait already.
     pub fn enter(&mut self, id: u64, class: Class) -> bool {
         let places = &mut self.classes[class as usize];
-        let free = places.line.is_empty() && places.running < places.limits.running_max;
+        let free = places.running < places.limits.running_max;
         if !free && places.line.len() + places.paused >= places.limits.waiting_max {
             return false;
         }
@@ -124,14 +136,41 @@ impl Places {
         self.live.get(&id).map(|(_, state)| *state)
     }
 
-    /// Position in the line, from 1; none when the query does not wait.
+    /// Position in its line, from 1; none when the query does not wait.
     pub fn position(&self, id: u64) -> Option<usize> {
         let (class, _) = self.live.get(&id)?;
-        self.classes[*class as usize]
-            .line
-            .iter()
-            .position(|&waiting| waiting == id)
-            .map(|at| at + 1)
+        let places = &self.classes[*class as usize];
+        let at = |line: &VecDeque<u64>| line.iter().position(|&waiting| waiting == id);
+        at(&places.line).or_else(|| at(&places.between_turns)).map(|at| at + 1)
+    }
+
+    /// The queries of a class that run.
+    pub fn running(&self, class: Class) -> impl Iterator<Item = u64> {
+        let runs = move |(_, it): &(_, &(Class, QueryState))| **it == (class, QueryState::Running);
+        self.live.iter().filter(runs).map(|(id, _)| *id)
+    }
+
+    /// The queries of a class that wait between two turns.
+    pub fn between_turns(&self, class: Class) -> impl Iterator<Item = u64> {
+        self.classes[class as usize].between_turns.iter().copied()
+    }
+
+    /// Whether the query is the first of its line.
+    pub fn is_next(&self, id: u64) -> bool {
+        self.position(id) == Some(1)
+    }
+
+    /// Ends the turn of a running query: it waits for the next one. Its place goes to the first of
+    /// the line in which `for_query` waits.
+    pub fn end_turn(&mut self, id: u64, for_query: u64) {
+        let (class, state) = self.live[&id];
+        assert_eq!(state, QueryState::Running, "query {id} has a turn");
+        let places = &mut self.classes[class as usize];
+        places.is_their_turn = places.between_turns.contains(&for_query);
+        places.running -= 1;
+        places.between_turns.push_back(id);
+        self.live.insert(id, (class, QueryState::Waiting));
+        self.admit(class);
     }
 
     /// Takes a query's place or position until it is resumed. False when it is paused already.
@@ -171,7 +210,10 @@ impl Places {
     fn count_out(&mut self, id: u64, class: Class, state: QueryState) {
         let places = &mut self.classes[class as usize];
         match state {
-            QueryState::Waiting => places.line.retain(|&waiting| waiting != id),
+            QueryState::Waiting => {
+                places.line.retain(|&waiting| waiting != id);
+                places.between_turns.retain(|&waiting| waiting != id);
+            }
             QueryState::Running => places.running -= 1,
             QueryState::Paused => places.paused -= 1,
             _ => unreachable!("what has ended is not here"),
@@ -182,11 +224,23 @@ impl Places {
     fn admit(&mut self, class: Class) {
         let places = &mut self.classes[class as usize];
         while places.running < places.limits.running_max
-            && let Some(first) = places.line.pop_front()
+            && let Some(first) = places.next()
         {
             places.running += 1;
             self.live.insert(first, (class, QueryState::Running));
         }
+    }
+}
+
+impl ClassPlaces {
+    /// Takes the query out of its line that gets the next place.
+    fn next(&mut self) -> Option<u64> {
+        let lines = match self.is_their_turn {
+            true => [&mut self.between_turns, &mut self.line],
+            false => [&mut self.line, &mut self.between_turns],
+        };
+        self.is_their_turn = !self.is_their_turn;
+        lines.into_iter().find_map(VecDeque::pop_front)
     }
 }
 
@@ -301,6 +355,43 @@ mod tests {
                     prop_assert_eq!(places.state(*id), Some(*state));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_turn_that_ends_gives_its_place_to_the_query_that_asked() {
+        let mut places = Places::new(LIMITS);
+        (1..=4).for_each(|id| assert!(places.enter(id, Class::Interactive)));
+        let running = |places: &Places| places.running(Class::Interactive).collect::<Vec<_>>();
+        assert_eq!(running(&places), [1, 2]);
+        assert!(places.is_next(3) && !places.is_next(4));
+        places.end_turn(1, 3);
+        assert_eq!(running(&places), [2, 3]);
+        assert_eq!(places.state(1), Some(QueryState::Waiting));
+        assert!(places.is_next(1) && places.is_next(4), "each is the first of its line");
+        places.end_turn(2, 1);
+        assert_eq!(running(&places), [1, 3]);
+        // Without anybody who asks, the lines take turns.
+        places.leave(3);
+        assert_eq!(running(&places), [1, 4]);
+        places.leave(4);
+        assert_eq!(running(&places), [1, 2]);
+        // A query leaves, pauses and resumes from either line.
+        assert!(places.enter(5, Class::Interactive));
+        places.end_turn(1, 5);
+        assert!(places.pause(1) && places.resume(1));
+        places.end_turn(2, 1);
+        assert_eq!(running(&places), [1, 5]);
+        places.leave(2);
+        places.leave(1);
+        places.leave(5);
+        assert!(places.live.is_empty());
+        assert!(places.classes.iter().all(|class| class.running == 0 && class.next_is_none()));
+    }
+
+    impl ClassPlaces {
+        fn next_is_none(&self) -> bool {
+            self.line.is_empty() && self.between_turns.is_empty()
         }
     }
 

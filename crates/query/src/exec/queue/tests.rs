@@ -18,6 +18,7 @@ fn queue(concurrent_max: usize, waiting_max: usize, wait_max: Duration) -> Query
         background_waiting_max: 1,
         finished_kept: 3,
         tails_max,
+        turn: Duration::from_secs(3_600),
         ..QueueLimits::default()
     })
 }
@@ -55,6 +56,49 @@ fn queries_wait_in_line() {
     assert_eq!(states(&queue), [(4, "done"), (3, "done"), (2, "done")]);
     assert!(queue.get(1).is_none());
     assert_eq!(queue.get(4).unwrap().progress, 1.0);
+}
+
+/// Blocks while the queue wants this query to wait, as a query does between two pieces of work.
+fn work(permit: &Permit) {
+    permit.hold.pass(&permit.cancelled);
+}
+
+#[test]
+fn a_short_query_does_not_wait_for_the_end_of_a_long_one() {
+    let limits = QueueLimits { turn: Duration::ZERO, ..queue(1, 8, Duration::MAX).limits() };
+    let queue = QueryQueue::new(limits);
+    let long = queue.submit("query", "long", "a 10.0.0.1:1").unwrap();
+    let ends = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = Arc::clone(&ends);
+    let worker = thread::spawn(move || {
+        while !seen.load(Relaxed) {
+            work(&long);
+        }
+        long.id()
+    });
+    for _ in 0..3 {
+        // It would wait for ever otherwise.
+        queue.submit("query", "short", "a 10.0.0.1:2").unwrap();
+    }
+    until(&queue, |list| list.iter().any(|query| query.id == 1 && query.state.name() == "running"));
+    ends.store(true, Relaxed);
+    assert_eq!(worker.join().unwrap(), 1);
+    assert!(queue.list().iter().all(|query| query.state.name() == "done"));
+}
+
+#[test]
+fn one_user_or_address_leaves_a_share_to_others() {
+    let limits = QueueLimits { tails_max: 4, ..queue(1, 3, Duration::ZERO).limits() };
+    let queue = QueryQueue::new(limits);
+    let tail = |client: &str| queue.submit(TAIL, "a", client);
+    let held: Vec<_> = (1..=3).map(|port| tail(&format!("10.0.0.1:{port}")).unwrap()).collect();
+    let refused = tail("10.0.0.1:9").err().unwrap().to_string();
+    assert!(refused.contains("3 live tails of this user or address"), "{refused}");
+    assert!(refused.contains("query.tails_max"), "{refused}");
+    assert!(tail("ann 10.0.0.1:10").is_ok(), "a user has a share of their own");
+    assert!(tail("[::1]:5").is_ok());
+    drop(held);
+    assert!(tail("10.0.0.1:11").is_ok());
 }
 
 #[test]

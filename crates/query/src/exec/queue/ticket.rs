@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::limits::QueueError;
 use super::places::{Class, QueryState};
-use super::{BACKGROUND, Shared, class_of};
+use super::{BACKGROUND, Shared, TURN_LOOK, class_of};
 use crate::base::{Hold, Progress};
 
 /// A place, or a position in the line for one. Dropping the ticket without waiting removes the
@@ -52,6 +52,7 @@ impl Ticket {
                 break QueueError::Cancelled;
             } else if state == QueryState::Running {
                 entry.ran_from = Some(Instant::now());
+                entry.turn_from = entry.ran_from;
                 entry.pauses.begin_run();
                 let (queue, pauses) = (Arc::clone(&self.shared), Arc::clone(&entry.pauses));
                 let wait =
@@ -65,6 +66,16 @@ impl Ticket {
                     left: false,
                 });
             }
+            // Not at once: a place may become free by itself.
+            if !paused && phase.1.elapsed() >= TURN_LOOK && inner.take_turn(id, &shared.limits) {
+                shared.changed.notify_all();
+                continue;
+            }
+            // A query that is the first to wait looks again soon.
+            let left = match !paused && inner.places.is_next(id) {
+                true => Some(left.map_or(TURN_LOOK, |left| left.min(TURN_LOOK))),
+                false => left,
+            };
             match left {
                 None => inner = shared.changed.wait(inner).expect("nothing panics inside"),
                 Some(Duration::ZERO) if paused => {
