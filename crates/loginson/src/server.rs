@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use collector::{Accounting, Credentials};
 use platform::threads::STACK_BYTES;
-use platform::{RealClock, RealDisk, placement};
+use platform::{RealClock, RealDisk, placement, pressure};
 use query::QueryQueue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -46,6 +46,8 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
         .thread_stack_size(STACK_BYTES)
+        // They read the bodies of ingest requests.
+        .on_thread_start(pressure::take_precedence)
         .enable_all()
         .build()
         .context("cannot start threads")?;

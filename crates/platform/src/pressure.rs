@@ -37,7 +37,7 @@ const SLEEP_PARTS_MAX: u32 = 15;
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// A receiver is short of processor time if it wants a processor for at least this share of the
 /// time, in percent: one that takes few lines waits, too, beside busy programs, but loses none.
-const DEMAND_PERCENT_MIN: u64 = 50;
+const DEMAND_PERCENT_MIN: u64 = 25;
 /// And if it waits for at least this share of the time in which it wants one, in percent.
 const WAIT_PERCENT_MIN: u64 = 8;
 
@@ -169,7 +169,7 @@ mod tests {
         assert!(is_short(5, 95), "it hardly gets to run");
         assert!(!is_short(100, 0), "it has a processor of its own");
         assert!(!is_short(98, 2), "everybody waits a little");
-        assert!(!is_short(2, 30), "it takes few lines, and other programs are busy");
+        assert!(!is_short(2, 20), "it takes few lines, and other programs are busy");
         assert!(!is_short(0, 0));
     }
 

@@ -118,7 +118,8 @@ pub fn queue_refusal(error: QueueError) -> ApiError {
         | QueueError::WaitedTooLong(_)
         | QueueError::BackgroundFull(_)
         | QueueError::ExportWaitedTooLong(_)
-        | QueueError::TailsFull(_) => StatusCode::TOO_MANY_REQUESTS,
+        | QueueError::TailsFull(_)
+        | QueueError::ShareTaken(..) => StatusCode::TOO_MANY_REQUESTS,
         QueueError::PausedTooLong(_) | QueueError::Cancelled | QueueError::Closed => {
             StatusCode::SERVICE_UNAVAILABLE
         }

@@ -252,8 +252,8 @@ pub struct RawStore {
     pub segment_bytes_max: String,
     pub segment_age: String,
     /// limits.md, Lines on their way in: frames waiting for the writer | `store.queue_bytes_max`,
-    /// at most 64 MiB | delivery blocks: TCP senders are pushed back; datagrams wait in the kernel's
-    /// buffer, where those that do not fit are dropped and counted
+    /// at most 64 MiB | delivery blocks: TCP senders are pushed back; datagrams wait in the
+    /// kernel's buffer, where those that do not fit are dropped and counted
     pub queue_bytes_max: String,
     pub cache_bytes_max: String,
     pub commit_interval: String,
