@@ -169,7 +169,7 @@ test('a saved query is there for another browser, and can be deleted', async ({ 
   const entry = other.locator('li').filter({ hasText: name });
   await entry.getByTestId('saved-remove').click();
   await expect(entry).toHaveCount(0);
-  await other.close();
+  await other.context().close();
 });
 
 test('two browsers that save at once both keep their query', async ({ page, browser }) => {
@@ -191,7 +191,7 @@ test('two browsers that save at once both keep their query', async ({ page, brow
   await expect(other.getByTestId('saved-query').filter({ hasText: `Both ${stamp}` })).toHaveCount(2);
   for (const at of [0, 1]) await other.locator('li').filter({ hasText: `Both ${stamp} ${at}` }).getByTestId('saved-remove').click();
   await expect(other.getByTestId('saved-query').filter({ hasText: `Both ${stamp}` })).toHaveCount(0);
-  await other.close();
+  await other.context().close();
 });
 
 test('the box grows to eight lines; Shift+Enter makes them, Tab leaves the box, Escape closes the list first', async ({ page }) => {
