@@ -37,6 +37,11 @@ export const test = base.extend<object, { serverUrl: string; securedUrl: string 
     { scope: 'worker', timeout: START_MS },
   ],
   baseURL: async ({ serverUrl }, use) => use(serverUrl),
+  page: async ({ page }, use) => {
+    await use(page);
+    // The page goes on asking; a route that waits for the real answer then would fail the test.
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+  },
 });
 
 /**
