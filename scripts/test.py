@@ -54,7 +54,7 @@ TESTED = ["--workspace", "--locked", "--features", ",".join(FEATURES)]
 LAB_INPUTS = ["crates/lab", "Cargo.lock", "docs/api.md", "scripts/test-deps.sh", "scripts/servers"]
 LAB_MODULES = {"agents", "contract", "servers", "studies"}
 # Seconds of jobs that did not run on this machine yet; others count as ten. Only the order depends on them.
-GUESSED_S = {"browser": 900, "clippy": 300, "licences": 240, "hostile": 150, "lab contract": 300, "lab studies": 300}
+GUESSED_S = {"browser": 450, "clippy": 300, "licences": 240, "hostile": 150, "lab contract": 300, "lab studies": 300}
 
 
 @dataclasses.dataclass

@@ -12,20 +12,24 @@ export default defineConfig({
   testIgnore: hasBinary ? [] : ['**/login.spec.ts'],
   timeout: TEST_MS,
   expect: { timeout: EXPECT_MS },
-  fullyParallel: false,
+  // A worker takes the next test that is left, so that both end at the same time.
+  fullyParallel: true,
   // e2e/servers.ts starts a server for each worker; one that runs already has one store, which
   // tests cannot share.
   workers: process.env['LOGINSON_URL'] === undefined ? 2 : 1,
-  // Three tests still fail now and then beside a busy machine (bars drawn in the middle of a refresh,
-  // rows of a program, a dashboard that is edited twice). The list calls a test that needed its
-  // second chance flaky; what fails twice is wrong.
-  retries: 1,
+  retries: 0,
   reporter: [['list']],
   ...(servesPage ? { globalSetup: './e2e/build.ts' } : {}),
   use: {
+    // A context is a window of Chromium, which takes a second of processor time to open, as long as
+    // all that a test does in it. Between tests cookies and storage are cleared, pages closed and
+    // routes removed.
+    reuseContext: true,
     actionTimeout: EXPECT_MS,
     navigationTimeout: EXPECT_MS,
     viewport: { width: 1360, height: 900 },
+    // What pulses or fades is drawn again and again, and says nothing that is tested.
+    contextOptions: { reducedMotion: 'reduce' },
     screenshot: 'only-on-failure',
     launchOptions: {
       executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',

@@ -130,7 +130,7 @@ test.describe('dashboards', () => {
 
 for (const [device, viewport, colorScheme] of [['desk', { width: 1280, height: 900 }, 'light'], ['phone', { width: 390, height: 844 }, 'dark']] as const) {
   test.describe(`dashboards on a ${device}`, () => {
-    test.use({ viewport, colorScheme, contextOptions: { reducedMotion: 'reduce' } });
+    test.use({ viewport, colorScheme });
     test('are accessible', async ({ page }) => {
       await made(page);
       await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();

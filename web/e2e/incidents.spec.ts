@@ -4,6 +4,9 @@ import type { Locator } from '@playwright/test';
 import { expect, expectAccessible, expectNoSidewaysScrolling, settled, test, watch } from './common';
 import { INCIDENTS, rangeOf, send } from './incidents';
 
+// The last test compares all of them.
+test.describe.configure({ mode: 'default' });
+
 const CLICKS_MAX = 5;
 const counts: number[] = [];
 

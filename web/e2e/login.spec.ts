@@ -3,22 +3,12 @@
 
 import AxeBuilder from '@axe-core/playwright';
 import type { Page } from '@playwright/test';
-import { expect, test as base, watch } from './common';
-import { PASSWORD, startSecured } from './servers';
+import { expect, test, watch } from './common';
+import { PASSWORD } from './servers';
 
-const test = base.extend<object, { securedUrl: string }>({
-  securedUrl: [
-    async ({}, use) => {
-      const server = await startSecured();
-      await use(server.url);
-      await server.stop();
-    },
-    { scope: 'worker', timeout: 600_000 },
-  ],
-  baseURL: async ({ securedUrl }, use) => use(securedUrl),
-});
-
-test.use({ ignoreHTTPSErrors: true });
+// One worker runs them all, so that the server is started once.
+test.describe.configure({ mode: 'default' });
+test.use({ ignoreHTTPSErrors: true, baseURL: async ({ securedUrl }, use) => use(securedUrl) });
 test.beforeEach(({ page }) => watch(page));
 
 async function logIn(page: Page, name: string, password = PASSWORD): Promise<void> {

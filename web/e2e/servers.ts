@@ -35,6 +35,9 @@ export interface Server {
   stop: () => Promise<void>;
 }
 
+/** Enough for every chart to have something in each bar; each query over the hour reads all lines. */
+const LINES_PER_S = 25;
+
 const WEB = fileURLToPath(new URL('..', import.meta.url));
 /** Of playwright.config.ts; what processes write stands there after a run. */
 const LOGS = join(WEB, 'test-results');
@@ -92,7 +95,7 @@ export async function startServer(): Promise<Server> {
 async function startBinary(): Promise<Server> {
   const processes = new Processes();
   const ready = await processes.serve('server', ['--syslog-tcp-listen', '127.0.0.1:0', '--syslog-udp-listen', '127.0.0.1:0']);
-  processes.start('generator', ['generate', '--to', `tcp://${ready['syslog_tcp']}`, '--rate', '200', '--backfill', '1h', '--incident', 'demo', '--seed', '1']);
+  processes.start('generator', ['generate', '--to', `tcp://${ready['syslog_tcp']}`, '--rate', String(LINES_PER_S), '--backfill', '1h', '--incident', 'demo', '--seed', '1']);
   return { url: `http://${ready['http']}`, stop: () => processes.stop() };
 }
 

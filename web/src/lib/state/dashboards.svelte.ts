@@ -33,13 +33,19 @@ class Dashboards {
     }
   }
 
+  /** The dashboard with changes that were not saved, or null if there are none. */
+  draftOf(id: string): Dashboard | null {
+    return this.isChanged && this.shown?.id === id ? this.shown : null;
+  }
+
   /** Shows a dashboard; one with changes that were not saved stays as it is. */
   async open(id: string, signal?: AbortSignal): Promise<void> {
-    if (this.shown?.id === id && this.isChanged) return;
+    if (this.draftOf(id)) return;
     this.error = null;
     try {
       const found = await dashboardOf(id, signal ? { signal } : {});
-      this.show(found);
+      // One that has just been made is shown before the server answers, and may be changed by then.
+      if (!this.draftOf(id)) this.show(found);
     } catch (error) {
       if (isAbort(error)) return;
       this.shown = null;
@@ -59,14 +65,23 @@ class Dashboards {
     this.isChanged = true;
   }
 
-  /** Saves a dashboard; a new one gets an id from its title. Null if that failed, with the reason in `error`. */
+  /**
+   * Saves a dashboard; a new one gets an id from its title. Changes that are made meanwhile stay, as changes of what was
+   * saved. Null if saving failed, with the reason in `error`.
+   */
   async save(dashboard: Dashboard): Promise<Dashboard | null> {
+    const isShown = this.shown === dashboard;
     this.isSaving = true;
     this.error = null;
     try {
       const id = dashboard.id || idFor(dashboard.title, (this.list ?? []).map((one) => one.id));
       const saved = await saveDashboard({ ...dashboard, id });
-      if (this.shown === dashboard || this.shown?.id === saved.id) this.show(saved);
+      if (this.shown === dashboard) this.show(saved);
+      else if (this.shown?.id === saved.id) {
+        if (!this.isChanged) this.show(saved);
+        // Changes of another version keep their own, so that saving them does not overwrite this one.
+        else if (isShown) this.shown = { ...this.shown, version: saved.version };
+      }
       await this.load();
       return saved;
     } catch (error) {
