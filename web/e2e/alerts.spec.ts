@@ -34,6 +34,24 @@ test('rules that fire come first, with their values; failing ones say why', asyn
   await settled(page);
 });
 
+test('a notifier that fails says why, and can be tested', async ({ page }) => {
+  const counts = { waiting: 0, sent_total: 12, given_up_total: 0, refused_total: 0 };
+  const reason = 'https://hooks.example answered 500: no';
+  mock.notifiers = [
+    { name: 'mail', kind: 'email', state: 'ok', ...counts, last_error: null, last_error_time: null },
+    { name: 'hook', kind: 'webhook', state: 'failing', ...counts, last_error: reason, last_error_time: new Date().toISOString() },
+  ];
+  await page.goto('/?view=alerts&range=1h');
+  await expect(page.getByTestId('notifier')).toHaveCount(2);
+  await expect(page.getByTestId('notifier-error')).toHaveCount(1);
+  await expect(page.getByTestId('notifier-error')).toContainText(reason);
+  await page.getByTestId('notifier-test').first().click();
+  await expect(page.getByTestId('notifier-tested')).toHaveText('The receiver took the test.');
+  await page.getByTestId('notifier-test').nth(1).click();
+  await expect(page.getByTestId('notifier-tested').nth(1)).toHaveText(`The test failed: ${reason}`);
+  await expectAccessible(page);
+});
+
 test('one choice silences a rule or one of its alerts, and it can be ended', async ({ page }) => {
   await page.goto('/?view=alerts&range=1h');
   const before = Date.now();

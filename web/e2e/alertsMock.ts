@@ -1,7 +1,7 @@
 // Answers of the alerts' API, made in the test: rules that fire cannot be waited for.
 
 import type { Page } from '@playwright/test';
-import type { AlertChange, RuleGroup, Silence } from '../src/lib/api/alerts';
+import type { AlertChange, Notifier, RuleGroup, Silence } from '../src/lib/api/alerts';
 
 const ago = (minutes: number): string => new Date(Date.now() - minutes * 60_000).toISOString();
 
@@ -21,6 +21,7 @@ export const CHANGES = [change(5, 'web2', 'firing', 'inactive'), change(20, 'web
 
 export class AlertsMock {
   silences: Silence[] = [];
+  notifiers: Notifier[] = [];
   files = new Map([['web.yml', 'groups:\n  - name: web\n    rules:\n      - alert: ErrorsOfWeb\n        expr: error | stats by (host) count() n\n']]);
   /** The file that stands in the folder of the server. */
   provisioned = '';
@@ -49,6 +50,12 @@ export class AlertsMock {
   async serve(page: Page): Promise<void> {
     await page.route('**/api/v1/rules', (route) => route.fulfill({ json: { status: 'success', data: { groups: this.groups() } } }));
     await page.route('**/api/v1/alerts/history?*', (route) => route.fulfill({ json: { changes: CHANGES } }));
+    await page.route('**/api/v1/alerts/notifiers', (route) => route.fulfill({ json: { notifiers: this.notifiers } }));
+    await page.route('**/api/v1/alerts/notifiers/*/test', (route) => {
+      const name = route.request().url().split('/').at(-2) ?? '';
+      const error = this.notifiers.find((one) => one.name === name)?.last_error ?? null;
+      return route.fulfill({ json: { name, delivered: error === null, error } });
+    });
     await page.route('**/api/v1/silences', async (route) => {
       if (route.request().method() === 'GET') return route.fulfill({ json: this.silences });
       const id = `s${this.silences.length}`;

@@ -42,8 +42,8 @@ pub use labels::{Labels, fingerprint};
 pub use manager::{AlertView, Alerts, GroupView, RuleView, Totals};
 pub use matcher::Matcher;
 pub use notify::{
-    AlertmanagerConfig, Channel, ConfigError, Counts, EmailConfig, Notice, Notification, Notifier,
-    NotifierConfig, NotifierOptions, Policy, Sent, WebhookConfig, check_names,
+    AlertmanagerConfig, Channel, ConfigError, Counts, EmailConfig, LastError, Notice, Notification,
+    Notifier, NotifierConfig, NotifierOptions, Policy, Sent, WebhookConfig, check_names,
 };
 pub use replay::{Range, Replay, ReplayedRule, replay};
 pub use rule::{Defaults, Group, Kind, Rule, RuleError, RuleFile};

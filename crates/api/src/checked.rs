@@ -1,5 +1,5 @@
-//! The check of parameters and headers before a route is reached, with errors as the client expects
-//! them.
+//! The check of parameters and headers between the gate and the handler of a route, with errors as
+//! the client expects them.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use crate::known::{check, check_headers};
 use crate::loki;
 
-/// The middleware around every route: checks parameters in the URL, and headers. Forms are checked
+/// The middleware around every handler, behind the gate: checks parameters in the URL, and headers. Forms are checked
 /// where they are parsed.
 pub async fn parameters(request: Request, next: Next) -> Response {
     let path = request.uri().path();

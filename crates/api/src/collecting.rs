@@ -19,7 +19,6 @@ use crate::access::routes::Routes;
 use crate::admin::forwarding;
 use crate::admin::metrics;
 use crate::admin::status;
-use crate::checked;
 use crate::files;
 use crate::ingest::{self, Inserting, bulk};
 use crate::wire::error::wrong_method;
@@ -80,7 +79,6 @@ pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
         .fallback(nothing_else)
         .method_not_allowed_fallback(wrong_method)
         .layer(Extension(gate))
-        .layer(middleware::from_fn(checked::parameters))
         .layer(middleware::from_fn_with_state(guard, guard::check))
 }
 

@@ -72,8 +72,8 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(loki::routes(inserting))
 }
 
-/// The router. Requests pass the guard, then the check of their parameters, then the gate of their
-/// route.
+/// The router. Requests pass the guard, then the gate of their route, then the check of their
+/// parameters.
 pub fn router(app: Arc<App>) -> Router {
     let (guard, gate) = (app.guard.clone(), app.gate.clone());
     let (router, _table) = routes(&app).into_parts();
@@ -82,7 +82,6 @@ pub fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(wire::error::wrong_method)
         .layer(Extension(gate))
         .layer(Extension(Arc::clone(&app)))
-        .layer(middleware::from_fn(checked::parameters))
         .layer(middleware::from_fn(wire::compress::answers))
         .layer(middleware::from_fn(wire::missing::name))
         .layer(middleware::from_fn_with_state(guard, access::guard::check))

@@ -8,6 +8,7 @@ use store::StoreConfig;
 use crate::access::authority::Authority;
 use crate::access::users::AccessOptions;
 use crate::ingest::InsertOptions;
+use crate::wire::listen::seats::HTTP_CONNECTIONS_MAX;
 use node::pipeline::options::NodeOptions;
 use node::queries::QueryOptions;
 
@@ -33,6 +34,8 @@ pub struct ApiOptions {
     /// The longest that a client may take no bytes of its answer, of whatever kind; then its
     /// connection is closed and its query cancelled. `query.client_idle_max`.
     pub client_idle_max: Duration,
+    /// Connections of HTTP, those among them that are reserved for `/health` and the like.
+    pub connections_max: usize,
     /// Memory shared by queries, tails, answers and ingest requests. `memory.bytes_max`.
     pub memory_bytes_max: u64,
     /// How frames are kept, and for how long.
@@ -59,6 +62,7 @@ impl ApiOptions {
             query: node.query,
             pages_max: 16,
             client_idle_max: Duration::from_secs(300),
+            connections_max: HTTP_CONNECTIONS_MAX,
             memory_bytes_max: platform::memory::bytes_auto(
                 platform::memory::machine_bytes(),
                 node.query.limits.memory_bytes_max,

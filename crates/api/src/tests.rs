@@ -304,7 +304,7 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let inserting =
         Inserting::new(InsertOptions::default(), Arc::clone(&accounting), &Budget::unlimited(), to);
     let (_stop, stopping) = watch::channel(false);
-    let clients = Clients::new(Duration::from_secs(300), None);
+    let clients = Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None);
     let gate = Gate::new(&AccessOptions::default(), ADDRESS, false);
     let (router, _table) = ingest::routes::<()>(inserting).into_parts();
     let address = listen(router.layer(Extension(gate)), clients, stopping).await;

@@ -81,8 +81,33 @@ pub enum SourceError {
     },
 }
 
+/// How often a start that finds its address in use is tried again. Together with [`BIND_PAUSE`] it
+/// is longer than the kernel takes to give back the addresses of a process that was killed, which
+/// comes after its memory.
+const BIND_TRIES_MAX: u32 = 50;
+/// The pause before another try.
+const BIND_PAUSE: Duration = Duration::from_millis(100);
+
+/// The tries of one listener to get its address.
+#[derive(Debug, Default)]
+pub struct BindTries(u32);
+
+impl BindTries {
+    /// How long to wait before the next try; `None` if `error` is another one, or stays.
+    pub fn pause_after(&mut self, error: &SourceError) -> Option<Duration> {
+        let SourceError::AddressInUse { what, address, .. } = error else { return None };
+        if self.0 == 0 {
+            let s = (BIND_PAUSE * BIND_TRIES_MAX).as_secs();
+            tracing::warn!("{address} for {what} is in use; trying again for {s} s");
+        }
+        self.0 += 1;
+        (self.0 <= BIND_TRIES_MAX).then_some(BIND_PAUSE)
+    }
+}
+
 impl SourceError {
-    pub(crate) fn new(
+    /// The error of a listener for `what`, whose address is set by `flag`.
+    pub fn new(
         what: &'static str,
         flag: &'static str,
         address: SocketAddr,
@@ -258,6 +283,19 @@ mod tests {
         check(io::ErrorKind::PermissionDenied, "[::]:514", &["[::]:514", "CAP_NET_BIND_SERVICE"]);
         check(io::ErrorKind::PermissionDenied, "127.0.0.1:5514", &["127.0.0.1:5514", "permission"]);
         check(io::ErrorKind::AddrNotAvailable, "192.0.2.1:5514", &["192.0.2.1", "0.0.0.0"]);
+    }
+
+    #[test]
+    fn an_address_in_use_is_tried_again_for_a_while() {
+        let error = |kind: io::ErrorKind| {
+            SourceError::new("syslog", "--a-listen", "127.0.0.1:1".parse().unwrap(), kind.into())
+        };
+        let mut tries = BindTries::default();
+        assert_eq!(tries.pause_after(&error(io::ErrorKind::AddrNotAvailable)), None);
+        let in_use = error(io::ErrorKind::AddrInUse);
+        let pauses = std::iter::from_fn(|| tries.pause_after(&in_use)).count();
+        assert_eq!(pauses as u32, BIND_TRIES_MAX);
+        assert_eq!(tries.pause_after(&in_use), None);
     }
 
     #[test]

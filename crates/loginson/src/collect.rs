@@ -33,7 +33,7 @@ use platform::memory::Budget;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    config.allow_files();
+    config.allow_files()?;
     memory::give_back_freed(memory::large_bytes(0, config.api.memory_bytes_max))
         .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -115,7 +115,8 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, move || {
             Ok(Arc::clone(&to))
         });
-    let clients = api::Clients::new(config.api.client_idle_max, tls.clone());
+    let clients =
+        api::Clients::new(config.api.client_idle_max, config.api.connections_max, tls.clone());
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),
         accounting,

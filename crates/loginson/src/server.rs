@@ -1,6 +1,6 @@
 //! The life of the server process: bind the address, open the store, run, stop.
 //!
-//! The HTTP address is bound first, so that a second instance fails at once, and so that health and
+//! The HTTP address is bound first, so that a second instance fails within seconds, and so that health and
 //! status respond while a large store is being opened.
 
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use collector::{Accounting, Credentials};
+use collector::{Accounting, BindTries, Credentials, SourceError};
 use platform::threads::STACK_BYTES;
 use platform::{RealClock, RealDisk, placement, pressure};
 use query::QueryQueue;
@@ -34,7 +34,7 @@ const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
-    config.allow_files();
+    config.allow_files()?;
     placement::choose(config.placement.priorities);
     private::own_directory(config.node.data_dir())
         .with_context(|| format!("cannot use {}", config.node.data_dir().display()))?;
@@ -216,15 +216,20 @@ pub fn warn_of_access(config: &Config, address: SocketAddr) {
     }
 }
 
-/// Binds the address of HTTP.
+/// Binds the address of HTTP; tries again for some seconds if it is in use, as after a kill.
 pub async fn bind(config: &Config) -> Result<TcpListener> {
     let address = config.http_listen;
-    TcpListener::bind(address).await.with_context(|| {
-        format!(
-            "cannot listen for HTTP on {address}; if another Loginson runs there, stop it, or choose another address \
-             with --http-listen"
-        )
-    })
+    let mut tries = BindTries::default();
+    loop {
+        let error = match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) => SourceError::new("HTTP", "--http-listen", address, error),
+        };
+        match tries.pause_after(&error) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return Err(error.into()),
+        }
+    }
 }
 
 /// Writes the addresses to a file, atomically.

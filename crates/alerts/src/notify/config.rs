@@ -11,7 +11,7 @@ use super::alertmanager::Alertmanager;
 use super::email::{Email, EmailOptions, Encryption};
 use super::keys::{ConfigError, Keys};
 use super::webhook::Webhook;
-use super::{Channel, Policy};
+use super::{Channel, Notification, Policy, Sent};
 use crate::duration;
 use crate::matcher::Matcher;
 
@@ -133,6 +133,27 @@ enum Receiver {
 }
 
 impl NotifierOptions {
+    /// What kind of receiver it has, as the configuration calls it.
+    pub fn kind(&self) -> &'static str {
+        match self.receiver {
+            Receiver::Alertmanager(_) => "alertmanager",
+            Receiver::Webhook(_) => "webhook",
+            Receiver::Email(_) => "email",
+        }
+    }
+
+    /// Sends a notification that says it is a test, once and on a connection of its own. Blocks up
+    /// to the time limits of the channel.
+    ///
+    /// Errors: the receiver did not take it, or cannot be reached.
+    pub fn test(&self, time_ns: i64) -> Result<(), Fault> {
+        let test = Notification::test(&self.policy.name, &self.external_url, time_ns);
+        match self.channel()?.send(&test) {
+            Sent::Accepted => Ok(()),
+            Sent::Refused(fault) | Sent::Failed { fault, .. } => Err(fault),
+        }
+    }
+
     /// Makes the channel. Nothing is connected yet, but certificates are read.
     pub fn channel(&self) -> Result<Box<dyn Channel>, Fault> {
         Ok(match &self.receiver {

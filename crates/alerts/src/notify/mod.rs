@@ -29,12 +29,17 @@ pub use config::{
     AlertmanagerConfig, EmailConfig, NotifierConfig, NotifierOptions, WebhookConfig, check_names,
 };
 pub use keys::ConfigError;
-pub use queue::{Counts, Delivery, Notifier};
+pub use queue::{Counts, Delivery, LastError, Notifier};
 
 /// Alerts of one notification; those beyond are counted in it.
 ///
 /// limits.md, Alerts: alerts of a notification | {} | the rest is counted in it
 const ALERTS_MAX: usize = 500;
+
+/// What a test calls itself.
+const TEST_NAME: &str = "LoginsonTest";
+/// How long the alert of a test counts as firing.
+const TEST_LASTS: Duration = Duration::from_secs(60);
 
 /// What a notifier is told about one rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +85,31 @@ impl Notice {
 }
 
 impl Notification {
+    /// One that says it is a test. Its alert ends by itself after a minute.
+    pub fn test(notifier: &str, external_url: &str, time_ns: i64) -> Notification {
+        let pairs = |pairs: [(&str, &str); 2]| -> Labels {
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let summary = format!("A test of the notifier {notifier} of Loginson. Nothing is wrong.");
+        let notice = Notice {
+            labels: pairs([("alertname", TEST_NAME), ("notifier", notifier)]),
+            annotations: pairs([("summary", &summary), ("description", &summary)]),
+            is_firing: true,
+            starts_at_ns: time_ns,
+            ends_at_ns: time_ns.saturating_add(ns(TEST_LASTS)),
+            value: 0.0,
+            source_url: external_url.to_owned(),
+        };
+        Notification {
+            rule_id: TEST_NAME.to_owned(),
+            rule: TEST_NAME.to_owned(),
+            group: "test".to_owned(),
+            alerts: vec![notice],
+            left_out: 0,
+            time_ns,
+        }
+    }
+
     /// Whether any alert fires.
     pub fn is_firing(&self) -> bool {
         self.alerts.iter().any(|notice| notice.is_firing)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sinks::{Backoff, Clock, Random, Stop};
+use sinks::{Backoff, Clock, Fault, Random, Stop};
 
 use super::{Channel, Notification, Policy, Sent};
 
@@ -56,8 +56,17 @@ pub struct Counts {
     pub dropped: u64,
     /// Notifications that wait now.
     pub waiting: usize,
-    /// The last error, with its remedy; none since the last success.
-    pub last_error: Option<String>,
+    /// The last error; none since the last success.
+    pub last_error: Option<LastError>,
+}
+
+/// Why the last attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastError {
+    /// When that was, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// What happened, with its remedy.
+    pub message: String,
 }
 
 #[derive(Default)]
@@ -182,6 +191,8 @@ impl Worker {
     fn deliver(&mut self, notification: Notification) {
         for attempt in 1..=ATTEMPTS_MAX {
             let sent = self.channel.send(&notification);
+            let time_ns = self.clock.now_ns();
+            let failed = |fault: Fault| Some(LastError { time_ns, message: fault.to_string() });
             let mut queue = self.shared.lock();
             match sent {
                 Sent::Accepted => {
@@ -192,13 +203,13 @@ impl Worker {
                 }
                 Sent::Refused(fault) => {
                     queue.counts.refused += 1;
-                    queue.counts.last_error = Some(fault.to_string());
+                    queue.counts.last_error = failed(fault);
                     queue.ended.push(Delivery { notification, is_told: true });
                     return;
                 }
                 Sent::Failed { fault, retry_after } => {
                     queue.counts.failed_attempts += 1;
-                    queue.counts.last_error = Some(fault.to_string());
+                    queue.counts.last_error = failed(fault);
                     drop(queue);
                     let wait = self.backoff.wait(attempt, (self.random)(), retry_after);
                     self.clock.wait(wait, &self.stop);

@@ -97,6 +97,22 @@ fn webhooks_get_what_alertmanager_sends() {
 }
 
 #[test]
+fn a_test_says_what_it_is_and_why_it_failed() {
+    let (port, receiver) = http_server(&["200 OK", "500 Oh"]);
+    let text = format!("name = 'hook'\n[webhook]\nurl = 'http://127.0.0.1:{port}/x'");
+    let config: NotifierConfig = toml::from_str(&text).unwrap();
+    let options = config.check("http://logs").unwrap().remove(0);
+    assert_eq!(options.kind(), "webhook");
+    options.test(0).unwrap();
+    let (_, body) = receiver.recv().unwrap();
+    assert_eq!(body["alerts"][0]["labels"]["alertname"], "LoginsonTest");
+    let summary = body["alerts"][0]["annotations"]["summary"].as_str().unwrap();
+    assert!(summary.contains("test of the notifier hook"), "{summary}");
+    let fault = options.test(0).unwrap_err().to_string();
+    assert!(fault.contains("answered 500"), "{fault}");
+}
+
+#[test]
 fn alertmanager_gets_its_alerts() {
     let (port, receiver) = http_server(&["200 OK"]);
     let text = format!("name = 'am'\n[alertmanager]\nurls = ['http://127.0.0.1:{port}/below/']");

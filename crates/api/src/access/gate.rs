@@ -13,7 +13,8 @@
 //! Wrong credentials are refused with 401, even if the request has other credentials as well. If
 //! the configuration has neither users nor tokens, every caller has the role `admin`.
 //!
-//! Invariants: the gate compares hashes of secrets, in constant time. It computes at most
+//! Invariants: the gate compares hashes of secrets, in constant time. An empty secret is wrong,
+//! whatever hash the configuration has. The gate computes at most
 //! [`COMPUTING_MAX`] password hashes at a time, and at most [`WAITING_MAX`] requests wait for that;
 //! [`Attempts`] limits wrong passwords. An unknown name takes as long as a wrong password.
 //!
@@ -371,6 +372,10 @@ impl Gate {
 
     /// The token with that secret, and with that name if one is given.
     fn by_token(&self, name: Option<&str>, secret: &[u8]) -> Option<Principal> {
+        // A file with a token that was never written is no secret.
+        if secret.trim_ascii().is_empty() {
+            return None;
+        }
         let given = digest(&SHA256, secret);
         // Every token is compared, so that the time does not tell which one matches.
         let mut found = None;
@@ -453,7 +458,7 @@ impl Gate {
 
     /// Whether the password has the hash of a user. Waits for its turn to compute.
     async fn computes_to(&self, password: &[u8], user: &User) -> ApiResult<bool> {
-        if password.len() > PASSWORD_BYTES_MAX {
+        if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
             return Ok(false);
         }
         let busy = || {

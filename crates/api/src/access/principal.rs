@@ -20,6 +20,8 @@ pub enum Role {
     Ingest,
     /// Reads lines, and changes only its own queries.
     Read,
+    /// Another node that answers queries over the lines of this one: reads, and asks for shares.
+    Node,
     /// Reads, and operates the server: seals, makes backups, cancels queries of others.
     Operate,
     /// Everything, deletions included.
@@ -28,13 +30,14 @@ pub enum Role {
 
 impl Role {
     /// All roles, from the least to the most powerful.
-    pub const ALL: [Role; 4] = [Role::Ingest, Role::Read, Role::Operate, Role::Admin];
+    pub const ALL: [Role; 5] = [Role::Ingest, Role::Read, Role::Node, Role::Operate, Role::Admin];
 
     /// The role's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Role::Ingest => "ingest",
             Role::Read => "read",
+            Role::Node => "node",
             Role::Operate => "operate",
             Role::Admin => "admin",
         }
@@ -50,7 +53,10 @@ impl Role {
         match scope {
             Scope::Open => true,
             Scope::Ingest => matches!(self, Role::Ingest | Role::Admin),
-            Scope::Read => matches!(self, Role::Read | Role::Operate | Role::Admin),
+            Scope::Read => {
+                matches!(self, Role::Read | Role::Node | Role::Operate | Role::Admin)
+            }
+            Scope::Node => matches!(self, Role::Node | Role::Operate | Role::Admin),
             Scope::Operate => matches!(self, Role::Operate | Role::Admin),
             Scope::Admin => self == Role::Admin,
         }
@@ -66,6 +72,8 @@ pub enum Scope {
     Ingest,
     /// It reads lines, or the state of the server.
     Read,
+    /// It does a part of a query for another node, which limits the query.
+    Node,
     /// It operates the server.
     Operate,
     /// It deletes lines or backups.
@@ -80,6 +88,7 @@ impl Scope {
             Scope::Open => "open",
             Scope::Ingest => "ingest",
             Scope::Read => "read",
+            Scope::Node => "node",
             Scope::Operate => "operate",
             Scope::Admin => "admin",
         }
@@ -193,17 +202,19 @@ mod tests {
 
     #[test]
     fn what_roles_may() {
-        let scopes = [Scope::Open, Scope::Ingest, Scope::Read, Scope::Operate, Scope::Admin];
+        let scopes =
+            [Scope::Open, Scope::Ingest, Scope::Read, Scope::Node, Scope::Operate, Scope::Admin];
         let may = |role: Role| scopes.map(|scope| role.may(scope));
-        assert_eq!(may(Role::Ingest), [true, true, false, false, false]);
-        assert_eq!(may(Role::Read), [true, false, true, false, false]);
-        assert_eq!(may(Role::Operate), [true, false, true, true, false]);
-        assert_eq!(may(Role::Admin), [true; 5]);
+        assert_eq!(may(Role::Ingest), [true, true, false, false, false, false]);
+        assert_eq!(may(Role::Read), [true, false, true, false, false, false]);
+        assert_eq!(may(Role::Node), [true, false, true, true, false, false]);
+        assert_eq!(may(Role::Operate), [true, false, true, true, true, false]);
+        assert_eq!(may(Role::Admin), [true; 6]);
         assert_eq!(
             scopes.map(|scope| Principal::nobody().may(scope)),
-            [true, false, false, false, false]
+            [true, false, false, false, false, false]
         );
-        assert_eq!(scopes.map(|scope| Principal::anybody().may(scope)), [true; 5]);
+        assert_eq!(scopes.map(|scope| Principal::anybody().may(scope)), [true; 6]);
         assert!(Role::ALL.iter().all(|&role| Role::parse(role.name()) == Some(role)));
         assert_eq!(Role::parse("Admin"), None);
     }

@@ -40,7 +40,7 @@ pub fn text(stage: &AlertStage, out: &mut Text) {
     }
     let notifiers = alerts.notifiers();
     type Number = fn(&Counts) -> u64;
-    let numbers: [(&str, &str, &str, Number); 6] = [
+    let numbers: [(&str, &str, &str, Number); 7] = [
         (
             "loginson_notifications_sent_total",
             "counter",
@@ -74,6 +74,12 @@ pub fn text(stage: &AlertStage, out: &mut Text) {
         ("loginson_notifications_waiting", "gauge", "Notifications that wait.", |counts| {
             counts.waiting as u64
         }),
+        (
+            "loginson_notifier_failing",
+            "gauge",
+            "1 if the last attempt at a notification failed; /api/v1/alerts/notifiers says why.",
+            |counts| u64::from(counts.last_error.is_some()),
+        ),
     ];
     for (name, kind, help, number) in numbers {
         out.head(name, kind, help);

@@ -1,9 +1,10 @@
-//! `/api/v1/rules`, `/api/v1/alerts`, `/api/v1/silences`: rules, alerts, silences; and their
-//! metrics.
+//! `/api/v1/rules`, `/api/v1/alerts`, `/api/v1/silences`: rules, alerts, notifiers, silences; and
+//! their metrics.
 
 mod files;
 mod history;
 pub mod metrics;
+mod notifiers;
 mod shown;
 mod silences;
 mod trial;
@@ -20,6 +21,9 @@ use crate::wire::error::{ApiError, ApiResult};
 use node::alerts::{AlertError, AlertStage};
 use node::pipeline::leased_work::LeasedWork;
 
+/// Seconds after which another notifier may be tested: a test takes no longer, as a rule.
+const TEST_RETRY_S: u32 = 5;
+
 /// The routes of this folder.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
@@ -34,6 +38,8 @@ pub fn routes() -> Routes<Arc<App>> {
         .get(Scope::Read, "/api/v1/alerts/rules/{name}", files::text)
         .put(Scope::Operate, "/api/v1/alerts/rules/{name}", files::save)
         .delete(Scope::Operate, "/api/v1/alerts/rules/{name}", files::delete)
+        .get(Scope::Read, "/api/v1/alerts/notifiers", notifiers::list)
+        .post(Scope::Operate, "/api/v1/alerts/notifiers/{name}/test", notifiers::test)
         .get(Scope::Read, "/api/v1/silences", silences::list)
         .post(Scope::Operate, "/api/v1/silences", silences::put)
         .delete(Scope::Operate, "/api/v1/silences/{id}", silences::end)
@@ -58,9 +64,12 @@ fn refused(error: AlertError) -> ApiError {
             None => ApiError::bad_request(message),
         },
         AlertError::Invalid(_) => ApiError::bad_request(message),
-        AlertError::NotFound(_) => ApiError::not_found(message),
+        AlertError::NotFound(_) | AlertError::NoNotifier(_) => ApiError::not_found(message),
         AlertError::Provisioned(_) | AlertError::Full => {
             ApiError::new(StatusCode::CONFLICT, message)
+        }
+        AlertError::Testing => {
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(TEST_RETRY_S)
         }
         AlertError::Kept(_) => ApiError::internal(message),
     }

@@ -1,4 +1,9 @@
 //! `POST /api/v1/shares`: this node's share of a query that another node answers.
+//!
+//! The node that asks says how long the share may run, but not longer than this node lets a query of
+//! its own run, be it in the background ([`run_time`]). Memory is limited by the settings of this
+//! node. Rows have no limit here: they are sent as they are found and none is kept, and the node
+//! that asks counts them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -26,6 +31,7 @@ use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::engines::PiecesSource;
 use node::cluster::message::{Counts, HEARTBEAT, Message, ShareRequest, VERSION};
+use node::queries::QueryOptions;
 
 /// Messages between the query and the connection. Beyond it the query waits for the other node.
 const MESSAGES_MAX: usize = 4;
@@ -38,7 +44,7 @@ const SHOWN_CHARS_MAX: usize = 4_096;
 
 /// The route of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().post(Scope::Read, "/api/v1/shares", share)
+    Routes::new().post(Scope::Node, "/api/v1/shares", share)
 }
 
 async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) -> ApiResult {
@@ -68,8 +74,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     pending.context.restriction = caller.principal.restriction.clone();
     pending.context.range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
     let limits = &mut pending.context.limits;
-    // The node that asks limits the query: an export may take hours.
-    limits.run_time = Duration::from_millis(request.timeout_ms);
+    limits.run_time = run_time(request.timeout(), &app.options.query);
     limits.rows_max = u64::MAX;
     let node = pending.pipeline().stored.store().node();
 
@@ -126,6 +131,16 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
+/// How long a share may run: as long as the node that asks lets it, and at most as long as the
+/// longest query of this node.
+///
+/// limits.md, Several stores: time of a share of a query of another node | what that node allows,
+/// at most the longer one of `query.run_max` and `query.background_run_max` of the store | the
+/// share ends with a message that names the settings
+fn run_time(asked: Duration, own: &QueryOptions) -> Duration {
+    asked.min(own.limits.run_time.max(own.background.run_time))
+}
+
 /// Carries out the share and sends its pieces.
 fn answer(
     request: &ShareRequest,
@@ -146,9 +161,17 @@ fn answer(
         return Ok(Outcome::default());
     }
     let share = request.share().map_err(RunError::Failed)?;
-    let outcome = answer_share(&share, source, &running.context, &mut send)?;
-    running.check()?;
-    Ok(outcome)
+    let answered = answer_share(&share, source, &running.context, &mut send);
+    let answered = answered.and_then(|outcome| running.check().map(|()| outcome));
+    answered.map_err(|error| match error {
+        RunError::TimeLimit(s) if running.context.limits.run_time < request.timeout() => {
+            RunError::Failed(format!(
+                "a share of a query may take {s} s at most here; narrow the query, or raise \
+                 query.background_run_max of this store"
+            ))
+        }
+        error => error,
+    })
 }
 
 /// Sends a message once there is room. Breaks when the query has to stop, or nobody reads.
@@ -201,6 +224,23 @@ impl Beats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_node_that_asks_cannot_exceed_the_limits_of_this_one() {
+        let mut own = QueryOptions::default();
+        let seconds = Duration::from_secs;
+        for (run_s, background_s, asked, expected) in [
+            (60, 3_600, seconds(10), seconds(10)),
+            (60, 3_600, seconds(3_599), seconds(3_599)),
+            (60, 3_600, seconds(3_600), seconds(3_600)),
+            (60, 3_600, seconds(3_601), seconds(3_600)),
+            (7_200, 3_600, Duration::from_millis(u64::MAX), seconds(7_200)),
+        ] {
+            own.limits.run_time = seconds(run_s);
+            own.background.run_time = seconds(background_s);
+            assert_eq!(run_time(asked, &own), expected, "{run_s} {background_s}");
+        }
+    }
 
     #[tokio::test]
     async fn progress_is_told_while_there_is_nothing_else() {

@@ -85,6 +85,11 @@ async fn every_route_identifies_the_caller() {
         let nobody = fixture.call(request(route), "").await;
         assert_eq!(refused(&nobody), !open, "{what}: {}", nobody.status());
         assert_eq!(nobody.headers().contains_key(WWW_AUTHENTICATE), !open, "{what}");
+        // The gate comes before everything else that could be said about a request.
+        let strange = Request::builder().method(route.method.clone());
+        let strange = strange.uri(format!("{}?no_such=1&AccountID=7", path(route)));
+        let strange = fixture.call(strange.header("vl-no-such", "1"), "").await;
+        assert_eq!(strange.status() == StatusCode::UNAUTHORIZED, !open, "{what}");
         for wrong in ["Bearer x", "Basic cmVhZC10b2tlbjp4", "Bearer", "Basic", "", "Digest a"] {
             let wrong = fixture.call(request(route).header(AUTHORIZATION, wrong), "").await;
             assert_eq!(wrong.status() == StatusCode::UNAUTHORIZED, !open, "{what}");
@@ -224,6 +229,10 @@ async fn passwords_tokens_and_cookies() {
     ] {
         assert_eq!(status(authorization.clone()).await, expected, "{authorization}");
     }
+    // Parameters are checked once the caller is known.
+    let unknown = Request::get("/api/v1/status?no_such=1");
+    let unknown = unknown.header(AUTHORIZATION, bearer(Role::Read));
+    assert_eq!(fixture.call(unknown, "").await.status(), 400);
     let two = Request::get("/api/v1/status")
         .header(AUTHORIZATION, bearer(Role::Read))
         .header(AUTHORIZATION, bearer(Role::Read));
@@ -267,6 +276,28 @@ async fn passwords_tokens_and_cookies() {
     let (called, form) = login("read", "correct horse");
     let response = fixture.call(called.header(ORIGIN, "https://logs.example"), &form).await;
     assert!(response.headers()[SET_COOKIE].to_str().unwrap().ends_with("; Secure"));
+}
+
+#[tokio::test]
+async fn an_empty_secret_is_wrong_whatever_the_hashes_are() {
+    use argon2::password_hash::PasswordHasher;
+    let fixture = Fixture::new(|options| {
+        for (name, token) in [("empty", ""), ("line", "\n")] {
+            let digest = digest_of(token);
+            options.access.tokens.push(Token { name: name.into(), digest, role: Role::Admin });
+        }
+        let params = argon2::Params::new(64, 1, 1, None).unwrap();
+        let hash = argon2::Argon2::from(params).hash_password_with_salt(b"", b"somesaltsomesalt");
+        let hash = hash.unwrap();
+        options.access.users.push(User { name: "ann".into(), hash, role: Role::Admin });
+    });
+    for authorization in ["Bearer", "Bearer ", "Basic ZW1wdHk6", "Basic bGluZToK", "Basic YW5uOg=="]
+    {
+        let called = Request::get("/api/v1/status").header(AUTHORIZATION, authorization);
+        assert_eq!(fixture.call(called, "").await.status(), 401, "{authorization}");
+    }
+    let (called, form) = login("ann", "");
+    assert_eq!(fixture.call(called, &form).await.status(), 401);
 }
 
 #[tokio::test]

@@ -84,9 +84,9 @@ pub fn seat() -> Option<Arc<Seat>> {
 }
 
 impl Clients {
-    /// The initial state.
-    pub fn new(idle_max: Duration, tls: Option<Arc<Tls>>) -> Clients {
-        Clients { idle_max, stalled: Arc::default(), seats: Seats::default(), tls }
+    /// The initial state, for so many connections.
+    pub fn new(idle_max: Duration, connections_max: usize, tls: Option<Arc<Tls>>) -> Clients {
+        Clients { idle_max, stalled: Arc::default(), seats: Seats::new(connections_max), tls }
     }
 }
 
@@ -172,7 +172,7 @@ async fn connection(
                 Some(answer) => answer.await?,
                 None => {
                     seats.count_refused();
-                    too_many()
+                    too_many(seats.regular())
                 }
             };
             if seat.is_reserved {
@@ -200,11 +200,8 @@ async fn connection(
 }
 
 /// 503: too many connections for this request on a reserved seat.
-fn too_many() -> Response {
-    let message = format!(
-        "{} connections are open and all are busy; try again in a moment",
-        seats::SEATS_MAX
-    );
+fn too_many(open: usize) -> Response {
+    let message = format!("{open} connections are open and all are busy; try again in a moment");
     ApiError::unavailable(message).retry_after(RETRY_AFTER_S).into_response()
 }
 

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::cli::Settings;
 use crate::collect;
 use crate::config::listen::ListenArgs;
-use crate::config::{Config, RawConfig, RawFiles};
+use crate::config::{RawConfig, RawFiles};
 use node::process::log;
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = "Examples:
   openssl rand -hex 32 > node.secret                            one secret for all machines, readable by Loginson alone
   loginson serve --node-listen 0.0.0.0:9515 --node-secret-file node.secret        on store1: accept collectors
@@ -108,40 +109,10 @@ fn node_id(text: &str) -> Result<u32, String> {
 
 /// Collects until a signal stops it.
 pub fn run(args: CollectArgs) -> Result<()> {
-    let mut raw = match &args.config {
-        Some(path) => RawConfig::read(path)?,
-        None => RawConfig::default(),
-    };
-    if !args.stores.is_empty() {
-        raw.collect.stores = args.stores;
-        raw.collect.copies.clear();
-    }
-    if !args.copies.is_empty() {
-        let stores = |copy: &String| copy.split(',').map(|store| store.trim().to_owned()).collect();
-        raw.collect.copies = args.copies.iter().map(stores).collect();
-        raw.collect.stores.clear();
-    }
-    raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
-    raw.collect.spool_dir = args.spool_dir.unwrap_or(raw.collect.spool_dir);
-    raw.collect.spool_bytes_max = args.spool_bytes_max.unwrap_or(raw.collect.spool_bytes_max);
-    if let Some(spool) = args.spool {
-        raw.collect.spool = match spool {
-            Spool::Overflow => "overflow".into(),
-            Spool::Always => "always".into(),
-        };
-    }
-    raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
-    if !args.http_hosts.is_empty() {
-        raw.http_hosts = args.http_hosts;
-    }
-    raw.http_tls.certificate = args.http_tls_certificate.unwrap_or(raw.http_tls.certificate);
-    raw.http_tls.key = args.http_tls_key.unwrap_or(raw.http_tls.key);
-    args.listen.apply(&mut raw);
-    if !args.follow.is_empty() {
-        raw.files.push(RawFiles::new(args.follow));
-    }
-    let mut config = Config::try_from(raw)?;
-    config.node.forward.lost_stores = args.lost_store;
+    let (ready_file, lost_stores) = (args.ready_file.clone(), args.lost_store.clone());
+    let settings = Settings::new(args.config.clone(), move |raw| args.clone().apply(raw));
+    let mut config = settings.load()?;
+    config.node.forward.lost_stores = lost_stores;
     ensure!(
         !config.node.forward.stores.is_empty()
             || !config.node.forward.copies.is_empty()
@@ -154,6 +125,50 @@ pub fn run(args: CollectArgs) -> Result<()> {
             || config.kafka.is_none(),
         "give either stores to deliver to, or the brokers of a cluster in [cluster.kafka]"
     );
-    log::start();
-    collect::run(config, args.ready_file)
+    log::start()?;
+    settings.warn_of_variables();
+    collect::run(config, ready_file)
+}
+
+impl CollectArgs {
+    /// Writes what is given into the configuration.
+    fn apply(self, raw: &mut RawConfig) {
+        if !self.stores.is_empty() {
+            raw.collect.stores = self.stores;
+            raw.collect.copies.clear();
+        }
+        if !self.copies.is_empty() {
+            let stores =
+                |copy: &String| copy.split(',').map(|store| store.trim().to_owned()).collect();
+            raw.collect.copies = self.copies.iter().map(stores).collect();
+            raw.collect.stores.clear();
+        }
+        if let Some(spool_dir) = self.spool_dir {
+            raw.collect.spool_dir = spool_dir;
+        }
+        if let Some(spool) = self.spool {
+            raw.collect.spool = match spool {
+                Spool::Overflow => "overflow".into(),
+                Spool::Always => "always".into(),
+            };
+        }
+        if !self.http_hosts.is_empty() {
+            raw.http_hosts = self.http_hosts;
+        }
+        self.listen.apply(raw);
+        for (given, key) in [
+            (self.node_secret_file, &mut raw.node_secret_file),
+            (self.spool_bytes_max, &mut raw.collect.spool_bytes_max),
+            (self.http_listen, &mut raw.http_listen),
+            (self.http_tls_certificate, &mut raw.http_tls.certificate),
+            (self.http_tls_key, &mut raw.http_tls.key),
+        ] {
+            if let Some(given) = given {
+                *key = given;
+            }
+        }
+        if !self.follow.is_empty() {
+            raw.files.push(RawFiles::new(self.follow));
+        }
+    }
 }

@@ -43,7 +43,7 @@ The hash belongs in the configuration:
   [[users]]
   name = \"ann\"
   password_hash = \"$argon2id$…\"
-  role = \"read\"            # ingest, read, operate or admin; docs/access.md")]
+  role = \"read\"            # ingest, read, node, operate or admin; docs/access.md")]
 pub struct HashPasswordArgs {}
 
 #[derive(Args)]
@@ -55,7 +55,7 @@ The hash belongs in the configuration; give the token to the program that uses i
   [[tokens]]
   name = \"shipper\"
   sha256 = \"…\"
-  role = \"ingest\"          # ingest, read, operate or admin; docs/access.md
+  role = \"ingest\"          # ingest, read, node, operate or admin; docs/access.md
   curl -H 'Authorization: Bearer lgs_…' …")]
 pub struct MakeTokenArgs {
     /// File to write the token to, instead of standard output; it must not exist yet

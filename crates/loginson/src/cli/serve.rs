@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
+use crate::cli::Settings;
 use crate::config::listen::ListenArgs;
-use crate::config::{Config, RawConfig, RawFiles};
+use crate::config::{RawConfig, RawFiles};
 use crate::server;
 use node::process::log;
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = "Examples:
   loginson serve --data-dir /var/lib/loginson
   loginson serve --syslog-udp-listen 0.0.0.0:5514 --syslog-tcp-listen 0.0.0.0:5514     listen on the network
@@ -82,30 +83,42 @@ pub struct ServeArgs {
 
 /// Runs the server until a signal stops it.
 pub fn run(args: ServeArgs) -> Result<()> {
-    let mut raw = match &args.config {
-        Some(path) => RawConfig::read(path)?,
-        None => RawConfig::default(),
-    };
-    raw.data_dir = args.data_dir.unwrap_or(raw.data_dir);
-    raw.http_listen = args.http_listen.unwrap_or(raw.http_listen);
-    if !args.http_hosts.is_empty() {
-        raw.http_hosts = args.http_hosts;
+    let ready_file = args.ready_file.clone();
+    let settings = Settings::new(args.config.clone(), move |raw| args.clone().apply(raw));
+    let config = settings.load()?;
+    log::start()?;
+    settings.warn_of_variables();
+    server::run(config, ready_file)
+}
+
+impl ServeArgs {
+    /// Writes what is given into the configuration.
+    fn apply(self, raw: &mut RawConfig) {
+        if let Some(data_dir) = self.data_dir {
+            raw.data_dir = data_dir;
+        }
+        if !self.http_hosts.is_empty() {
+            raw.http_hosts = self.http_hosts;
+        }
+        self.listen.apply(raw);
+        for (given, key) in [
+            (self.http_listen, &mut raw.http_listen),
+            (self.http_tls_certificate, &mut raw.http_tls.certificate),
+            (self.http_tls_key, &mut raw.http_tls.key),
+            (self.syslog_tls_listen, &mut raw.syslog_tls_listen),
+            (self.tls_certificate, &mut raw.tls.certificate),
+            (self.tls_key, &mut raw.tls.key),
+            (self.tls_client_ca, &mut raw.tls.client_ca),
+            (self.tls_client_certificates, &mut raw.tls.client_certificates),
+            (self.node_listen, &mut raw.node_listen),
+            (self.node_secret_file, &mut raw.node_secret_file),
+        ] {
+            if let Some(given) = given {
+                *key = given;
+            }
+        }
+        if !self.follow.is_empty() {
+            raw.files.push(RawFiles::new(self.follow));
+        }
     }
-    raw.http_tls.certificate = args.http_tls_certificate.unwrap_or(raw.http_tls.certificate);
-    raw.http_tls.key = args.http_tls_key.unwrap_or(raw.http_tls.key);
-    args.listen.apply(&mut raw);
-    raw.syslog_tls_listen = args.syslog_tls_listen.unwrap_or(raw.syslog_tls_listen);
-    raw.tls.certificate = args.tls_certificate.unwrap_or(raw.tls.certificate);
-    raw.tls.key = args.tls_key.unwrap_or(raw.tls.key);
-    raw.tls.client_ca = args.tls_client_ca.unwrap_or(raw.tls.client_ca);
-    raw.tls.client_certificates =
-        args.tls_client_certificates.unwrap_or(raw.tls.client_certificates);
-    if !args.follow.is_empty() {
-        raw.files.push(RawFiles::new(args.follow));
-    }
-    raw.node_listen = args.node_listen.unwrap_or(raw.node_listen);
-    raw.node_secret_file = args.node_secret_file.unwrap_or(raw.node_secret_file);
-    let config = Config::try_from(raw)?;
-    log::start();
-    server::run(config, args.ready_file)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use argon2::password_hash::phc::PasswordHash;
 use collector::{ClientCertificates, TlsFiles};
+use ring::digest::SHA256;
 
 use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
 use crate::config::{duration, unless_off};
@@ -26,6 +27,9 @@ const NAMES_MAX: usize = 10_000;
 const HASH_KIB_MAX: u32 = 256 << 10;
 const HASH_PASSES_MAX: u32 = 64;
 const HASH_LANES_MAX: u32 = 16;
+/// Secrets whose hashes are refused, and what they are. The gate refuses an empty token as well.
+const GUESSED: [(&str, &str); 3] =
+    [("", "an empty text"), ("\n", "an empty line"), ("test", "`test`")];
 /// The shortest and the longest session.
 const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -71,8 +75,10 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
 }
 
 fn role(name: &str) -> Result<Role> {
-    Role::parse(name)
-        .ok_or_else(|| anyhow!("the role '{name}' is not one of ingest, read, operate, admin"))
+    Role::parse(name).ok_or_else(|| {
+        let known = Role::ALL.map(Role::name).join(", ");
+        anyhow!("the role '{name}' is not one of {known}")
+    })
 }
 
 /// The value of a key, or the content of the file that the key with the suffix `_file` names.
@@ -127,6 +133,13 @@ fn token_digest(text: &str) -> Result<[u8; 32]> {
         let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
         *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
     }
+    for (secret, what) in GUESSED {
+        ensure!(
+            ring::digest::digest(&SHA256, secret.as_bytes()).as_ref() != digest,
+            "sha256 is the hash of {what}, which everybody can guess; `loginson make-token` prints a \
+             token and its hash"
+        );
+    }
     Ok(digest)
 }
 
@@ -156,6 +169,9 @@ mod tests {
 
     const HASH: &str = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHRzYWx0$\
         MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE";
+
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    const TEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
     fn user(name: &str, hash: &str, role: &str) -> RawUser {
         RawUser {
@@ -208,6 +224,9 @@ mod tests {
             (vec![user("ann", &large, "read")], vec![], "too much to compute"),
             (vec![], vec![token("t", "hunter2", "read")], "loginson make-token"),
             (vec![], vec![token("t", &"é".repeat(32), "read")], "loginson make-token"),
+            (vec![], vec![token("t", EMPTY, "read")], "the hash of an empty text"),
+            (vec![], vec![token("t", &EMPTY.to_uppercase(), "read")], "the hash of an empty text"),
+            (vec![], vec![token("t", TEST, "read")], "the hash of `test`"),
             (
                 vec![RawUser { password_hash: None, ..user("ann", "", "read") }],
                 vec![],

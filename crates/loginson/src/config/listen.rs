@@ -13,7 +13,7 @@ use crate::config::raw::RawConfig;
 use node::ingest::options::Listen;
 
 /// Flags of the addresses; they override environment and file.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct ListenArgs {
     /// Address of syslog datagrams, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_UDP_LISTEN")]

@@ -11,6 +11,7 @@ mod collect;
 mod engines;
 mod files;
 pub mod listen;
+mod located;
 mod placement;
 mod programs;
 mod raw;
@@ -47,10 +48,12 @@ use node::queries::QueryOptions;
 use node::queries::jobs::{JOBS_MAX, JobLimits};
 use node::storage::line_filter::line_filter;
 
+pub use located::ConfigFile;
 pub use placement::Placement;
 use placement::processors;
 use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
+pub use secret::VARIABLE as SECRET_VARIABLE;
 
 /// A checked configuration.
 #[derive(Clone, Debug)]
@@ -72,16 +75,23 @@ pub struct Config {
 }
 
 impl Config {
-    /// Raises the limit on open files, or lowers the connections of syslog to what it permits.
-    pub fn allow_files(&mut self) {
+    /// Raises the limit on open files, or lowers the connections of HTTP and syslog to what it
+    /// permits.
+    ///
+    /// Errors: it permits too few files to work with.
+    pub fn allow_files(&mut self) -> Result<()> {
         let sources = &mut self.node.sources;
         let nodes = sources.node_listen.map_or(0, |_| collector::node::CONNECTIONS_MAX);
         let tls = usize::from(sources.syslog_tls.is_some());
-        sources.syslog_tcp.connections_max = open_files::allow(Connections {
-            others: HTTP_CONNECTIONS_MAX + nodes,
+        let allowed = open_files::allow(Connections {
+            http: self.api.connections_max,
+            nodes,
             syslog_listeners: sources.listen.streams() + tls,
             each_syslog: sources.syslog_tcp.connections_max,
-        });
+        })?;
+        self.api.connections_max = allowed.http;
+        sources.syslog_tcp.connections_max = allowed.each_syslog;
+        Ok(())
     }
 }
 
@@ -267,6 +277,7 @@ impl TryFrom<RawConfig> for Config {
             query,
             pages_max: raw.query.pages_max,
             client_idle_max,
+            connections_max: HTTP_CONNECTIONS_MAX,
             memory_bytes_max: memory_bytes_max(&raw.memory.bytes_max, &query)?,
             store: store.clone(),
             summary_bucket_s: summary.bucket_s,

@@ -4,9 +4,8 @@
 //! `docs/configuration.md`, key by key.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
 use record::TypeRule;
 use record::parse::FieldNames;
 use serde::{Deserialize, Serialize};
@@ -472,15 +471,9 @@ impl Default for RawSyslog {
 }
 
 impl RawConfig {
-    /// Reads a configuration file. The error names file, line, key and, for an unknown key, the
-    /// nearest known one.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the configuration file {}", path.display()))?;
-        Self::parse(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Parses the text of a configuration file. The error names line, key and, for an unknown key,
+    /// the nearest known one.
+    pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| {
             let line = error
                 .span()

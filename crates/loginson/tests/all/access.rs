@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Answer, LOGINSON, PATIENCE, Server, loginson, read_head, request_to};
 
 const PAGE: &str = include_str!("../../../../docs/access.md");
-const ROLES: [&str; 4] = ["ingest", "read", "operate", "admin"];
+const ROLES: [&str; 5] = ["ingest", "read", "node", "operate", "admin"];
 const PASSWORD: &str = "correct horse battery";
 
 /// The output of a command that succeeds.
@@ -78,7 +78,8 @@ fn may(role: &str, scope: &str) -> bool {
     match scope {
         "open" => true,
         "ingest" => matches!(role, "ingest" | "admin"),
-        "read" => matches!(role, "read" | "operate" | "admin"),
+        "read" => matches!(role, "read" | "node" | "operate" | "admin"),
+        "node" => matches!(role, "node" | "operate" | "admin"),
         "operate" => matches!(role, "operate" | "admin"),
         "admin" => role == "admin",
         other => panic!("{other} is no scope"),

@@ -93,6 +93,41 @@ fn history(server: &Server, parameters: &str) -> Vec<Value> {
 }
 
 #[test]
+fn a_notifier_can_be_tested_and_says_why_it_fails() {
+    let receiver = Receiver::start();
+    // Nothing listens there: the port was free a moment ago, and is given to nobody else.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = receiver.config()
+        + &format!("[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\n");
+    let server = Server::start_with(&[], &config);
+    let test = |name: &str| {
+        let answer = server.post(&format!("/api/v1/alerts/notifiers/{name}/test"), b"");
+        (answer.status, answer.json())
+    };
+    let (status, told) = test("hook");
+    assert_eq!((status, &told["delivered"], &told["error"]), (200, &json!(true), &Value::Null));
+    assert_eq!(receiver.bodies.lock().unwrap()[0]["alerts"][0]["labels"]["notifier"], "hook");
+    let (status, told) = test("gone");
+    assert_eq!((status, &told["delivered"]), (200, &json!(false)));
+    assert!(!told["error"].as_str().unwrap().is_empty(), "{told}");
+    assert_eq!(test("none").0, 404);
+    let notifiers = || server.get("/api/v1/alerts/notifiers").json()["notifiers"].clone();
+    assert_eq!(notifiers()[1]["name"], "gone");
+    assert_eq!(notifiers()[1]["last_error"], Value::Null, "a test is no notification");
+
+    assert_eq!(save(&server, "shop.yml", RULES).0, 200);
+    send(&server, "loud", 3);
+    server.wait_for("the failure", |_| notifiers()[1]["state"] == "failing");
+    let failing = notifiers()[1].clone();
+    assert!(!failing["last_error"].as_str().unwrap().is_empty(), "{failing}");
+    assert!(failing["last_error_time"].is_string());
+    assert!(server.get("/metrics").text().contains("loginson_notifier_failing{notifier=\"gone\"} 1"));
+    server.wait_for("the other one", |_| notifiers()[0]["sent_total"] == 1);
+    assert_eq!(notifiers()[0]["state"], "ok");
+    server.wait_for_log("the notifier gone fails: ");
+}
+
+#[test]
 fn alerts_fire_are_told_and_are_there_after_a_crash() {
     let receiver = Receiver::start();
     let directory = tempfile::tempdir().unwrap();

@@ -8,6 +8,7 @@
 //! API with a mistake changes nothing.
 
 pub mod engine;
+mod logged;
 mod options;
 mod output;
 pub mod rows;
@@ -17,17 +18,21 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use alerts::{Alerts, Defaults, Notifier, RuleError, RuleFile, Silence, SilenceError, Silences};
+use alerts::{
+    Alerts, Counts, Defaults, Notifier, NotifierOptions, RuleError, RuleFile, Silence,
+    SilenceError, Silences,
+};
 use anyhow::{Context as _, Result, anyhow};
 use platform::memory::Budget;
 use platform::placement::Role;
-use sinks::{Stop, SystemClock, system_random};
+use sinks::{Clock as _, Fault, Stop, SystemClock, system_random};
 
 use crate::cluster::QueriedLines;
 use crate::data_dir::Documents;
 use crate::process::stages::{StageThread, Stages, lock};
 use crate::storage::row_store::RowStore;
 use engine::StoreEngine;
+use logged::LoggedChannel;
 pub use options::AlertOptions;
 use output::RowOutput;
 
@@ -68,6 +73,9 @@ pub struct AlertStage {
     alerts: Arc<Alerts>,
     engine: Arc<StoreEngine>,
     output: Arc<RowOutput>,
+    notifiers: Vec<NotifierOptions>,
+    /// Held while a notifier is tested.
+    testing: Mutex<()>,
     defaults: Defaults,
     folder: Option<PathBuf>,
     rules: Arc<dyn Documents>,
@@ -95,8 +103,23 @@ pub enum AlertError {
     Provisioned(String),
     #[error("there are {FILES_MAX} rule files already; delete some")]
     Full,
+    #[error("there is no notifier '{0}' in [alerts]")]
+    NoNotifier(String),
+    #[error("a notifier is being tested; try again when it is done")]
+    Testing,
     #[error("the rules cannot be kept: {0}")]
     Kept(#[from] io::Error),
+}
+
+/// A notifier as APIs show it.
+#[derive(Debug)]
+pub struct ToldNotifier {
+    /// Its name.
+    pub name: String,
+    /// The kind of its receiver.
+    pub kind: &'static str,
+    /// What it did so far.
+    pub counts: Counts,
 }
 
 /// The text of a rule file, and where it comes from.
@@ -119,6 +142,7 @@ impl AlertStage {
             let channel = notifier
                 .channel()
                 .map_err(|fault| anyhow!("the notifier '{name}' of [alerts]: {fault}"))?;
+            let channel = Box::new(LoggedChannel::new(name, channel));
             let policy = notifier.policy.clone();
             let started = Notifier::start(policy, channel, Arc::clone(&clock), system_random());
             notifiers.push(started.context("cannot start a thread")?);
@@ -137,6 +161,8 @@ impl AlertStage {
             alerts: Arc::new(alerts),
             engine,
             output,
+            notifiers: options.notifiers.clone(),
+            testing: Mutex::default(),
             defaults: options.defaults,
             folder: options.folder.clone(),
             rules: parts.rules,
@@ -164,6 +190,26 @@ impl AlertStage {
     /// Rules, states and notifiers.
     pub fn alerts(&self) -> &Alerts {
         &self.alerts
+    }
+
+    /// The notifiers, in the order of the configuration.
+    pub fn notifiers(&self) -> Vec<ToldNotifier> {
+        // A notifier of the options is one of the alerts, in the same order.
+        let counts = self.alerts.notifiers().into_iter().zip(&self.notifiers);
+        let told = counts.map(|((name, counts), options)| {
+            let kind = options.kind();
+            ToldNotifier { name, kind, counts }
+        });
+        told.collect()
+    }
+
+    /// Sends a test to the receiver of a notifier; the inner error is why it did not take it.
+    /// Blocks for seconds.
+    pub fn test_notifier(&self, name: &str) -> Result<Result<(), Fault>, AlertError> {
+        let notifier = self.notifiers.iter().find(|notifier| notifier.policy.name == name);
+        let notifier = notifier.ok_or_else(|| AlertError::NoNotifier(name.to_owned()))?;
+        let Ok(_one) = self.testing.try_lock() else { return Err(AlertError::Testing) };
+        Ok(notifier.test(SystemClock.now_ns()))
     }
 
     /// Files that could not be used.

@@ -109,6 +109,11 @@ impl ShareRequest {
         (self.wanted == "line").then(id)
     }
 
+    /// How long the node that asks lets the share run.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
     /// The share. An error says what is wrong.
     pub fn share(&self) -> Result<Share, String> {
         let all = [Wanted::State, Wanted::NewestRows, Wanted::OrderedRows, Wanted::Lines];

@@ -312,9 +312,13 @@ impl Node {
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         let why = match (status, body["error"].as_str()) {
             (401, _) => {
-                "it does not know this node; give the token of a reader there to stores.token_file, in a cluster to cluster.token_file"
+                "it does not know this node; make a token with the role node there, and give it to stores.token_file, in a cluster to cluster.token_file"
                     .to_owned()
             }
+            (403, Some(why)) => format!(
+                "{why}; give a token with that role to stores.token_file, in a cluster to \
+                 cluster.token_file"
+            ),
             (_, Some(why)) => why.to_owned(),
             (404, None) => "there is no such call; it is no Loginson, or an old one".to_owned(),
             (_, None) => format!("it answered with status {status}"),

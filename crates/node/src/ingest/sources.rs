@@ -26,8 +26,8 @@ use anyhow::Result;
 use collector::file::Recall;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
-    Accounting, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind, TcpSource,
-    TlsSource, UdpConfig, UdpSource,
+    Accounting, BindTries, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind,
+    TcpSource, TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -209,7 +209,8 @@ impl Running {
         }
         for (kind, start) in LISTENERS {
             let credentials = running.credentials.as_ref();
-            let source = start(&Starting { options, with, credentials, bound: None })?;
+            let starting = Starting { options, with, credentials, bound: None };
+            let source = once_free(|| start(&starting))?;
             running.listeners.push((kind, source.as_ref().map(|source| source.local_addr())));
             let mut supervisor = Supervisor::default();
             supervisor.set(source);
@@ -217,7 +218,7 @@ impl Running {
         }
         running.files.set(files(options, with)?);
         running.journal.set(journal(options, with)?);
-        running.nodes.set(nodes(options, with)?);
+        running.nodes.set(once_free(|| nodes(options, with))?);
         if with.nodes.is_some() {
             let nodes = running.nodes.source().map(NodeListener::local_addr);
             running.listeners.push((SourceKind::Node, nodes));
@@ -253,6 +254,21 @@ impl Running {
         self.journal
             .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(options, with));
         self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(options, with));
+    }
+}
+
+/// Starts a listener; tries again for some seconds if its address is in use.
+fn once_free<T>(start: impl Fn() -> Result<T>) -> Result<T> {
+    let mut tries = BindTries::default();
+    loop {
+        let error = match start() {
+            Ok(started) => return Ok(started),
+            Err(error) => error,
+        };
+        match error.downcast_ref().and_then(|error| tries.pause_after(error)) {
+            Some(pause) => std::thread::sleep(pause),
+            None => return Err(error),
+        }
     }
 }
 
@@ -340,7 +356,7 @@ mod tests {
 
     use collector::node::sender::Sender;
     use collector::node::{secret, wire};
-    use collector::{KeepError, OnDurable, Patience, TcpConfig};
+    use collector::{KeepError, OnDurable, Patience, SourceError, TcpConfig};
     use platform::RealClock;
     use record::{Frame, NodeIdentity, Numbers};
 
@@ -406,6 +422,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_listener_starts_once_its_address_is_free() {
+        let address: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let failed = |kind: std::io::ErrorKind| {
+            anyhow::Error::new(SourceError::new("syslog", "--a", address, kind.into()))
+        };
+        let tried = std::cell::Cell::new(0);
+        let started = once_free(|| {
+            tried.set(tried.get() + 1);
+            match tried.get() {
+                3 => Ok(tried.get()),
+                _ => Err(failed(std::io::ErrorKind::AddrInUse)),
+            }
+        });
+        assert_eq!(started.unwrap(), 3);
+        let other = once_free::<()>(|| {
+            tried.set(tried.get() + 1);
+            Err(failed(std::io::ErrorKind::AddrNotAvailable))
+        });
+        assert!(other.is_err() && tried.get() == 4);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use platform::Clock;
 use platform::placement::Role;
 use sinks::{Batch, NotTaken, Phase, Runner, RunnerParts, State};
+use text::terminal::escaped;
 
 use super::config::{Of, SinkOptions};
 use super::cursor_file::CursorFile;
@@ -17,6 +18,7 @@ use super::lines::LineFeed;
 use super::queries::QueryFeed;
 use super::rows::RowFeed;
 use crate::data_dir::Documents;
+use crate::process::lasting::{Lasting, News};
 use crate::process::stages::{StageThread, Stages, lock};
 use crate::programs::stage::ProgramStage;
 use crate::storage::arrivals::Arrivals;
@@ -207,11 +209,12 @@ impl RunningSink {
             return;
         }
         let mut written = (Some(cursor), Instant::now());
+        let mut lasting = Lasting::default();
         while !self.stopped.load(Relaxed) {
             let next = feed.next();
             lock(&self.seen).frames_left = feed.frames_left();
             match next {
-                Ok(Some(documents)) => self.hand_on(documents, &file, &mut written),
+                Ok(Some(documents)) => self.hand_on(documents, &file, &mut written, &mut lasting),
                 Ok(None) => {
                     lock(&self.seen).has_caught_up = true;
                     std::thread::sleep(TICK);
@@ -223,6 +226,7 @@ impl RunningSink {
                 }
             }
             self.note_error(None);
+            self.note_delivery(&mut lasting);
             self.write_cursor(&file, &mut written, CURSOR_INTERVAL);
         }
         let runner = lock(&self.runner).take();
@@ -238,6 +242,7 @@ impl RunningSink {
         documents: Batch,
         file: &CursorFile,
         written: &mut (Option<String>, Instant),
+        lasting: &mut Lasting,
     ) {
         let mut waiting = documents;
         while !self.stopped.load(Relaxed) {
@@ -255,6 +260,7 @@ impl RunningSink {
                     return;
                 }
             };
+            self.note_delivery(lasting);
             self.write_cursor(file, written, CURSOR_INTERVAL);
             std::thread::sleep(TICK / 5);
         }
@@ -327,6 +333,21 @@ impl RunningSink {
             }
         }
         None
+    }
+
+    /// Says in the log why the destination takes nothing, once for each reason.
+    fn note_delivery(&self, lasting: &mut Lasting) {
+        let Some(state) = lock(&self.runner).as_ref().map(Runner::state) else { return };
+        let is_failing = state.failures_in_a_row > 0;
+        let last = state.last_error.filter(|_| is_failing);
+        let name = &self.options.sink.name;
+        match lasting.note(last.map(|last| last.fault.to_string())) {
+            Some(News::Fails(reason)) => {
+                tracing::warn!("sink {name} cannot deliver: {}", escaped(&reason));
+            }
+            Some(News::Works) => tracing::info!("sink {name} delivers again"),
+            None => {}
+        }
     }
 
     fn note_error(&self, error: Option<String>) {

@@ -1,6 +1,6 @@
 // Who uses the page, and what they may see. Nothing here keeps state; docs/access.md describes the roles.
 
-export type Role = 'ingest' | 'read' | 'operate' | 'admin';
+export type Role = 'ingest' | 'read' | 'node' | 'operate' | 'admin';
 
 /** The answer of `/api/v1/me`. */
 export interface Me {
@@ -44,7 +44,7 @@ export function whoText(me: Me): string | null {
 /** Parses an answer of `/api/v1/me`; anything else counts as not logged in. */
 export function meOf(answer: unknown): Me {
   const { login, name, role, exposed } = (answer ?? {}) as Record<string, unknown>;
-  const roles: readonly unknown[] = ['ingest', 'read', 'operate', 'admin'];
+  const roles: readonly unknown[] = ['ingest', 'read', 'node', 'operate', 'admin'];
   return {
     login: login === 'off' ? 'off' : 'on',
     name: typeof name === 'string' ? name : null,

@@ -1,7 +1,7 @@
 // Alerts as typed calls. Nothing here keeps state; docs/api.md describes the API, which speaks of
 // rules as Prometheus does and of silences as Alertmanager does.
 
-import { call, json, spanParams, type CallOptions } from './call';
+import { ApiError, call, json, spanParams, type CallOptions } from './call';
 import type { Span } from '../base/time';
 
 export type AlertState = 'inactive' | 'pending' | 'firing';
@@ -82,6 +82,27 @@ export interface Silence {
   status?: { state: 'pending' | 'active' | 'expired' };
 }
 
+/** Who is told about alerts, and how that goes. */
+export interface Notifier {
+  name: string;
+  kind: 'alertmanager' | 'webhook' | 'email';
+  state: 'ok' | 'failing';
+  waiting: number;
+  sent_total: number;
+  given_up_total: number;
+  refused_total: number;
+  /** Why the last attempt failed. */
+  last_error: string | null;
+  last_error_time: string | null;
+}
+
+/** What became of the test of a notifier. */
+export interface NotifierTest {
+  name: string;
+  delivered: boolean;
+  error: string | null;
+}
+
 /** What rules would have done in the past. */
 export interface RulesTest {
   rules: TestedRule[];
@@ -121,6 +142,22 @@ export async function silence(one: Omit<Silence, 'id' | 'status'>): Promise<stri
 /** Ends a silence. */
 export async function endSilence(id: string): Promise<void> {
   await call(`/api/v1/silences/${encodeURIComponent(id)}`, {}, {}, 'DELETE');
+}
+
+/** The notifiers; none on a server that is older than this page. */
+export async function notifiers(options: CallOptions = {}): Promise<Notifier[]> {
+  try {
+    return (await json<{ notifiers: Notifier[] }>('/api/v1/alerts/notifiers', {}, options)).notifiers;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return [];
+    throw error;
+  }
+}
+
+/** Sends a test notification. */
+export async function testNotifier(name: string): Promise<NotifierTest> {
+  const response = await call(`/api/v1/alerts/notifiers/${encodeURIComponent(name)}/test`, {}, {}, 'POST');
+  return (await response.json()) as NotifierTest;
 }
 
 export async function ruleFiles(options: CallOptions = {}): Promise<RuleFile[]> {

@@ -1,7 +1,7 @@
-// Rules and silences of the server, polled while the view *Alerts* is open; changes of alerts in a
+// Rules, notifiers and silences of the server, polled while the view *Alerts* is open; changes of alerts in a
 // range; and texts of rule files that were not saved yet, which outlive a change of the view.
 
-import { alertHistory, endSilence, ruleFiles, rules, silence, silences, type AlertChange, type Matcher, type RuleFile, type RuleGroup, type Silence } from '../api/alerts';
+import { alertHistory, endSilence, notifiers, ruleFiles, rules, silence, silences, type AlertChange, type Matcher, type Notifier, type RuleFile, type RuleGroup, type Silence } from '../api/alerts';
 import { isAbort, type ApiError } from '../api/call';
 import { toApiError } from './lines.svelte';
 import { session } from './session.svelte';
@@ -18,6 +18,7 @@ class AlertsState {
   groups = $state.raw<RuleGroup[] | null>(null);
   silences = $state.raw<Silence[]>([]);
   files = $state.raw<RuleFile[]>([]);
+  notifiers = $state.raw<Notifier[]>([]);
   error = $state.raw<ApiError | null>(null);
   /** Texts by file, the oldest first. */
   drafts = $state.raw<ReadonlyMap<string, string>>(new Map());
@@ -47,10 +48,10 @@ class AlertsState {
     const options = signal ? { signal } : {};
     const poll = ++this.#polls;
     try {
-      const all = await Promise.all([rules(options), silences(options), ruleFiles(options)]);
+      const all = await Promise.all([rules(options), silences(options), ruleFiles(options), notifiers(options)]);
       // An answer is dropped if a later poll has begun meanwhile.
       if (poll !== this.#polls) return;
-      [this.groups, this.silences, this.files] = all;
+      [this.groups, this.silences, this.files, this.notifiers] = all;
       this.error = null;
     } catch (error) {
       if (poll === this.#polls && !isAbort(error)) this.error = toApiError(error);

@@ -22,14 +22,15 @@ use tokio::sync::Notify;
 /// HTTP connections, including those reserved for `/health`, `/ready` and `/metrics`.
 pub const HTTP_CONNECTIONS_MAX: usize = 1024 + 64;
 /// Regular seats. Beyond, a connection gives way, or the new one gets a reserved seat.
-pub const SEATS_MAX: usize = HTTP_CONNECTIONS_MAX - RESERVED_MAX;
-/// Seats of one address (of IPv6, one /64). Beyond, a connection of the same address gives way. A
-/// proxy in front of all clients has one address, so this leaves it most seats.
+#[cfg(test)]
+const SEATS_MAX: usize = HTTP_CONNECTIONS_MAX - RESERVED_MAX;
+/// Seats of one address (of IPv6, one /64): three of four. Beyond, a connection of the same address
+/// gives way. A proxy in front of all clients has one address, so this leaves it most seats.
 ///
 /// limits.md, Lines on their way in: connections of HTTP | 1,024; {} of one address | the
 /// connection that has waited longest for a request is closed, else the request whose body comes
 /// most slowly is ended; while all work, `/health`, `/ready` and `/metrics` are answered on
-/// {RESERVED_MAX} further connections
+/// {RESERVED_MAX} further connections. All of them are fewer where the limit on open files is low
 const ADDRESS_SEATS_MAX: usize = 768;
 /// Seats for `/health`, `/ready` and `/metrics` besides the regular ones. When they are taken too,
 /// the one that has waited longest for a request is closed.
@@ -38,11 +39,13 @@ const RESERVED_MAX: usize = 64;
 const BODY_AGE_MIN: Duration = Duration::from_secs(2);
 
 /// All seats of a listener. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Seats(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
+    regular: usize,
+    reserved: usize,
     table: Mutex<Table>,
     closed_idle: AtomicU64,
     closed_slow: AtomicU64,
@@ -93,12 +96,26 @@ pub struct Held {
 }
 
 impl Seats {
+    /// Seats for so many connections, of which one of eight, and at most [`RESERVED_MAX`], are
+    /// reserved.
+    pub fn new(connections_max: usize) -> Seats {
+        let reserved = (connections_max / 8).clamp(1, RESERVED_MAX);
+        let regular = connections_max.saturating_sub(reserved).max(1);
+        Seats(Arc::new(Shared { regular, reserved, ..Shared::default() }))
+    }
+
+    /// How many are not reserved.
+    pub fn regular(&self) -> usize {
+        self.0.regular
+    }
+
     /// A seat for a connection of this address; `None` if even the reserved ones cannot give way.
     pub fn take(&self, address: IpAddr) -> Option<Held> {
         let address = network(address);
         let mut table = lock(&self.0.table);
-        let full = table.seats.len() - table.reserved >= SEATS_MAX;
-        let greedy = table.by_address.get(&address).is_some_and(|&n| n >= ADDRESS_SEATS_MAX);
+        let full = table.seats.len() - table.reserved >= self.0.regular;
+        let share = address_seats(self.0.regular);
+        let greedy = table.by_address.get(&address).is_some_and(|&n| n >= share);
         let of = match (greedy, full) {
             (true, _) => Some(address),
             (false, true) => table.most_seated(),
@@ -116,7 +133,7 @@ impl Seats {
             }
         };
         if is_reserved
-            && table.reserved >= RESERVED_MAX
+            && table.reserved >= self.0.reserved
             && !self.give_way(&mut table, |seat| seat.is_reserved)
         {
             self.0.refused.fetch_add(1, Relaxed);
@@ -280,6 +297,11 @@ impl Drop for Held {
     }
 }
 
+/// Seats of one address among so many: [`ADDRESS_SEATS_MAX`] of all.
+fn address_seats(regular: usize) -> usize {
+    (regular - regular / 4).min(ADDRESS_SEATS_MAX)
+}
+
 /// The unit that counts as one address: for IPv6, the network of one customer.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -316,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_longest_idle_connection_gives_way() {
-        let seats = Seats::default();
+        let seats = Seats::new(HTTP_CONNECTIONS_MAX);
         let others = take(&seats, 1, SEATS_MAX - ADDRESS_SEATS_MAX);
         let greedy = take(&seats, 2, ADDRESS_SEATS_MAX);
         assert_eq!(seats.open(), SEATS_MAX as u64);
@@ -341,7 +363,7 @@ mod tests {
 
     #[test]
     fn reserved_seats_are_left_when_all_connections_are_busy() {
-        let seats = Seats::default();
+        let seats = Seats::new(HTTP_CONNECTIONS_MAX);
         let all: Vec<Held> = (1..=2).flat_map(|n| take(&seats, n, SEATS_MAX / 2)).collect();
         all.iter().for_each(|held| held.seat.works());
         let reserved = take(&seats, 3, RESERVED_MAX);
@@ -357,8 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn with_few_connections_some_are_still_reserved() {
+        let seats = Seats::new(HTTP_CONNECTIONS_MAX);
+        assert_eq!((seats.0.regular, seats.0.reserved), (SEATS_MAX, RESERVED_MAX));
+        assert_eq!(address_seats(seats.regular()), ADDRESS_SEATS_MAX);
+        let seats = Seats::new(16);
+        let mut all = take(&seats, 1, 10);
+        all.extend(take(&seats, 2, 4));
+        all.iter().for_each(|held| held.seat.works());
+        let reserved = take(&seats, 3, 2);
+        assert!(reserved.iter().all(|held| held.seat.is_reserved));
+        reserved.iter().for_each(|held| held.seat.works());
+        assert!(seats.take(address(4)).is_none());
+    }
+
+    #[test]
     fn the_slowest_body_gives_way() {
-        let seats = Seats::default();
+        let seats = Seats::new(HTTP_CONNECTIONS_MAX);
         // The first address has the most seats, so one of its own is taken.
         let most = [(1, SEATS_MAX / 2 + 1), (2, SEATS_MAX / 2 - 1)];
         let all: Vec<Held> =
@@ -380,7 +417,7 @@ mod tests {
 
     #[test]
     fn what_counts_as_one_address() {
-        let seats = Seats::default();
+        let seats = Seats::new(HTTP_CONNECTIONS_MAX);
         let held: Vec<Held> = (0..=ADDRESS_SEATS_MAX as u16)
             .map(|n| seats.take(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n).into()).unwrap())
             .collect();

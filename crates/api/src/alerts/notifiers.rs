@@ -1,0 +1,51 @@
+//! Notifiers: what they delivered, why they fail, and a test of one.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use text::time::format_time;
+
+use super::{refused, with};
+use crate::access::audit;
+use crate::access::principal::Caller;
+use crate::app::App;
+use crate::wire::error::ApiResult;
+use node::alerts::ToldNotifier;
+
+pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    let told = with(&app, |stage| Ok(stage.notifiers())).await?;
+    Ok(Json(json!({ "notifiers": told.iter().map(shown).collect::<Vec<Value>>() })).into_response())
+}
+
+fn shown(told: &ToldNotifier) -> Value {
+    let (counts, last) = (&told.counts, told.counts.last_error.as_ref());
+    json!({
+        "name": told.name,
+        "kind": told.kind,
+        "state": if last.is_some() { "failing" } else { "ok" },
+        "waiting": counts.waiting,
+        "sent_total": counts.sent,
+        "failed_attempts_total": counts.failed_attempts,
+        "given_up_total": counts.given_up,
+        "refused_total": counts.refused,
+        "dropped_total": counts.dropped,
+        "last_error": last.map(|error| &error.message),
+        "last_error_time": last.map(|error| format_time(error.time_ns)),
+    })
+}
+
+/// Sends a test. The receiver's answer is the result, not an error of this call.
+pub async fn test(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
+    let of = name.clone();
+    let sent = with(&app, move |stage| stage.test_notifier(&of).map_err(refused)).await?;
+    audit::note(&caller, &format!("notifier {name} tested"), "");
+    let error = sent.err().map(|fault| fault.to_string());
+    Ok(Json(json!({ "name": name, "delivered": error.is_none(), "error": error })).into_response())
+}

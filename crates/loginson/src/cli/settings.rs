@@ -1,0 +1,47 @@
+//! The settings of `serve` and `collect`: flags override the environment, which overrides the
+//! configuration file, which overrides the defaults. They can be read again while the process runs.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::cli::variables;
+use crate::config::{Config, ConfigFile, RawConfig};
+
+/// Where the settings of a process come from.
+pub struct Settings {
+    file: Option<PathBuf>,
+    /// Writes what flags and the environment say into a configuration.
+    apply: Box<dyn Fn(&mut RawConfig) + Send + Sync>,
+}
+
+impl Settings {
+    /// Those of a configuration file, if there is one, changed by `apply`.
+    pub fn new(
+        file: Option<PathBuf>,
+        apply: impl Fn(&mut RawConfig) + Send + Sync + 'static,
+    ) -> Settings {
+        Settings { file, apply: Box::new(apply) }
+    }
+
+    /// Reads and checks them. The error names the key, and file and line if the value is written
+    /// there.
+    pub fn load(&self) -> Result<Config> {
+        let file = self.file.as_deref().map(ConfigFile::read).transpose()?;
+        let mut raw = file.as_ref().map_or_else(RawConfig::default, |file| file.raw().clone());
+        (self.apply)(&mut raw);
+        Config::try_from(raw).map_err(|error| match &file {
+            Some(file) => file.locate(error),
+            None => error,
+        })
+    }
+
+    /// Warns about variables of the environment that look like settings and are none.
+    pub fn warn_of_variables(&self) {
+        let file = self.file.as_deref().and_then(|file| ConfigFile::read(file).ok());
+        let text = file.as_ref().map_or("", ConfigFile::text);
+        for warning in variables::unknown(std::env::vars_os(), text) {
+            tracing::warn!("{warning}");
+        }
+    }
+}
