@@ -2,7 +2,8 @@
 //! implementation; priorities of threads ([`placement`]); reusable threads ([`threads`]), and
 //! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
 //! whoever makes data durable ([`OnDurable`]); how long to wait before something is tried again
-//! ([`pauses`]).
+//! ([`pauses`]); files that only this program writes, opened so that nothing else in their place is
+//! taken for them ([`open_regular`]).
 //!
 //! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
 //! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a
@@ -19,6 +20,7 @@ pub mod memory;
 pub mod pauses;
 pub mod placement;
 mod real;
+mod regular;
 mod shrink;
 mod sim;
 pub mod threads;
@@ -28,4 +30,7 @@ pub use clock::{Clock, ManualClock, RealClock};
 pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError, ReadOnce};
 pub use keep::{KeepError, OnDurable, Patience};
 pub use real::RealDisk;
+pub use regular::{
+    check_regular, is_disk_full, is_not_regular, open_regular, read_all, read_provided, read_regular,
+};
 pub use sim::{Fault, Operation, SimDisk};

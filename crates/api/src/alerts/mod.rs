@@ -62,6 +62,6 @@ fn refused(error: AlertError) -> ApiError {
         AlertError::Provisioned(_) | AlertError::Full => {
             ApiError::new(StatusCode::CONFLICT, message)
         }
-        AlertError::Kept(_) => ApiError::internal(message),
+        AlertError::Kept(error) => ApiError::of_disk(message, &error),
     }
 }
