@@ -41,6 +41,7 @@ pub mod options;
 mod parse;
 mod unreadable;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
@@ -48,10 +49,11 @@ use anyhow::{Context, Result};
 use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use platform::memory::Budget;
-use platform::{Clock, RealClock, RealDisk};
+use platform::{Clock, Disk as _, RealClock, RealDisk};
 use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
+use text::size::show_bytes;
 
 use crate::cluster::engines::{
     EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionSettings,
@@ -64,6 +66,7 @@ use crate::data_dir::{
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
+use crate::process::disk_full::is_disk_full;
 use crate::process::stages::{StageThread, Stages, lock};
 use crate::programs::stage::ProgramStage;
 use crate::programs::summary::reruns::KeptReruns;
@@ -79,6 +82,23 @@ use parse::ParseStage;
 
 /// Time at shutdown for parsing what has arrived. The rest is parsed after the next start.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
+/// What a start of a new data directory writes, with room to spare: the catalog, and its journal.
+const START_BYTES: u64 = 1 << 20;
+
+/// Adds to an error by which a start ends what to do, if the disk is full.
+fn explained(error: anyhow::Error, data_dir: &Path) -> anyhow::Error {
+    if !is_disk_full(error.as_ref()) {
+        return error;
+    }
+    let free = RealDisk.space(data_dir).map_or(0, |space| space.free_bytes);
+    error.context(format!(
+        "the disk of {} is full ({} free), and this start has to write a file; free {} on it, for example by moving \
+         other files away, and start again",
+        data_dir.display(),
+        show_bytes(free),
+        show_bytes(START_BYTES)
+    ))
+}
 
 /// A running Loginson without its HTTP API.
 pub struct Pipeline {
@@ -129,7 +149,8 @@ impl Pipeline {
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));
         let disk = Arc::new(RealDisk);
-        let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))?;
+        let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))
+            .map_err(|error| explained(error.into(), options.data_dir()))?;
         for warning in &report.warnings {
             tracing::warn!("{warning}");
         }
@@ -179,7 +200,10 @@ impl Pipeline {
                 arrivals: Arc::new(move || Arc::clone(&arrivals) as Arc<dyn Arrivals>),
                 rows: Arc::new(rows),
                 state: kept,
-                programs: Arc::new(DocumentFolder::new(&options.programs.folder)),
+                programs: Arc::new(DocumentFolder::configured(
+                    &options.programs.folder,
+                    options.data_dir(),
+                )),
                 cursors: Arc::new(DocumentFolder::new(&options.data_dir().join(SINKS_FOLDER))),
                 alert_rules: Arc::new(DocumentFolder::new(
                     &options.data_dir().join(ALERT_RULES_FOLDER),

@@ -49,7 +49,8 @@ pub enum LockError {
 /// system.
 pub trait Disk: Send + Sync {
     /// Opens or creates a file. A created file survives a power cut only after
-    /// [`sync_dir`](Self::sync_dir).
+    /// [`sync_dir`](Self::sync_dir). Only regular files are opened: a link, a pipe or whatever else
+    /// is in the place of one is an error ([`is_not_regular`](crate::is_not_regular)), at once.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
     /// Creates a directory and its parents; no error if they exist.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
@@ -63,14 +64,15 @@ pub trait Disk: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, links, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Names of the files in a directory, in order.
+    /// Names of the entries of a directory, in order: the files, and whatever else is there.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Length of a file, without opening it: some microseconds, so that ten thousand can be checked
-    /// at start-up.
+    /// Length of a regular file, without opening it: some microseconds, so that ten thousand can be
+    /// checked at start-up. Anything else is an error, as by [`open`](Self::open).
     fn file_bytes(&self, path: &Path) -> io::Result<u64>;
     /// Free and used space of the file system of an existing path.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
-    /// Takes a lock on a file, created when missing, and writes the id of this process into it.
+    /// Takes a lock on a file, created when missing, and writes the id of this process into it. A
+    /// file that holds anything but such an id is an error, and left unchanged.
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError>;
     /// The path for a library that opens files itself (SQLite). `None`: such files only exist in
     /// memory.

@@ -3,7 +3,8 @@
 //! gives way to ingest ([`pressure`]); reusable threads ([`threads`]), and
 //! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
 //! whoever makes data durable ([`OnDurable`]); how long to wait before something is tried again
-//! ([`pauses`]).
+//! ([`pauses`]); files that only this program writes, opened so that nothing else in their place is
+//! taken for them ([`open_regular`]).
 //!
 //! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
 //! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a
@@ -22,6 +23,7 @@ pub mod pauses;
 pub mod placement;
 pub mod pressure;
 mod real;
+mod regular;
 mod shrink;
 mod sim;
 pub mod threads;
@@ -31,4 +33,7 @@ pub use clock::{Clock, ManualClock, RealClock};
 pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError, ReadOnce};
 pub use keep::{KeepError, OnDurable, Patience};
 pub use real::RealDisk;
+pub use regular::{
+    check_regular, is_disk_full, is_not_regular, open_regular, read_all, read_provided, read_regular,
+};
 pub use sim::{Fault, Operation, SimDisk};

@@ -20,11 +20,14 @@ use rustix::io::Errno;
 
 use crate::buffer::{AlignedBuffer, BLOCK_BYTES, is_aligned};
 use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
+use crate::regular::{check_regular, open_regular, open_with};
 use crate::shrink;
 
 /// Bytes per read that bypasses the page cache, into memory that fits a core's own cache: a frame
 /// of usual size.
 const ONCE_BYTES: usize = (1 << 20) + (128 << 10);
+/// Length of a lock file: the longest process id and a newline, with some room.
+const LOCK_BYTES_MAX: u64 = 32;
 /// Shorter reads use the page cache.
 const ONCE_BYTES_MIN: usize = 64 << 10;
 
@@ -85,6 +88,25 @@ fn read_direct(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>
     })
 }
 
+/// The process id in a lock file; None if the file is empty.
+///
+/// # Errors
+/// It holds anything else. Then it is no lock file, but perhaps a hard link to a file of somebody
+/// else, which must not be truncated.
+fn process_id(file: &mut File) -> io::Result<Option<u32>> {
+    let bytes = file.metadata()?.len();
+    let mut text = String::new();
+    let read = file.take(LOCK_BYTES_MAX).read_to_string(&mut text);
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    match text.parse() {
+        Ok(id) if bytes <= LOCK_BYTES_MAX && read.is_ok() => Ok(Some(id)),
+        _ if bytes == 0 => Ok(None),
+        _ => Err(io::Error::other(
+            "it holds something else than the id of a process, and is left unchanged; move it away",
+        )),
+    }
+}
+
 struct RealLock {
     _file: File,
 }
@@ -100,12 +122,12 @@ impl Disk for RealDisk {
             Access::Write => options.write(true),
             Access::Read => &mut options,
         };
-        let file = options.open(path)?;
+        let file = open_regular(path, &mut options)?;
         let direct = match access {
             Access::Read => None,
             Access::Create | Access::Write => {
-                let flags = OFlags::DIRECT.bits() as i32;
-                OpenOptions::new().write(true).custom_flags(flags).open(path).ok()
+                let flags = OFlags::DIRECT | OFlags::NOFOLLOW;
+                open_with(path, OpenOptions::new().write(true), flags).ok()
             }
         };
         Ok(Arc::new(RealFile { file, direct, once: OnceLock::new() }))
@@ -134,11 +156,8 @@ impl Disk for RealDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
-            let entry = entry?;
             // This program creates no names that are not UTF-8.
-            if let Ok(name) = entry.file_name().into_string()
-                && entry.file_type()?.is_file()
-            {
+            if let Ok(name) = entry?.file_name().into_string() {
                 names.push(name);
             }
         }
@@ -147,7 +166,7 @@ impl Disk for RealDisk {
     }
 
     fn file_bytes(&self, path: &Path) -> io::Result<u64> {
-        Ok(fs::metadata(path)?.len())
+        Ok(check_regular(path)?.len())
     }
 
     fn space(&self, path: &Path) -> io::Result<DiskSpace> {
@@ -161,18 +180,19 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>, LockError> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let mut file = open_regular(path, options)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
                 // The holder may be about to write its id; then the id is unknown.
-                let _ = file.take(32).read_to_string(&mut text);
-                return Err(LockError::Held { holder: text.trim().parse().ok() });
+                let holder = process_id(&mut file).ok().flatten();
+                return Err(LockError::Held { holder });
             }
             Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
         }
+        process_id(&mut file)?;
         // On a full disk the lock still works, only without the id.
         let _ = file
             .set_len(0)

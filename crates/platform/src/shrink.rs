@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::placement::{self, Role};
+use crate::regular::open_regular;
 
 /// Files of at least this size are removed gradually.
 const BYTES_MIN: u64 = 64 << 20;
@@ -63,7 +64,7 @@ impl Drop for UnlinkedFile {
 
 /// Removes a file. The space of a large file is freed within some seconds.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    let large = OpenOptions::new().write(true).open(path).ok();
+    let large = open_regular(path, OpenOptions::new().write(true)).ok();
     let large = large.filter(|file| file.metadata().is_ok_and(|found| found.len() >= BYTES_MIN));
     fs::remove_file(path)?;
     if let (Some(file), Some(dir)) = (large, path.parent()) {

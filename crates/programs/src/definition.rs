@@ -254,18 +254,6 @@ fn extension(file: &Path) -> Option<&'static str> {
     names.find(|name| own == *name)
 }
 
-/// Reads all files `NAME.awk` and `NAME.logsql` of a folder, in the order of their names.
-pub fn load_folder(folder: &Path) -> std::io::Result<Vec<Loaded>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        files.push((name, read_bounded(&path)));
-    }
-    files.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(load_files(&folder.display().to_string(), files))
-}
-
 /// The programs of files, which are sorted by their names, each with its bytes, at most one more
 /// than [`PROGRAM_BYTES_MAX`]. Files with other names than those of programs are passed over.
 /// `place` is where they are, for people.
@@ -291,15 +279,6 @@ pub fn load_files(
         programs.push(loaded);
     }
     programs
-}
-
-/// The bytes of a file, at most one more than a program may have.
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path)?;
-    file.take(PROGRAM_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -501,14 +480,16 @@ mod tests {
 
     #[test]
     fn a_folder_gives_all_its_programs() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("b.awk"), "# type: x\n{ n++ }").unwrap();
-        std::fs::write(folder.path().join("a.awk"), "{ n++ }").unwrap();
-        std::fs::write(folder.path().join("b.logsql"), "* | stats count()").unwrap();
-        std::fs::write(folder.path().join("c.awk"), b"# type: x\n\xff").unwrap();
-        std::fs::write(folder.path().join("d.vrl"), "# type: x\n.n = 1").unwrap();
-        std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
-        let programs = load_folder(folder.path()).unwrap();
+        let files: [(&str, &[u8]); 6] = [
+            ("a.awk", b"{ n++ }"),
+            ("b.awk", b"# type: x\n{ n++ }"),
+            ("b.logsql", b"* | stats count()"),
+            ("c.awk", b"# type: x\n\xff"),
+            ("d.vrl", b"# type: x\n.n = 1"),
+            ("notes.txt", b"x"),
+        ];
+        let files = files.map(|(name, bytes)| (name.to_owned(), Ok(bytes.to_vec())));
+        let programs = load_files("programs", files);
         let problem = |i: usize| programs[i].definition.as_ref().unwrap_err().to_string();
         assert!(problem(0).starts_with("a, line 1"), "{}", problem(0));
         assert_eq!(programs[1].definition.as_ref().unwrap().name, "b");

@@ -42,7 +42,6 @@ pub use builtin::{BUILTIN, Builtin};
 pub use check::{Fault, Report, test_program};
 pub use definition::{
     Definition, DefinitionError, Language, Loaded, NoLanguage, PROGRAM_BYTES_MAX, load_files,
-    load_folder,
 };
 pub use error::{Exit, ProgramError};
 pub use interpreter::{Interpreter, Kind, NoInterpreter, Variable};

@@ -63,10 +63,7 @@ pub enum SegmentError {
 impl SegmentError {
     /// Whether the disk is full.
     pub fn is_disk_full(&self) -> bool {
-        matches!(self, SegmentError::Io { source, .. } if matches!(
-            source.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        ))
+        matches!(self, SegmentError::Io { source, .. } if platform::is_disk_full(source))
     }
 
     /// Whether the file does not exist.

@@ -68,6 +68,11 @@ impl FileRejects {
         };
         FileRejects { file: RotatingFile::new(path, rotation), dropped: 0 }
     }
+
+    /// The current file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
 }
 
 impl RejectStore for FileRejects {

@@ -209,7 +209,12 @@ fn compress(path: &Path) -> io::Result<()> {
     let mut partial = target.clone().into_os_string();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let mut encoder = GzEncoder::new(File::create(&partial)?, Compression::default());
+    // What a crash left; a link would be written through.
+    match fs::remove_file(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut encoder = GzEncoder::new(File::create_new(&partial)?, Compression::default());
     io::copy(&mut File::open(path)?, &mut encoder)?;
     encoder.finish()?.sync_all()?;
     fs::rename(&partial, &target)?;

@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use platform::{Disk, DiskLock, LockError};
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use platform::{Disk, DiskLock, LockError, is_not_regular};
+use rusqlite::{OpenFlags, OptionalExtension};
 use segment::sealed::SealedFile;
 use segment::{Contents, FrameEntry, Origin, SegmentError, read_segment};
 
-use crate::catalog::schema;
+use crate::catalog::{open_file, schema};
 use crate::error::StoreError;
 
 /// Name of the catalog in a data directory.
@@ -155,8 +155,14 @@ impl AtRest {
                     at_rest.notes.push(format!("{}: is about to be deleted", path.display()));
                     continue;
                 }
-                let bytes =
-                    disk.file_bytes(&path).map_err(StoreError::io(&path, "get the length of"))?;
+                let bytes = match disk.file_bytes(&path) {
+                    Ok(bytes) => bytes,
+                    Err(error) if is_not_regular(&error) => {
+                        at_rest.notes.push(format!("{}: {error}", path.display()));
+                        continue;
+                    }
+                    Err(error) => return Err(StoreError::io(&path, "get the length of")(error)),
+                };
                 at_rest.segments.push(RestSegment { id, kind, path, bytes, listed });
             } else {
                 at_rest.notes.push(format!("{}: is none of the segments", path.display()));
@@ -227,8 +233,10 @@ impl AtRest {
 /// directory that is not writable, since no server can have such a directory open.
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreError> {
     let path = dir.join("LOCK");
-    if disk.file_bytes(&path).is_err() {
-        return Ok(None);
+    match disk.file_bytes(&path) {
+        Err(error) if is_not_regular(&error) => return Err(StoreError::io(&path, "lock")(error)),
+        Err(_) => return Ok(None),
+        Ok(_) => {}
     }
     match disk.lock(&path) {
         Ok(lock) => Ok(Some(lock)),
@@ -244,30 +252,31 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreE
 pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = dir.join(CATALOG_FILE);
     let copy = || {
-        let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let connection = open_file(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         // Makes a consistent copy, as SQLite's backup interface does, without unused pages.
-        connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]).map(|_| ())
+        let copied = connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
+        copied.map(|_| ()).map_err(|source| StoreError::catalog(&path.display().to_string(), source))
     };
-    let file = path.display().to_string();
-    copy().map_err(|source| StoreError::Catalog { file, source })
+    copy()
 }
 
 /// The rows of the catalog, by number; none when there is no catalog.
 fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
     let path = dir.join(CATALOG_FILE);
-    let Some(path) = disk.os_path(&path).filter(|path| path.exists()) else {
+    // A link that leads nowhere is there, too.
+    let Some(path) = disk.os_path(&path).filter(|path| fs::symlink_metadata(path).is_ok()) else {
         return Ok(BTreeMap::new());
     };
     // A journal that is not empty holds a change to be rolled back. A read-only connection cannot
     // roll it back, and cannot read the catalog before that is done.
     let interrupted =
         fs::metadata(path.with_file_name(JOURNAL_FILE)).is_ok_and(|file| file.len() > 0);
+    let flags = match interrupted {
+        true => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        false => OpenFlags::SQLITE_OPEN_READ_ONLY,
+    };
+    let connection = open_file(&path, flags)?;
     let read = || {
-        let flags = match interrupted {
-            true => OpenFlags::SQLITE_OPEN_READ_WRITE,
-            false => OpenFlags::SQLITE_OPEN_READ_ONLY,
-        };
-        let connection = Connection::open_with_flags(&path, flags)?;
         let check: Option<String> =
             connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).optional()?;
         if let Some(fault) = check.filter(|text| text != "ok") {
@@ -299,12 +308,14 @@ fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, St
         Ok(Err(found)) => {
             Err(StoreError::CatalogVersion { file, expected: schema::SCHEMA_VERSION, found })
         }
-        Err(source) => Err(StoreError::Catalog { file, source }),
+        Err(source) => Err(StoreError::catalog(&file, source)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
 
     #[test]

@@ -13,13 +13,16 @@
 
 mod deletions;
 mod departed;
+mod file;
 mod nodes;
+mod notes;
 mod rows;
 pub(crate) mod schema;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::error::StoreError;
 use schema::{SCHEMA_VERSION, create, prepare};
@@ -28,25 +31,28 @@ pub use deletions::{Deletion, DeletionState};
 
 pub(crate) use deletions::DeletionScope;
 pub(crate) use departed::{Departed, DepartedLines, note_departed};
+pub(crate) use file::open_file;
 pub(crate) use nodes::NodeRow;
 pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 
 pub(crate) struct Catalog {
     connection: Connection,
     file: String,
+    /// Changes of a start that are not written yet.
+    notes: RefCell<notes::Notes>,
 }
 
 impl Catalog {
-    /// Opens the catalog, or creates it; None: in memory.
+    /// Opens the catalog, or creates it; None: in memory. If it is there and has no change to be
+    /// rolled back, nothing is written.
     pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, StoreError> {
         let file = path.as_ref().map_or("(in memory)".to_owned(), |p| p.display().to_string());
         let connection = match path {
-            Some(path) => Connection::open(path),
-            None => Connection::open_in_memory(),
+            Some(path) => open_file(&path, OpenFlags::default())?,
+            None => Connection::open_in_memory()
+                .map_err(|source| StoreError::catalog(&file, source))?,
         };
-        let connection =
-            connection.map_err(|source| StoreError::Catalog { file: file.clone(), source })?;
-        let mut catalog = Catalog { connection, file };
+        let mut catalog = Catalog { connection, file, notes: RefCell::default() };
         match catalog.wrap(prepare(&catalog.connection))? {
             Some(SCHEMA_VERSION) => {}
             Some(found) => {
@@ -65,7 +71,11 @@ impl Catalog {
         self.meta("node")
     }
 
+    /// Records the id of this node. Nothing is written if it is recorded already.
     pub(crate) fn set_node(&self, node: u32) -> Result<(), StoreError> {
+        if self.node()? == Some(node) {
+            return Ok(());
+        }
         self.set_meta("node", node.into())
     }
 
@@ -80,7 +90,7 @@ impl Catalog {
     }
 
     fn wrap<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
-        result.map_err(|source| StoreError::Catalog { file: self.file.clone(), source })
+        result.map_err(|source| StoreError::catalog(&self.file, source))
     }
 }
 

@@ -46,6 +46,15 @@ pub enum StoreError {
         /// The cause.
         source: rusqlite::Error,
     },
+    /// The catalog cannot be written, because the disk is full.
+    #[error(
+        "the catalog {file} cannot be written, because the disk is full; free some space on it (1 MiB is enough for the \
+         catalog). The catalog is not damaged"
+    )]
+    CatalogFull {
+        /// Its file.
+        file: String,
+    },
     /// The catalog was written by another version of Loginson.
     #[error(
         "the catalog {file} has schema version {found}; this program reads version {expected}: use the release of \
@@ -83,6 +92,25 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the disk is full.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            StoreError::Io { source, .. } => platform::is_disk_full(source),
+            StoreError::Segment(error) => error.is_disk_full(),
+            StoreError::CatalogFull { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// An error of SQLite, about the catalog in this file.
+    pub(crate) fn catalog(file: &str, source: rusqlite::Error) -> StoreError {
+        let file = file.to_owned();
+        match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => StoreError::CatalogFull { file },
+            _ => StoreError::Catalog { file, source },
+        }
+    }
+
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io { path: path.to_owned(), action, source }
     }

@@ -12,6 +12,7 @@
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
 pub(crate) mod directory;
+mod progress;
 pub(crate) mod report;
 
 use std::collections::{BTreeMap, HashSet};
@@ -26,6 +27,7 @@ use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::{COMMIT_BYTES_MAX, StoreConfig};
 use crate::error::StoreError;
 use crate::recovery::directory::{Directory, Files};
+use crate::recovery::progress::Progress;
 use crate::recovery::report::{Dropped, RecoveryReport};
 use crate::segments::file_names::hot_name;
 use crate::segments::hot::{HotIndex, HotSegment};
@@ -38,9 +40,13 @@ use crate::store_core::nodes::recover_held;
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) catalog: Catalog,
+    /// Whether the catalog could not be written, because the disk is full.
+    pub(crate) is_catalog_stale: bool,
     /// The hot segment to continue: the last one, unless later lines were sealed.
     pub(crate) active: Option<HotWriter>,
     pub(crate) beginning: InitialState,
+    /// Whether files were removed whose directory is not synced yet.
+    has_removed: bool,
 }
 
 /// Reads the data directory, which must be locked, and repairs it.
@@ -50,14 +56,16 @@ pub(crate) fn recover(
     clock: &dyn Clock,
 ) -> Result<Recovered, StoreError> {
     let start_ns = clock.monotonic_ns();
-    let catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
+    let mut catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
     let mut report = RecoveryReport::default();
     let rows: BTreeMap<u64, SegmentRow> =
         catalog.rows()?.into_iter().map(|row| (row.id, row)).collect();
-    let dir = Directory { dir: config.segments_dir(), disk, catalog: &catalog, rows: &rows };
+    let dir = Directory { dir: config.segments_dir(), disk, clock, catalog: &catalog, rows: &rows };
     let Files { hot, sealed, id_max } = dir.put_in_order(&mut report)?;
     let mut found = Vec::new();
+    let mut progress = Progress::new(clock, "reading unsealed segments", hot.len());
     for id in hot {
+        progress.step();
         let row = rows.get(&id);
         let kept = row.map(|row| row.state).filter(|state| is_kept(*state));
         let path = config.segments_dir().join(hot_name(id));
@@ -71,7 +79,7 @@ pub(crate) fn recover(
     let node_known = catalog.node()?.or_else(|| found.iter().rev().find_map(own_header));
     let node_known = node_known.or_else(|| sealed.last().map(|s| s.node));
     let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
-    catalog.set_node(node)?;
+    let mut is_catalog_stale = is_stale(catalog.set_node(node), &mut report)?;
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
@@ -82,12 +90,20 @@ pub(crate) fn recover(
     // Frames lost in a power cut may have had numbers that a deletion covers. Later frames must not
     // get these numbers: their lines came after the deletion was requested.
     let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
+    // So had frames in files that are not there, or cannot be read.
+    let listed = rows.values().filter(|row| row.node == node);
+    let listed = listed
+        .map(|row| row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next));
+    let sequence_listed = listed.max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
     report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
     let beginning = InitialState {
         node,
-        sequence_next: sequence_next(&found, node).max(sequence_sealed).max(sequence_covered),
+        sequence_next: sequence_next(&found, node)
+            .max(sequence_sealed)
+            .max(sequence_covered)
+            .max(sequence_listed),
         segment_next: rows.keys().copied().max().unwrap_or(0).max(id_max) + 1,
         segments: SegmentList { hot: Vec::new(), sealed },
         deletions,
@@ -98,16 +114,45 @@ pub(crate) fn recover(
             (header.map_or(&[][..], |header| &header.held), &f.contents.frames[..])
         })),
     };
-    let mut recovered =
-        Recovered { report: RecoveryReport::default(), catalog, active: None, beginning };
+    let mut recovered = Recovered {
+        report: RecoveryReport::default(),
+        catalog,
+        is_catalog_stale: false,
+        active: None,
+        beginning,
+        has_removed: false,
+    };
     let last = found.last().map(|f| f.id);
+    let mut progress = Progress::new(clock, "closing unsealed segments", found.len());
     for segment in found {
+        progress.step();
         let is_last = last == Some(segment.id);
         recovered.adopt(segment, is_last, sealed_through, config, disk, &mut report)?;
     }
+    if recovered.has_removed {
+        let dir = config.segments_dir();
+        disk.sync_dir(&dir).map_err(StoreError::io(&dir, "sync"))?;
+    }
+    is_catalog_stale |= is_stale(recovered.catalog.write_notes(&rows), &mut report)?;
+    recovered.is_catalog_stale = is_catalog_stale;
     report.elapsed_ms = (clock.monotonic_ns() - start_ns) / 1_000_000;
     recovered.report = report;
     Ok(recovered)
+}
+
+/// Whether a write of the catalog failed because the disk is full. A start does not need it: all that
+/// it writes stands in the files, and is written once there is room.
+fn is_stale(
+    written: Result<(), StoreError>,
+    report: &mut RecoveryReport,
+) -> Result<bool, StoreError> {
+    match written {
+        Err(error) if error.is_disk_full() => {
+            report.warnings.push(format!("{error}: it is written once there is room"));
+            Ok(true)
+        }
+        written => written.map(|()| false),
+    }
 }
 
 /// Whether, by the catalog, only a part of the file is valid.
@@ -185,9 +230,8 @@ impl Recovered {
         let wanted = kept.is_some() || whole_tail || (is_last && header.is_ok());
         if frames.is_empty() && !wanted {
             disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
-            let dir = config.segments_dir();
-            disk.sync_dir(&dir).map_err(StoreError::io(&dir, "sync"))?;
-            self.catalog.remove(id)?;
+            self.has_removed = true;
+            self.catalog.note_gone(id);
             return Ok(());
         }
         let header = header.unwrap_or_else(|error| {
@@ -221,7 +265,7 @@ impl Recovered {
         report.lines += frames.iter().map(|entry| u64::from(entry.lines)).sum::<u64>();
         let index = HotIndex::new(state, frames, data_end, file_bytes);
         let segment = Arc::new(HotSegment::new(path, &header, index));
-        self.catalog.put(&segment.row())?;
+        self.catalog.note_row(&segment.row());
         self.beginning.segments.hot.push(segment);
         Ok(())
     }

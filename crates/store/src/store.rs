@@ -116,14 +116,16 @@ impl Store {
             LockError::Io(source) => StoreError::Io { path: lock_file, action: "lock", source },
         })?;
         let recovered = recover(&config, &*disk, &*clock)?;
-        let Recovered { report, catalog, active, beginning } = recovered;
+        let Recovered { report, catalog, is_catalog_stale, active, beginning, .. } = recovered;
         let active = active.map(|file| {
             let newest = beginning.segments.hot.last();
             let segment = newest.expect("the file is that of a segment").clone();
             Active { file, segment }
         });
         let core = Arc::new(StoreCore::new(config, disk, clock, beginning));
-        let ledger = Arc::new(Mutex::new(Ledger::new(core.clone(), catalog)));
+        let mut ledger = Ledger::new(core.clone(), catalog);
+        ledger.catalog_stale = is_catalog_stale;
+        let ledger = Arc::new(Mutex::new(ledger));
         let mut writer =
             Writer { core: core.clone(), ledger: ledger.clone(), active, in_reserve: false };
         // Before the first line is taken: in the same segment, new lines would delay the deletion

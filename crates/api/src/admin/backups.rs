@@ -108,7 +108,7 @@ fn refused(error: Error) -> ApiError {
 }
 
 fn internal(error: Error) -> ApiError {
-    ApiError::internal(node::process::log::one_line(&error))
+    ApiError::of_disk(node::process::log::one_line(&error), error.as_ref())
 }
 
 /// A backup as the API shows it.

@@ -139,7 +139,7 @@ async fn at_stores(
 fn api_error(error: StoreError) -> ApiError {
     match error {
         StoreError::Refused(text) => ApiError::new(StatusCode::TOO_MANY_REQUESTS, text),
-        error => ApiError::internal(error.to_string()),
+        error => ApiError::of_disk(error.to_string(), &error),
     }
 }
 

@@ -71,6 +71,6 @@ fn refused(error: AlertError) -> ApiError {
         AlertError::Testing => {
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(TEST_RETRY_S)
         }
-        AlertError::Kept(_) => ApiError::internal(message),
+        AlertError::Kept(error) => ApiError::of_disk(message, &error),
     }
 }

@@ -41,11 +41,11 @@ pub fn routes() -> Routes<Arc<App>> {
 fn refused(error: ChangeError) -> ApiError {
     let message = error.to_string();
     match error {
+        ChangeError::Folder(error) => ApiError::of_disk(message, &error),
         ChangeError::NotFound(_) => ApiError::not_found(message),
         ChangeError::Invalid(error) => {
             ApiError::bad_request(message).with("line", error.line as u64)
         }
         ChangeError::Configured(_) => ApiError::new(StatusCode::CONFLICT, message),
-        ChangeError::Folder(_) => ApiError::internal(message),
     }
 }

@@ -293,7 +293,7 @@ fn refused(app: &App, error: JobError) -> ApiError {
         JobError::Unknown(_) => ApiError::not_found(error.to_string()),
         JobError::Wrong(..) | JobError::EarlierRun => conflict(error.to_string()),
         JobError::Cursor(_) => ApiError::bad_request(error.to_string()),
-        JobError::Disk { .. } => ApiError::internal(error.to_string()),
+        JobError::Disk { error: ref cause, .. } => ApiError::of_disk(error.to_string(), cause),
     }
 }
 

@@ -118,6 +118,7 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
         let status = match &refused {
             Some(RerunError::Busy | RerunError::Full) => StatusCode::CONFLICT,
+            Some(RerunError::NoRoom(_)) => StatusCode::INSUFFICIENT_STORAGE,
             Some(RerunError::NotReady) => StatusCode::SERVICE_UNAVAILABLE,
             Some(RerunError::NotKept(_) | RerunError::Program(_)) => {
                 StatusCode::INTERNAL_SERVER_ERROR

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use query::{ParseError, QueueError};
 use serde_json::{Map, Value};
 
+use node::process::disk_full::is_disk_full;
 use node::saved_views::documents::DocumentError;
 
 /// An error response.
@@ -47,6 +48,19 @@ impl ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
+    /// 507 if the disk is full, which the client, or the operator, can mend; else 500. `message` is
+    /// the text of `error`, perhaps with its causes.
+    pub fn of_disk(message: impl Into<String>, error: &(dyn std::error::Error + 'static)) -> Self {
+        let message = message.into();
+        if !is_disk_full(error) {
+            return ApiError::internal(message);
+        }
+        ApiError::new(
+            StatusCode::INSUFFICIENT_STORAGE,
+            format!("{message}; nothing was changed. Free some space on the server's disk, then try again"),
+        )
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -67,13 +81,13 @@ impl ApiError {
 
 impl From<DocumentError> for ApiError {
     fn from(error: DocumentError) -> ApiError {
-        let status = match error {
+        let status = match &error {
+            DocumentError::Kept(_) => return ApiError::of_disk(error.to_string(), &error),
             DocumentError::NotFound(_) => StatusCode::NOT_FOUND,
             DocumentError::Invalid(_) => StatusCode::BAD_REQUEST,
             DocumentError::Changed { .. } | DocumentError::Full(_) | DocumentError::Provided(_) => {
                 StatusCode::CONFLICT
             }
-            DocumentError::Kept(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         ApiError::new(status, error.to_string())
     }
@@ -133,4 +147,26 @@ pub async fn wrong_method(method: Method) -> ApiError {
         StatusCode::METHOD_NOT_ALLOWED,
         format!("this call does not take {method}; docs/api.md lists the methods of each call"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_507_and_another_fault_500() {
+        for (kind, status) in [
+            (io::ErrorKind::StorageFull, 507),
+            (io::ErrorKind::QuotaExceeded, 507),
+            (io::ErrorKind::PermissionDenied, 500),
+        ] {
+            let error = ApiError::from(DocumentError::Kept(io::Error::new(kind, "/d/a.json: x")));
+            assert_eq!(error.status().as_u16(), status);
+            let text = error.to_string();
+            assert!(text.contains("/d/a.json"), "{text}");
+            assert_eq!(text.contains("Free some space"), status == 507, "{text}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platform::pauses::Pauses;
 use record::frame::LINE_BYTES_MAX;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
 use text::size::show_bytes;
 
 use crate::cli::ServerArgs;
@@ -168,9 +170,8 @@ impl Import<'_> {
         let plain: Box<dyn Read> = if self.path == Path::new("-") {
             Box::new(io::stdin())
         } else {
-            let file = File::open(self.path).context("cannot open it")?;
-            let length = file.metadata().context("cannot read it")?.len();
-            self.bar.set_length(length);
+            let (file, length) = open_file(self.path).context("cannot open it")?;
+            length.into_iter().for_each(|length| self.bar.set_length(length));
             Box::new(file)
         };
         let style = if self.bar.length().is_some() {
@@ -256,6 +257,36 @@ impl Import<'_> {
         Ok(Ok((number("lines")?, number("bytes")?)))
     }
 }
+
+/// Opens a file, and returns its length; None for a pipe that is open already, as of a shell's
+/// `<(zcat access.log.gz)`. Nothing else is opened: a named pipe would wait, without a word, for
+/// whoever writes to it, and a device may have no end.
+fn open_file(path: &Path) -> Result<(File, Option<u64>)> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(flags.bits() as i32).open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() {
+        return Ok((file, Some(found.len())));
+    }
+    // A named pipe is on the file system of its name.
+    let is_open_pipe = found.file_type().is_fifo() && i64::from(fstatfs(&file)?.f_type) == PIPE_FILE_SYSTEM;
+    if is_open_pipe {
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        return Ok((file, None));
+    }
+    let what = match found.file_type() {
+        found if found.is_dir() => "a directory; name the files in it",
+        found if found.is_fifo() => {
+            "a named pipe; give its lines through standard input, with - in place of its name"
+        }
+        _ => "a device; give its lines through standard input, with - in place of its name",
+    };
+    bail!("it is {what}")
+}
+
+/// The type of the file system of pipes without a name (PIPEFS_MAGIC in linux/magic.h).
+const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
 
 /// Decompresses a file whose first bytes are those of a known compression.
 fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {

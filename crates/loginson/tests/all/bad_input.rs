@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{Server, loginson, serve_command};
@@ -189,10 +190,14 @@ fn a_disk_without_room() {
 }
 
 /// A small file system of its own, if the machine permits it.
-struct SmallDisk(tempfile::TempDir);
+pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount() -> Option<SmallDisk> {
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn mount() -> Option<SmallDisk> {
         let directory = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"])

@@ -16,6 +16,7 @@ mod cluster_on_engines;
 mod common;
 mod crash;
 mod crowds;
+mod data_files;
 mod elastic;
 mod export;
 mod fairness;

@@ -356,7 +356,7 @@ impl AlertStage {
     fn texts(&self) -> io::Result<Vec<Text>> {
         let mut texts = Vec::new();
         if let Some(folder) = &self.folder {
-            let folder = crate::data_dir::DocumentFolder::new(folder);
+            let folder = crate::data_dir::DocumentFolder::provided(folder);
             read_texts(&folder, true, &mut texts)?;
         }
         read_texts(&*self.rules, false, &mut texts)?;
@@ -377,7 +377,9 @@ fn read_texts(keep: &dyn Documents, is_provisioned: bool, texts: &mut Vec<Text>)
             tracing::error!("there are more than {FILES_MAX} rule files; {name} is left out");
             continue;
         }
-        let text = String::from_utf8(body?)
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", keep.place(&name)));
+        let text = String::from_utf8(body.map_err(named)?)
             .map_err(|_| io::Error::other(format!("{} is not UTF-8 text", keep.place(&name))))?;
         texts.push(Text { name, text, is_provisioned });
     }
@@ -402,7 +404,9 @@ fn check_name(name: &str) -> Result<(), AlertError> {
 }
 
 fn silences(state: &dyn Documents) -> Result<Silences> {
-    let Some(body) = state.read(SILENCES)? else { return Ok(Silences::default()) };
+    let read = state.read(SILENCES);
+    let read = read.with_context(|| format!("reading {}", state.place(SILENCES)))?;
+    let Some(body) = read else { return Ok(Silences::default()) };
     serde_json::from_slice(&body).or_else(|error| {
         tracing::error!("{} cannot be read: {error}; there are no silences", state.place(SILENCES));
         Ok(Silences::default())

@@ -30,8 +30,10 @@ impl RowOutput {
 
     /// The state of a group that was kept.
     pub fn kept(&self, group_id: &str) -> Option<Vec<u8>> {
-        self.state.read(&document(group_id)).unwrap_or_else(|error| {
-            tracing::error!("the state of alerts cannot be read: {error}");
+        let name = document(group_id);
+        self.state.read(&name).unwrap_or_else(|error| {
+            let place = self.state.place(&name);
+            tracing::error!("the state of alerts cannot be read: {place}: {error}");
             None
         })
     }

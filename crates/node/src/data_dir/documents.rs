@@ -5,9 +5,18 @@
 //! which only the node that has the lease of the programs can change
 //! ([`crate::cluster::engines::Marks`]).
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+
+use platform::{open_regular, read_all, read_provided, read_regular};
+
+/// Length of a document. A longer file is not read and not written: it stands for something else
+/// that was put in the place of a document, since none comes near this.
+///
+/// limits.md, The disk and sealing: a file of the data directory that is read as a whole | 256 MiB |
+/// a longer one is refused, by name
+const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 
 /// A document of [`Documents::list`]: its name, and its body or why it cannot be read.
 pub type ListedDocument = (String, io::Result<Vec<u8>>);
@@ -30,44 +39,69 @@ pub trait Documents: Send + Sync {
     fn place(&self, name: &str) -> String;
 }
 
-/// Files of a directory, which need not exist.
-pub struct DocumentFolder(PathBuf);
+/// Files of a directory, which need not exist. Only regular files are read; see
+/// [`platform::open_regular`].
+pub struct DocumentFolder {
+    directory: PathBuf,
+    /// Opens a file to read it.
+    open: fn(&Path) -> io::Result<File>,
+}
 
 impl DocumentFolder {
-    /// The files of `directory`.
+    /// The files of `directory`, which only this program writes. A link is no document.
     pub fn new(directory: &Path) -> DocumentFolder {
-        DocumentFolder(directory.to_owned())
+        DocumentFolder { directory: directory.to_owned(), open: read_regular }
+    }
+
+    /// The files of `directory`, which somebody else provides. Links are followed.
+    pub fn provided(directory: &Path) -> DocumentFolder {
+        DocumentFolder { directory: directory.to_owned(), open: read_provided }
+    }
+
+    /// The files of `directory`: ours if it is in `data_dir`, else provided by somebody else.
+    pub fn configured(directory: &Path, data_dir: &Path) -> DocumentFolder {
+        match directory.starts_with(data_dir) {
+            true => DocumentFolder::new(directory),
+            false => DocumentFolder::provided(directory),
+        }
     }
 }
 
 impl Documents for DocumentFolder {
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(self.0.join(name)) {
-            Ok(body) => Ok(Some(body)),
+        match (self.open)(&self.directory.join(name)) {
+            Ok(file) => read_all(file, DOCUMENT_BYTES_MAX).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     fn replace(&self, name: &str, body: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.0)?;
-        let new = self.0.join(format!("{name}.new"));
-        let mut file = fs::File::create(&new)?;
-        file.write_all(body)?;
-        file.sync_all()?;
-        fs::rename(&new, self.0.join(name))?;
-        fs::File::open(&self.0)?.sync_all()
+        if body.len() as u64 > DOCUMENT_BYTES_MAX {
+            let text = format!("{} bytes are too many for a document", body.len());
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        fs::create_dir_all(&self.directory)?;
+        let new = self.directory.join(format!("{name}.new"));
+        // What a crash left, or whatever else is there.
+        remove_if_there(&new)?;
+        let mut file = open_regular(&new, OpenOptions::new().write(true).create_new(true))?;
+        let written = file.write_all(body).and_then(|()| file.sync_all());
+        let written = written.and_then(|()| fs::rename(&new, self.directory.join(name)));
+        if let Err(error) = written {
+            // Half a document would only take space on a full disk.
+            let _ = fs::remove_file(&new);
+            return Err(error);
+        }
+        File::open(&self.directory)?.sync_all()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.0.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove_if_there(&self.directory.join(name))
     }
 
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
-        let entries = match fs::read_dir(&self.0) {
+        let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -77,7 +111,8 @@ impl Documents for DocumentFolder {
             let path = entry?.path();
             // A name that is no text is none of ours.
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            found.push((name.to_owned(), read_bounded(&path, bytes_max)));
+            let body = (self.open)(&path).and_then(|file| read_start(file, bytes_max));
+            found.push((name.to_owned(), body));
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(found)
@@ -85,15 +120,23 @@ impl Documents for DocumentFolder {
 
     fn place(&self, name: &str) -> String {
         match name {
-            "" => self.0.display().to_string(),
-            name => self.0.join(name).display().to_string(),
+            "" => self.directory.display().to_string(),
+            name => self.directory.join(name).display().to_string(),
         }
     }
 }
 
-fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The content of a file, or its first `bytes_max + 1` bytes.
+fn read_start(file: File, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
-    fs::File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut body)?;
+    file.take(bytes_max as u64 + 1).read_to_end(&mut body)?;
     Ok(body)
 }
 
@@ -120,5 +163,43 @@ mod tests {
         assert_eq!(keep.list(2).unwrap()[2].1.as_deref().unwrap(), b"123");
         keep.remove("b").unwrap();
         assert_eq!(keep.read("b").unwrap(), None);
+    }
+
+    #[test]
+    fn a_link_is_a_document_only_where_others_provide_it() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().unwrap();
+        let victim = directory.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let folder = directory.path().join("folder");
+        let keep = DocumentFolder::configured(&folder, directory.path());
+        let provided = DocumentFolder::configured(&folder, Path::new("/elsewhere"));
+        fs::create_dir(&folder).unwrap();
+        for name in ["a", "b.new"] {
+            symlink(&victim, folder.join(name)).unwrap();
+        }
+        let error = keep.read("a").unwrap_err().to_string();
+        assert!(error.contains("it is a symbolic link"), "{error}");
+        assert!(keep.list(99).unwrap().iter().all(|(_, body)| body.is_err()));
+        assert_eq!(provided.read("a").unwrap().as_deref(), Some(&b"precious"[..]));
+        assert_eq!(provided.list(99).unwrap()[0].1.as_deref().unwrap(), b"precious");
+        // Neither the document nor its successor is written through a link.
+        keep.replace("a", b"new").unwrap();
+        keep.replace("b", b"new").unwrap();
+        assert_eq!(keep.read("a").unwrap(), keep.read("b").unwrap());
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        // A folder in its place stays.
+        fs::create_dir(folder.join("c.new")).unwrap();
+        keep.replace("c", b"new").unwrap_err();
+    }
+
+    #[test]
+    fn a_document_without_end_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let keep = DocumentFolder::new(directory.path());
+        File::create(directory.path().join("a")).unwrap().set_len(1 << 40).unwrap();
+        let error = keep.read("a").unwrap_err().to_string();
+        assert!(error.contains("1099511627776 bytes"), "{error}");
+        assert_eq!(keep.list(3).unwrap()[0].1.as_deref().unwrap(), [0; 4]);
     }
 }

@@ -1,6 +1,7 @@
 //! The process and its system: its own log, its allocator, its limit on open files, the modes of
 //! its files, and the threads of its stages.
 
+pub mod disk_full;
 pub mod lasting;
 pub mod log;
 pub mod memory;

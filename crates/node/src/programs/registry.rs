@@ -90,7 +90,7 @@ pub enum ChangeError {
     Configured(String),
     /// The folder cannot be written or read.
     #[error("{0}")]
-    Folder(String),
+    Folder(#[source] std::io::Error),
 }
 
 impl Registry {
@@ -331,7 +331,8 @@ impl Registry {
     }
 
     fn folder_error(&self, what: &str, error: &std::io::Error) -> ChangeError {
-        ChangeError::Folder(format!("the folder of programs, {}, {what}: {error}", self.folder()))
+        let text = format!("the folder of programs, {}, {what}: {error}", self.folder());
+        ChangeError::Folder(std::io::Error::new(error.kind(), text))
     }
 }
 

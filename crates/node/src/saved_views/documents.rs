@@ -61,10 +61,11 @@ impl KeptDocuments {
 
     /// The document of a name.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
-        match self.keep.read(name)? {
+        let read = || match self.keep.read(name)? {
             Some(body) => Ok(Some(serde_json::from_slice(&body)?)),
             None => Ok(None),
-        }
+        };
+        read().map_err(|error| self.named(name, &error))
     }
 
     /// Replaces a document, unless it has more than `bytes_max` bytes. Returns whether it has not.
@@ -78,12 +79,18 @@ impl KeptDocuments {
         if body.len() > bytes_max {
             return Ok(false);
         }
-        self.keep.replace(name, &body).map(|()| true)
+        let written = self.keep.replace(name, &body);
+        written.map(|()| true).map_err(|error| self.named(name, &error))
+    }
+
+    /// The error with the place of its document.
+    fn named(&self, name: &str, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.place(name)))
     }
 
     /// Removes a document; no error if there is none.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        self.keep.remove(name)
+        self.keep.remove(name).map_err(|error| self.named(name, &error))
     }
 
     /// All documents as they are kept, by name. A body that is longer than `bytes_max` is cut

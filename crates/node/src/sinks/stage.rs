@@ -291,6 +291,11 @@ impl RunningSink {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         let rejects = sink.reject_store(folder);
+        if let Err(error) = platform::check_regular(rejects.path())
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(format!("{} cannot be written: {error}", rejects.path().display()));
+        }
         let acknowledged = Arc::clone(&self.acknowledged);
         let parts = RunnerParts::new(destination, Box::new(rejects), move |cursor: &str| {
             *lock(&acknowledged) = Some(cursor.to_owned());

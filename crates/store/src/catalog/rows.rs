@@ -154,8 +154,7 @@ impl Catalog {
 
     /// Removes a row, if it is there.
     pub(crate) fn remove(&self, id: u64) -> Result<(), StoreError> {
-        let sql = "DELETE FROM segments WHERE id = ?1";
-        self.wrap(self.connection.execute(sql, [id as i64])).map(|_| ())
+        self.wrap(remove(&self.connection, id))
     }
 
     pub(super) fn transact(
@@ -170,6 +169,10 @@ impl Catalog {
         let result = run();
         self.wrap(result)
     }
+}
+
+pub(super) fn remove(connection: &Connection, id: u64) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM segments WHERE id = ?1", [id as i64]).map(|_| ())
 }
 
 pub(super) fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {
@@ -274,10 +277,10 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<SegmentRow> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn row(id: u64) -> SegmentRow {
+    pub(in crate::catalog) fn row(id: u64) -> SegmentRow {
         SegmentRow {
             id,
             file: format!("{id}.hot"),

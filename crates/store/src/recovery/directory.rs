@@ -10,18 +10,20 @@
 //! | `.sealed` whose footer cannot be read, and that is not listed | quarantined under another name, with a warning: its sources are there unless the catalog was lost too |
 //! | `.sealed` whose footer cannot be read, and that is listed | stays listed by its row, with a warning |
 //! | file that a `.sealed` without row names as a source | removed, with its row: the catalog step of the rewrite was not done |
+//! | link, pipe, directory or device with the name of a segment | left as it is, with its row and a warning; nothing is read of it |
 //! | other row without file | the row is removed, with a warning |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use platform::Disk;
+use platform::{Clock, Disk, is_not_regular};
 use segment::SegmentError;
 use segment::sealed::SealedFile;
 
 use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
 use crate::error::StoreError;
+use crate::recovery::progress::Progress;
 use crate::recovery::report::{RecoveryReport, thousands};
 use crate::segments::file_names::{FileKind, file_kind, hot_name, sealed_name, sealing_name};
 use crate::segments::sealed::{SealedSegment, row_of};
@@ -30,6 +32,7 @@ use crate::segments::sealed::{SealedSegment, row_of};
 pub(crate) struct Directory<'a> {
     pub(crate) dir: PathBuf,
     pub(crate) disk: &'a dyn Disk,
+    pub(crate) clock: &'a dyn Clock,
     pub(crate) catalog: &'a Catalog,
     pub(crate) rows: &'a BTreeMap<u64, SegmentRow>,
 }
@@ -44,6 +47,14 @@ pub(crate) struct Files {
     pub(crate) id_max: u64,
 }
 
+fn name(kind: FileKind, id: u64) -> String {
+    match kind {
+        FileKind::Hot => hot_name(id),
+        FileKind::Sealed => sealed_name(id),
+        FileKind::Sealing => sealing_name(id),
+    }
+}
+
 impl Directory<'_> {
     pub(crate) fn put_in_order(&self, report: &mut RecoveryReport) -> Result<Files, StoreError> {
         let names = self.disk.list(&self.dir).map_err(StoreError::io(&self.dir, "list"))?;
@@ -52,6 +63,7 @@ impl Directory<'_> {
         // Names of quarantined files count, too: their numbers are not used again.
         let number = |name: &String| name.split('.').next()?.parse::<u64>().ok();
         let id_max = names.iter().filter_map(number).max().unwrap_or(0);
+        let irregular = self.leave_out_irregular(&mut there, report);
         let mut gone = Vec::new();
         there.retain(|&(kind, id)| {
             let leaves = kind == FileKind::Sealing || self.is_leaving(kind, id);
@@ -76,7 +88,7 @@ impl Directory<'_> {
         for row in self.rows.values() {
             let is_there =
                 [FileKind::Hot, FileKind::Sealed].iter().any(|&k| there.contains(&(k, row.id)));
-            if is_there {
+            if is_there || (irregular.contains(&row.id) && !replaced.contains(&row.id)) {
                 continue;
             }
             if row.state != RowState::Deleting && !replaced.contains(&row.id) {
@@ -87,11 +99,34 @@ impl Directory<'_> {
                     self.dir.join(&row.file).display(),
                 ));
             }
-            self.catalog.remove(row.id)?;
+            self.catalog.note_gone(row.id);
         }
         let hot = there.iter().filter(|(kind, _)| *kind == FileKind::Hot).map(|(_, id)| *id);
         let sealed = sealed.into_iter().filter(|s| !replaced.contains(&s.id)).collect();
         Ok(Files { hot: hot.collect(), sealed, id_max })
+    }
+
+    /// Leaves out links, pipes and whatever else has the name of a segment and is none, and reports
+    /// them; returns their numbers. They stay as they are, and so do their rows.
+    fn leave_out_irregular(
+        &self,
+        there: &mut BTreeSet<(FileKind, u64)>,
+        report: &mut RecoveryReport,
+    ) -> BTreeSet<u64> {
+        let mut irregular = BTreeSet::new();
+        there.retain(|&(kind, id)| {
+            let path = self.dir.join(name(kind, id));
+            match self.disk.file_bytes(&path) {
+                Err(error) if is_not_regular(&error) && kind != FileKind::Sealing => {
+                    let path = path.display();
+                    report.warnings.push(format!("segment {id} cannot be read: {path}: {error}"));
+                    irregular.insert(id);
+                    false
+                }
+                _ => true,
+            }
+        });
+        irregular
     }
 
     fn is_leaving(&self, kind: FileKind, id: u64) -> bool {
@@ -109,7 +144,9 @@ impl Directory<'_> {
         let mut replaced = BTreeSet::new();
         let ids: Vec<u64> =
             there.iter().filter(|(kind, _)| *kind == FileKind::Sealed).map(|(_, id)| *id).collect();
+        let mut progress = Progress::new(self.clock, "checking sealed segments", ids.len());
         for id in ids {
+            progress.step();
             let path = self.dir.join(sealed_name(id));
             let row = self.rows.get(&id).filter(|row| row.state == RowState::Sealed);
             let bytes =
@@ -145,7 +182,7 @@ impl Directory<'_> {
                 there.remove(&(FileKind::Sealed, id));
                 continue;
             }
-            self.catalog.put(&row)?;
+            self.catalog.note_row(&row);
             segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
         }
         Ok((segments, replaced))
@@ -167,12 +204,7 @@ impl Directory<'_> {
 
     fn remove(&self, files: &[(FileKind, u64)]) -> Result<(), StoreError> {
         for &(kind, id) in files {
-            let name = match kind {
-                FileKind::Hot => hot_name(id),
-                FileKind::Sealed => sealed_name(id),
-                FileKind::Sealing => sealing_name(id),
-            };
-            let path = self.dir.join(name);
+            let path = self.dir.join(name(kind, id));
             self.disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
         }
         // The directory is synced even when nothing was removed. If a sync failed before this

@@ -12,3 +12,4 @@ mod forwarded;
 mod oracle;
 mod retention;
 mod sealing;
+mod start;

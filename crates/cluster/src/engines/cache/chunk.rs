@@ -91,7 +91,12 @@ pub fn write(directory: &Path, id: &ChunkId, chunk_bytes: u32, data: &[u8]) -> i
     }
     let written = (|| {
         let head = id.head(chunk_bytes, data)?;
-        let mut into = File::create(&part)?;
+        // What a crash left, or whatever else is there.
+        match std::fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut into = File::create_new(&part)?;
         into.write_all(&head)?;
         into.write_all(data)?;
         std::fs::rename(&part, &file)?;
@@ -113,7 +118,7 @@ pub fn read(
     within: usize,
     buffer: &mut [u8],
 ) -> io::Result<usize> {
-    let mut from = File::open(file)?;
+    let mut from = platform::read_regular(file)?;
     let mut head = vec![0; FIXED_BYTES];
     from.read_exact(&mut head)?;
     let data_bytes = number(&head, FIXED_BYTES - 4) as usize;
@@ -153,7 +158,7 @@ pub fn read(
 /// Whether a file is of chunks of this size. What else is wrong with it is seen when it is read.
 pub fn has_size(file: &Path, chunk_bytes: u32) -> bool {
     let mut head = [0; FIXED_BYTES];
-    let read = File::open(file).and_then(|mut file| file.read_exact(&mut head));
+    let read = platform::read_regular(file).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && number(&head, FIXED_BYTES - 8) == chunk_bytes
 }
 

@@ -44,7 +44,7 @@ impl Index {
                     }
                     continue;
                 };
-                let data = std::fs::metadata(&file)?;
+                let data = std::fs::symlink_metadata(&file)?;
                 if chunk::has_size(&file, chunk_bytes) {
                     let written = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                     found.push((written, id, data.len()));

@@ -84,7 +84,7 @@ impl Sealing {
             writer.push(batch.map_err(failed)?, None).map_err(failed)?;
         }
         let footer = writer.finish().map_err(failed)?;
-        let body = fs::File::open(path).and_then(FileBody::new);
+        let body = platform::read_regular(path).and_then(FileBody::new);
         let body = body.map_err(|error| SealError(format!("{}: {error}", path.display())))?;
         let (first_ns, last_ns) = footer.time_ns().unwrap_or((i64::MIN, i64::MAX));
         Ok(Sealed {

@@ -55,6 +55,9 @@ pub enum RerunError {
     /// Rows or the list could not be stored.
     #[error("the new counts could not be stored, the old ones stay: {0}")]
     NotKept(String),
+    /// They could not be stored, because the disk is full.
+    #[error("the new counts could not be stored, the old ones stay: {0}; free some space on the disk")]
+    NoRoom(String),
     /// A program failed on a bucket.
     #[error("{0}")]
     Program(String),
@@ -111,7 +114,11 @@ impl KeptReruns {
         let written = Written { version: VERSION, reruns: list.list().to_vec() };
         let text = serde_json::to_vec(&written).expect("plain values are JSON");
         self.keep.replace(self.file, &text).map_err(|error| {
-            RerunError::NotKept(format!("{}: {error}", self.keep.place(self.file)))
+            let text = format!("{}: {error}", self.keep.place(self.file));
+            match platform::is_disk_full(&error) {
+                true => RerunError::NoRoom(text),
+                false => RerunError::NotKept(text),
+            }
         })?;
         *reruns = list;
         Ok(())

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use collector::Intake;
-use platform::Clock;
+use platform::{Clock, KeepError};
 use programs::summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 use query::{Progress, RunError};
 use store::{ArrivalCursor, FrameHandle, Store, StoreError};
@@ -236,7 +236,10 @@ impl SummaryStage {
             write: &|lines| {
                 let written =
                     self.own.deliver_alone(&Recount::origin(), self.clock.now_ns(), lines);
-                written.wait().map_err(|error| RerunError::NotKept(error.to_string()))
+                written.wait().map_err(|error| match error {
+                    KeepError::DiskFull => RerunError::NoRoom(error.to_string()),
+                    error => RerunError::NotKept(error.to_string()),
+                })
             },
             check,
             progress,

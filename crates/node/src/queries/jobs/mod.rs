@@ -50,7 +50,7 @@ use query::{
 pub use self::limits::{JOBS_MAX, JobLimits};
 pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::Submission;
-use self::record::{Done, LastId, Record};
+use self::record::{Done, LastId, Record, named};
 use self::results::Results;
 use crate::cluster::QueriedLines;
 
@@ -198,7 +198,7 @@ impl Jobs {
     fn restore(&self) -> io::Result<Vec<u64>> {
         let disk = &*self.disk;
         disk.create_dir_all(&self.dir)?;
-        let last_id = LastId::read(disk, &self.dir);
+        let last_id = LastId::read(disk, &self.dir)?;
         *lock(&self.last_id) = last_id;
         self.queue.continue_ids(last_id);
         let mut waiting = Vec::new();
@@ -212,18 +212,24 @@ impl Jobs {
                 "rows" if names.contains(&format!("{stem}.json")) => continue,
                 // Left by a crash.
                 "rows" | "part" => {
-                    disk.remove(&path)?;
+                    disk.remove(&path).map_err(|error| named(&path, &error))?;
                     continue;
                 }
                 _ => continue,
             }
-            let record = Record::read(disk, &path).ok().filter(|r| r.id.to_string() == stem);
-            let Some(mut record) = record else {
-                tracing::warn!(
-                    "{} is not the record of a query; it is left unchanged",
-                    path.display()
-                );
-                continue;
+            let read = Record::read(disk, &path).and_then(|record| match record.id.to_string() {
+                id if id == stem => Ok(record),
+                id => Err(io::Error::other(format!("it says that it is query {id}"))),
+            });
+            let mut record = match read {
+                Ok(record) => record,
+                Err(error) => {
+                    tracing::warn!(
+                        "{} is not the record of a query, and is left unchanged: {error}",
+                        path.display()
+                    );
+                    continue;
+                }
             };
             match QueryState::named(&record.state) {
                 Some(state) if state.is_ended() => {}

@@ -160,10 +160,14 @@ pub struct LastId;
 impl LastId {
     const FILE: &str = "last-id";
 
-    /// Reads it; 0 if there is none.
-    pub fn read(disk: &dyn Disk, dir: &Path) -> u64 {
-        let bytes = read(disk, &dir.join(LastId::FILE)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
+    /// Reads it; 0 if there is none, or if it is damaged: the records have greater ids then.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
+        let path = dir.join(LastId::FILE);
+        match read(disk, &path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(named(&path, &error)),
+        }
     }
 
     /// Writes it, durably.
@@ -172,11 +176,18 @@ impl LastId {
     }
 }
 
+/// The error with the path of its file.
+pub fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Access::Read)?;
     let length = file.bytes()?;
     if length > BYTES_MAX {
-        return Err(io::Error::other(format!("the file is too large: {length} bytes")));
+        return Err(io::Error::other(format!(
+            "it has {length} bytes, and a file of its kind has at most {BYTES_MAX}; move it away"
+        )));
     }
     let mut bytes = vec![0; length as usize];
     let read = file.read_at(&mut bytes, 0)?;
@@ -230,9 +241,9 @@ mod tests {
             record.write(&disk, dir).unwrap();
             assert_eq!(Record::read(&disk, &Record::path(dir, 7)).unwrap(), record);
         }
-        assert_eq!(LastId::read(&disk, dir), 0);
+        assert_eq!(LastId::read(&disk, dir).unwrap(), 0);
         LastId::write(&disk, dir, 12).unwrap();
-        assert_eq!(LastId::read(&disk, dir), 12);
+        assert_eq!(LastId::read(&disk, dir).unwrap(), 12);
         assert_eq!(disk.list(dir).unwrap(), ["7.json", "last-id"]);
     }
 

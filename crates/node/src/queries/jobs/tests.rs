@@ -193,7 +193,7 @@ fn concurrent_submissions_get_different_ids() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 8 * THREADS);
-    assert_eq!(LastId::read(&RealDisk, &fixture.queries()), *ids.last().unwrap());
+    assert_eq!(LastId::read(&RealDisk, &fixture.queries()).unwrap(), *ids.last().unwrap());
     assert_eq!(fixture.files().len(), ids.len());
     jobs.queue.close();
     // They wait again, in their order.

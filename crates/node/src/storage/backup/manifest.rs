@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use platform::{read_all, read_regular};
 use serde::{Deserialize, Serialize};
 use store::SegmentKind;
 
@@ -13,6 +14,9 @@ use crate::data_dir::is_state;
 pub const MANIFEST_FILE: &str = "backup.json";
 /// Version of the list and of the directory's layout.
 const FORMAT: u32 = 1;
+
+/// Length of the list: that of some hundred thousand segments.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// The contents of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +84,8 @@ impl Manifest {
     /// Reads the list of a backup.
     pub fn read(backup: &Path) -> Result<Manifest> {
         let path = Manifest::path(backup);
-        let text = fs::read(&path).with_context(|| {
+        let text = read_regular(&path).and_then(|file| read_all(file, BYTES_MAX));
+        let text = text.with_context(|| {
             format!("cannot read {}; every complete backup has this file", path.display())
         })?;
         let manifest: Manifest = serde_json::from_slice(&text)

@@ -26,7 +26,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use platform::Disk;
+use platform::{Disk, check_regular, read_regular};
 use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
@@ -282,7 +282,8 @@ impl Unfinished {
                 .with_context(|| format!("cannot make the directory {}", copy.display()))?;
             for entry in entries {
                 let entry = entry?;
-                // A name that is not text, and a file that is half written, are of nobody.
+                // A name that is not text, and a file that is half written, are of nobody; nor is
+                // a link, which the server does not read.
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let file = format!("{folder}/{name}");
                 if entry.file_type()?.is_file() && is_state(&file) && !name.ends_with(".new") {
@@ -297,11 +298,12 @@ impl Unfinished {
     /// Copies a file, if it exists.
     fn state_file(&mut self, data_dir: &Path, name: &str) -> Result<()> {
         let (from, to) = (data_dir.join(name), self.part.join(name));
-        let bytes = match fs::copy(&from, &to) {
+        let source = match read_regular(&from) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            copied => copied.with_context(|| format!("cannot copy {}", from.display()))?,
+            opened => opened.with_context(|| format!("cannot copy {}", from.display()))?,
         };
-        File::open(&to)?.sync_all()?;
+        let bytes = source.metadata()?.len();
+        copy(source, &to, bytes)?;
         self.files.push(ManifestFile { file: name.to_owned(), bytes: Some(bytes), lines: None });
         Ok(())
     }
@@ -317,7 +319,7 @@ impl Unfinished {
             None => match fs::hard_link(&piece.path, &to) {
                 Ok(()) => None,
                 Err(error) if cannot_share(error.kind()) => {
-                    Some(fs::metadata(&piece.path).with_context(cannot)?.len())
+                    Some(check_regular(&piece.path).with_context(cannot)?.len())
                 }
                 Err(error) => {
                     return Err(error).with_context(|| {
@@ -328,7 +330,7 @@ impl Unfinished {
         };
         match copied {
             Some(bytes) => {
-                let source = File::open(&piece.path).with_context(cannot)?;
+                let source = read_regular(&piece.path).with_context(cannot)?;
                 self.copies.push((source, to, bytes));
             }
             None => self.linked += 1,
@@ -337,7 +339,7 @@ impl Unfinished {
         let bytes = match (copied, piece.kind) {
             (Some(bytes), _) => Some(bytes),
             (None, SegmentKind::Sealed) => {
-                Some(fs::metadata(&piece.path).with_context(cannot)?.len())
+                Some(check_regular(&piece.path).with_context(cannot)?.len())
             }
             (None, SegmentKind::Hot) => None,
         };

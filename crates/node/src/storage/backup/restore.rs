@@ -1,12 +1,12 @@
 //! Makes a data directory from a backup.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use platform::Disk;
+use platform::{Disk, check_regular, read_regular};
 use store::{AtRest, SegmentKind};
 
 use crate::data_dir::{STATE_FILES, STATE_FOLDERS};
@@ -34,9 +34,12 @@ pub fn verify_backup(
             let part = format!("{part}, compared with {MANIFEST_FILE}");
             observer.fault(Fault { file: path.clone(), offset: None, part, expected, found });
         };
-        let Ok(bytes) = disk.file_bytes(&path) else {
-            wrong("the file", "to exist".into(), "no file".into());
-            continue;
+        let bytes = match disk.file_bytes(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                wrong("the file", "to exist".into(), error.to_string());
+                continue;
+            }
         };
         if let Some(expected) = file.bytes.filter(|expected| *expected != bytes) {
             wrong("its length", format!("{expected} bytes"), format!("{bytes}"));
@@ -78,13 +81,13 @@ pub fn restore(
             fs::create_dir_all(part.join(folder))?;
         }
         let cannot = || format!("cannot read {}", from.display());
-        let bytes = fs::metadata(&from).with_context(cannot)?.len();
+        let bytes = check_regular(&from).with_context(cannot)?.len();
         // A sealed segment is never changed, so backup and store may share the file. A hot one may
         // be written to.
         let shared = file.segment().is_some_and(|(kind, _)| kind == SegmentKind::Sealed)
             && fs::hard_link(&from, &to).is_ok();
         if !shared {
-            copy(File::open(&from).with_context(cannot)?, &to, bytes)?;
+            copy(read_regular(&from).with_context(cannot)?, &to, bytes)?;
         }
         advanced(bytes);
     }
