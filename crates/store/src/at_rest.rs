@@ -94,6 +94,11 @@ impl RestSegment {
         self.listed.as_ref().is_some_and(|listed| listed.state != "hot")
     }
 
+    /// Whether acknowledged frames that the catalog knows are not among the contents of its file.
+    pub fn lacks_frames(&self, contents: &Contents) -> bool {
+        self.listed.as_ref().is_some_and(|listed| contents.data_end < listed.data_end)
+    }
+
     /// The valid length of its file, bytes; None when the whole file is valid.
     pub fn limit(&self) -> Option<u64> {
         self.listed.as_ref().filter(|listed| listed.state == "kept").map(|listed| listed.data_end)
