@@ -21,12 +21,18 @@ static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 #[derive(Debug, Default)]
 pub struct Scan {
     /// Bytes behind the last valid frame that are neither zeros nor an index: a write that was
-    /// interrupted when the process or the machine stopped, or damage.
+    /// interrupted when the process or the machine stopped, or damage. No whole frame is in them.
     pub tail_bytes: u64,
-    /// Whether a whole frame is in that tail, so that more than a torn last write may be lost.
-    pub tail_has_frames: bool,
-    /// Damaged frames between valid ones; they were skipped.
-    pub damaged_frames: u64,
+    /// Whether those bytes begin as an index does: the file was being closed, and all its frames
+    /// were written.
+    pub tail_is_index: bool,
+    /// Damaged places before the last valid frame: frames whose body is damaged, and bytes in which
+    /// no frame begins. They were skipped.
+    pub damaged_places: u64,
+    /// Where the first of them begins.
+    pub damaged_at: Option<u64>,
+    /// Lines of damaged frames whose header is intact, so that their number is known.
+    pub damaged_lines: u64,
     /// Descriptions of the first 16 of them, including why the scan stopped, if it did not stop at
     /// zeros.
     pub damages: Vec<SegmentError>,
@@ -57,8 +63,10 @@ pub struct Contents {
 }
 
 /// Lists the frames of a file: from the index if it has a valid one, else by reading and checking
-/// every frame, at most to `limit`. A frame whose body is damaged is skipped. At a damaged header
-/// the scan stops, because the start of the next frame could only be guessed.
+/// every frame, at most to `limit`. A damaged frame is skipped. Where its header is damaged, so
+/// that its length is not known, the scan goes on at the next place at which a whole frame stands:
+/// magic and both checksums are right. A line that holds the bytes of a whole frame is taken for
+/// one there; nowhere else, since the header of an intact frame tells its length.
 ///
 /// Errors: the file cannot be read, or another version of Loginson wrote it.
 pub fn read_segment(
@@ -149,72 +157,109 @@ impl Window<'_> {
 fn scan_frames(window: &mut Window<'_>, scan: &mut Scan) -> Result<Vec<FrameEntry>, SegmentError> {
     let mut frames = Vec::new();
     let mut offset = HEADER_BYTES as u64;
+    // Damage counts once a valid frame follows; without one it is the tail.
+    let mut skipped = Skipped::default();
     loop {
         let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
         if bytes.is_empty() || bytes.starts_with(&INDEX_MAGIC) {
             return Ok(frames);
         }
-        let header = match FrameHeader::decode(bytes) {
-            Ok(header) => header,
-            Err(FrameError::Magic([0, 0, 0, 0])) => return Ok(frames),
+        let damage = match FrameHeader::decode(bytes) {
+            Ok(header) => {
+                let frame_bytes = header.frame_bytes();
+                let bytes = window.at(offset, frame_bytes)?;
+                if bytes.len() < frame_bytes {
+                    let source = FrameError::Short { needed: frame_bytes, found: bytes.len() };
+                    scan.damage(window.path, offset, source);
+                    return Ok(frames);
+                }
+                let found = crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..frame_bytes]);
+                if found == header.body_crc {
+                    scan.count(std::mem::take(&mut skipped));
+                    frames.push(FrameEntry::new(offset, &header));
+                } else {
+                    let expected = header.body_crc;
+                    let source = FrameError::Checksum { part: "body", expected, found };
+                    scan.damage(window.path, offset, source);
+                    skipped.add(offset, header.lines);
+                }
+                offset += frame_bytes as u64;
+                continue;
+            }
             // Its checksum is right, so it is no damage.
             Err(source @ FrameError::Version(_)) => {
                 return Err(SegmentError::Frame { path: window.path.to_owned(), offset, source });
             }
-            Err(source) => {
-                scan.damage(window.path, offset, source);
-                return Ok(frames);
-            }
+            Err(source) => source,
         };
-        let frame_bytes = header.frame_bytes();
-        let bytes = window.at(offset, frame_bytes)?;
-        if bytes.len() < frame_bytes {
-            let source = FrameError::Short { needed: frame_bytes, found: bytes.len() };
-            scan.damage(window.path, offset, source);
-            return Ok(frames);
+        let next = find_frame(window, offset + FRAME_ALIGN)?;
+        // Zeros that nothing follows are space that was never written.
+        if next.is_some() || damage != FrameError::Magic([0; 4]) {
+            scan.damage(window.path, offset, damage);
         }
-        let found = crc32c::crc32c(&bytes[FRAME_HEADER_BYTES..frame_bytes]);
-        if found == header.body_crc {
-            frames.push(FrameEntry::new(offset, &header));
-        } else {
-            scan.damaged_frames += 1;
-            let expected = header.body_crc;
-            let source = FrameError::Checksum { part: "body", expected, found };
-            scan.damage(window.path, offset, source);
-        }
-        offset += frame_bytes as u64;
+        let Some(next) = next else { return Ok(frames) };
+        skipped.add(offset, 0);
+        offset = next;
+    }
+}
+
+/// Damaged places that no valid frame followed so far.
+#[derive(Default)]
+struct Skipped {
+    places: u64,
+    at: Option<u64>,
+    lines: u64,
+}
+
+impl Skipped {
+    fn add(&mut self, offset: u64, lines: u32) {
+        self.places += 1;
+        self.at.get_or_insert(offset);
+        self.lines += u64::from(lines);
     }
 }
 
 /// Examines the tail behind the last valid frame.
 fn scan_tail(window: &mut Window<'_>, data_end: u64, scan: &mut Scan) -> Result<(), SegmentError> {
+    scan.tail_is_index = window.at(data_end, FRAME_HEADER_BYTES)?.starts_with(&INDEX_MAGIC);
     let mut offset = data_end;
-    let mut last = data_end;
-    loop {
-        let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
-        if bytes.is_empty() || (offset == data_end && bytes.starts_with(&INDEX_MAGIC)) {
+    while !scan.tail_is_index {
+        let bytes = window.at(offset, BLOCK_BYTES)?;
+        if bytes.is_empty() {
             break;
         }
-        let mut headers = Vec::new();
-        let used = used_bytes(bytes);
+        let used = used_bytes(bytes) as u64;
         if used > 0 {
-            last = last.max(offset + used as u64);
-            let offsets = (0..used).step_by(FRAME_ALIGN as usize);
-            headers.extend(offsets.filter_map(|at| {
-                let header = FrameHeader::decode(&bytes[at..]).ok()?;
-                Some((offset + at as u64, header))
-            }));
+            scan.tail_bytes = offset + used - data_end;
         }
+        offset += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// The first place from `offset` on, a multiple of [`FRAME_ALIGN`], where a whole frame stands.
+fn find_frame(window: &mut Window<'_>, mut offset: u64) -> Result<Option<u64>, SegmentError> {
+    loop {
+        let bytes = window.at(offset, FRAME_HEADER_BYTES)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let offsets = (0..used_bytes(bytes)).step_by(FRAME_ALIGN as usize);
+        let headers = offsets.filter_map(|at| {
+            let header = FrameHeader::decode(&bytes[at..]).ok()?;
+            Some((offset + at as u64, header))
+        });
+        let headers: Vec<_> = headers.collect();
         // Windows overlap by slightly less than a header, so that no header is cut in two.
         let overlap = FRAME_HEADER_BYTES - FRAME_ALIGN as usize;
         let step = if bytes.len() > overlap { bytes.len() - overlap } else { bytes.len() };
         for (at, header) in headers {
-            scan.tail_has_frames = scan.tail_has_frames || is_whole(window, at, &header)?;
+            if is_whole(window, at, &header)? {
+                return Ok(Some(at));
+            }
         }
         offset += (step as u64).next_multiple_of(FRAME_ALIGN);
     }
-    scan.tail_bytes = last - data_end;
-    Ok(())
 }
 
 /// Bytes up to the last one that is not zero. Whole blocks are compared first: preallocated space
@@ -234,6 +279,12 @@ fn is_whole(window: &mut Window<'_>, at: u64, header: &FrameHeader) -> Result<bo
 }
 
 impl Scan {
+    fn count(&mut self, skipped: Skipped) {
+        self.damaged_places += skipped.places;
+        self.damaged_at = self.damaged_at.or(skipped.at);
+        self.damaged_lines += skipped.lines;
+    }
+
     fn damage(&mut self, path: &Path, offset: u64, source: FrameError) {
         if self.damages.len() < DAMAGES_MAX {
             self.damages.push(SegmentError::Frame { path: path.to_owned(), offset, source });

@@ -94,6 +94,11 @@ impl RestSegment {
         self.listed.as_ref().is_some_and(|listed| listed.state != "hot")
     }
 
+    /// Whether acknowledged frames that the catalog knows are not among the contents of its file.
+    pub fn lacks_frames(&self, contents: &Contents) -> bool {
+        self.listed.as_ref().is_some_and(|listed| contents.data_end < listed.data_end)
+    }
+
     /// The valid length of its file, bytes; None when the whole file is valid.
     pub fn limit(&self) -> Option<u64> {
         self.listed.as_ref().filter(|listed| listed.state == "kept").map(|listed| listed.data_end)
@@ -255,7 +260,9 @@ pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
         let connection = open_file(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         // Makes a consistent copy, as SQLite's backup interface does, without unused pages.
         let copied = connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
-        copied.map(|_| ()).map_err(|source| StoreError::catalog(&path.display().to_string(), source))
+        copied
+            .map(|_| ())
+            .map_err(|source| StoreError::catalog(&path.display().to_string(), source))
     };
     copy()
 }

@@ -21,13 +21,14 @@ pub(crate) mod trailing;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::placement::{self, Role};
-use platform::{helpers, pressure};
-use segment::SegmentError;
+use platform::{ReadOnce, helpers, pressure};
 use segment::sealed::{Effort, SealedFile};
+use segment::{SegmentError, read_frame};
 
 use crate::background::plan::{PlanInput, SealPlan};
 use crate::background::pruning::{Findings, Pruning};
@@ -39,10 +40,12 @@ use crate::catalog::{DeletionState, RowState};
 use crate::config::{SEAL_RESERVE_PARTS, ns_of_ms};
 use crate::ledger::Ledger;
 use crate::segments::AnySegment;
+use crate::segments::damage::set_aside;
+use crate::segments::hot::HotSegment;
 use crate::segments::sealed::SealedSegment;
 use crate::store_core::StoreCore;
 use crate::store_core::counters::{add, get};
-use crate::sync::{lock, write};
+use crate::sync::{lock, read, write};
 use crate::writer::Writer;
 
 /// How long a segment is left alone after its rewrite failed, milliseconds.
@@ -335,7 +338,6 @@ impl Background {
     }
 
     fn note_searched(&self, segment: &SealedSegment, pruning: &Pruning) {
-        use std::sync::atomic::Ordering::Release;
         let mut ledger = lock(&self.ledger);
         segment.deletions_through.store(pruning.deletions_through, Release);
         segment.rules.store(pruning.rules, Release);
@@ -418,19 +420,35 @@ impl Background {
 
     /// Records that a segment is damaged. It stays as it is, so that its readable part can be read.
     fn note_damage(&mut self, segment: u64, error: &SegmentError) {
+        if let Some(hot) = self.core.segments.find_hot(segment) {
+            let missing = unreadable_lines(&self.core, &hot);
+            let aside = match set_aside(&*self.core.disk, &hot.path) {
+                Ok(aside) => format!("also as {}", aside.display()),
+                Err(error) => format!("without a second name ({error})"),
+            };
+            tracing::error!(
+                "segment {segment} is damaged: {error}; {missing} lines cannot be read; the file is kept as it is, \
+                 {aside}; restore the lines from a backup or another copy"
+            );
+            hot.lines_missing.store(missing, Relaxed);
+            write(&hot.index).state = RowState::Damaged;
+            let mut ledger = lock(&self.ledger);
+            if let Err(error) = ledger.catalog.set_lines_missing(segment, missing) {
+                tracing::warn!("{error}");
+            }
+            ledger.save_row(&hot);
+            return;
+        }
         tracing::error!("segment {segment} is left as it is: {error}");
         let mut ledger = lock(&self.ledger);
-        if let Some(hot) = self.core.segments.find_hot(segment) {
-            write(&hot.index).state = RowState::Damaged;
-            ledger.save_row(&hot);
-        } else if let Some(sealed) =
+        if let Some(sealed) =
             self.core.segments.list().sealed.iter().find(|sealed| sealed.id == segment)
         {
             let any = AnySegment::Sealed(sealed.clone());
             let note = format!("segment {segment} was not searched: {error}");
             self.core.deletions.note_unsearched(&any, &note);
             let last = self.core.deletions.last_id();
-            sealed.deletions_through.store(last, std::sync::atomic::Ordering::Release);
+            sealed.deletions_through.store(last, Release);
             ledger.save(&sealed.row());
         }
     }
@@ -468,6 +486,17 @@ impl Background {
         }
         self.trailing.abandon(&self.ledger);
     }
+}
+
+/// Lines of the frames of a hot segment that are damaged on the disk. Reads all of them.
+fn unreadable_lines(core: &StoreCore, hot: &Arc<HotSegment>) -> u64 {
+    let entries = read(&hot.index).frames.clone();
+    let Ok(file) = core.segments.open_hot(hot) else {
+        return read(&hot.index).totals.lines;
+    };
+    let file = ReadOnce(&*file);
+    let damaged = entries.iter().filter(|entry| read_frame(&file, &hot.path, entry).is_err());
+    damaged.map(|entry| u64::from(entry.lines)).sum()
 }
 
 /// How long sealing can wait at present.

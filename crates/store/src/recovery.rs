@@ -5,18 +5,19 @@
 //! |---|---|
 //! | file without row | it is read and listed |
 //! | file that ends in a good index | the index is trusted |
-//! | other file | every frame is read and checked; damaged ones are left out |
-//! | torn bytes behind the last good frame | cut off: they were never acknowledged |
-//! | whole frames behind a damaged header | the file is kept as it is, `damaged`, and never sealed, with a warning |
+//! | other file | every frame is read and checked, also behind damage |
+//! | torn bytes behind the last good frame of the active segment | cut off; a copy is kept |
+//! | damage, see [`damage`] | the file is kept as it is, `damaged`, with a second name that says so, and never sealed; one warning |
 //! | file without a frame | removed, except the newest: it records which sequence numbers were issued |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
+pub(crate) mod damage;
 pub(crate) mod directory;
 mod progress;
 pub(crate) mod report;
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Clock, Disk};
@@ -26,9 +27,11 @@ use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHead
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::{COMMIT_BYTES_MAX, StoreConfig};
 use crate::error::StoreError;
+use crate::recovery::damage::{Verdict, copy_torn, describe, judge};
 use crate::recovery::directory::{Directory, Files};
 use crate::recovery::progress::Progress;
 use crate::recovery::report::{Dropped, RecoveryReport};
+use crate::segments::damage::set_aside;
 use crate::segments::file_names::hot_name;
 use crate::segments::hot::{HotIndex, HotSegment};
 use crate::segments::sealed::SealedSegment;
@@ -56,7 +59,7 @@ pub(crate) fn recover(
     clock: &dyn Clock,
 ) -> Result<Recovered, StoreError> {
     let start_ns = clock.monotonic_ns();
-    let mut catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
+    let catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
     let mut report = RecoveryReport::default();
     let rows: BTreeMap<u64, SegmentRow> =
         catalog.rows()?.into_iter().map(|row| (row.id, row)).collect();
@@ -66,12 +69,20 @@ pub(crate) fn recover(
     let mut progress = Progress::new(clock, "reading unsealed segments", hot.len());
     for id in hot {
         progress.step();
-        let row = rows.get(&id);
-        let kept = row.map(|row| row.state).filter(|state| is_kept(*state));
+        let row = rows.get(&id).filter(|row| row.file == hot_name(id)).cloned();
         let path = config.segments_dir().join(hot_name(id));
-        let limit = row.filter(|_| kept.is_some()).map(|row| row.data_end);
-        let contents = read_segment(disk, &path, id, limit)?;
-        found.push(FoundHot { id, path, kept, contents });
+        let limit = row.as_ref().filter(|row| is_kept(row.state)).map(|row| row.data_end);
+        let mut contents = read_segment(disk, &path, id, limit)?;
+        if let Ok(header) = &contents.header
+            && header.segment != id
+        {
+            let (expected, found) =
+                (format!("segment {id}"), format!("segment {}", header.segment));
+            let (path, part) = (path.clone(), "the file header");
+            contents.header =
+                Err(SegmentError::Damaged { path, offset: 16, part, expected, found });
+        }
+        found.push(FoundHot { id, path, row, contents, is_repeated: false });
     }
     drop_repeated(&mut found);
 
@@ -92,8 +103,9 @@ pub(crate) fn recover(
     let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
     // So had frames in files that are not there, or cannot be read.
     let listed = rows.values().filter(|row| row.node == node);
-    let listed = listed
-        .map(|row| row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next));
+    let listed = listed.map(|row| {
+        row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next)
+    });
     let sequence_listed = listed.max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
@@ -164,9 +176,11 @@ fn is_kept(state: RowState) -> bool {
 struct FoundHot {
     id: u64,
     path: PathBuf,
-    /// Its state in the catalog, if only a part of the file counts.
-    kept: Option<RowState>,
+    /// What the catalog knows of it.
+    row: Option<SegmentRow>,
     contents: Contents,
+    /// Whether frames at its end were left out, because a later segment has them.
+    is_repeated: bool,
 }
 
 /// Leaves out frames of files that could not be closed, if a later file has the same frames.
@@ -179,8 +193,11 @@ fn drop_repeated(found: &mut [FoundHot]) {
         let is_scanned = scanned(&found[place]);
         let frames = &mut found[place].contents.frames;
         if is_scanned && place < last {
+            let before = frames.len();
             frames.retain(|entry| !later.contains(&(entry.node, entry.sequence)));
+            found[place].is_repeated = frames.len() < before;
         }
+        let frames = &found[place].contents.frames;
         later.extend(frames.iter().map(|entry| (entry.node, entry.sequence)));
         if is_scanned && let Some(end) = frames.last().map(FrameEntry::end) {
             found[place].contents.data_end = end;
@@ -196,7 +213,13 @@ fn sequence_next(found: &[FoundHot], node: u32) -> u64 {
             .iter()
             .filter(move |entry| entry.node == node || entry.flags & FRAME_FORWARDED != 0);
         let floor = f.contents.header.as_ref().ok().map(|header| header.sequence_next);
-        own.map(|entry| entry.sequence.saturating_add(1)).chain(floor)
+        // Frames that cannot be read had numbers, too.
+        let row = f.row.as_ref().filter(|row| row.node == node);
+        let listed = row.map(|row| {
+            let last = row.sequence.map_or(0, |(_, last)| last.saturating_add(1));
+            row.sequence_next.max(last)
+        });
+        own.map(|entry| entry.sequence.saturating_add(1)).chain(floor).chain(listed)
     });
     given.max().unwrap_or(1)
 }
@@ -212,40 +235,59 @@ impl Recovered {
         disk: &dyn Disk,
         report: &mut RecoveryReport,
     ) -> Result<(), StoreError> {
-        let FoundHot { id, path, kept, contents } = found;
-        let Contents { header, frames, data_end, file_bytes, origin } = contents;
-        let mut whole_tail = false;
-        let mut tail_bytes = 0;
-        if let Origin::Scan(scan) = &origin {
-            report.segments_scanned += u64::from(!frames.is_empty());
-            whole_tail = scan.tail_has_frames;
-            tail_bytes = scan.tail_bytes;
-            let torn_only = scan.damaged_frames == 0 && !whole_tail;
-            if scan.damaged_frames > 0 && data_end > HEADER_END {
-                warn_damage(report, &scan.damages, "damaged frames are left out");
-            } else if !torn_only {
-                warn_damage(report, &scan.damages, "what is behind it is kept but not read");
+        let mut verdict = judge(&found.contents, found.row.as_ref(), is_last, found.is_repeated);
+        let FoundHot { id, path, row, contents, .. } = found;
+        if let Origin::Scan(_) = contents.origin {
+            report.segments_scanned += u64::from(!contents.frames.is_empty());
+        }
+        if let Verdict::Torn(bytes) = verdict {
+            match copy_torn(disk, &path, contents.data_end, bytes) {
+                Ok(copy) => report.dropped.push(Dropped { segment: id, bytes, copy }),
+                Err(error) => {
+                    let (id, path) = (id, path.display());
+                    report.warnings.push(format!(
+                        "{error}; so the {bytes} unreadable bytes at the end of {path} stay there, and segment {id} gets \
+                         no new lines"
+                    ));
+                    verdict = Verdict::Damaged;
+                }
             }
         }
-        let wanted = kept.is_some() || whole_tail || (is_last && header.is_ok());
-        if frames.is_empty() && !wanted {
+        let is_damaged = verdict == Verdict::Damaged;
+        let is_kept_row = row.as_ref().is_some_and(|row| row.state == RowState::Kept);
+        let wanted = is_damaged || is_kept_row || (is_last && contents.header.is_ok());
+        if contents.frames.is_empty() && !wanted {
             disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
             self.has_removed = true;
             self.catalog.note_gone(id);
             return Ok(());
         }
+        let lines_missing = match is_damaged {
+            true => self.set_aside(id, &path, row.as_ref(), &contents, disk, report)?,
+            false => 0,
+        };
+        let Contents { header, frames, mut data_end, file_bytes, origin } = contents;
         let header = header.unwrap_or_else(|error| {
-            report.warnings.push(error.to_string());
+            if !is_damaged {
+                report.warnings.push(error.to_string());
+            }
             let node = self.beginning.node;
             SegmentHeader { node, segment: id, created_ns: 0, sequence_next: 0, held: Vec::new() }
         });
         let (state, file_bytes) = match origin {
-            _ if whole_tail => (RowState::Damaged, file_bytes),
-            _ if kept.is_some() => (kept.unwrap_or(RowState::Kept), file_bytes),
+            _ if is_damaged => {
+                // So long the next start still expects frames in it.
+                data_end = match &row {
+                    Some(row) if is_kept(row.state) => row.data_end.max(data_end),
+                    row => row.as_ref().map_or(0, |row| row.data_end).max(file_bytes),
+                };
+                (RowState::Damaged, file_bytes)
+            }
+            _ if is_kept_row => (RowState::Kept, file_bytes),
             Origin::Index => (RowState::Rolled, file_bytes),
-            Origin::Scan(_) => {
-                if tail_bytes > 0 {
-                    report.dropped.push(Dropped { segment: id, bytes: tail_bytes });
+            Origin::Scan(scan) => {
+                for damage in scan.damages.iter().filter(|_| scan.tail_bytes == 0) {
+                    report.warnings.push(format!("{damage}; its frames are intact"));
                 }
                 let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
                 // A file that could not be closed may be older than lines that were sealed since.
@@ -264,17 +306,43 @@ impl Recovered {
         report.frames += frames.len() as u64;
         report.lines += frames.iter().map(|entry| u64::from(entry.lines)).sum::<u64>();
         let index = HotIndex::new(state, frames, data_end, file_bytes);
-        let segment = Arc::new(HotSegment::new(path, &header, index));
+        let segment = Arc::new(HotSegment::new(path, &header, index, lines_missing));
         self.catalog.note_row(&segment.row());
         self.beginning.segments.hot.push(segment);
         Ok(())
     }
-}
 
-const HEADER_END: u64 = segment::HEADER_BYTES as u64;
-
-fn warn_damage(report: &mut RecoveryReport, damages: &[SegmentError], consequence: &str) {
-    report.warnings.extend(damages.iter().map(|damage| format!("{damage}; {consequence}")));
+    /// Gives a damaged file a second name, reports it, and returns how many lines are known to be
+    /// missing.
+    fn set_aside(
+        &self,
+        id: u64,
+        path: &Path,
+        row: Option<&SegmentRow>,
+        contents: &Contents,
+        disk: &dyn Disk,
+        report: &mut RecoveryReport,
+    ) -> Result<u64, StoreError> {
+        let there: u64 = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
+        let listed = row.map_or(0, |row| row.lines);
+        let recorded = self.catalog.lines_missing(id)?;
+        let missing = match (recorded, &contents.origin) {
+            (Some(missing), _) => missing,
+            (None, Origin::Scan(scan)) => scan.damaged_lines.max(listed.saturating_sub(there)),
+            (None, Origin::Index) => 0,
+        };
+        if missing > 0 {
+            self.catalog.set_lines_missing(id, missing)?;
+        }
+        let known = match contents.origin {
+            Origin::Index => listed,
+            _ if listed == 0 && recorded.is_none() => 0,
+            Origin::Scan(_) => listed.max(there + missing),
+        };
+        let aside = set_aside(disk, path);
+        report.warnings.push(describe(path, id, contents, (missing, known), &aside));
+        Ok(missing)
+    }
 }
 
 /// Closes a file with its index. On a full disk it stays without one, which only costs a scan at

@@ -2,6 +2,7 @@
 //! their row.
 
 pub(crate) mod cache;
+pub(crate) mod damage;
 pub(crate) mod fate;
 pub(crate) mod file_names;
 pub(crate) mod hot;

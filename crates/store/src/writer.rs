@@ -289,7 +289,7 @@ impl Writer {
         let mut index =
             HotIndex::new(RowState::Hot, Vec::new(), file.end(), file.allocated_bytes());
         index.unlisted = true;
-        let segment = Arc::new(HotSegment::new(path, &header, index));
+        let segment = Arc::new(HotSegment::new(path, &header, index, 0));
         core.segments.push_hot(segment.clone());
         self.active = Some(Active { file, segment });
         core.signals.ledger.wake();

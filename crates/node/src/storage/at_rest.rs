@@ -77,8 +77,9 @@ impl RestSource {
                 Ok(contents) => {
                     // A last write that a crash interrupted was never acknowledged, so it is not a
                     // fault.
+                    let lacks_frames = segment.lacks_frames(&contents);
                     if let segment::Origin::Scan(scan) = contents.origin
-                        && (scan.damaged_frames > 0 || scan.tail_has_frames)
+                        && (scan.damaged_places > 0 || lacks_frames)
                     {
                         faults.extend(scan.damages.iter().map(ToString::to_string));
                     }

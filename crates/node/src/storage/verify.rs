@@ -183,6 +183,7 @@ impl Check<'_> {
     fn hot(&mut self) -> Result<(u64, u64), SegmentError> {
         let path = &self.segment.path;
         let contents = read_segment(self.disk, path, self.segment.id, self.segment.limit())?;
+        let lacks_frames = self.segment.lacks_frames(&contents);
         let Contents { header, frames, data_end, origin, .. } = contents;
         match header {
             Ok(header) => {
@@ -195,14 +196,15 @@ impl Check<'_> {
             Origin::Scan(scan) => {
                 let reported = scan.damages.len() as u64;
                 scan.damages.into_iter().for_each(|damage| self.fault(damage.into()));
-                if scan.damaged_frames > reported {
-                    let found = format!("{} damaged frames in all", scan.damaged_frames);
+                if scan.damaged_places > reported {
+                    let found = format!("{} damaged places in all", scan.damaged_places);
                     self.wrong(None, "frames", String::new(), found);
                 }
                 let tail = scan.tail_bytes;
-                if scan.tail_has_frames {
-                    let found =
-                        format!("{tail} bytes that cannot be read, with intact frames in them");
+                if lacks_frames {
+                    let found = format!(
+                        "{tail} bytes that cannot be read, though the catalog knows of lines there"
+                    );
                     self.wrong(
                         Some(data_end),
                         "behind the last good frame",

@@ -117,27 +117,47 @@ fn each_flipped_bit_of_a_rolled_segment_costs_at_most_its_frame() {
 }
 
 #[test]
-fn each_flipped_bit_of_an_unrolled_segment_is_noticed_and_costs_no_earlier_frame() {
+fn each_flipped_bit_of_an_unrolled_segment_is_noticed_and_costs_no_other_frame() {
     let sample = Sample::new(false);
     for at in 0..sample.bytes.len() {
         let mut bytes = sample.bytes.clone();
         bytes[at] ^= 1 << (at % 8);
         let (contents, frames) = sample.read(bytes);
         assert!(!complaints(&contents, &frames).is_empty(), "byte {at} is not noticed");
-        let found = sample.sequences(&frames);
-        let Some(damaged) = sample.frame_of(at) else {
-            assert_eq!(found, [1, 2, 3, 4], "byte {at}");
-            continue;
-        };
-        let in_header =
-            at as u64 - sample.entries[damaged].offset < record::frame::HEADER_BYTES as u64;
-        let expected: Vec<u64> = (1..=FRAMES)
-            .filter(|&n| (n as usize - 1) < damaged || (n as usize - 1 > damaged && !in_header))
-            .collect();
-        assert_eq!(found, expected, "byte {at}");
+        let damaged = sample.frame_of(at);
+        let expected: Vec<u64> =
+            (1..=FRAMES).filter(|&n| damaged != Some(n as usize - 1)).collect();
+        assert_eq!(sample.sequences(&frames), expected, "byte {at}");
         let Origin::Scan(scan) = &contents.origin else { panic!("there is no index") };
-        let follows = damaged + 1 < FRAMES as usize;
-        assert_eq!(scan.tail_has_frames, in_header && follows, "byte {at}: what follows is told");
+        let follows = damaged.filter(|damaged| damaged + 1 < FRAMES as usize);
+        assert_eq!(scan.damaged_places, u64::from(follows.is_some()), "byte {at}");
+        assert_eq!(scan.damaged_at, follows.map(|frame| sample.entries[frame].offset), "byte {at}");
+        assert_eq!(scan.tail_bytes > 0, damaged.is_some() && follows.is_none(), "byte {at}");
+    }
+}
+
+#[test]
+fn frames_behind_each_range_of_damaged_bytes_are_found() {
+    let sample = Sample::new(false);
+    let frames_end = sample.entries[FRAMES as usize - 1].end() as usize;
+    for first in (HEADER_BYTES..frames_end).step_by(29) {
+        for last in (first..frames_end).step_by(31) {
+            for fill in [0, 0xa5] {
+                let mut bytes = sample.bytes.clone();
+                bytes[first..=last].fill(fill);
+                let is_intact = |n: &u64| {
+                    let entry = &sample.entries[*n as usize - 1];
+                    let range = entry.offset as usize..entry.end() as usize;
+                    bytes[range.clone()] == sample.bytes[range]
+                };
+                let expected: Vec<u64> = (1..=FRAMES).filter(is_intact).collect();
+                let (contents, frames) = sample.read(bytes);
+                assert_eq!(sample.sequences(&frames), expected, "{first} to {last}");
+                let Origin::Scan(scan) = &contents.origin else { panic!("there is no index") };
+                let before_last = expected.last().is_some_and(|last| *last > expected.len() as u64);
+                assert_eq!(scan.damaged_places > 0, before_last, "{first} to {last}");
+            }
+        }
     }
 }
 

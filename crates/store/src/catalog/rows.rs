@@ -152,6 +152,16 @@ impl Catalog {
         Ok(self.meta::<i64>("summarised_through")?.map(|through| through as u64))
     }
 
+    /// Lines that are missing from a damaged segment; None when that was not recorded.
+    pub(crate) fn lines_missing(&self, id: u64) -> Result<Option<u64>, StoreError> {
+        Ok(self.meta::<i64>(&missing_key(id))?.map(|lines| lines as u64))
+    }
+
+    /// Records how many lines are missing from a damaged segment. It stays as long as its row.
+    pub(crate) fn set_lines_missing(&self, id: u64, lines: u64) -> Result<(), StoreError> {
+        self.set_meta(&missing_key(id), lines as i64)
+    }
+
     /// Removes a row, if it is there.
     pub(crate) fn remove(&self, id: u64) -> Result<(), StoreError> {
         self.wrap(remove(&self.connection, id))
@@ -171,8 +181,14 @@ impl Catalog {
     }
 }
 
+/// Removes a row, and what was recorded beside it.
 pub(super) fn remove(connection: &Connection, id: u64) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM segments WHERE id = ?1", [id as i64]).map(|_| ())
+    connection.execute("DELETE FROM segments WHERE id = ?1", [id as i64])?;
+    connection.execute("DELETE FROM meta WHERE key = ?1", [missing_key(id)]).map(|_| ())
+}
+
+fn missing_key(id: u64) -> String {
+    format!("lines_missing_{id}")
 }
 
 pub(super) fn put(connection: &Connection, row: &SegmentRow) -> rusqlite::Result<()> {

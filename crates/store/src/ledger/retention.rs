@@ -10,6 +10,7 @@ use crate::catalog::{Departed, RowState, SegmentRow, note_departed};
 use crate::segments::AnySegment;
 use crate::segments::fate::Fate;
 use crate::store_core::counters::add;
+use crate::sync::read;
 
 impl Ledger {
     /// Deletes the segments that are beyond the limits on age and bytes at `now_ns`, nanoseconds
@@ -27,6 +28,7 @@ impl Ledger {
             // A segment without lines that only records numbers sorts as the oldest; it must not
             // stop the deletion of others.
             if segment.is_aged(oldest_ns)
+                && !is_evidence(&segment)
                 && !self.core.is_last_record_of_numbers(&segment)
                 && !self.delete(&segment)
             {
@@ -46,7 +48,10 @@ impl Ledger {
             if sum + bytes <= bytes_max {
                 return;
             }
-            if segment.is_closed() && !self.core.is_last_record_of_numbers(&segment) {
+            if segment.is_closed()
+                && !is_evidence(&segment)
+                && !self.core.is_last_record_of_numbers(&segment)
+            {
                 let file_bytes = segment.file_bytes();
                 if !self.delete(&segment) {
                     return;
@@ -94,6 +99,14 @@ impl Ledger {
         }
         true
     }
+}
+
+/// Whether nothing of a damaged file can be read: when its lines arrived is not known then, so that
+/// no limit applies to them.
+fn is_evidence(segment: &AnySegment) -> bool {
+    let AnySegment::Hot(hot) = segment else { return false };
+    let index = read(&hot.index);
+    index.state == RowState::Damaged && index.frames.is_empty()
 }
 
 impl Ledger {

@@ -25,7 +25,9 @@ use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
 use crate::error::StoreError;
 use crate::recovery::progress::Progress;
 use crate::recovery::report::{RecoveryReport, thousands};
-use crate::segments::file_names::{FileKind, file_kind, hot_name, sealed_name, sealing_name};
+use crate::segments::file_names::{
+    DAMAGED, FileKind, file_kind, hot_name, sealed_name, sealing_name,
+};
 use crate::segments::sealed::{SealedSegment, row_of};
 
 /// The directory of segments during recovery.
@@ -195,7 +197,7 @@ impl Directory<'_> {
         report: &mut RecoveryReport,
         error: &dyn std::fmt::Display,
     ) -> Result<(), StoreError> {
-        let aside = path.with_added_extension("damaged");
+        let aside = path.with_added_extension(DAMAGED);
         self.disk.rename(path, &aside).map_err(StoreError::io(path, "rename"))?;
         self.disk.sync_dir(&self.dir).map_err(StoreError::io(&self.dir, "sync"))?;
         report.warnings.push(format!("{error}; the file is set aside as {}", aside.display()));

@@ -1,6 +1,7 @@
 //! The report of recovery, for the log and for people.
 
 use std::fmt;
+use std::path::PathBuf;
 
 /// What recovery found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,19 +16,22 @@ pub struct RecoveryReport {
     pub lines: u64,
     /// Duration of recovery, milliseconds.
     pub elapsed_ms: u64,
-    /// Bytes cut off at the ends of segments: writes that a crash interrupted, never acknowledged.
+    /// Bytes cut off at the ends of segments: writes that a crash interrupted. Usually they were
+    /// never acknowledged; a copy is kept, as this cannot be told.
     pub dropped: Vec<Dropped>,
     /// Warnings for the operator: damage, missing files. Each names its file.
     pub warnings: Vec<String>,
 }
 
 /// Bytes cut off a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// Number of the segment.
     pub segment: u64,
     /// Bytes cut off.
     pub bytes: u64,
+    /// The file that has a copy of them.
+    pub copy: PathBuf,
 }
 
 impl fmt::Display for RecoveryReport {
@@ -45,11 +49,12 @@ impl fmt::Display for RecoveryReport {
         for (i, dropped) in self.dropped.iter().enumerate() {
             write!(
                 f,
-                "{} {} unacknowledged byte{} at the end of segment {}",
+                "{} {} byte{} of an interrupted write at the end of segment {} (a copy is {})",
                 if i == 0 { "; dropped" } else { "," },
                 thousands(dropped.bytes),
                 plural(dropped.bytes),
                 dropped.segment,
+                dropped.copy.display(),
             )?;
         }
         for warning in &self.warnings {
@@ -85,11 +90,12 @@ mod tests {
             ..RecoveryReport::default()
         };
         assert_eq!(report.to_string(), "recovered 1,000,000 lines in 3 segments in 12 ms");
-        report.dropped.push(Dropped { segment: 7, bytes: 4096 });
+        let copy = PathBuf::from("/d/7.hot.torn1");
+        report.dropped.push(Dropped { segment: 7, bytes: 4096, copy });
         assert_eq!(
             report.to_string(),
-            "recovered 1,000,000 lines in 3 segments in 12 ms; dropped 4,096 unacknowledged bytes at the end of \
-             segment 7"
+            "recovered 1,000,000 lines in 3 segments in 12 ms; dropped 4,096 bytes of an interrupted write \
+             at the end of segment 7 (a copy is /d/7.hot.torn1)"
         );
         let one = RecoveryReport { segments: 1, lines: 1, ..RecoveryReport::default() };
         assert_eq!(one.to_string(), "recovered 1 line in 1 segment in 0 ms");

@@ -15,6 +15,12 @@ pub(crate) fn sealing_name(id: u64) -> String {
     format!("{id}.sealing")
 }
 
+/// What is added to the name of a file that is damaged.
+pub(crate) const DAMAGED: &str = "damaged";
+
+/// What is added, with a number, to the name of a hot segment for a copy of its torn end.
+pub(crate) const TORN: &str = "torn";
+
 /// Files of the directory of segments, by kind and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FileKind {
@@ -51,6 +57,8 @@ mod tests {
             ("01.hot", None),
             ("+1.hot", None),
             ("1.hot.bak", None),
+            ("1.hot.damaged", None),
+            ("1.hot.torn1", None),
             ("1.cold", None),
             ("hot", None),
         ] {

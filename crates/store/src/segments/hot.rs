@@ -1,6 +1,7 @@
 //! Hot segments in memory: the entries of their frames, and the state of their files.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use platform::{Access, Disk, DiskFile};
@@ -69,11 +70,18 @@ pub(crate) struct HotSegment {
     pub(crate) sequence_next: u64,
     pub(crate) fate: FateCell,
     pub(crate) index: RwLock<HotIndex>,
+    /// Lines that are known to be missing, because the file is damaged.
+    pub(crate) lines_missing: AtomicU64,
     file: Mutex<Option<Arc<dyn DiskFile>>>,
 }
 
 impl HotSegment {
-    pub(crate) fn new(path: PathBuf, header: &SegmentHeader, index: HotIndex) -> Self {
+    pub(crate) fn new(
+        path: PathBuf,
+        header: &SegmentHeader,
+        index: HotIndex,
+        lines_missing: u64,
+    ) -> Self {
         HotSegment {
             id: header.segment,
             path,
@@ -82,6 +90,7 @@ impl HotSegment {
             sequence_next: header.sequence_next,
             fate: FateCell::default(),
             index: RwLock::new(index),
+            lines_missing: lines_missing.into(),
             file: Mutex::new(None),
         }
     }

@@ -62,8 +62,8 @@ pub struct SegmentInfo {
     pub bytes_raw: u64,
     /// Length of the file, including preallocated space.
     pub bytes_disk: u64,
-    /// The valid length of the file: of a hot segment, up to the end of its last durable frame; of
-    /// others the whole file.
+    /// The valid length of the file: of a segment that is written, or was left after a failed
+    /// write, up to the end of its last durable frame; of others the whole file.
     pub data_end: u64,
     /// Least and greatest sequence number.
     pub sequence: Option<(u64, u64)>,
@@ -77,7 +77,7 @@ impl SegmentInfo {
     fn of(segment: &AnySegment) -> Option<SegmentInfo> {
         let row = segment.row();
         let state = SegmentState::of(row.state)?;
-        let whole = matches!(state, SegmentState::Rolled | SegmentState::Sealed);
+        let whole = !matches!(state, SegmentState::Hot | SegmentState::Kept);
         Some(SegmentInfo {
             id: row.id,
             path: segment.path().to_owned(),

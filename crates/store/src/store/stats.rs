@@ -1,5 +1,7 @@
 //! Statistics of a store, for people and for metrics.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::Store;
 use crate::catalog::{Own, RowState};
 use crate::position::span;
@@ -73,6 +75,8 @@ pub struct SealingStats {
     pub lag_ns: u64,
     /// Segments that are damaged and therefore never sealed, now.
     pub damaged_segments: u64,
+    /// Lines that are known to be missing from them.
+    pub damaged_lines: u64,
     /// Hot segments sealed.
     pub sealed_segments: u64,
     /// Of those, the segments that were sealed while they were active, from memory.
@@ -146,7 +150,10 @@ impl Store {
                     let last_ns = index.totals.received_ns.map(|(_, last)| last);
                     oldest_ns = oldest_ns.into_iter().chain(last_ns).min();
                 }
-                RowState::Damaged => stats.sealing.damaged_segments += 1,
+                RowState::Damaged => {
+                    stats.sealing.damaged_segments += 1;
+                    stats.sealing.damaged_lines += segment.lines_missing.load(Relaxed);
+                }
                 _ => {}
             }
         }

@@ -6,6 +6,7 @@
 mod arrivals;
 mod basics;
 mod common;
+mod damage;
 mod faults;
 mod fixture;
 mod forwarded;

@@ -157,11 +157,14 @@ fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
         SegmentKind::Hot => {
             let contents = read_segment(disk, &path, segment.id, segment.limit())?;
             let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
+            let lacks_frames = segment.lacks_frames(&contents);
             let copied = match contents.origin {
                 Origin::Index => None,
+                Origin::Scan(scan) if scan.damaged_places > 0 || lacks_frames => {
+                    Some(contents.file_bytes)
+                }
                 // The bytes behind it were never acknowledged.
-                Origin::Scan(scan) if !scan.tail_has_frames => Some(contents.data_end),
-                Origin::Scan(_) => Some(contents.file_bytes),
+                Origin::Scan(_) => Some(contents.data_end),
             };
             (lines, copied)
         }
