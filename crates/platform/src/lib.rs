@@ -31,6 +31,7 @@ pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError, ReadOnce}
 pub use keep::{KeepError, OnDurable, Patience};
 pub use real::RealDisk;
 pub use regular::{
-    check_regular, is_disk_full, is_not_regular, open_regular, read_all, read_provided, read_regular,
+    check_regular, is_disk_full, is_not_regular, open_regular, read_all, read_provided,
+    read_regular,
 };
 pub use sim::{Fault, Operation, SimDisk};

@@ -81,11 +81,7 @@ pub fn read_provided(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a regular file with further flags.
-pub(crate) fn open_with(
-    path: &Path,
-    options: &mut OpenOptions,
-    flags: OFlags,
-) -> io::Result<File> {
+pub(crate) fn open_with(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<File> {
     // Opening a pipe or a terminal does not wait, and makes no terminal that of this process.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     match options.custom_flags(flags.bits() as i32).open(path) {
@@ -96,7 +92,8 @@ pub(crate) fn open_with(
         Err(error) => {
             // The errors for links, pipes without a reader, sockets and directories differ, and say
             // little.
-            let look = if flags.contains(OFlags::NOFOLLOW) { fs::symlink_metadata } else { fs::metadata };
+            let look =
+                if flags.contains(OFlags::NOFOLLOW) { fs::symlink_metadata } else { fs::metadata };
             match look(path) {
                 Ok(found) if !found.is_file() => Err(not_regular(found.file_type())),
                 _ => Err(error),
@@ -191,7 +188,11 @@ mod tests {
             }
         }
         let names = ["dangling", "folder", "link", "pipe", "socket", "victim"];
-        assert_eq!(RealDisk.list(dir.path()).unwrap(), names, "nothing was made, nothing is hidden");
+        assert_eq!(
+            RealDisk.list(dir.path()).unwrap(),
+            names,
+            "nothing was made, nothing is hidden"
+        );
         assert_eq!(fs::read(dir.path().join("victim")).unwrap(), b"precious");
         let absent = read_regular(&dir.path().join("absent")).unwrap_err();
         assert!(absent.kind() == io::ErrorKind::NotFound && !is_not_regular(&absent));

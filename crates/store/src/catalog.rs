@@ -31,7 +31,7 @@ pub use deletions::{Deletion, DeletionState};
 
 pub(crate) use deletions::DeletionScope;
 pub(crate) use departed::{Departed, DepartedLines, note_departed};
-pub(crate) use file::open_file;
+pub(crate) use file::{open_file, without_links};
 pub(crate) use nodes::NodeRow;
 pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 
@@ -49,8 +49,9 @@ impl Catalog {
         let file = path.as_ref().map_or("(in memory)".to_owned(), |p| p.display().to_string());
         let connection = match path {
             Some(path) => open_file(&path, OpenFlags::default())?,
-            None => Connection::open_in_memory()
-                .map_err(|source| StoreError::catalog(&file, source))?,
+            None => {
+                Connection::open_in_memory().map_err(|source| StoreError::catalog(&file, source))?
+            }
         };
         let mut catalog = Catalog { connection, file, notes: RefCell::default() };
         match catalog.wrap(prepare(&catalog.connection))? {

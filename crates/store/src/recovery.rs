@@ -56,7 +56,7 @@ pub(crate) fn recover(
     clock: &dyn Clock,
 ) -> Result<Recovered, StoreError> {
     let start_ns = clock.monotonic_ns();
-    let mut catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
+    let catalog = Catalog::open(disk.os_path(&config.data_dir.join("catalog.sqlite")))?;
     let mut report = RecoveryReport::default();
     let rows: BTreeMap<u64, SegmentRow> =
         catalog.rows()?.into_iter().map(|row| (row.id, row)).collect();
@@ -92,8 +92,9 @@ pub(crate) fn recover(
     let sequence_covered = deletions.iter().map(|d| d.scope.sequence_before).max().unwrap_or(1);
     // So had frames in files that are not there, or cannot be read.
     let listed = rows.values().filter(|row| row.node == node);
-    let listed = listed
-        .map(|row| row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next));
+    let listed = listed.map(|row| {
+        row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next)
+    });
     let sequence_listed = listed.max().unwrap_or(1);
     let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;

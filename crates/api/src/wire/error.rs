@@ -57,7 +57,9 @@ impl ApiError {
         }
         ApiError::new(
             StatusCode::INSUFFICIENT_STORAGE,
-            format!("{message}; nothing was changed. Free some space on the server's disk, then try again"),
+            format!(
+                "{message}; nothing was changed. Free some space on the server's disk, then try again"
+            ),
         )
     }
 

@@ -331,8 +331,9 @@ fn read_texts(keep: &dyn Documents, is_provisioned: bool, texts: &mut Vec<Text>)
             tracing::error!("there are more than {FILES_MAX} rule files; {name} is left out");
             continue;
         }
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", keep.place(&name)));
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", keep.place(&name)))
+        };
         let text = String::from_utf8(body.map_err(named)?)
             .map_err(|_| io::Error::other(format!("{} is not UTF-8 text", keep.place(&name))))?;
         texts.push(Text { name, text, is_provisioned });

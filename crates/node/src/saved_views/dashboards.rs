@@ -34,7 +34,10 @@ pub struct Dashboards {
 impl Dashboards {
     /// The dashboards among the documents of `keep`, and those of the folder `provided`.
     pub fn new(keep: Arc<dyn Documents>, provided: Option<&Path>) -> Dashboards {
-        Dashboards { kept: KeptDocuments::new(keep), provided: provided.map(DocumentFolder::provided) }
+        Dashboards {
+            kept: KeptDocuments::new(keep),
+            provided: provided.map(DocumentFolder::provided),
+        }
     }
 
     /// All dashboards, by id; those of files first. Documents that are damaged are left out, and

@@ -56,7 +56,9 @@ pub enum RerunError {
     #[error("the new counts could not be stored, the old ones stay: {0}")]
     NotKept(String),
     /// They could not be stored, because the disk is full.
-    #[error("the new counts could not be stored, the old ones stay: {0}; free some space on the disk")]
+    #[error(
+        "the new counts could not be stored, the old ones stay: {0}; free some space on the disk"
+    )]
     NoRoom(String),
     /// A program failed on a bucket.
     #[error("{0}")]
