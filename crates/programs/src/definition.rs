@@ -281,6 +281,15 @@ pub fn load_files(
     programs
 }
 
+/// The bytes of a file, at most one more than a program may have.
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(PROGRAM_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn check_name(name: &str) -> Result<(), String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if NAMES_TAKEN.contains(&name) {

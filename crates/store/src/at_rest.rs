@@ -17,7 +17,7 @@ use rusqlite::{OpenFlags, OptionalExtension};
 use segment::sealed::SealedFile;
 use segment::{Contents, FrameEntry, Origin, SegmentError, read_segment};
 
-use crate::catalog::{open_file, schema};
+use crate::catalog::{open_file, schema, without_links};
 use crate::error::StoreError;
 
 /// Name of the catalog in a data directory.
@@ -256,15 +256,11 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, StoreE
 /// open must not change the catalog meanwhile (see [`Store::freeze`](crate::Store::freeze)).
 pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     let path = dir.join(CATALOG_FILE);
-    let copy = || {
-        let connection = open_file(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        // Makes a consistent copy, as SQLite's backup interface does, without unused pages.
-        let copied = connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
-        copied
-            .map(|_| ())
-            .map_err(|source| StoreError::catalog(&path.display().to_string(), source))
-    };
-    copy()
+    let connection = open_file(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    // Makes a consistent copy, as SQLite's backup interface does, without unused pages.
+    let to = without_links(to)?;
+    let copied = connection.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
+    copied.map(|_| ()).map_err(|source| StoreError::catalog(&path.display().to_string(), source))
 }
 
 /// The rows of the catalog, by number; none when there is no catalog.

@@ -31,7 +31,7 @@ pub use deletions::{Deletion, DeletionState};
 
 pub(crate) use deletions::DeletionScope;
 pub(crate) use departed::{Departed, DepartedLines, note_departed};
-pub(crate) use file::open_file;
+pub(crate) use file::{open_file, without_links};
 pub(crate) use nodes::NodeRow;
 pub(crate) use rows::{LOCAL, Own, RowState, SegmentRow};
 

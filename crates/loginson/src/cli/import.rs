@@ -270,8 +270,7 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>)> {
         return Ok((file, Some(found.len())));
     }
     // A named pipe is on the file system of its name.
-    let is_open_pipe =
-        found.file_type().is_fifo() && i64::from(fstatfs(&file)?.f_type) == PIPE_FILE_SYSTEM;
+    let is_open_pipe = found.file_type().is_fifo() && fstatfs(&file)?.f_type == PIPE_FILE_SYSTEM;
     if is_open_pipe {
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         return Ok((file, None));

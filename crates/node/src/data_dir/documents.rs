@@ -13,9 +13,6 @@ use platform::{open_regular, read_all, read_provided, read_regular};
 
 /// Length of a document. A longer file is not read and not written: it stands for something else
 /// that was put in the place of a document, since none comes near this.
-///
-/// limits.md, The disk and sealing: a file of the data directory that is read as a whole | 256 MiB |
-/// a longer one is refused, by name
 const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 
 /// A document of [`Documents::list`]: its name, and its body or why it cannot be read.

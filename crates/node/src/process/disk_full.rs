@@ -1,22 +1,24 @@
 //! Tells a full disk from other errors, wherever it occurred.
 
 use std::error::Error;
-use std::io;
 
 use segment::SegmentError;
 use store::StoreError;
 
 /// Whether an error, or one of its causes, is that the disk or a quota is full.
 pub fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+    let is_it = |error: &(dyn Error + 'static)| {
         error.downcast_ref().is_some_and(platform::is_disk_full)
             || error.downcast_ref().is_some_and(StoreError::is_disk_full)
             || error.downcast_ref().is_some_and(SegmentError::is_disk_full)
-    })
+    };
+    is_it(error) || error.source().is_some_and(is_disk_full)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use anyhow::anyhow;
 
     use super::*;

@@ -190,7 +190,7 @@ impl ProgramStage {
         work: impl FnOnce(&Registry) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
         if self.registry.runners().is_empty() {
-            self.begin_now().map_err(ChangeError::Folder)?;
+            self.begin_now().map_err(|text| ChangeError::Folder(std::io::Error::other(text)))?;
         }
         let changed = work(&self.registry)?;
         self.write_checkpoint(Duration::ZERO);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{interpreters, json, launcher};
-use programs::{Input, InputBlock, Limits, RunSpec, load_folder, test_program};
+use programs::{Input, InputBlock, Limits, Loaded, RunSpec, test_program};
 
 fn folder() -> PathBuf {
     PathBuf::from("../../testdata/programs")
@@ -27,7 +27,8 @@ fn sample(input: &Input, path: &Path) -> InputBlock {
 #[test]
 fn examples_give_their_rows_with_every_awk() {
     let launcher = launcher();
-    let programs = load_folder(&folder()).unwrap();
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let programs: Vec<Loaded> = files.filter_map(|path| Loaded::read(&path)).collect();
     assert_eq!(programs.len(), 4);
     for definition in programs {
         let definition = definition.definition.unwrap();

@@ -1,7 +1,7 @@
 //! Opens the file of a catalog.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -24,12 +24,18 @@ pub(crate) fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection, Sto
             _ => {}
         }
     }
-    // SQLite refuses a path with a link anywhere in it. Links above the file are the operator's.
+    let opened =
+        Connection::open_with_flags(without_links(path)?, flags | OpenFlags::SQLITE_OPEN_NOFOLLOW);
+    opened.map_err(|source| StoreError::catalog(&path.display().to_string(), source))
+}
+
+/// The path of a file, with the links of its folders followed. Those are the operator's, and SQLite
+/// refuses a path with a link anywhere in it; so does `VACUUM INTO` of a catalog that was opened
+/// here.
+pub(crate) fn without_links(path: &Path) -> Result<PathBuf, StoreError> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir = dir.canonicalize().map_err(StoreError::io(dir, "open"))?;
-    let real = dir.join(path.file_name().expect("a catalog has a name"));
-    let opened = Connection::open_with_flags(real, flags | OpenFlags::SQLITE_OPEN_NOFOLLOW);
-    opened.map_err(|source| StoreError::catalog(&path.display().to_string(), source))
+    Ok(dir.join(path.file_name().expect("a catalog has a name")))
 }
 
 #[cfg(test)]
@@ -49,6 +55,8 @@ mod tests {
         let path = linked.join("catalog.sqlite");
         drop(Catalog::open(Some(path.clone())).unwrap());
         assert!(fs::symlink_metadata(real.join("catalog.sqlite")).unwrap().is_file());
+        crate::at_rest::copy_catalog(&linked, &linked.join("copy")).unwrap();
+        assert!(fs::symlink_metadata(real.join("copy")).unwrap().is_file());
         for suffix in ["-journal", "-wal", "-shm", ""] {
             let file = real.join(format!("catalog.sqlite{suffix}"));
             let _ = fs::remove_file(&file);

@@ -20,12 +20,12 @@ mod flight;
 mod index;
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use platform::{Disk as _, DiskLock, LockError, RealDisk};
 
 use crate::engines::error::{Error, ErrorKind};
 use crate::engines::objects::Bucket;
@@ -95,7 +95,7 @@ pub struct RangeCache<S> {
     fetches: AtomicU64,
     damaged: AtomicU64,
     /// Locked while the directory is in use.
-    _lock: Box<dyn DiskLock>,
+    _lock: File,
 }
 
 #[derive(Debug)]
@@ -116,18 +116,13 @@ impl<S: Source> RangeCache<S> {
             Error::new(ErrorKind::Refused, what, "name a directory that Loginson may write")
         };
         std::fs::create_dir_all(&options.directory).map_err(failed)?;
-        let lock = match RealDisk.lock(&options.directory.join(LOCK)) {
-            Ok(lock) => lock,
-            Err(LockError::Io(error)) => {
-                let what = format!("{LOCK}: {error}");
-                return Err(failed(std::io::Error::new(error.kind(), what)));
-            }
-            Err(LockError::Held { .. }) => {
-                let what =
-                    format!("another process uses the cache {}", options.directory.display());
-                return Err(Error::new(ErrorKind::Refused, what, "give each its own directory"));
-            }
-        };
+        let mut lock = File::options();
+        let lock = lock.write(true).create(true).truncate(false);
+        let lock = platform::open_regular(&options.directory.join(LOCK), lock).map_err(failed)?;
+        if lock.try_lock().is_err() {
+            let what = format!("another process uses the cache {}", options.directory.display());
+            return Err(Error::new(ErrorKind::Refused, what, "give each its own directory"));
+        }
         let index = Index::read(&options.directory, options.chunk_bytes).map_err(failed)?;
         let cache = RangeCache {
             source,
