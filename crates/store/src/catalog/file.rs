@@ -43,7 +43,6 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::*;
     use crate::catalog::Catalog;
 
     #[test]
