@@ -11,7 +11,12 @@
 //! Left out: `/health`, `/ready`, `/metrics` and the page, which accept any parameters and ignore
 //! them.
 
+use std::borrow::Cow;
+
+use axum::extract::Request;
 use axum::http::HeaderMap;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 
 use crate::wire::error::{ApiError, ApiResult};
 use text::nearest::nearest;
@@ -219,8 +224,24 @@ pub fn check<'p>(path: &str, names: impl Iterator<Item = (&'p str, &'p str)>) ->
     Ok(())
 }
 
+/// The middleware around every handler, behind the gate: checks parameters in the URL, and headers.
+/// Forms are checked where they are parsed.
+pub async fn checked(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let query = request.uri().query().unwrap_or_default();
+    let pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> =
+        form_urlencoded::parse(query.as_bytes()).collect();
+    let checked = check(path, pairs.iter().map(|(name, value)| (&**name, &**value)))
+        .and_then(|()| check_headers(path, request.headers()));
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(error) if path.starts_with("/loki/") => error.into_text(),
+        Err(error) => error.into_response(),
+    }
+}
+
 /// Refuses a header that the call at `path` does not take.
-pub fn check_headers(path: &str, headers: &HeaderMap) -> ApiResult<()> {
+fn check_headers(path: &str, headers: &HeaderMap) -> ApiResult<()> {
     let Some(lists) = lists(path) else { return Ok(()) };
     for name in ["AccountID", "ProjectID"] {
         for value in headers.get_all(name) {

@@ -9,7 +9,6 @@ pub mod access;
 mod admin;
 mod alerts;
 pub mod app;
-mod checked;
 pub mod collecting;
 mod dashboards;
 mod files;

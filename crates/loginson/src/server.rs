@@ -1,7 +1,7 @@
 //! The life of the server process: bind the address, open the store, run, stop.
 //!
-//! The HTTP address is bound first, so that a second instance fails within seconds, and so that health and
-//! status respond while a large store is being opened.
+//! The HTTP address is bound first, so that a second instance fails within seconds, and so that
+//! health and status respond while a large store is being opened.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! The registry of routes, each with its scope.
 //!
-//! Invariant: every route passes the gate ([`super::gate::pass`]), and only behind it the check of its
-//! parameters, so that a caller without credentials gets 401 whatever the request looks like.
-//! [`Routes`] has no function that adds a route without a scope, and no other module of this crate makes an [`axum::Router`] or
-//! adds a route to one; a test checks the sources for that. The registry keeps a table of its
-//! routes, which tests walk, and compare with `docs/access.md`.
+//! Invariant: every route passes the gate ([`super::gate::pass`]), and only behind it the check of
+//! its parameters, so that a caller without credentials gets 401 whatever the request looks like.
+//! [`Routes`] has no function that adds a route without a scope, and no other module of this crate
+//! makes an [`axum::Router`] or adds a route to one; a test checks the sources for that. The
+//! registry keeps a table of its routes, which tests walk, and compare with `docs/access.md`.
 
 use std::pin::Pin;
 
@@ -18,7 +18,7 @@ use axum::routing::{MethodFilter, on};
 
 use super::gate;
 use super::principal::Scope;
-use crate::checked;
+use crate::known;
 
 /// What happens between the gate and the handlers of some routes.
 pub type Within = fn(Request, Next) -> Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -69,7 +69,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             handled = handled.route_layer(from_fn(within));
         }
         // The last layer is the outermost: nothing happens before the gate.
-        let handled = handled.route_layer(from_fn(checked::parameters));
+        let handled = handled.route_layer(from_fn(known::checked));
         self.router = self.router.route(path, handled.route_layer(from_fn(pass)));
         self.table.push(Route { method, path: path.to_owned(), scope });
         self

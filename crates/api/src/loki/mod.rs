@@ -69,11 +69,6 @@ impl IntoResponse for LokiError {
     }
 }
 
-/// An error before the route was reached, in Loki's format.
-pub fn refused(error: ApiError) -> Response {
-    LokiError::from(error).into_response()
-}
-
 async fn format_query(params: Params) -> Response {
     let formatted = params
         .required("query")

@@ -1,9 +1,9 @@
 //! `POST /api/v1/shares`: this node's share of a query that another node answers.
 //!
-//! The node that asks says how long the share may run, but not longer than this node lets a query of
-//! its own run, be it in the background ([`run_time`]). Memory is limited by the settings of this
-//! node. Rows have no limit here: they are sent as they are found and none is kept, and the node
-//! that asks counts them.
+//! The node that asks says how long the share may run, but not longer than this node lets a query
+//! of its own run, be it in the background ([`run_time`]). Memory is limited by the settings of
+//! this node. Rows have no limit here: they are sent as they are found and none is kept, and the
+//! node that asks counts them.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -103,6 +103,14 @@ impl std::fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
+impl ApiError {
+    /// The error as plain text, which clients of Loki expect.
+    pub fn into_text(self) -> Response {
+        let text = format!("{self}\n");
+        (self.status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = serde_json::to_string(&self.body).expect("maps of values are JSON");

@@ -1,6 +1,6 @@
-//! What is in the place of a file of the data directory is looked at before it is used: links, pipes,
-//! folders and files without end are named, and neither hang a start nor are written through. And
-//! a disk without a free byte: a start needs none, and what needs some says so.
+//! What is in the place of a file of the data directory is looked at before it is used: links,
+//! pipes, folders and files without end are named, and neither hang a start nor are written
+//! through. And a disk without a free byte: a start needs none, and what needs some says so.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};

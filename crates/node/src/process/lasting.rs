@@ -1,5 +1,5 @@
-//! A failure that lasts, in the log: one line when it begins or its reason changes, and one when it is
-//! over.
+//! A failure that lasts, in the log: one line when it begins or its reason changes, and one when it
+//! is over.
 
 /// What the log said last of one thing that can fail.
 #[derive(Debug, Default)]
