@@ -23,11 +23,10 @@ use query::{Context, Limits, Query, TimeOrder};
 use record::{Parser, ParserConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::ServerArgs;
 use crate::cli::client::{Client, explain_query_refusal};
 use crate::cli::progress::{Watch, bytes_bar};
 use crate::cli::terminal::Harmless;
-use crate::config::{Config, RawConfig};
+use crate::cli::{ServerArgs, Settings};
 use node::queries::export::{self, EncodeError, Encoder, Format};
 use node::storage::at_rest::RestSource;
 use node::storage::stored::Parsers;
@@ -335,11 +334,7 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
 /// The parsers that a server with that configuration uses: other rules would give lines other
 /// types.
 fn parsers(args: &ExportArgs) -> Result<Parsers> {
-    let raw = match &args.config {
-        Some(path) => RawConfig::read(path)?,
-        None => RawConfig::default(),
-    };
-    let config = Config::try_from(raw)?;
+    let config = Settings::new(args.config.clone(), |_| {}).load()?.config;
     let parser = Parser::new(&ParserConfig {
         types: config.node.types,
         syslog_zone_offset_s: config.node.syslog_zone_s,

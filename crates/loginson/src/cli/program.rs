@@ -11,7 +11,7 @@ use programs::{Helper, Interpreter, Launcher, Limits, Loaded, NoInterpreter, Run
 use record::{Parser, ParserConfig};
 
 use super::escaped_lines;
-use crate::config::RawConfig;
+use crate::cli::Settings;
 use node::programs::compiled::Compiled;
 use node::programs::stage::SANDBOX_COMMAND;
 use node::programs::trial::{self, SAMPLE_LINES_MAX, Trial};
@@ -66,7 +66,7 @@ fn test(args: &TestArgs) -> Result<()> {
     let (limits, interpreter, types) = match &args.config {
         None => (Limits::default(), None, Vec::new()),
         Some(path) => {
-            let config = crate::config::Config::try_from(RawConfig::read(path)?)?;
+            let config = Settings::new(Some(path.clone()), |_| {}).load()?.config;
             (config.node.programs.limits, config.node.programs.interpreter, config.node.types)
         }
     };

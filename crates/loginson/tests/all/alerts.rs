@@ -98,7 +98,9 @@ fn a_notifier_can_be_tested_and_says_why_it_fails() {
     // Nothing listens there: the port was free a moment ago, and is given to nobody else.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = receiver.config()
-        + &format!("[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\n");
+        + &format!(
+            "[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\n"
+        );
     let server = Server::start_with(&[], &config);
     let test = |name: &str| {
         let answer = server.post(&format!("/api/v1/alerts/notifiers/{name}/test"), b"");
@@ -121,7 +123,9 @@ fn a_notifier_can_be_tested_and_says_why_it_fails() {
     let failing = notifiers()[1].clone();
     assert!(!failing["last_error"].as_str().unwrap().is_empty(), "{failing}");
     assert!(failing["last_error_time"].is_string());
-    assert!(server.get("/metrics").text().contains("loginson_notifier_failing{notifier=\"gone\"} 1"));
+    assert!(
+        server.get("/metrics").text().contains("loginson_notifier_failing{notifier=\"gone\"} 1")
+    );
     server.wait_for("the other one", |_| notifiers()[0]["sent_total"] == 1);
     assert_eq!(notifiers()[0]["state"], "ok");
     server.wait_for_log("the notifier gone fails: ");
