@@ -10,6 +10,7 @@ use node::cluster::engines::Marks;
 use node::cluster::{Cluster, Engines, QueriedLines};
 use node::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER};
 use node::pipeline::Pipeline;
+use node::queries::QueryOptions;
 use node::queries::jobs::Jobs;
 use node::saved_views::SavedViews;
 use platform::memory::Budget;
@@ -26,9 +27,25 @@ use crate::wire::listen::{Clients, Tls};
 /// Charts of the summary that are read at a time. Further ones wait; each takes milliseconds.
 const SUMMARIES_MAX: usize = 2;
 
+/// Reads the settings again; says what changed, or why nothing did.
+pub type Reload = Box<dyn Fn() -> Result<Reloaded, String> + Send + Sync>;
+
+/// What changed when the settings were read again. Each text names a setting, a user or a token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What holds from now on.
+    pub changed: Vec<String>,
+    /// What is written differently, and holds after the next start only.
+    pub needs_restart: Vec<String>,
+}
+
 /// The state that all handlers share.
 pub struct App {
+    /// The settings at the start. [`App::query_options`] has those that may have changed since.
     pub(crate) options: ApiOptions,
+    query_options: RwLock<QueryOptions>,
+    /// Set once the settings can be read again.
+    reload: OnceLock<Reload>,
     pub(crate) address: SocketAddr,
     pub(crate) started_ns: i64,
     pub(crate) accounting: Arc<Accounting>,
@@ -107,6 +124,8 @@ impl App {
             },
             gate: Gate::new(&options.access, address, options.is_https),
             memory: Budget::new(options.memory_bytes_max),
+            query_options: RwLock::new(options.query),
+            reload: OnceLock::new(),
             options,
             address,
             started_ns: now_ns(),
@@ -121,6 +140,38 @@ impl App {
             tail_lines_skipped: AtomicU64::new(0),
             stopping,
         }
+    }
+
+    /// The limits of queries that begin now.
+    pub fn query_options(&self) -> QueryOptions {
+        *self.query_options.read().expect("nothing panics with it")
+    }
+
+    /// Changes the limits of queries, for those that begin from now on.
+    pub fn set_query_options(&self, options: QueryOptions) {
+        *self.query_options.write().expect("nothing panics with it") = options;
+        self.queue.set_limits(options.queue);
+        if let Some(jobs) = self.jobs.get() {
+            jobs.set_limits(options.background, options.limits);
+        }
+    }
+
+    /// Users, tokens and sessions.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Lets a call read the settings again.
+    pub fn on_reload(&self, reload: Reload) {
+        assert!(self.reload.set(reload).is_ok(), "it is set once");
+    }
+
+    /// Reads the settings again.
+    pub(crate) fn reload(&self) -> ApiResult<Reloaded> {
+        let reload = self.reload.get().ok_or_else(|| {
+            ApiError::unavailable("the server is still starting; try again in a moment")
+        })?;
+        reload().map_err(ApiError::bad_request)
     }
 
     /// The queue of queries.

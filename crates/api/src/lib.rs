@@ -33,7 +33,7 @@ use axum::{Extension, Router};
 
 pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
 pub use self::access::guard::{Guard, Reason};
-pub use self::app::App;
+pub use self::app::{App, Reloaded};
 pub use self::wire::listen::seats::HTTP_CONNECTIONS_MAX;
 pub use self::wire::listen::{Clients, Tls, serve};
 
@@ -58,6 +58,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(queries::share::routes())
         .merge(admin::cluster::routes())
         .merge(admin::seal::routes())
+        .merge(admin::config::routes())
         .merge(queries::context::routes())
         .merge(admin::deletions::routes())
         .merge(queries::summary::routes())

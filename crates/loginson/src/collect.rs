@@ -20,7 +20,9 @@ use record::{Parser, ParserConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::cli::{Loaded, Settings};
 use crate::config::Config;
+use crate::reload::Reloader;
 use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
 use api::collecting::Collecting;
 use api::ingest::Inserting;
@@ -32,7 +34,8 @@ use node::storage::stored::Parsers;
 use platform::memory::Budget;
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
-pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> Result<()> {
+    let mut config = loaded.config.clone();
     config.allow_files()?;
     memory::give_back_freed(memory::large_bytes(0, config.api.memory_bytes_max))
         .context("cannot start a thread")?;
@@ -41,10 +44,15 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    runtime.block_on(collect(config, ready_file))
+    runtime.block_on(collect(settings, loaded, config, ready_file))
 }
 
-async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+async fn collect(
+    settings: Settings,
+    loaded: Loaded,
+    mut config: Config,
+    ready_file: Option<PathBuf>,
+) -> Result<()> {
     // The directory is locked, so that no two collectors follow the same files with it.
     let (forward, sources) = (config.node.forward.clone(), &mut config.node.sources);
     sources.data_dir.clone_from(&forward.spool_dir);
@@ -88,15 +96,19 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
     };
     let sources = Sources::start(&config.node.sources, &with)?;
     let addresses = addresses(address, &sources.listeners());
-    // Certificates are reloaded whenever the signal arrives; without TLS it has no effect.
+    // Certificates, users and tokens are reloaded whenever the signal arrives.
     let tls = https(&config)?;
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
     warn_of_access(&config, address);
+    let gate = api::Gate::new(&config.api.access, address, tls.is_some());
+    let reloader = Arc::new(Reloader::new(settings, loaded, gate.clone(), None));
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            let credentials = credentials.clone();
+            let (credentials, reloader) = (credentials.clone(), Arc::clone(&reloader));
             let reload = move || {
+                // What cannot be reloaded is in the log.
+                let _ = reloader.reload();
                 for credentials in credentials {
                     credentials.reload();
                 }
@@ -123,7 +135,7 @@ async fn collect(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> 
         Arc::clone(&sources),
         clients.clone(),
         api::Guard::new(address, &config.api.hosts, &config.api.frame_ancestors),
-        api::Gate::new(&config.api.access, address, tls.is_some()),
+        gate,
         addresses.clone(),
     ));
     let router = api::collecting::router(seen, inserting);

@@ -8,6 +8,7 @@
 mod cli;
 mod collect;
 mod config;
+mod reload;
 mod server;
 
 use std::process::ExitCode;

@@ -17,7 +17,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::cli::{Loaded, Settings};
 use crate::config::Config;
+use crate::reload::Reloader;
 use api::{App, Tls};
 use node::cluster::{Cluster, Engines, QueriedLines};
 use node::data_dir::QUERIES_FOLDER;
@@ -33,7 +35,8 @@ use node::queries::jobs::Jobs;
 const EXPIRY_TICK: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
-pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> Result<()> {
+    let mut config = loaded.config.clone();
     config.allow_files()?;
     placement::choose(config.placement.priorities);
     private::own_directory(config.node.data_dir())
@@ -51,13 +54,18 @@ pub fn run(mut config: Config, ready_file: Option<PathBuf>) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let result = runtime.block_on(serve(config, ready_file));
+    let result = runtime.block_on(serve(settings, loaded, config, ready_file));
     // Queries that still run notice that nobody waits for them, and end.
     runtime.shutdown_background();
     result
 }
 
-async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
+async fn serve(
+    settings: Settings,
+    loaded: Loaded,
+    config: Config,
+    ready_file: Option<PathBuf>,
+) -> Result<()> {
     let mut signals = Signals::new()?;
     let hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind(&config).await?;
@@ -100,12 +108,16 @@ async fn serve(config: Config, ready_file: Option<PathBuf>) -> Result<()> {
     };
     tokio::spawn(expire(Arc::clone(&jobs)));
     app.run(Arc::clone(&pipeline), jobs);
+    let of = Some((&app, &pipeline));
+    let reloader = Arc::new(Reloader::new(settings, loaded, app.gate().clone(), of));
+    let called = Arc::clone(&reloader);
+    app.on_reload(Box::new(move || called.reload()));
     tracing::info!("page and API at {scheme}://{address}/");
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses(address, &pipeline.sources().listeners()))?;
     }
 
-    tokio::spawn(reload_on(hangup, Arc::clone(&pipeline), tls));
+    tokio::spawn(reload_on(hangup, reloader, Arc::clone(&pipeline), tls));
 
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
@@ -161,16 +173,22 @@ async fn expire(jobs: Arc<Jobs>) {
     }
 }
 
-/// Reloads certificates whenever the signal arrives.
-async fn reload_on(mut hangup: Signal, pipeline: Arc<Pipeline>, tls: Option<Arc<Tls>>) {
+/// Reloads settings, certificates and programs whenever the signal arrives.
+async fn reload_on(
+    mut hangup: Signal,
+    reloader: Arc<Reloader>,
+    pipeline: Arc<Pipeline>,
+    tls: Option<Arc<Tls>>,
+) {
     while hangup.recv().await.is_some() {
-        let (pipeline, tls) = (Arc::clone(&pipeline), tls.clone());
+        let (reloader, pipeline, tls) = (Arc::clone(&reloader), Arc::clone(&pipeline), tls.clone());
         let reloaded = tokio::task::spawn_blocking(move || {
-            let https = tls.map(|tls| tls.credentials().reload());
-            if https.is_none() || pipeline.sources().credentials().is_some() {
-                pipeline.sources().reload();
-            }
             // What cannot be reloaded is in the log.
+            let _ = reloader.reload();
+            let https = tls.map(|tls| Arc::clone(tls.credentials()));
+            for credentials in https.into_iter().chain(pipeline.sources().credentials()) {
+                let _ = credentials.reload();
+            }
             let _ = pipeline.programs().map(|programs| programs.change(Registry::reload));
         });
         if let Err(error) = reloaded.await {

@@ -74,6 +74,17 @@ pub struct RetentionRule {
     pub age_ns: i64,
 }
 
+/// What is deleted when. It can change while the store runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// See [`StoreConfig::age_ns`].
+    pub age_ns: Option<i64>,
+    /// See [`StoreConfig::bytes_max`].
+    pub bytes_max: Option<u64>,
+    /// See [`StoreConfig::rules`].
+    pub rules: Vec<RetentionRule>,
+}
+
 /// The settings of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
@@ -203,6 +214,11 @@ impl StoreConfig {
     pub(crate) fn segment_bytes(&self) -> u64 {
         let part = self.bytes_max.map_or(u64::MAX, |bytes| bytes / RETENTION_PARTS);
         self.segment_bytes_max.min(part).max(self.segment_bytes_min)
+    }
+
+    /// The retention at the start.
+    pub fn retention(&self) -> Retention {
+        Retention { age_ns: self.age_ns, bytes_max: self.bytes_max, rules: self.rules.clone() }
     }
 
     /// The age at which a segment of this size is closed, nanoseconds.

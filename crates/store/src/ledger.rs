@@ -100,7 +100,7 @@ impl Ledger {
 
     /// Deletes by the limit on bytes ahead of need, so that the writer does not have to.
     fn make_room_ahead(&mut self) {
-        if let Some(bytes_max) = self.core.config.bytes_max {
+        if let Some(bytes_max) = self.core.retention().bytes_max {
             self.make_room(PREALLOCATE_BYTES.min(bytes_max / ROOM_AHEAD_PARTS));
         }
     }

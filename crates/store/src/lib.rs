@@ -48,7 +48,7 @@ pub use at_rest::{
 pub use background::{Step, Urgency};
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
 pub use catalog::{Deletion, DeletionState};
-pub use config::{RetentionRule, StoreConfig};
+pub use config::{Retention, RetentionRule, StoreConfig};
 pub use error::StoreError;
 pub use position::Position;
 pub use recovery::report::{Dropped, RecoveryReport};

@@ -10,13 +10,13 @@ pub(crate) mod sequence_numbers;
 pub(crate) mod signal;
 pub(crate) mod write_state;
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use platform::{Clock, Disk, DiskSpace};
 use segment::SegmentError;
 
 use crate::catalog::{Deletion, Departed};
-use crate::config::StoreConfig;
+use crate::config::{Retention, StoreConfig};
 use crate::segments::table::SegmentTable;
 use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::counters::Counters;
@@ -27,9 +27,12 @@ use crate::store_core::queue::WriteQueue;
 use crate::store_core::sequence_numbers::SequenceNumbers;
 use crate::store_core::signal::Signals;
 use crate::store_core::write_state::WriteState;
+use crate::sync::{read, write};
 
 pub(crate) struct StoreCore {
     pub(crate) config: StoreConfig,
+    /// What holds now; the settings have what held at the start.
+    retention: RwLock<Arc<Retention>>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The id of this node.
@@ -72,6 +75,7 @@ impl StoreCore {
             config.cache_bytes_max,
         );
         StoreCore {
+            retention: RwLock::new(Arc::new(config.retention())),
             config,
             disk,
             clock,
@@ -86,6 +90,17 @@ impl StoreCore {
             signals: Signals::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// What is deleted when.
+    pub(crate) fn retention(&self) -> Arc<Retention> {
+        Arc::clone(&read(&self.retention))
+    }
+
+    /// Changes that from now on.
+    pub(crate) fn set_retention(&self, retention: Retention) {
+        *write(&self.retention) = Arc::new(retention);
+        self.signals.ledger.wake();
     }
 
     /// Free and total bytes of the file system.

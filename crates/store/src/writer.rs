@@ -342,7 +342,7 @@ impl Writer {
         let active = self.active.as_mut().expect("made before");
         active.file.preallocate(bytes)?;
         write(&active.segment.index).file_bytes = bytes;
-        if self.core.config.bytes_max.is_some() {
+        if self.core.retention().bytes_max.is_some() {
             // The ledger deletes ahead, so that the next preallocation finds room.
             self.core.signals.ledger.wake();
         }

@@ -23,7 +23,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use argon2::Argon2;
@@ -75,8 +75,8 @@ const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 pub struct Gate(Arc<Shared>);
 
 struct Shared {
-    users: Vec<Known>,
-    tokens: Vec<Token>,
+    /// Replaced as a whole when the settings change.
+    access: RwLock<Arc<Access>>,
     sessions: Sessions,
     attempts: Attempts,
     /// Limits the entries of the audit log about failures, so that nobody can fill the log.
@@ -87,9 +87,15 @@ struct Shared {
     key: hmac::Key,
     cookie: String,
     is_https: bool,
-    /// Whether other machines can reach the listener and need no credentials.
-    is_exposed: bool,
+    /// Whether only this machine can reach the listener.
+    is_loopback: bool,
     refused: [AtomicU64; Refused::ALL.len()],
+}
+
+/// Who may call.
+struct Access {
+    users: Vec<Known>,
+    tokens: Vec<Token>,
 }
 
 /// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
@@ -197,11 +203,9 @@ impl Gate {
     /// For a listener at that address.
     pub fn new(access: &AccessOptions, address: SocketAddr, is_https: bool) -> Gate {
         let is_loopback = address.ip().to_canonical().is_loopback();
-        let known = |user: &User| Known { user: user.clone(), right: Mutex::default() };
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         Gate(Arc::new(Shared {
-            users: access.users.iter().map(known).collect(),
-            tokens: access.tokens.clone(),
+            access: RwLock::new(Arc::new(Access::new(access, None))),
             sessions: Sessions::new(access.session_max),
             attempts: Attempts::default(),
             logged: Attempts::default(),
@@ -212,19 +216,45 @@ impl Gate {
             // the same host do not overwrite each other's cookies.
             cookie: format!("loginson_session_{}", address.port()),
             is_https,
-            is_exposed: !is_loopback && access.is_off(),
+            is_loopback,
             refused: Default::default(),
         }))
     }
 
+    fn access(&self) -> Arc<Access> {
+        Arc::clone(&self.0.access.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Why users and tokens cannot become these while the server runs.
+    pub fn refusal(&self, access: &AccessOptions) -> Option<&'static str> {
+        (access.is_off() && !self.is_off()).then_some(
+            "there would be no users and tokens any more, and everybody could do everything; \
+             restart Loginson for that",
+        )
+    }
+
+    /// Replaces users and tokens. Sessions stay, except those of users that are no more, or have
+    /// another password.
+    pub fn set_access(&self, access: &AccessOptions) {
+        let before = self.access();
+        let after = Arc::new(Access::new(access, Some(&before)));
+        *self.0.access.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
+        self.0.sessions.set_lasts(access.session_max);
+        self.0.sessions.keep(|name| {
+            let hash = |access: &Access| access.user(name).map(|known| known.user.hash.clone());
+            hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now))
+        });
+    }
+
     /// Whether no credentials are needed, as there are no users and no tokens.
     pub fn is_off(&self) -> bool {
-        self.0.users.is_empty() && self.0.tokens.is_empty()
+        let access = self.access();
+        access.users.is_empty() && access.tokens.is_empty()
     }
 
     /// Whether no credentials are needed although other machines can reach the listener.
     pub fn is_exposed(&self) -> bool {
-        self.0.is_exposed
+        !self.0.is_loopback && self.is_off()
     }
 
     /// Whether the listener speaks HTTPS.
@@ -234,7 +264,7 @@ impl Gate {
 
     /// Whether there are users, who can log in with a password.
     pub fn has_users(&self) -> bool {
-        !self.0.users.is_empty()
+        !self.access().users.is_empty()
     }
 
     /// The sessions.
@@ -333,8 +363,8 @@ impl Gate {
 
     fn by_session(&self, cookie: &[u8]) -> Option<Principal> {
         let name = self.0.sessions.user(cookie)?;
-        let known = self.0.users.iter().find(|known| known.user.name == name)?;
-        Some(Principal::named(name, known.user.role))
+        let role = self.access().user(&name)?.user.role;
+        Some(Principal::named(name, role))
     }
 
     async fn by_authorization(
@@ -362,7 +392,7 @@ impl Gate {
             self.count(Refused::Wrong);
             return Err(unauthorized("the Authorization header has no NAME:PASSWORD in base64"));
         };
-        if self.0.tokens.iter().any(|token| *token.name == *name) {
+        if self.access().tokens.iter().any(|token| *token.name == *name) {
             return self
                 .by_token(Some(name), secret)
                 .ok_or_else(|| self.failed(peer, &format!("'{name}'"), "its token is another"));
@@ -378,8 +408,9 @@ impl Gate {
         }
         let given = digest(&SHA256, secret);
         // Every token is compared, so that the time does not tell which one matches.
+        let access = self.access();
         let mut found = None;
-        for token in &self.0.tokens {
+        for token in &access.tokens {
             let is_it = bool::from(token.digest.ct_eq(given.as_ref()));
             if is_it && name.is_none_or(|name| *token.name == *name) {
                 found = Some(token);
@@ -401,7 +432,8 @@ impl Gate {
     ) -> ApiResult<Principal> {
         // Only requests of tests have no address.
         let address = peer.map_or([0, 0, 0, 0].into(), |peer| peer.ip());
-        let found = self.0.users.iter().find(|known| *known.user.name == *name);
+        let access = self.access();
+        let found = access.user(name);
         if let Some(known) = found
             && self.was_right(known, password)
         {
@@ -415,7 +447,7 @@ impl Gate {
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(seconds));
         }
         // For an unknown name, the hash of another user is computed, which takes as long.
-        let Some(tried) = found.or(self.0.users.first()) else {
+        let Some(tried) = found.or(access.users.first()) else {
             return Err(self.failed(peer, "somebody", "there are tokens alone, no users"));
         };
         let is_right = self.computes_to(password, &tried.user).await;
@@ -475,6 +507,24 @@ impl Gate {
             Argon2::default().verify_password(&password, &hash).is_ok()
         });
         computed.await.map_err(|error| ApiError::internal(error.to_string()))
+    }
+}
+
+impl Access {
+    /// Of these settings. Users whose password stayed keep the mark of the last right one.
+    fn new(options: &AccessOptions, before: Option<&Access>) -> Access {
+        let known = |user: &User| {
+            let same = before.and_then(|before| before.user(&user.name));
+            let same = same.filter(|known| known.user.hash == user.hash);
+            let right =
+                same.and_then(|known| *known.right.lock().unwrap_or_else(PoisonError::into_inner));
+            Known { user: user.clone(), right: Mutex::new(right) }
+        };
+        Access { users: options.users.iter().map(known).collect(), tokens: options.tokens.clone() }
+    }
+
+    fn user(&self, name: &str) -> Option<&Known> {
+        self.users.iter().find(|known| *known.user.name == *name)
     }
 }
 

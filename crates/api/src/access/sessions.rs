@@ -4,6 +4,7 @@
 //! and the time of a lookup says nothing about ids. A restart ends all sessions.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,8 @@ const ID_BYTES: usize = 32;
 
 /// All sessions.
 pub struct Sessions {
-    lasts: Duration,
+    /// Nanoseconds; settings may change it.
+    lasts_ns: AtomicU64,
     table: Mutex<HashMap<[u8; 32], Session>>,
 }
 
@@ -37,12 +39,24 @@ struct Session {
 impl Sessions {
     /// An empty table; each session lasts for that time.
     pub fn new(lasts: Duration) -> Sessions {
-        Sessions { lasts, table: Mutex::default() }
+        let sessions = Sessions { lasts_ns: AtomicU64::new(0), table: Mutex::default() };
+        sessions.set_lasts(lasts);
+        sessions
     }
 
     /// How long each lasts.
     pub fn lasts(&self) -> Duration {
-        self.lasts
+        Duration::from_nanos(self.lasts_ns.load(Relaxed))
+    }
+
+    /// Changes that, also for those that have begun.
+    pub fn set_lasts(&self, lasts: Duration) {
+        self.lasts_ns.store(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// Ends the sessions of all users but those for whom `stays` holds.
+    pub fn keep(&self, stays: impl Fn(&str) -> bool) {
+        self.lock().retain(|_, session| stays(&session.user));
     }
 
     /// Sessions that have not ended.
@@ -75,7 +89,7 @@ impl Sessions {
         let key = key(&decode(cookie)?);
         let mut table = self.lock();
         let session = table.get(&key)?;
-        if session.begun.elapsed() >= self.lasts {
+        if session.begun.elapsed() >= self.lasts() {
             table.remove(&key);
             return None;
         }
@@ -89,7 +103,8 @@ impl Sessions {
     }
 
     fn forget_ended(&self, table: &mut HashMap<[u8; 32], Session>) {
-        table.retain(|_, session| session.begun.elapsed() < self.lasts);
+        let lasts = self.lasts();
+        table.retain(|_, session| session.begun.elapsed() < lasts);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Session>> {

@@ -1,8 +1,10 @@
-//! Calls for the operator: status, metrics, sealing, deletions, backups, nodes.
+//! Calls for the operator: status, metrics, sealing, deletions, backups, nodes,
+//! settings.
 
 pub mod backups;
 pub mod cluster;
 pub mod cluster_metrics;
+pub mod config;
 pub mod deletions;
 pub mod forwarding;
 pub mod metrics;

@@ -72,7 +72,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "uptime_s": (now_ns - app.started_ns).max(0) / SECOND_NS,
         "ready": is_ready(&app),
         "ingest": ingest(&app.accounting),
-        "store": pipeline.as_ref().map(|pipeline| store(&app, pipeline)),
+        "store": pipeline.as_ref().map(|pipeline| store(pipeline)),
         "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parsing.lag_lines()),
         "recovery": pipeline.as_ref().map_or("", |pipeline| &pipeline.recovery),
         "listeners": addresses(app.address, &listeners),
@@ -161,11 +161,12 @@ fn tls(status: &TlsStatus) -> Value {
     })
 }
 
-fn store(app: &App, pipeline: &Pipeline) -> Value {
+fn store(pipeline: &Pipeline) -> Value {
     let stats = pipeline.store().stats();
     let space = pipeline.store().disk_space().ok();
     // Lines that are not parsed have no known times; their arrival is the best estimate.
     let times = stats.time_ns.or(stats.received_ns);
+    let retention = pipeline.store().retention();
     json!({
         "lines": stats.lines,
         "lines_own": stats.lines_own,
@@ -187,9 +188,9 @@ fn store(app: &App, pipeline: &Pipeline) -> Value {
         "disk_used_bytes": space.map(|space| space.used_bytes),
         "disk_total_bytes": space.map(|space| space.total_bytes),
         "retention": {
-            "age_s": app.options.store.age_ns.map(|age_ns| age_ns / SECOND_NS),
-            "bytes_max": app.options.store.bytes_max,
-            "rules": app.options.store.rules.iter().map(|rule| json!({
+            "age_s": retention.age_ns.map(|age_ns| age_ns / SECOND_NS),
+            "bytes_max": retention.bytes_max,
+            "rules": retention.rules.iter().map(|rule| json!({
                 "filter": rule.filter,
                 "age_s": rule.age_ns / SECOND_NS,
             })).collect::<Vec<_>>(),

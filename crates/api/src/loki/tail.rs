@@ -145,7 +145,7 @@ impl Follower {
     ) {
         let wish = Arc::clone(&self.permit.cancelled);
         let mut stopping = app.stopping.clone();
-        let mut context = Context { limits: app.options.query.limits, ..Context::default() };
+        let mut context = Context { limits: app.query_options().limits, ..Context::default() };
         context.range = TimeRange { start_ns, end_ns: i64::MAX };
         context.cancelled = Arc::clone(&self.permit.cancelled);
         context.progress = Arc::clone(&self.permit.progress);

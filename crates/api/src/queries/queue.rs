@@ -50,7 +50,7 @@ fn listed(app: &App, caller: &Caller) -> Value {
     let all = app.queue.list();
     let seen = all.iter().filter(|info| caller.principal.may_touch(&info.client));
     let queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
-    let limits = &app.options.query;
+    let limits = app.query_options();
     json!({
         "queries": queries,
         "limits": {
@@ -87,7 +87,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
             )));
         }
     };
-    let most = app.options.query.background.run_time;
+    let most = app.query_options().background.run_time;
     let timeout = params.duration_ns("timeout")?;
     let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
     // The restriction becomes a part of the query, which is stored as text.

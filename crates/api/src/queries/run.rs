@@ -139,7 +139,7 @@ impl PendingQuery {
             lines: LinesOf::All,
             missing: None,
             context: Context {
-                limits: app.options.query.limits,
+                limits: app.query_options().limits,
                 account: Account::new(app.memory(), Purpose::Query),
                 ..Context::default()
             },

@@ -74,7 +74,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     pending.context.restriction = caller.principal.restriction.clone();
     pending.context.range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
     let limits = &mut pending.context.limits;
-    limits.run_time = run_time(request.timeout(), &app.options.query);
+    limits.run_time = run_time(request.timeout(), &app.query_options());
     limits.rows_max = u64::MAX;
     let node = pending.pipeline().stored.store().node();
 

@@ -199,7 +199,7 @@ async fn read<T: Send + 'static>(
     let permit = app.cluster_permits.clone().acquire_owned().await.expect("never closed");
     if cluster.engines().is_some() {
         let context = Context {
-            limits: app.options.query.limits,
+            limits: app.query_options().limits,
             account: Account::new(app.memory(), Purpose::Query),
             ..Context::default()
         };

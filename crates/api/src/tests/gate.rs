@@ -301,6 +301,70 @@ async fn an_empty_secret_is_wrong_whatever_the_hashes_are() {
 }
 
 #[tokio::test]
+async fn users_change_and_sessions_stay() {
+    let fixture = Fixture::new(with_access);
+    let gate = fixture.app.gate().clone();
+    let mut cookies = Vec::new();
+    for name in ["read", "operate", "admin"] {
+        let (called, form) = login(name, "correct horse");
+        cookies.push(cookie(&fixture.call(called, &form).await));
+    }
+    let statuses = || async {
+        let mut statuses = Vec::new();
+        for cookie in &cookies {
+            let called = Request::get("/api/v1/status").header(COOKIE, cookie);
+            statuses.push(fixture.call(called, "").await.status().as_u16());
+        }
+        let called = Request::get("/api/v1/status").header(AUTHORIZATION, bearer(Role::Read));
+        statuses.push(fixture.call(called, "").await.status().as_u16());
+        statuses
+    };
+    assert_eq!(statuses().await, [200, 200, 200, 200]);
+    let mut access = fixture.app.options.access.clone();
+    // One user goes, one has a lesser role, one stays; one token goes.
+    access.users.retain(|user| &*user.name != "read");
+    let operate = access.users.iter_mut().find(|user| &*user.name == "operate").unwrap();
+    operate.role = Role::Ingest;
+    access.tokens.retain(|token| token.role != Role::Read);
+    assert_eq!(gate.refusal(&access), None);
+    gate.set_access(&access);
+    assert_eq!(statuses().await, [401, 403, 200, 401]);
+    // A user of that name who comes back has to log in again, and so has one with a new password.
+    let mut access = fixture.app.options.access.clone();
+    let admin = access.users.iter_mut().find(|user| &*user.name == "admin").unwrap();
+    use argon2::password_hash::PasswordHasher;
+    let cheap = argon2::Argon2::from(argon2::Params::new(64, 1, 1, None).unwrap());
+    admin.hash = cheap.hash_password_with_salt(b"another horse", b"somesaltsomesalt").unwrap();
+    gate.set_access(&access);
+    assert_eq!(statuses().await, [401, 200, 401, 200]);
+    let (called, form) = login("admin", "correct horse");
+    assert_eq!(fixture.call(called, &form).await.status(), 401);
+    // Nobody opens the server to everybody by emptying a file.
+    let none = AccessOptions::default();
+    assert!(gate.refusal(&none).unwrap().contains("restart"));
+    let open = Fixture::new(|_| {});
+    assert_eq!(open.app.gate().refusal(&none), None);
+}
+
+#[tokio::test]
+async fn limits_of_queries_change() {
+    let fixture = Fixture::new(|_| {});
+    let run_s = || async {
+        let text = text(fixture.get("/api/v1/queries").await).await;
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let limit = |name: &str| answer["limits"][name].as_u64().unwrap();
+        (limit("run_s"), limit("concurrent"))
+    };
+    assert_eq!(run_s().await, (60, 4));
+    let mut query = fixture.app.query_options();
+    query.limits.run_time = Duration::from_secs(7);
+    query.queue.concurrent_max = 9;
+    fixture.app.set_query_options(query);
+    assert_eq!(run_s().await, (7, 9));
+    assert_eq!(fixture.app.queue.limits().concurrent_max, 9);
+}
+
+#[tokio::test]
 async fn wrong_passwords_are_limited() {
     let fixture = Fixture::new(with_access);
     let attempt = |name: &'static str, password: &'static str| {

@@ -111,8 +111,9 @@ fn node_id(text: &str) -> Result<u32, String> {
 pub fn run(args: CollectArgs) -> Result<()> {
     let (ready_file, lost_stores) = (args.ready_file.clone(), args.lost_store.clone());
     let settings = Settings::new(args.config.clone(), move |raw| args.clone().apply(raw));
-    let mut config = settings.load()?;
-    config.node.forward.lost_stores = lost_stores;
+    let mut loaded = settings.load()?;
+    loaded.config.node.forward.lost_stores = lost_stores;
+    let config = &loaded.config;
     ensure!(
         !config.node.forward.stores.is_empty()
             || !config.node.forward.copies.is_empty()
@@ -127,7 +128,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
     );
     log::start()?;
     settings.warn_of_variables();
-    collect::run(config, ready_file)
+    collect::run(settings, loaded, ready_file)
 }
 
 impl CollectArgs {

@@ -334,7 +334,7 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
 /// The parsers that a server with that configuration uses: other rules would give lines other
 /// types.
 fn parsers(args: &ExportArgs) -> Result<Parsers> {
-    let config = Settings::new(args.config.clone(), |_| {}).load()?;
+    let config = Settings::new(args.config.clone(), |_| {}).load()?.config;
     let parser = Parser::new(&ParserConfig {
         types: config.node.types,
         syslog_zone_offset_s: config.node.syslog_zone_s,

@@ -24,7 +24,7 @@ mod terminal;
 mod variables;
 mod verify;
 
-pub use settings::Settings;
+pub use settings::{Loaded, Settings};
 pub use terminal::escaped_lines;
 
 use std::path::{Path, PathBuf};

@@ -66,7 +66,7 @@ fn test(args: &TestArgs) -> Result<()> {
     let (limits, interpreter, types) = match &args.config {
         None => (Limits::default(), None, Vec::new()),
         Some(path) => {
-            let config = Settings::new(Some(path.clone()), |_| {}).load()?;
+            let config = Settings::new(Some(path.clone()), |_| {}).load()?.config;
             (config.node.programs.limits, config.node.programs.interpreter, config.node.types)
         }
     };

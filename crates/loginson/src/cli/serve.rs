@@ -85,10 +85,10 @@ pub struct ServeArgs {
 pub fn run(args: ServeArgs) -> Result<()> {
     let ready_file = args.ready_file.clone();
     let settings = Settings::new(args.config.clone(), move |raw| args.clone().apply(raw));
-    let config = settings.load()?;
+    let loaded = settings.load()?;
     log::start()?;
     settings.warn_of_variables();
-    server::run(config, ready_file)
+    server::run(settings, loaded, ready_file)
 }
 
 impl ServeArgs {

@@ -15,6 +15,15 @@ pub struct Settings {
     apply: Box<dyn Fn(&mut RawConfig) + Send + Sync>,
 }
 
+/// Settings that were read.
+#[derive(Clone)]
+pub struct Loaded {
+    /// As they are written.
+    pub raw: RawConfig,
+    /// Checked.
+    pub config: Config,
+}
+
 impl Settings {
     /// Those of a configuration file, if there is one, changed by `apply`.
     pub fn new(
@@ -26,14 +35,15 @@ impl Settings {
 
     /// Reads and checks them. The error names the key, and file and line if the value is written
     /// there.
-    pub fn load(&self) -> Result<Config> {
+    pub fn load(&self) -> Result<Loaded> {
         let file = self.file.as_deref().map(ConfigFile::read).transpose()?;
         let mut raw = file.as_ref().map_or_else(RawConfig::default, |file| file.raw().clone());
         (self.apply)(&mut raw);
-        Config::try_from(raw).map_err(|error| match &file {
+        let config = Config::try_from(raw.clone()).map_err(|error| match &file {
             Some(file) => file.locate(error),
             None => error,
-        })
+        })?;
+        Ok(Loaded { raw, config })
     }
 
     /// Warns about variables of the environment that look like settings and are none.

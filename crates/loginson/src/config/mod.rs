@@ -7,6 +7,7 @@
 
 mod access;
 mod alerts;
+pub mod changes;
 mod collect;
 mod engines;
 mod files;

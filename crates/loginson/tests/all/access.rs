@@ -124,6 +124,69 @@ fn every_role_on_every_route() {
 }
 
 #[test]
+fn settings_are_read_again_all_or_nothing() {
+    let (config, tokens) = tokens();
+    let server = Server::start_with(&[], &format!("{config}{}", user("ann", "read")));
+    let file = server.data_dir().join("loginson.toml");
+    let cookie = cookie(&login(&server, "ann", PASSWORD, "http://localhost"));
+    let of_ann = || server.request("GET", "/api/v1/status", &[("Cookie", &cookie)], b"").status;
+    assert_eq!(of_ann(), 200);
+    let reload = || {
+        let admin = tokens.last().unwrap();
+        let headers = [("Authorization", admin.as_str())];
+        let answer = server.request("POST", "/api/v1/config/reload", &headers, b"");
+        (answer.status, answer.json())
+    };
+    assert_eq!(reload(), (200, serde_json::json!({ "changed": [], "needs_restart": [] })));
+    let written = std::fs::read_to_string(&file).unwrap();
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    let more = "[query]\nrun_max = '7s'\n[retention]\nage = '60d'\n[syslog]\nzone = '+01:00'\n";
+    let (token, sha256) = make_token();
+    let new = format!("[[tokens]]\nname = 'new'\nsha256 = '{sha256}'\nrole = 'read'\n");
+    let bearer = format!("Bearer {token}");
+    let of_new = || status(&server.http, "GET", "/api/v1/status", &[("Authorization", &bearer)]);
+
+    // With one mistake nothing changes.
+    write(&format!("{written}{new}{}", more.replace("60d", "soon")));
+    let (code, answer) = reload();
+    let error = answer["error"].as_str().unwrap();
+    assert!(code == 400 && error.contains("loginson.toml: line "), "{code} {error}");
+    assert!(error.contains("retention.age: 'soon'"), "{error}");
+    assert_eq!((of_new(), of_ann()), (401, 200));
+
+    write(&format!("{written}{new}{more}"));
+    let expected = serde_json::json!({
+        "changed": ["token new: new, role read", "query.run_max: 1m → 7s", "retention.age: off → 60d"],
+        "needs_restart": ["syslog.zone"],
+    });
+    assert_eq!(reload(), (200, expected));
+    assert_eq!((of_new(), of_ann()), (200, 200));
+    server.wait_for_log("token new: new, role read");
+    let seen = |path: &str| {
+        let headers = [("Authorization", bearer.as_str())];
+        server.request("GET", path, &headers, b"").json()
+    };
+    assert_eq!(seen("/api/v1/status")["store"]["retention"]["age_s"], 60 * 86_400);
+    assert_eq!(seen("/api/v1/queries")["limits"]["run_s"], 7);
+
+    // The same at SIGHUP; the session of a user who is removed ends.
+    let without_ann = written.split("[[users]]").next().unwrap();
+    write(&format!("{without_ann}{new}{more}"));
+    let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    server.wait_for_log("user ann: removed");
+    assert_eq!((of_new(), of_ann()), (200, 401));
+    // Nobody opens the server to everybody with a file that is empty for a moment.
+    write("");
+    let (code, answer) = reload();
+    assert!(
+        code == 400 && answer["error"].as_str().unwrap().contains("restart Loginson"),
+        "{answer}"
+    );
+    assert_eq!(of_new(), 200);
+}
+
+#[test]
 fn a_collector_authenticates_callers_too() {
     let (mut config, tokens) = tokens();
     let directory = tempfile::tempdir().unwrap();

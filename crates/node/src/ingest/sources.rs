@@ -170,14 +170,6 @@ impl Sources {
         lock(&self.running).credentials.clone()
     }
 
-    /// Reloads files that can change while the process runs: certificates. Blocks on the disk.
-    pub fn reload(&self) {
-        match self.credentials() {
-            Some(credentials) => _ = credentials.reload(),
-            None => tracing::info!("there is nothing to reload: TLS is off"),
-        }
-    }
-
     /// Stops all sources, and returns when everything that had arrived is delivered.
     pub fn stop(&self) {
         let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -6,7 +6,7 @@
 //! [`trailing`](crate::background::trailing).
 //!
 //! **Merging.** Segments are closed small, so that new lines are soon searched as fast as old ones
-//! ([`StoreConfig::segment_age_ns`]): about a sixteenth of a full one where lines come fast, one an
+//! ([`StoreConfig::segment_age_ns`](crate::StoreConfig::segment_age_ns)): about a sixteenth of a full one where lines come fast, one an
 //! hour on a quiet system. Neighbours (by arrival) that fit into one full segment together are
 //! merged when there are at least [`MERGE_FILES_MIN`] of them, when they span no more than an
 //! eighth of the shortest age of retention, and when together they are at least
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use segment::sealed::Effort;
 
 use crate::catalog::RowState;
-use crate::config::{RETENTION_PARTS, RetentionRule, StoreConfig};
+use crate::config::{RETENTION_PARTS, Retention, RetentionRule};
 use crate::position::Position;
 use crate::segments::AnySegment;
 use crate::segments::hot::HotSegment;
@@ -94,7 +94,7 @@ pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
         .iter()
         .map(|s| Part { bytes: s.bytes_raw, received_ns: s.received_ns.unwrap_or((0, 0)) })
         .collect();
-    if let Some(run) = merge_run(&parts, full, merged_span_ns(&core.config)) {
+    if let Some(run) = merge_run(&parts, full, merged_span_ns(&core.retention())) {
         let sources = sealed[run].to_vec();
         let best = sources.iter().all(|s| s.effort == Effort::Best);
         let effort = if best { Effort::Best } else { Effort::Fast };
@@ -125,7 +125,7 @@ fn to_be_sealed(core: &StoreCore, now: &PlanInput<'_>) -> Option<Arc<HotSegment>
     candidates.retain(|hot| !now.trailed.contains(&hot.id));
     let youngest = candidates.pop()?;
     let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
-    let Some(bytes_max) = core.config.bytes_max else { return Some(oldest) };
+    let Some(bytes_max) = core.retention().bytes_max else { return Some(oldest) };
     let room = bytes_max.saturating_sub(core.segments.taken_bytes());
     // In the order in which retention deletes.
     let before = core.segments.list().by_age().into_iter().take_while(|s| s.id() != oldest.id);
@@ -223,7 +223,7 @@ pub(crate) fn is_any_to_be_searched(
 }
 
 fn is_to_be_searched(core: &StoreCore, segment: &Arc<SealedSegment>, now_ns: i64) -> bool {
-    let rules = due_rules(&core.config.rules, segment.received_ns, now_ns);
+    let rules = due_rules(&core.retention().rules, segment.received_ns, now_ns);
     let stamp = rules_stamp(&rules);
     let any = AnySegment::Sealed(segment.clone());
     (stamp != 0 && stamp != segment.rules.load(std::sync::atomic::Ordering::Acquire))
@@ -264,8 +264,8 @@ struct Part {
 /// The longest span of arrival times that a merge may make, nanoseconds. Segments are deleted when
 /// their newest line is too old: without this limit a quiet system would keep its lines up to twice
 /// as long as configured.
-fn merged_span_ns(config: &StoreConfig) -> i64 {
-    let ages = config.rules.iter().map(|rule| rule.age_ns).chain(config.age_ns);
+fn merged_span_ns(retention: &Retention) -> i64 {
+    let ages = retention.rules.iter().map(|rule| rule.age_ns).chain(retention.age_ns);
     ages.min().map_or(i64::MAX, |age_ns| age_ns / RETENTION_PARTS as i64)
 }
 
@@ -315,7 +315,7 @@ mod tests {
         check(78, None);
         check(79, Some(0..8));
         check(i64::MAX, Some(0..20));
-        let mut config = StoreConfig::new("d");
+        let mut config = crate::StoreConfig::new("d").retention();
         assert_eq!(merged_span_ns(&config), i64::MAX);
         config.age_ns = Some(800);
         assert_eq!(merged_span_ns(&config), 100);

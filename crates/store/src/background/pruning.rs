@@ -95,7 +95,7 @@ impl Pruning {
             sources.iter().filter_map(received).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         // An active segment still takes newer lines, so no rule is due for all of its lines.
         let newest = newest.filter(|_| sources.iter().all(AnySegment::is_closed));
-        let rules = due_rules(&core.config.rules, newest, now_ns);
+        let rules = due_rules(&core.retention().rules, newest, now_ns);
         for rule in &rules {
             match callbacks.filter(&rule.filter, now_ns) {
                 Ok(filter) => {

@@ -16,7 +16,7 @@ impl Ledger {
     /// Deletes the segments that are beyond the limits on age and bytes at `now_ns`, nanoseconds
     /// since 1970 UTC.
     pub(crate) fn retain(&mut self, now_ns: i64) {
-        if let Some(age_ns) = self.core.config.age_ns {
+        if let Some(age_ns) = self.core.retention().age_ns {
             self.delete_aged(now_ns.saturating_sub(age_ns));
         }
         self.make_room(0);
@@ -39,7 +39,7 @@ impl Ledger {
 
     /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
     pub(crate) fn make_room(&mut self, bytes: u64) {
-        let Some(bytes_max) = self.core.config.bytes_max else { return };
+        let Some(bytes_max) = self.core.retention().bytes_max else { return };
         let mut sum = self.core.segments.taken_bytes();
         if sum + bytes <= bytes_max {
             return;

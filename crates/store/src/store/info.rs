@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::Store;
 use crate::catalog::RowState;
+use crate::config::Retention;
 use crate::segments::AnySegment;
 use crate::sync::lock;
 
@@ -94,6 +95,16 @@ impl SegmentInfo {
 }
 
 impl Store {
+    /// What is deleted when.
+    pub fn retention(&self) -> Retention {
+        (*self.core.retention()).clone()
+    }
+
+    /// Changes that from now on. Nothing that was deleted comes back.
+    pub fn set_retention(&self, retention: Retention) {
+        self.core.set_retention(retention);
+    }
+
     /// The segments at this moment, the oldest lines first.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         self.core.segments.list().by_age().iter().filter_map(SegmentInfo::of).collect()

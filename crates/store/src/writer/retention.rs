@@ -10,7 +10,7 @@ impl Writer {
     /// when its lines will soon be too old, and creates a new one when only segments that are about
     /// to be deleted record which sequence numbers were issued.
     pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
-        let Some(age_ns) = self.core.config.age_ns else { return };
+        let Some(age_ns) = self.core.retention().age_ns else { return };
         self.roll_expiring(now_ns);
         let (node, oldest_ns) = (self.core.node, now_ns.saturating_sub(age_ns));
         let (goes, stays): (Vec<_>, Vec<_>) =
@@ -28,7 +28,7 @@ impl Writer {
     /// Closes the active segment when its first line is so old at `now_ns` that younger lines in
     /// the same file would keep it beyond its age.
     pub(crate) fn roll_expiring(&mut self, now_ns: i64) {
-        if let Some(age_ns) = self.core.config.age_ns {
+        if let Some(age_ns) = self.core.retention().age_ns {
             self.roll_aged(now_ns, age_ns / RETENTION_PARTS as i64);
         }
     }
@@ -44,7 +44,7 @@ impl Writer {
 
     /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
     pub(crate) fn make_room(&mut self, bytes: u64) {
-        let bytes_max = self.core.config.bytes_max;
+        let bytes_max = self.core.retention().bytes_max;
         if bytes_max.is_some_and(|bytes_max| self.core.segments.taken_bytes() + bytes > bytes_max) {
             lock(&self.ledger).make_room(bytes);
         }

@@ -110,13 +110,13 @@ pub struct JobInfo {
 pub struct Jobs {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    limits: JobLimits,
+    /// Those of background queries, and those of any query.
+    limits: Mutex<(JobLimits, query::Limits)>,
     queue: QueryQueue,
     /// The lines that queries read.
     lines: QueriedLines,
     /// The memory budget of the queries.
     memory: Arc<Budget>,
-    query_limits: query::Limits,
     jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
     /// Held while a query is resumed or removed.
     turns: Mutex<()>,
@@ -172,11 +172,10 @@ impl Jobs {
     ) -> Result<Arc<Jobs>, JobError> {
         let jobs = Jobs {
             disk,
-            limits,
+            limits: Mutex::new((limits, query_limits)),
             queue,
             lines,
             memory,
-            query_limits,
             jobs: Mutex::default(),
             turns: Mutex::default(),
             last_id: Mutex::default(),
@@ -192,6 +191,15 @@ impl Jobs {
             }
         }
         Ok(jobs)
+    }
+
+    /// Changes the limits of queries that begin from now on; those of results hold at once.
+    pub fn set_limits(&self, limits: JobLimits, query_limits: query::Limits) {
+        *lock(&self.limits) = (limits, query_limits);
+    }
+
+    fn limits(&self) -> (JobLimits, query::Limits) {
+        *lock(&self.limits)
     }
 
     /// Reads the directory; returns the queries that waited.
@@ -252,8 +260,9 @@ impl Jobs {
         let job = Job::new(Record::new(id, submission, now_ns()), 0);
         {
             let mut jobs = self.jobs();
-            if jobs.len() >= self.limits.jobs_max {
-                return Err(JobError::TooMany(self.limits.jobs_max));
+            let jobs_max = self.limits().0.jobs_max;
+            if jobs.len() >= jobs_max {
+                return Err(JobError::TooMany(jobs_max));
             }
             jobs.insert(id, Arc::clone(&job));
         }
@@ -412,7 +421,7 @@ impl Jobs {
     }
 
     fn expires_ns(&self, record: &Record) -> Option<i64> {
-        let keep_ns = text::duration::ns(self.limits.keep);
+        let keep_ns = text::duration::ns(self.limits().0.keep);
         record.ended_ns.map(|ended_ns| ended_ns.saturating_add(keep_ns))
     }
 

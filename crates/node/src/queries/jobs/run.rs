@@ -157,7 +157,7 @@ impl Jobs {
             limits: query::Limits {
                 run_time: Duration::from_millis(submission.run_time_ms),
                 rows_max: u64::MAX,
-                ..self.query_limits
+                ..self.limits().1
             },
             order,
             progress: Arc::new(Progress::default()),
@@ -316,7 +316,7 @@ impl Writer<'_> {
         if self.rows.ends.is_empty() {
             return Ok(());
         }
-        let limits = self.jobs.limits;
+        let (limits, _) = self.jobs.limits();
         if self.results.bytes() + bytes > limits.result_bytes_max {
             return Err(Failure::ResultBytes(limits.result_bytes_max));
         }

@@ -83,7 +83,7 @@ pub struct QueryQueue {
 }
 
 struct Shared {
-    limits: QueueLimits,
+    limits: Mutex<QueueLimits>,
     inner: Mutex<Inner>,
     /// Notified when a place is given or left, a query is cancelled or paused, or the queue is
     /// closed.
@@ -101,14 +101,7 @@ struct Inner {
 impl QueryQueue {
     /// An empty queue.
     pub fn new(limits: QueueLimits) -> QueryQueue {
-        let class = |running_max, waiting_max| ClassLimits { running_max, waiting_max };
-        let places = Places::new([
-            class(limits.concurrent_max, limits.waiting_max),
-            class(limits.background_concurrent_max, limits.background_waiting_max),
-            class(limits.tails_max, 0),
-            // A share of an export takes hours. Other shares must not wait behind it.
-            class(limits.concurrent_max + limits.background_concurrent_max, limits.waiting_max),
-        ]);
+        let places = Places::new(of_classes(limits));
         let inner = Inner {
             last_id: 0,
             places,
@@ -116,13 +109,24 @@ impl QueryQueue {
             ended: VecDeque::new(),
             closed: false,
         };
-        let shared = Shared { limits, inner: Mutex::new(inner), changed: Condvar::new() };
+        let shared = Shared {
+            limits: Mutex::new(limits),
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        };
         QueryQueue { shared: Arc::new(shared) }
     }
 
     /// The limits.
     pub fn limits(&self) -> QueueLimits {
-        self.shared.limits
+        self.shared.limits()
+    }
+
+    /// Changes the limits. Queries that run or wait stay.
+    pub fn set_limits(&self, limits: QueueLimits) {
+        *self.shared.limits.lock().expect("nothing panics inside") = limits;
+        self.shared.lock().places.set_limits(of_classes(limits));
+        self.shared.changed.notify_all();
     }
 
     /// All later ids are greater than `last_id`.
@@ -204,7 +208,7 @@ impl QueryQueue {
         if inner.closed {
             return Err(QueueError::Closed);
         }
-        let limits = &self.shared.limits;
+        let limits = self.shared.limits();
         let class = class_of(&inner.entries[&id].kind);
         if let Some(error) = inner.share_taken(id, class, limits) {
             return Err(error);
@@ -295,7 +299,23 @@ impl QueryQueue {
     }
 }
 
+/// The limits of each class, in their order.
+fn of_classes(limits: QueueLimits) -> [ClassLimits; 4] {
+    let class = |running_max, waiting_max| ClassLimits { running_max, waiting_max };
+    [
+        class(limits.concurrent_max, limits.waiting_max),
+        class(limits.background_concurrent_max, limits.background_waiting_max),
+        class(limits.tails_max, 0),
+        // A share of an export takes hours. Other shares must not wait behind it.
+        class(limits.concurrent_max + limits.background_concurrent_max, limits.waiting_max),
+    ]
+}
+
 impl Shared {
+    fn limits(&self) -> QueueLimits {
+        *self.limits.lock().expect("nothing panics inside")
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("nothing panics inside")
     }
@@ -310,7 +330,7 @@ impl Shared {
             inner = match inner.places.state(id) {
                 Some(QueryState::Paused) => {
                     let since = paused_since.get_or_insert_with(Instant::now);
-                    let left = self.limits.pause_max.saturating_sub(since.elapsed());
+                    let left = self.limits().pause_max.saturating_sub(since.elapsed());
                     if left.is_zero() {
                         pauses.expire(cancelled);
                         break;
@@ -344,7 +364,7 @@ impl Shared {
         error: Option<String>,
     ) {
         inner.places.leave(id);
-        inner.end(id, state, error, self.limits.finished_kept);
+        inner.end(id, state, error, self.limits().finished_kept);
         self.changed.notify_all();
     }
 }

@@ -117,6 +117,16 @@ impl Places {
         Places { classes: limits.map(class), live: BTreeMap::new() }
     }
 
+    /// Changes the limits. What runs goes on, also where it is more than the new limits allow.
+    pub fn set_limits(&mut self, limits: [ClassLimits; 4]) {
+        for (places, limits) in self.classes.iter_mut().zip(limits) {
+            places.limits = limits;
+        }
+        for class in [Class::Interactive, Class::Background, Class::Tail, Class::Share] {
+            self.admit(class);
+        }
+    }
+
     /// Gives a new query a place, or lets it wait. False: too many queries wait already.
     pub fn enter(&mut self, id: u64, class: Class) -> bool {
         let places = &mut self.classes[class as usize];
@@ -411,5 +421,26 @@ mod tests {
         assert_eq!(places.position(1), Some(3));
         assert!(places.enter(10, Class::Background), "places of its own");
         assert_eq!(places.state(10), Some(QueryState::Running));
+    }
+
+    #[test]
+    fn limits_that_change_move_the_line_and_end_nothing() {
+        let mut places = Places::new(LIMITS);
+        let states = |places: &Places| [1, 2, 3, 4].map(|id| places.state(id).unwrap());
+        (1..=4).for_each(|id| assert!(places.enter(id, Class::Interactive)));
+        use QueryState::{Running, Waiting};
+        assert_eq!(states(&places), [Running, Running, Waiting, Waiting]);
+        let mut limits = LIMITS;
+        limits[0] = ClassLimits { running_max: 3, waiting_max: 1 };
+        places.set_limits(limits);
+        assert_eq!(states(&places), [Running, Running, Running, Waiting]);
+        assert!(!places.enter(5, Class::Interactive));
+        limits[0] = ClassLimits { running_max: 1, waiting_max: 1 };
+        places.set_limits(limits);
+        places.leave(1);
+        places.leave(2);
+        assert_eq!(places.state(4), Some(Waiting), "one runs still");
+        places.leave(3);
+        assert_eq!(places.state(4), Some(Running));
     }
 }

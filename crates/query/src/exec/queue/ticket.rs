@@ -41,8 +41,8 @@ impl Ticket {
                 phase = (paused, Instant::now());
             }
             let most = match paused {
-                true => Some(shared.limits.pause_max),
-                false => Some(shared.limits.wait_max).filter(|_| entry.kind != BACKGROUND),
+                true => Some(shared.limits().pause_max),
+                false => Some(shared.limits().wait_max).filter(|_| entry.kind != BACKGROUND),
             };
             let left = most.map(|most| most.saturating_sub(phase.1.elapsed()));
             let cancelled = entry.cancelled.load(Relaxed);
@@ -79,10 +79,10 @@ impl Ticket {
             match left {
                 None => inner = shared.changed.wait(inner).expect("nothing panics inside"),
                 Some(Duration::ZERO) if paused => {
-                    break QueueError::PausedTooLong(shared.limits.pause_max.as_secs());
+                    break QueueError::PausedTooLong(shared.limits().pause_max.as_secs());
                 }
                 Some(Duration::ZERO) => {
-                    let seconds = shared.limits.wait_max.as_secs();
+                    let seconds = shared.limits().wait_max.as_secs();
                     break match class_of(&inner.entries[&id].kind) {
                         Class::Background => QueueError::ExportWaitedTooLong(seconds),
                         _ => QueueError::WaitedTooLong(seconds),

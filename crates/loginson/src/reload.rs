@@ -1,0 +1,99 @@
+//! Reads the settings again while the process runs, at SIGHUP or by a call.
+//!
+//! All or nothing: the whole configuration is read and checked first, and with any mistake in it
+//! nothing changes. What cannot change while the process runs is named, and left as it is.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use api::{App, Gate, Reloaded};
+use node::pipeline::Pipeline;
+use node::process::log::one_line;
+use store::Retention;
+
+use crate::cli::{Loaded, Settings};
+use crate::config::changes;
+
+/// The settings of this process, and what they can change.
+pub struct Reloader {
+    settings: Settings,
+    start: Loaded,
+    /// What holds now.
+    now: Mutex<Loaded>,
+    gate: Gate,
+    /// Of a server; none in a collector.
+    server: Option<(Weak<App>, Arc<Pipeline>)>,
+}
+
+impl Reloader {
+    /// Of a process that started with these settings. Without a server, only users and tokens
+    /// change.
+    pub fn new(
+        settings: Settings,
+        start: Loaded,
+        gate: Gate,
+        server: Option<(&Arc<App>, &Arc<Pipeline>)>,
+    ) -> Reloader {
+        let server = server.map(|(app, pipeline)| (Arc::downgrade(app), Arc::clone(pipeline)));
+        Reloader { settings, now: Mutex::new(start.clone()), start, gate, server }
+    }
+
+    /// Reads the settings and applies them. The log says what changed, or why nothing did.
+    pub fn reload(&self) -> Result<Reloaded, String> {
+        let reloaded = self.try_reload();
+        match &reloaded {
+            Ok(reloaded) => {
+                let changed = match reloaded.changed.is_empty() {
+                    true => "nothing changed".to_owned(),
+                    false => reloaded.changed.join("; "),
+                };
+                tracing::info!("the settings were read again: {changed}");
+                if !reloaded.needs_restart.is_empty() {
+                    let keys = reloaded.needs_restart.join(", ");
+                    tracing::warn!("changed settings that hold after a restart only: {keys}");
+                }
+            }
+            Err(why) => tracing::error!("{why}"),
+        }
+        reloaded
+    }
+
+    fn try_reload(&self) -> Result<Reloaded, String> {
+        let refused = |why: &str| format!("the settings stay as they were: {why}");
+        // Held throughout, so that two calls do not mix.
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = self.settings.load().map_err(|error| refused(&one_line(&error)))?;
+        if let Some(why) = self.gate.refusal(&fresh.config.api.access) {
+            return Err(refused(why));
+        }
+        let retention = fresh.config.node.store.retention();
+        let in_cluster = fresh.config.node.engines.is_some();
+        if in_cluster && retention != now.config.node.store.retention() {
+            return Err(refused(
+                "retention changes at a restart only in a cluster on Kafka; restart this node",
+            ));
+        }
+        let mut changed = Vec::new();
+        let (was, is) = (&now.config.api.access, &fresh.config.api.access);
+        changes::of_access(was, is, &mut changed);
+        if self.server.is_some() {
+            changes::of_settings(&now.raw, &fresh.raw, &mut changed);
+        }
+        let needs_restart = changes::needs_restart(&self.start.raw, &fresh.raw);
+        // Nothing below can fail.
+        self.gate.set_access(is);
+        if let Some((app, pipeline)) = &self.server {
+            if let Some(app) = app.upgrade() {
+                app.set_query_options(fresh.config.api.query);
+            }
+            set_retention(pipeline, retention);
+        }
+        *now = fresh;
+        Ok(Reloaded { changed, needs_restart })
+    }
+}
+
+fn set_retention(pipeline: &Pipeline, retention: Retention) {
+    if pipeline.store().retention() != retention {
+        pipeline.store().set_retention(retention);
+    }
+}
