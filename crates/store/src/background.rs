@@ -26,10 +26,10 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use platform::{ReadOnce, helpers};
 use platform::placement::{self, Role};
-use segment::{SegmentError, read_frame};
+use platform::{ReadOnce, helpers};
 use segment::sealed::{Effort, SealedFile};
+use segment::{SegmentError, read_frame};
 
 use crate::background::plan::{PlanInput, SealPlan};
 use crate::background::pruning::{Findings, Pruning};

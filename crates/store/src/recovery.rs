@@ -68,7 +68,8 @@ pub(crate) fn recover(
         if let Ok(header) = &contents.header
             && header.segment != id
         {
-            let (expected, found) = (format!("segment {id}"), format!("segment {}", header.segment));
+            let (expected, found) =
+                (format!("segment {id}"), format!("segment {}", header.segment));
             let (path, part) = (path.clone(), "the file header");
             contents.header =
                 Err(SegmentError::Damaged { path, offset: 16, part, expected, found });

@@ -13,8 +13,8 @@ use segment::tokens::TokenHash;
 
 use crate::error::StoreError;
 use crate::position::Position;
-use crate::segments::damage::{DamagedLines, is_damage};
 use crate::segments::cache::{Cache, FILTER};
+use crate::segments::damage::{DamagedLines, is_damage};
 use crate::segments::sealed::SealedSegment;
 use crate::segments::table::SegmentTable;
 use crate::unit::frame::FrameHandle;

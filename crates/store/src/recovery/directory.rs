@@ -23,7 +23,9 @@ use segment::sealed::SealedFile;
 use crate::catalog::{Catalog, LOCAL, RowState, SegmentRow};
 use crate::error::StoreError;
 use crate::recovery::report::{RecoveryReport, thousands};
-use crate::segments::file_names::{DAMAGED, FileKind, file_kind, hot_name, sealed_name, sealing_name};
+use crate::segments::file_names::{
+    DAMAGED, FileKind, file_kind, hot_name, sealed_name, sealing_name,
+};
 use crate::segments::sealed::{SealedSegment, row_of};
 
 /// The directory of segments during recovery.

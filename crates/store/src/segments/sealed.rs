@@ -140,7 +140,12 @@ impl SealedSegment {
                 Ok(_) => self.damage.note_filter(segment, number, &error),
                 Err(error) => {
                     let (unit, lines) = (Some(number), u64::from(entry.lines));
-                    self.damage.note(DamagedLines { segment, unit, lines, error: error.to_string() });
+                    self.damage.note(DamagedLines {
+                        segment,
+                        unit,
+                        lines,
+                        error: error.to_string(),
+                    });
                 }
             },
             _ => {}

@@ -136,8 +136,7 @@ fn whatever_happens_to_an_unsealed_segment_the_file_stays_and_the_rest_is_read()
             damage(&mut after);
             std::fs::write(place.file(&name), &after).unwrap();
             let lost: BTreeSet<u64> = entries.iter().map(|entry| entry.sequence).collect();
-            let lost: BTreeSet<u64> =
-                &lost - &intact(&entries, &before, &after);
+            let lost: BTreeSet<u64> = &lost - &intact(&entries, &before, &after);
             let expected: Vec<u64> = (1..=3 * FRAMES).filter(|n| !lost.contains(n)).collect();
             let lines_lost = lost.len() as u64 * u64::from(LINES);
             for start in 0..3 {
@@ -209,7 +208,8 @@ fn damage_after_the_process_was_killed_is_told_from_the_last_write() {
         let (store, report) = place.open();
         assert_eq!(sequences(&store), expected, "{kind}");
         // Nothing tells these files from those of a process that was killed in its first write.
-        let is_as_torn = !["zeros", "random bytes", "empty", "the header of the file"].contains(&kind);
+        let is_as_torn =
+            !["zeros", "random bytes", "empty", "the header of the file"].contains(&kind);
         assert_eq!(store.stats().sealing.damaged_segments, u64::from(!is_as_torn), "{kind}");
         let aside = place.bytes("3.hot.damaged");
         assert_eq!(aside, (!is_as_torn).then(|| after.clone()), "{kind}: {report}");
