@@ -59,9 +59,10 @@ test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, Vic
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
+	@LOGINSON_BIN="$(BIN)" scripts/test-memory.py
 	scripts/test.py --ignored --stuck-minutes 240
 	CONTRACT_STORES=all scripts/test.py --lab --only lab --stuck-minutes 240
-	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "server crash" --stuck-minutes 240
+	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "loginson crash" --stuck-minutes 240
 	LOGINSON_HISTORIES=$(HISTORIES) scripts/test.py --only "store oracle" --stuck-minutes 1000
 
 documents: test-bin ## Run every command that README and docs show, and compare its output

@@ -37,8 +37,12 @@ use platform::memory::Budget;
 pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> Result<()> {
     let mut config = loaded.config.clone();
     config.allow_files()?;
-    memory::give_back_freed(memory::large_bytes(0, config.api.memory_bytes_max))
-        .context("cannot start a thread")?;
+    memory::give_back_freed(memory::large_bytes(
+        0,
+        config.api.memory_bytes_max,
+        platform::memory::machine_bytes(),
+    ))
+    .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()

@@ -44,6 +44,7 @@ pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> R
     memory::give_back_freed(memory::large_bytes(
         config.node.store.cache_bytes_max as u64,
         config.api.memory_bytes_max,
+        platform::memory::machine_bytes(),
     ))
     .context("cannot start a thread")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -73,7 +73,7 @@ pub use lang::syntax::regexes::{
 
 /// What a query reads: the traits that a source of lines implements.
 pub mod source {
-    pub use crate::base::{Phrase, Phrases, SourceError, TimeRange, Whose};
+    pub use crate::base::{DamagedUnit, Damages, Phrase, Phrases, SourceError, TimeRange, Whose};
     pub use crate::lang::source::{
         Answers, ChooseLines, EachCount, Grouped, ScanUnit, SomeLines, Source, UnitKey, WithColumns,
     };

@@ -4,12 +4,13 @@ mod columns;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
 use columns::BatchColumns;
 
-use crate::base::{Outcome, Phrase, Phrases, RunError, SourceError, TimeRange, Whose};
+use crate::base::{DamagedUnit, Outcome, Phrase, Phrases, RunError, SourceError, TimeRange, Whose};
 use crate::exec::delivery::RowDelivery;
 use crate::exec::task::{ExecutionContext, QueryThread, Task};
 use crate::lang::context::Context;
@@ -69,6 +70,8 @@ pub(crate) struct Memory {
     /// answers.
     pub columns: Option<usize>,
     pub answers: Answers,
+    /// Index of a batch that cannot be read, and whether this was noticed.
+    pub damaged: Option<(usize, Arc<AtomicBool>)>,
 }
 
 impl Memory {
@@ -79,6 +82,7 @@ impl Memory {
             segment_batches: None,
             columns: None,
             answers: Answers::new(4_096),
+            damaged: None,
         }
     }
 
@@ -95,6 +99,16 @@ struct Unit {
     key: Option<UnitKey>,
     /// Number of the segment, and its batches.
     segment: Option<(u64, Vec<Arc<Batch>>)>,
+    /// Of a unit that cannot be read: its index, and whether this was noticed.
+    damaged: Option<(usize, Arc<AtomicBool>)>,
+}
+
+impl Unit {
+    fn check(&self) -> Result<(), SourceError> {
+        let Some((place, noticed)) = &self.damaged else { return Ok(()) };
+        noticed.store(true, Relaxed);
+        Err(SourceError(format!("unit {place} is damaged")))
+    }
 }
 
 impl Source for Memory {
@@ -111,7 +125,9 @@ impl Source for Memory {
             });
             let columns = self.columns.map(|form| form + place);
             let key = segment.is_some().then_some((0, place as u32));
-            Box::new(Unit { batch: batch.clone(), known: self.known, columns, key, segment })
+            let damaged = self.damaged.clone().filter(|(at, _)| *at == place);
+            let batch = batch.clone();
+            Box::new(Unit { batch, known: self.known, columns, key, segment, damaged })
         };
         let batches = self.batches.iter().enumerate();
         let seen = batches.filter(|(_, batch)| whose == Whose::All || !batch.is_internal());
@@ -141,11 +157,19 @@ impl ScanUnit for Unit {
         self.batch.raw_bytes()
     }
 
+    fn damage(&self) -> Option<DamagedUnit> {
+        let (place, _) = self.damaged.as_ref().filter(|(_, noticed)| noticed.load(Relaxed))?;
+        let (segment, lines) = (self.segment()?.0, self.lines());
+        Some(DamagedUnit { segment, unit: Some(*place as u32), lines, error: "a flip".into() })
+    }
+
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        self.check()?;
         Ok(Some(self.batch.clone()))
     }
 
     fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        self.check()?;
         let rows = self.batch.frame().and_then(|frame| choose(frame));
         Ok(rows.map(|rows| SomeLines { batch: self.batch.clone(), rows }))
     }
@@ -164,6 +188,7 @@ impl ScanUnit for Unit {
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
         let Some(form) = self.columns else { return Ok(false) };
+        self.check()?;
         with(&BatchColumns::new(&self.batch, form))?;
         Ok(true)
     }

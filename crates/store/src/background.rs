@@ -16,6 +16,7 @@
 pub(crate) mod plan;
 pub(crate) mod pruning;
 pub(crate) mod rewrite;
+pub(crate) mod scrub;
 pub(crate) mod throttle;
 pub(crate) mod trailing;
 
@@ -33,6 +34,7 @@ use segment::{SegmentError, read_frame};
 use crate::background::plan::{PlanInput, SealPlan};
 use crate::background::pruning::{Findings, Pruning};
 use crate::background::rewrite::{Purpose, Rewrite, RewriteError, Stepped};
+use crate::background::scrub::Scrub;
 use crate::background::throttle::Throttle;
 use crate::background::trailing::Trailing;
 use crate::callbacks::StoreCallbacks;
@@ -94,6 +96,7 @@ pub(crate) struct Background {
     trailing: Trailing,
     /// Segments that are left alone after a failure, each until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
+    scrub: Scrub,
     urgency: Urgency,
     /// Whether sealing was in haste when one of the two threads looked last.
     seen_haste: bool,
@@ -138,6 +141,7 @@ impl Background {
             work: None,
             trailing: Trailing::default(),
             resting,
+            scrub: Scrub::default(),
             urgency: Urgency::Whenever,
             seen_haste: false,
             throttle,
@@ -154,7 +158,12 @@ impl Background {
             self.end_deletions();
             match self.begin(callbacks) {
                 Some(work) => self.work = Some(work),
-                None => return Step::Idle,
+                None => {
+                    if callbacks.is_idle() {
+                        self.scrub();
+                    }
+                    return Step::Idle;
+                }
             }
         }
         if self.gives_way(callbacks, urgency > Urgency::Whenever) {
@@ -257,6 +266,16 @@ impl Background {
                 self.failed(&ids, error);
                 None
             }
+        }
+    }
+
+    /// Checks some blocks. A bug in what reads them must not end the thread.
+    fn scrub(&mut self) {
+        let began_ns = self.core.clock.monotonic_ns();
+        let (scrub, core) = (&mut self.scrub, &self.core);
+        match catch_unwind(AssertUnwindSafe(|| scrub.step(core))) {
+            Ok(bytes) => self.charge(bytes, began_ns),
+            Err(_) => self.scrub = Scrub::default(),
         }
     }
 
@@ -439,11 +458,21 @@ impl Background {
             ledger.save_row(&hot);
             return;
         }
-        tracing::error!("segment {segment} is left as it is: {error}");
-        let mut ledger = lock(&self.ledger);
-        if let Some(sealed) =
-            self.core.segments.list().sealed.iter().find(|sealed| sealed.id == segment)
-        {
+        let sealed = self.core.segments.list().sealed.into_iter().find(|s| s.id == segment);
+        if let Some(sealed) = &sealed {
+            // Which of its blocks are damaged is found now, so that nothing is merged with it.
+            match self.core.segments.open_checked(sealed) {
+                Ok(file) => {
+                    let blocks = 0..file.footer().blocks.len();
+                    blocks.for_each(|block| _ = sealed.check_block(&file, block));
+                }
+                Err(error) => tracing::debug!("segment {segment}: {error}"),
+            }
+            if !sealed.damage.is_any() {
+                tracing::warn!("segment {segment} cannot be read, will try again: {error}");
+                return;
+            }
+            let mut ledger = lock(&self.ledger);
             let any = AnySegment::Sealed(sealed.clone());
             let note = format!("segment {segment} was not searched: {error}");
             self.core.deletions.note_unsearched(&any, &note);

@@ -36,6 +36,9 @@ pub enum StoreError {
     /// A segment cannot be read or written.
     #[error(transparent)]
     Segment(#[from] SegmentError),
+    /// Nothing of a segment can be read; the text names file and byte.
+    #[error("{0}")]
+    Unreadable(String),
     /// The catalog cannot be read or written.
     #[error(
         "the catalog {file}: {source}; if it is damaged, move it away: it is rebuilt from the segments"

@@ -52,6 +52,7 @@ pub use config::{Retention, RetentionRule, StoreConfig};
 pub use error::StoreError;
 pub use position::Position;
 pub use recovery::report::{Dropped, RecoveryReport};
+pub use segments::damage::DamagedLines;
 pub use store::{
     ArrivalCursor, Arrivals, Committed, LoadFrame, NoArrivalCursor, SealingStats, SegmentInfo,
     SegmentState, Store, StoreStats,

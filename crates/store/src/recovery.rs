@@ -240,9 +240,22 @@ impl Recovered {
         if let Origin::Scan(_) = contents.origin {
             report.segments_scanned += u64::from(!contents.frames.is_empty());
         }
-        if let Verdict::Torn(bytes) = verdict {
-            match copy_torn(disk, &path, contents.data_end, bytes) {
-                Ok(copy) => report.dropped.push(Dropped { segment: id, bytes, copy }),
+        if let Verdict::Torn { from, bytes } = verdict {
+            match copy_torn(disk, &path, from, bytes) {
+                Ok(copy) => {
+                    if let Origin::Scan(scan) = &contents.origin
+                        && from < contents.data_end
+                    {
+                        let damage = scan.damages.first().map(ToString::to_string);
+                        report.warnings.push(format!(
+                            "{}; a crash interrupted the last write, or the file is damaged: the frames behind it are kept, \
+                             and {} has a copy of the bytes from there on",
+                            damage.unwrap_or_default(),
+                            copy.display()
+                        ));
+                    }
+                    report.dropped.push(Dropped { segment: id, bytes, copy });
+                }
                 Err(error) => {
                     let (id, path) = (id, path.display());
                     report.warnings.push(format!(
@@ -286,7 +299,8 @@ impl Recovered {
             _ if is_kept_row => (RowState::Kept, file_bytes),
             Origin::Index => (RowState::Rolled, file_bytes),
             Origin::Scan(scan) => {
-                for damage in scan.damages.iter().filter(|_| scan.tail_bytes == 0) {
+                let is_index_only = scan.tail_bytes == 0 && scan.damaged_at.is_none();
+                for damage in scan.damages.iter().filter(|_| is_index_only) {
                     report.warnings.push(format!("{damage}; its frames are intact"));
                 }
                 let writer = HotWriter::resume(disk, &path, id, data_end, COMMIT_BYTES_MAX)?;
@@ -294,7 +308,10 @@ impl Recovered {
                 // It gets no new lines, since these would be kept and deleted together with its old
                 // ones.
                 let is_newest = frames.last().is_none_or(|f| Some(f.sequence) > sealed_through);
-                if is_last && is_newest && data_end < config.segment_bytes() {
+                // Nor does one with unreadable bytes between its frames: a later start would take
+                // them for damage.
+                let has_gap = scan.damaged_at.is_some();
+                if is_last && is_newest && !has_gap && data_end < config.segment_bytes() {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)
                 } else {

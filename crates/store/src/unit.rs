@@ -14,6 +14,7 @@ use segment::tokens::TokenHash;
 use crate::error::StoreError;
 use crate::position::Position;
 use crate::segments::cache::{Cache, FILTER};
+use crate::segments::damage::{DamagedLines, is_damage};
 use crate::segments::sealed::SealedSegment;
 use crate::segments::table::SegmentTable;
 use crate::unit::frame::FrameHandle;
@@ -58,6 +59,14 @@ impl Unit {
         }
     }
 
+    /// What is damaged, if a read found that the unit cannot be read.
+    pub fn damage(&self) -> Option<DamagedLines> {
+        match self {
+            Unit::Frame(frame) => frame.damage(),
+            Unit::Block(block) => block.damage(),
+        }
+    }
+
     /// Bytes of its lines with their newlines.
     pub fn bytes_raw(&self) -> u64 {
         match self {
@@ -91,6 +100,7 @@ impl Unit {
 pub struct BlockHandle {
     pub(crate) segments: Arc<SegmentTable>,
     pub(crate) segment: Arc<SealedSegment>,
+    /// [`WHOLE`] stands for all lines of a segment whose file cannot be opened.
     pub(crate) block: u32,
     pub(crate) blocks: u32,
     pub(crate) lines: u64,
@@ -99,7 +109,32 @@ pub struct BlockHandle {
     pub(crate) is_internal: bool,
 }
 
+/// See [`BlockHandle::of_damaged`].
+const WHOLE: u32 = u32::MAX;
+
 impl BlockHandle {
+    /// All lines of a segment of which nothing can be read. Reading it fails.
+    pub(crate) fn of_damaged(
+        segments: &Arc<SegmentTable>,
+        segment: &Arc<SealedSegment>,
+    ) -> BlockHandle {
+        BlockHandle {
+            segments: segments.clone(),
+            segment: segment.clone(),
+            block: WHOLE,
+            blocks: 1,
+            lines: segment.lines,
+            bytes_raw: segment.bytes_raw,
+            time_ns: segment.time_ns.unwrap_or((i64::MIN, i64::MAX)),
+            is_internal: segment.lines > 0 && segment.own.lines == segment.lines,
+        }
+    }
+
+    /// What is damaged, if a read found that the block, or all of its segment, cannot be read.
+    pub fn damage(&self) -> Option<DamagedLines> {
+        self.segment.damage.of(self.block)
+    }
+
     /// The blocks of a segment for which `wanted` holds.
     pub(crate) fn of_segment(
         segments: &Arc<SegmentTable>,
@@ -138,7 +173,10 @@ impl BlockHandle {
         if self.segment.fate.is_deleted() {
             return Ok(None);
         }
-        match self.segments.open_sealed(&self.segment) {
+        if let Some(damage) = self.damage().filter(|_| self.block == WHOLE) {
+            return Err(StoreError::Unreadable(damage.error));
+        }
+        match self.segments.open_checked(&self.segment) {
             Ok(file) => Ok(Some(file)),
             Err(_) if self.segment.fate.may_be_gone() => Ok(None),
             Err(error) => Err(error.into()),
@@ -164,18 +202,34 @@ impl BlockHandle {
     ///
     /// Errors: the file cannot be read or is damaged; the text names file and byte.
     pub fn may_contain(&self, sets: &[Vec<TokenHash>]) -> Result<Option<Vec<bool>>, StoreError> {
+        if self.damage().is_some() {
+            return Ok(None);
+        }
         let Some(file) = self.file()? else { return Ok(None) };
         let place = self.block as usize;
         if !file.has_filter(place) {
             return Ok(None);
         }
         let read = || Ok(file.filter(place)?.expect("it has one"));
-        let filter = self.kept(FILTER, read)?;
-        Ok(Some(file.may_contain_by(place, &filter, sets)?))
+        let filter = self.kept(FILTER, read);
+        match filter.and_then(|filter| file.may_contain_by(place, &filter, sets)) {
+            Ok(may_contain) => Ok(Some(may_contain)),
+            Err(error) if is_damage(&error) => {
+                // The lines themselves may be intact, and are read then.
+                self.segment.check_block(&file, place);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn chunk(&self, file: &SealedFile, number: usize) -> Result<Arc<Vec<u8>>, SegmentError> {
-        self.kept(number as u32, || file.chunk(self.block as usize, number))
+        let place = self.block as usize;
+        let chunk = self.kept(number as u32, || file.chunk(place, number));
+        if chunk.as_ref().is_err_and(is_damage) && !self.segment.fate.may_be_gone() {
+            self.segment.check_block(file, place);
+        }
+        chunk
     }
 
     /// A part of the block, from the cache, or read now and cached as long as there is room.

@@ -160,6 +160,7 @@ impl PendingQuery {
         pending.context.restriction = params.restriction(now_ns)?;
         if params.flag("allow_partial_response") {
             pending.missing = Some(Arc::clone(&caller.missing));
+            pending.context.damages = Some(Arc::clone(&caller.missing.damages));
         }
         if let Some(timeout_ns) = params.duration_ns("timeout")? {
             let limits = &mut pending.context.limits;
@@ -387,7 +388,7 @@ impl Link {
 
 fn ended(error: &RunError) -> ApiError {
     match error {
-        RunError::Source(_) => ApiError::internal(error.to_string()),
+        RunError::Source(_) | RunError::Damaged(_) => ApiError::internal(error.to_string()),
         _ => ApiError::unavailable(error.to_string()),
     }
 }

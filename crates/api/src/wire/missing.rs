@@ -13,6 +13,10 @@ use node::cluster::Missing;
 /// `allow_partial_response=1` have it.
 const MISSING_STORES: &str = "x-loginson-missing-stores";
 
+/// The header with one sentence about damaged blocks that were passed over: segments, blocks and
+/// lines. Only answers to requests with `allow_partial_response=1` have it.
+const MISSING_LINES: &str = "x-loginson-missing-lines";
+
 /// Gives the request a list of stores, which the handler fills, and adds the header to the answer.
 /// A query knows all stores of the list before its first row.
 pub async fn name(mut request: Request, next: Next) -> Response {
@@ -24,6 +28,11 @@ pub async fn name(mut request: Request, next: Next) -> Response {
         && let Ok(value) = HeaderValue::from_str(&stores.join(", "))
     {
         response.headers_mut().insert(MISSING_STORES, value);
+    }
+    if let Some(message) = missing.damages.tell()
+        && let Ok(value) = HeaderValue::from_str(&message)
+    {
+        response.headers_mut().insert(MISSING_LINES, value);
     }
     response
 }

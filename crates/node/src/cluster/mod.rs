@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use query::LineSet;
-use query::source::Source;
+use query::source::{Damages, Source};
 
 pub use engines::Engines;
 pub use node::{Node, NodeError};
@@ -188,15 +188,19 @@ impl Copy {
 
 /// The stores that an answer lacks the lines of.
 #[derive(Debug, Default)]
-pub struct Missing(Mutex<BTreeSet<String>>);
+pub struct Missing {
+    stores: Mutex<BTreeSet<String>>,
+    /// Receives the damaged units that a query passes over.
+    pub damages: Arc<Damages>,
+}
 
 impl Missing {
     fn add(&self, store: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(store.to_owned());
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).insert(store.to_owned());
     }
 
     /// The names of the stores.
     pub fn stores(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }

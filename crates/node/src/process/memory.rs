@@ -82,12 +82,14 @@ pub fn give_back_freed(large_bytes: u64) -> std::io::Result<()> {
 }
 
 /// The resident memory above which a process is larger than usual: with a full cache, and half of
-/// what clients may make it take.
+/// what clients may make it take; half of the memory of the machine (`machine_bytes`) if that is
+/// less.
 ///
 /// `cache_bytes_max`: the limit of the cache of the store; `budget_bytes_max`: the budget of
 /// queries, tails and inserts ([`platform::memory`]).
-pub fn large_bytes(cache_bytes_max: u64, budget_bytes_max: u64) -> u64 {
-    BASE_BYTES.saturating_add(cache_bytes_max).saturating_add(budget_bytes_max / 2)
+pub fn large_bytes(cache_bytes_max: u64, budget_bytes_max: u64, machine_bytes: Option<u64>) -> u64 {
+    let usual = BASE_BYTES.saturating_add(cache_bytes_max).saturating_add(budget_bytes_max / 2);
+    machine_bytes.map_or(usual, |bytes| usual.min(bytes / 2))
 }
 
 /// The resident memory of the process. `None`: the system does not tell.
@@ -141,8 +143,10 @@ mod tests {
 
     #[test]
     fn a_process_is_large_with_a_full_cache_and_half_of_its_budget() {
-        assert_eq!(large_bytes(512 * MIB, 768 * MIB), 1_024 * MIB);
-        assert_eq!(large_bytes(u64::MAX, 1), u64::MAX);
+        assert_eq!(large_bytes(512 * MIB, 768 * MIB, None), 1_024 * MIB);
+        assert_eq!(large_bytes(512 * MIB, 768 * MIB, Some(8_192 * MIB)), 1_024 * MIB);
+        assert_eq!(large_bytes(32 * MIB, 64 * MIB, Some(256 * MIB)), 128 * MIB);
+        assert_eq!(large_bytes(u64::MAX, 1, None), u64::MAX);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use query::LineSet;
 use query::source::{
-    Answers, ChooseLines, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines, Source,
-    SourceError, TimeRange, UnitKey, Whose, WithColumns,
+    Answers, ChooseLines, DamagedUnit, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines,
+    Source, SourceError, TimeRange, UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
@@ -184,7 +184,8 @@ impl Source for Stored {
         for mut group in groups {
             if group.batch().is_none() && to_make > 0 {
                 to_make -= 1;
-                self.parsers.merge_group(&mut group).map_err(source_error)?;
+                // Frames that cannot be merged are read one by one, each with its own error.
+                let _ = self.parsers.merge_group(&mut group);
             }
             match group.batch().cloned() {
                 Some(batch) => scanned.push(Box::new(StoredGroup { group, batch })),
@@ -290,6 +291,11 @@ impl ScanUnit for StoredUnit {
         let Unit::Block(block) = &self.unit else { return Ok(false) };
         let done = block.with_columns(|columns| with(columns)).map_err(source_error)?;
         Ok(done.transpose()?.is_some())
+    }
+
+    fn damage(&self) -> Option<DamagedUnit> {
+        let store::DamagedLines { segment, unit, lines, error } = self.unit.damage()?;
+        Some(DamagedUnit { segment, unit, lines, error })
     }
 
     fn key(&self) -> Option<UnitKey> {

@@ -3,6 +3,8 @@
 use platform::memory::Exhausted;
 use record::columns::ColumnError;
 
+use super::DamagedUnit;
+
 /// Why a query ended early. The text is for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -59,6 +61,13 @@ pub enum RunError {
     /// A task that is not a query, but held a place in the queue, failed.
     #[error("{0}")]
     Failed(String),
+    /// Stored lines are damaged, and the caller wants all or none.
+    #[error(
+        "cannot read {0}: {error}; `loginson verify` lists all damage; restore the lines from a backup or another copy, \
+         or ask for the others with allow_partial_response=1",
+        error = .0.error
+    )]
+    Damaged(DamagedUnit),
     /// The store could not be read.
     #[error("cannot read the stored lines: {0}")]
     Source(#[from] SourceError),

@@ -4,6 +4,7 @@
 //! Left out: rows, the language, and anything that runs. This folder imports none of the others.
 
 pub(crate) mod bitmap;
+mod damage;
 mod error;
 mod field_set;
 mod hold;
@@ -20,6 +21,7 @@ pub(crate) mod sorted;
 pub mod time;
 mod time_order;
 
+pub use damage::{DamagedUnit, Damages};
 pub use error::{RunError, SourceError};
 pub use field_set::FieldSet;
 pub use hold::Hold;

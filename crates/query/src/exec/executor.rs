@@ -156,6 +156,11 @@ impl<'a, 'q> Executor<'a, 'q> {
         let mut range = self.plan.range;
         range.start_ns = range.start_ns.max(self.delivery.oldest_wanted_ns());
         let mut units = execution.source.units(range, self.plan.whose)?;
+        if let Some(damages) = &execution.context.damages {
+            // The head of the answer names them, before any is met. Some may turn out to hold none
+            // of the words, which is no reason to look for them now.
+            units.iter().filter_map(|unit| unit.damage()).for_each(|unit| _ = damages.add(&unit));
+        }
         if self.plan.oldest_at.is_some() && !execution.context.oldest_first {
             // Rows with equal times come in the order of the numbers of their units. Any other sort
             // reads the newest units first, so units are numbered in that order, and both give the
@@ -185,7 +190,7 @@ impl<'a, 'q> Executor<'a, 'q> {
         let ExecutionContext { source, context, meter, started, .. } =
             self.thread.task.execution.clone();
         let oldest_wanted_ns = self.delivery.oldest_wanted_ns();
-        let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), meter);
+        let scan = Scan::new(self.plan, oldest_wanted_ns, source.answers(), context, meter);
         if let Some(rolled) = &scan.rolled {
             let (needs, range) = (&self.plan.needs, scan.range());
             let check = || context.check(started);
@@ -223,7 +228,8 @@ impl<'a, 'q> Executor<'a, 'q> {
     /// Reads the lines that the sides send, in the order in which they arrive.
     fn scan_pieces(&mut self, pieces: &mut dyn SharePieces) -> Result<(), RunError> {
         let ExecutionContext { context, meter, started, .. } = self.thread.task.execution.clone();
-        let scan = Scan::new(self.plan, self.delivery.oldest_wanted_ns(), None, meter);
+        let oldest_wanted_ns = self.delivery.oldest_wanted_ns();
+        let scan = Scan::new(self.plan, oldest_wanted_ns, None, context, meter);
         let mut left = pieces.sides();
         while left > 0 {
             match pieces.next(None, &|| context.check(started))? {

@@ -5,6 +5,9 @@
 //! count becomes a row that stands for its lines. The row goes through the filter into the first
 //! pipe, which counts it as that many lines. Without a field, a unit whose times all fall into one
 //! bucket is not opened either.
+//!
+//! A segment with a damaged unit is not counted so: its lines are counted one unit after the other,
+//! and those of the damaged one are missing, as in every other query.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -57,7 +60,11 @@ pub(crate) fn count_segments(
     }
     let mut without = CountsWithout::default();
     let mut counted = HashSet::<u64, foldhash::fast::RandomState>::default();
+    let is_damaged = |unit: &&dyn ScanUnit| unit.damage().is_some();
     for (segment, units) in segments {
+        if units.iter().any(is_damaged) {
+            continue;
+        }
         let mut is_counted = match &rolled.whole {
             Some(whole) => count_segment(whole, units[0], range, each)?,
             None => false,
@@ -93,7 +100,11 @@ fn ruled_out(
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<Option<Vec<bool>>, RunError> {
     check()?;
-    let Some(open) = open_units(needs, units)? else { return Ok(None) };
+    let open = open_units(needs, units);
+    if open.is_err() && units.iter().any(|unit| unit.damage().is_some()) {
+        return Ok(None);
+    }
+    let Some(open) = open? else { return Ok(None) };
     let mut ruled_out = Vec::with_capacity(open.len());
     for (test, open) in rolled.tests.iter().zip(&open) {
         let mut none_passes = open.len() * OPEN_PARTS <= units.len();
@@ -121,8 +132,12 @@ fn count_segment(
         if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
             result = each(rows.take_selected(&mut scratch));
         }
-    })?;
+    });
     result?;
+    if known.is_err() && unit.damage().is_some() {
+        return Ok(false);
+    }
+    let known = known?;
     each(rows.take_selected(&mut scratch))?;
     Ok(known)
 }
@@ -161,11 +176,15 @@ fn has_none(
     let Some(test) = test else { return Ok(false) };
     let pulse = Pulse::new(check);
     let mut is_none = false;
-    unit.with_columns(&mut |columns| {
+    let read = unit.with_columns(&mut |columns| {
         let mut bits = Bitmap::full(columns.rows());
         is_none = test.narrow(&Fields::new(columns, &pulse, &[]), &mut bits)? && bits.is_empty();
         Ok(())
-    })?;
+    });
+    if read.is_err() && unit.damage().is_some() {
+        return Ok(false);
+    }
+    read?;
     pulse.end()?;
     Ok(is_none)
 }

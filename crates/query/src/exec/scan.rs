@@ -36,6 +36,7 @@ use crate::base::names::{HIDDEN, LINE, TIME};
 use crate::base::parallel::{in_parallel, with_helpers};
 use crate::base::{FieldSet, Meter, RunError, SourceError, TimeRange, UnitMemory};
 use crate::block::{BatchLines, Block, Scratch, Tally, Weighted};
+use crate::lang::context::Context;
 use crate::lang::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
 use crate::lang::source::{Answers, ScanUnit, SomeLines, UnitKey};
 use crate::plan::QueryPlan;
@@ -72,6 +73,8 @@ pub(crate) enum UnitResult {
     Skipped,
     /// The unit was deleted meanwhile.
     Gone,
+    /// The unit is damaged, and the caller takes an answer without it.
+    Damaged,
     /// Lines that were counted without reading them.
     Counted(Arc<Weighted>),
     /// Lines that were counted by the values of a field that has many.
@@ -97,6 +100,8 @@ pub(crate) struct Scan<'q> {
     answers: Option<(&'q Answers, u32)>,
     /// How lines are counted from the counts that segments keep, if that is possible.
     pub rolled: Option<&'q Rolled>,
+    /// Knows whether damaged units may be passed over.
+    context: &'q Context,
     /// Counts the memory of units.
     meter: Meter,
     /// Lines older than this are no longer wanted. The value only grows.
@@ -110,6 +115,7 @@ impl<'q> Scan<'q> {
         plan: &'q QueryPlan<'q>,
         oldest_wanted_ns: i64,
         answers: Option<&'q Answers>,
+        context: &'q Context,
         meter: Meter,
     ) -> Self {
         let QueryPlan { query, needed, range, .. } = plan;
@@ -128,6 +134,7 @@ impl<'q> Scan<'q> {
             fields: stored_names(needed),
             answers: answers.and_then(numbered),
             rolled: plan.rolled.as_ref(),
+            context,
             meter,
             oldest_wanted_ns: AtomicI64::new(i64::MIN),
             newest_wanted_ns: AtomicI64::new(i64::MAX),
@@ -169,11 +176,12 @@ impl<'q> Scan<'q> {
         known
     }
 
-    /// The cache key of a unit. None unless all its lines are in the time range.
+    /// The cache key of a unit. None unless all its lines are in the time range. A damaged unit has
+    /// none: whatever was counted before, its lines are missing now.
     fn key_inside(&self, unit: &dyn ScanUnit) -> Option<UnitKey> {
         let (oldest, newest) = unit.time_range_ns()?;
         let inside = self.range.contains(oldest) && self.range.contains(newest);
-        unit.key().filter(|_| inside)
+        unit.key().filter(|_| inside && unit.damage().is_none())
     }
 
     /// Reads `units` on up to `threads` threads besides this one, and calls `each` with the index
@@ -282,7 +290,13 @@ impl<'q> Scan<'q> {
     ) -> Result<(UnitResult, UnitMemory), RunError> {
         pressure::give_way();
         let mut held = UnitMemory::default();
-        let found = self.look_holding(unit, scratch, check, &mut held)?;
+        let found = match self.look_holding(unit, scratch, check, &mut held) {
+            Err(RunError::Source(error)) => {
+                self.context.pass_over(unit.damage().ok_or(error)?)?;
+                UnitResult::Damaged
+            }
+            found => found?,
+        };
         Ok((found, held))
     }
 
@@ -308,6 +322,10 @@ impl<'q> Scan<'q> {
         let words = ruled_out(&self.plan.needs, unit)?;
         if words.unit {
             return Ok(UnitResult::Skipped);
+        }
+        if let Some(damage) = unit.damage() {
+            self.context.pass_over(damage)?;
+            return Ok(UnitResult::Damaged);
         }
         if let Some(counts) = self.rolled.and_then(|rolled| rolled.whole.as_ref())
             && let Some(rows) = count_unit(counts, unit, range, scratch)

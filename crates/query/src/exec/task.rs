@@ -214,7 +214,7 @@ impl<'a> QueryThread<'a> {
         let mut flow = ControlFlow::Continue(());
         let mut lines_read = 0;
         match found {
-            UnitResult::Outside => {}
+            UnitResult::Outside | UnitResult::Damaged => {}
             UnitResult::Skipped => self.task.outcome.units_skipped += 1,
             UnitResult::Gone => {
                 self.task.outcome.units_gone += 1;

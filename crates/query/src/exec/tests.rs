@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use record::{Batch, LineId};
 
-use crate::base::{Limits, Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
+use crate::base::{Damages, Limits, Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
 use crate::dist::run;
 use crate::lang::context::Context;
 use crate::lang::source::{ScanUnit, Source};
@@ -370,5 +370,57 @@ fn errors_and_cancelling_end_all_threads() {
         assert!(outcome.unwrap_err().to_string().contains("damaged"), "{threads}");
         let (_, outcome) = collect(&text, &Broken(cancelled, false), &context);
         assert!(matches!(outcome, Err(RunError::Cancelled)), "{threads}");
+    }
+}
+
+#[test]
+fn a_damaged_unit_is_an_error_or_passed_over_and_counts_agree_with_rows() {
+    let batches = || (0..6).map(|i| batch(i + 1, &numbered(i as i64 * 10, i as i64 * 10 + 10)));
+    let texts = [
+        "*",
+        "line",
+        "* | stats count()",
+        "line | stats count()",
+        "n:>=0 | stats by (n) count()",
+        "* | stats by (_time:10ns) count()",
+        "* | sort by (_time) | limit 100",
+        "line | top 100 by (n)",
+    ];
+    let count = |text: &str, rows: &[crate::testing::Shown]| match text.contains("count()") {
+        true => rows.iter().map(|row| row.last().unwrap().1.parse::<usize>().unwrap()).sum(),
+        false => rows.len(),
+    };
+    for (threads, columns) in [(1, None), (1, Some(0)), (4, None), (4, Some(0))] {
+        // In the second round the damage is known before the query begins.
+        for (text, is_known) in texts.iter().flat_map(|text| [(text, false), (text, true)]) {
+            let case = format!("{text}, {threads} threads, known: {is_known}");
+            let source = Memory {
+                segment_batches: Some(3),
+                columns,
+                damaged: Some((4, Arc::new(is_known.into()))),
+                ..Memory::new(batches().collect())
+            };
+            let limits = Limits { threads, ..Limits::default() };
+            let context = Context { limits, ..Context::default() };
+            let (rows, outcome) = collect(&query(text), &source, &context);
+            // Counts that are kept of the segment are right as long as nothing was read of it.
+            if outcome.is_ok() {
+                assert_eq!((is_known, count(text, &rows)), (false, 60), "{case}");
+                continue;
+            }
+            let error = outcome.unwrap_err();
+            let RunError::Damaged(unit) = &error else { panic!("{case}: {error}") };
+            assert_eq!((unit.segment, unit.unit, unit.lines), (1, Some(4), 10), "{case}");
+            let text_of_it = error.to_string();
+            for part in ["segment 1, block 4 with 10 lines", "verify", "allow_partial_response"] {
+                assert!(text_of_it.contains(part), "{text_of_it}");
+            }
+            let damages = Arc::new(Damages::default());
+            let context = Context { damages: Some(damages.clone()), ..context };
+            let (rows, outcome) = collect(&query(text), &source, &context);
+            outcome.unwrap();
+            assert_eq!(count(text, &rows), 50, "{case}");
+            assert_eq!((damages.units().len(), damages.lines()), (1, 10), "{case}");
+        }
     }
 }

@@ -7,7 +7,9 @@ use std::time::Instant;
 use super::filter::Filter;
 #[cfg(doc)]
 use super::syntax::query::Query;
-use crate::base::{Account, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange};
+use crate::base::{
+    Account, DamagedUnit, Damages, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange,
+};
 
 /// The arguments of a run besides the query.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Context {
     pub limits: Limits,
     /// Counts the memory of the query and of whatever assembles its answer.
     pub account: Arc<Account>,
+    /// Receives the damaged units that the query passes over; none: a damaged unit is an error.
+    pub damages: Option<Arc<Damages>>,
     /// Receives the progress.
     pub progress: Arc<Progress>,
     /// Set by others to cancel the query.
@@ -43,6 +47,14 @@ impl Context {
     /// Counts memory in the account of the query, up to its limit.
     pub fn meter(&self) -> Meter {
         Meter::new(&self.account, self.limits.memory_bytes_max, &self.progress)
+    }
+
+    /// Passes over a damaged unit, if the caller takes an answer without it.
+    pub(crate) fn pass_over(&self, unit: DamagedUnit) -> Result<(), RunError> {
+        match &self.damages {
+            Some(damages) if damages.add(&unit) => Ok(()),
+            _ => Err(RunError::Damaged(unit)),
+        }
     }
 
     /// Checks that a query that began at `started` may continue: not cancelled, within its time
@@ -73,6 +85,7 @@ impl Default for Context {
             restriction: None,
             limits: Limits::default(),
             account: Arc::default(),
+            damages: None,
             progress: Arc::default(),
             cancelled: Arc::default(),
             hold: Hold::default(),

@@ -6,16 +6,17 @@
 //!
 //! - the catalog, which learns the length of a segment when it is closed and when the process ends,
 //!   knows that acknowledged frames were there;
-//! - a valid frame stands behind them, or a later segment was begun;
-//! - they are more than one commit writes;
+//! - a later segment was begun;
+//! - they, with the frames behind them, are more than one commit writes;
 //! - or they are the header of the file, which is durable before the first frame.
 //!
 //! A damaged file gets a second name, `N.hot.damaged`. It is never written or sealed again, and no
 //! retention removes that name. Its valid frames, before and behind the damage, are read from it.
 //!
-//! Other unreadable bytes at the end of the active segment are cut off, as its next frame goes
-//! there. Whether they were acknowledged cannot be told: they are the last commit of a process that
-//! crashed, which may have been answered. So a copy of them is kept, `N.hot.torn`.
+//! Whether other unreadable bytes at the end of the active segment were acknowledged cannot be
+//! told: they are in the last commit of a process that crashed, which may have been answered. A
+//! power cut leaves any part of a commit, so valid frames may stand behind them, and are kept. The
+//! bytes are cut off, or sealed over, and a copy of them is kept before, `N.hot.torn`.
 
 use std::path::{Path, PathBuf};
 
@@ -43,8 +44,8 @@ const COPY_BYTES: usize = 4 << 20;
 pub(super) enum Verdict {
     /// Nothing is missing.
     Whole,
-    /// So many bytes behind its last frame are a write that a crash interrupted.
-    Torn(u64),
+    /// The bytes from `from` on, `bytes` of them, are a write that a crash interrupted.
+    Torn { from: u64, bytes: u64 },
     /// Acknowledged lines may be missing.
     Damaged,
 }
@@ -66,17 +67,20 @@ pub(super) fn judge(
     // A file that its creation did not finish has no row and no space for frames.
     let had_header = row.is_some() || contents.file_bytes > HEADER_BYTES as u64;
     let is_short = row.is_some_and(|row| contents.data_end < row.data_end);
-    let has_gap = scan.damaged_at.is_some_and(|at| at < contents.data_end);
-    if (contents.header.is_err() && had_header) || is_short || has_gap {
+    if (contents.header.is_err() && had_header) || is_short {
         return Verdict::Damaged;
     }
     // Of these the catalog knows the length: what is behind it is an index, or was given up.
     let is_length_known = matches!(state, Some(RowState::Rolled | RowState::Kept));
-    if scan.tail_bytes == 0 || is_length_known || is_repeated {
+    let gap = scan.damaged_at.filter(|&at| at < contents.data_end);
+    if gap.is_none() && (scan.tail_bytes == 0 || is_length_known || is_repeated) {
         return Verdict::Whole;
     }
-    match is_last && scan.tail_bytes <= COMMIT_BYTES_MAX {
-        true => Verdict::Torn(scan.tail_bytes),
+    let from = gap.unwrap_or(contents.data_end);
+    let bytes = contents.data_end + scan.tail_bytes - from;
+    let is_acknowledged = is_length_known || row.is_some_and(|row| from < row.data_end);
+    match is_last && !is_acknowledged && bytes <= COMMIT_BYTES_MAX {
+        true => Verdict::Torn { from, bytes },
         false => Verdict::Damaged,
     }
 }

@@ -10,6 +10,7 @@ use segment::{FrameEntry, SegmentError, SegmentHeader};
 
 use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
 use crate::position::span;
+use crate::segments::damage::KnownDamage;
 use crate::segments::fate::FateCell;
 use crate::segments::file_names::hot_name;
 use crate::sync::{lock, read};
@@ -70,6 +71,8 @@ pub(crate) struct HotSegment {
     pub(crate) sequence_next: u64,
     pub(crate) fate: FateCell,
     pub(crate) index: RwLock<HotIndex>,
+    /// Frames that are listed and cannot be read.
+    pub(crate) damage: KnownDamage,
     /// Lines that are known to be missing, because the file is damaged.
     pub(crate) lines_missing: AtomicU64,
     file: Mutex<Option<Arc<dyn DiskFile>>>,
@@ -90,6 +93,7 @@ impl HotSegment {
             sequence_next: header.sequence_next,
             fate: FateCell::default(),
             index: RwLock::new(index),
+            damage: KnownDamage::default(),
             lines_missing: lines_missing.into(),
             file: Mutex::new(None),
         }

@@ -20,6 +20,7 @@ use segment::sealed::{Effort, Footer, NodeNumbers, SealedFile};
 
 use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
 use crate::segments::cache::Cache;
+use crate::segments::damage::{DamagedLines, KnownDamage, is_damage};
 use crate::segments::fate::FateCell;
 use crate::segments::file_names::sealed_name;
 use crate::sync::lock;
@@ -57,6 +58,8 @@ pub(crate) struct SealedSegment {
     pub(crate) deletions_through: AtomicU64,
     pub(crate) rules: AtomicU64,
     pub(crate) fate: FateCell,
+    /// Blocks that cannot be read.
+    pub(crate) damage: KnownDamage,
     /// The file of a replaced segment.
     kept_open: OnceLock<Arc<SealedFile>>,
 }
@@ -83,6 +86,7 @@ impl SealedSegment {
             deletions_through: AtomicU64::new(row.deletions_through),
             rules: AtomicU64::new(row.rules),
             fate: FateCell::default(),
+            damage: KnownDamage::default(),
             kept_open: OnceLock::new(),
         }
     }
@@ -117,6 +121,36 @@ impl SealedSegment {
     /// The last deletion that this segment was searched for.
     pub(crate) fn deletions_through(&self) -> u64 {
         self.deletions_through.load(Ordering::Acquire)
+    }
+
+    /// Notes that nothing of the file can be read.
+    pub(crate) fn note_all_damaged(&self, error: &SegmentError) {
+        let (segment, lines, error) = (self.id, self.lines, error.to_string());
+        self.damage.note(DamagedLines { segment, unit: None, lines, error });
+    }
+
+    /// Reads a block, compares it with its checksums, and notes the damage that it finds. Returns
+    /// the bytes that it read.
+    pub(crate) fn check_block(&self, file: &SealedFile, block: usize) -> u64 {
+        let entry = &file.footer().blocks[block];
+        let (segment, number) = (self.id, block as u32);
+        let read = file.stored_block(block).and_then(|stored| file.block_of(block, &stored));
+        match read {
+            Err(error) if is_damage(&error) => match file.read_block(block) {
+                Ok(_) => self.damage.note_filter(segment, number, &error),
+                Err(error) => {
+                    let (unit, lines) = (Some(number), u64::from(entry.lines));
+                    self.damage.note(DamagedLines {
+                        segment,
+                        unit,
+                        lines,
+                        error: error.to_string(),
+                    });
+                }
+            },
+            _ => {}
+        }
+        entry.bytes_disk()
     }
 
     /// Keeps the file open for handles, before it is removed.

@@ -13,6 +13,7 @@ use segment::sealed::SealedFile;
 use crate::catalog::{Departed, DepartedLines};
 use crate::config::OPEN_FILES_MAX;
 use crate::segments::cache::Cache;
+use crate::segments::damage::is_damage;
 use crate::segments::fate::{Fate, FateCell};
 use crate::segments::hot::HotSegment;
 use crate::segments::sealed::{SealedFiles, SealedSegment};
@@ -152,6 +153,32 @@ impl SegmentTable {
         segment: &SealedSegment,
     ) -> Result<Arc<SealedFile>, SegmentError> {
         self.sealed_files.get(segment, &*self.disk, &self.cache)
+    }
+
+    /// Opens a sealed segment's file and reads its footer from the disk, whatever is in memory;
+    /// notes damage.
+    pub(crate) fn open_fresh(&self, segment: &SealedSegment) -> Result<SealedFile, SegmentError> {
+        SealedFile::open(&*self.disk, &segment.path).inspect_err(|error| {
+            if is_damage(error) && !segment.fate.may_be_gone() {
+                segment.note_all_damaged(error);
+            }
+        })
+    }
+
+    /// As [`open_sealed`](Self::open_sealed); notes damage, if opening fails twice.
+    pub(crate) fn open_checked(
+        &self,
+        segment: &SealedSegment,
+    ) -> Result<Arc<SealedFile>, SegmentError> {
+        let opened = self.open_sealed(segment);
+        if !opened.as_ref().is_err_and(is_damage) || segment.fate.may_be_gone() {
+            return opened;
+        }
+        self.open_sealed(segment).inspect_err(|error| {
+            if is_damage(error) {
+                segment.note_all_damaged(error);
+            }
+        })
     }
 
     /// Drops everything in memory of a segment that left the list. The file of a replaced segment

@@ -296,8 +296,15 @@ impl Store {
                 frame: frame.place as u32,
                 entry,
             };
-            let Some(batch) = load(&handle)? else { return Ok(None) };
-            arrivals.add(batch);
+            match load(&handle) {
+                Ok(Some(batch)) => arrivals.add(batch),
+                Ok(None) => return Ok(None),
+                // A reader that waited for this frame would wait for ever.
+                Err(error) => match handle.damage() {
+                    Some(damage) => arrivals.unreadable += damage.lines,
+                    None => return Err(error),
+                },
+            }
             through = frame.sequence;
         }
         Ok(Some((arrivals, through)))

@@ -10,6 +10,7 @@ use super::Store;
 use crate::config::COMMITTED_FRAMES_MAX;
 use crate::error::StoreError;
 use crate::position::Position;
+use crate::segments::damage::is_damage;
 use crate::segments::hot::HotSegment;
 use crate::segments::sealed::{SealedSegment, may_hold};
 use crate::store_core::write_state::StoreState;
@@ -266,9 +267,13 @@ impl Store {
         segment: &Arc<SealedSegment>,
         wanted: impl Fn(&segment::sealed::BlockEntry) -> bool,
     ) -> Result<Vec<BlockHandle>, StoreError> {
-        match self.core.segments.open_sealed(segment) {
+        match self.core.segments.open_checked(segment) {
             Ok(file) => Ok(BlockHandle::of_segment(&self.core.segments, segment, &file, wanted)),
             Err(_) if segment.fate.may_be_gone() => Ok(Vec::new()),
+            // Whoever reads it is told; the other segments can be read.
+            Err(error) if is_damage(&error) => {
+                Ok(vec![BlockHandle::of_damaged(&self.core.segments, segment)])
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Store;
 use crate::catalog::{Own, RowState};
 use crate::position::span;
+use crate::segments::damage::DamagedLines;
 use crate::store_core::counters::{Counters, get};
 use crate::store_core::write_state::StoreState;
 use crate::sync::read;
@@ -73,9 +74,10 @@ pub struct SealingStats {
     pub lag_bytes: u64,
     /// Time since the last line of the oldest of them arrived, nanoseconds; 0 when there is none.
     pub lag_ns: u64,
-    /// Segments that are damaged and therefore never sealed, now.
+    /// Segments that are damaged and therefore never sealed or merged, now: as far as a start, a
+    /// reader or the check in idle time has found it.
     pub damaged_segments: u64,
-    /// Lines that are known to be missing from them.
+    /// Lines in them that are known to be missing or unreadable.
     pub damaged_lines: u64,
     /// Hot segments sealed.
     pub sealed_segments: u64,
@@ -115,7 +117,22 @@ impl StoreStats {
     }
 }
 
+/// Damaged units that [`Store::damages`] gives. Further ones are counted in the statistics.
+const DAMAGES_MAX: usize = 100;
+
 impl Store {
+    /// The frames and blocks that are known to be unreadable, by segment; at most 100.
+    pub fn damages(&self) -> Vec<DamagedLines> {
+        let segments = self.core.segments.list();
+        let hot = segments.hot.iter().map(|segment| &segment.damage);
+        let all = hot.chain(segments.sealed.iter().map(|segment| &segment.damage));
+        let mut found = Vec::new();
+        for damage in all {
+            found.extend(damage.first(DAMAGES_MAX - found.len()));
+        }
+        found
+    }
+
     /// The statistics at this moment.
     pub fn stats(&self) -> StoreStats {
         let core = &self.core;
@@ -150,17 +167,20 @@ impl Store {
                     let last_ns = index.totals.received_ns.map(|(_, last)| last);
                     oldest_ns = oldest_ns.into_iter().chain(last_ns).min();
                 }
-                RowState::Damaged => {
-                    stats.sealing.damaged_segments += 1;
-                    stats.sealing.damaged_lines += segment.lines_missing.load(Relaxed);
-                }
                 _ => {}
+            }
+            if index.state == RowState::Damaged || segment.damage.is_any() {
+                let lines = segment.lines_missing.load(Relaxed).max(segment.damage.lines());
+                stats.sealing.damaged_segments += 1;
+                stats.sealing.damaged_lines += lines;
             }
         }
         let since = |then_ns| core.clock.now_ns().saturating_sub(then_ns);
         stats.sealing.lag_ns = oldest_ns.map_or(0, |ns| u64::try_from(since(ns)).unwrap_or(0));
         for segment in &segments.sealed {
             stats.segments_sealed += 1;
+            stats.sealing.damaged_segments += u64::from(segment.damage.is_any());
+            stats.sealing.damaged_lines += segment.damage.lines();
             stats.add_lines(segment.lines, segment.bytes_raw, segment.own);
             stats.bytes_disk += segment.bytes_disk;
             stats.sealed_bytes_raw += segment.bytes_raw.saturating_sub(segment.own.bytes);

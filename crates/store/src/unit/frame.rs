@@ -11,6 +11,7 @@ use segment::{FrameEntry, SegmentError, read_frame};
 use crate::error::StoreError;
 use crate::position::Position;
 use crate::segments::cache::{Cache, FILTER, FrameWords};
+use crate::segments::damage::{DamagedLines, is_damage};
 use crate::segments::hot::HotSegment;
 use crate::segments::table::SegmentTable;
 
@@ -143,7 +144,29 @@ impl FrameHandle {
         match frame {
             Ok(frame) => Ok(Some(Arc::new(frame))),
             Err(_) if self.segment.fate.may_be_gone() => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if is_damage(&error) {
+                    self.note_damage();
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What is damaged, if a read found that the frame cannot be read.
+    pub fn damage(&self) -> Option<DamagedLines> {
+        self.segment.damage.of(self.frame)
+    }
+
+    /// Reads the frame again, and notes that it is damaged if that fails, too.
+    fn note_damage(&self) {
+        let Ok(file) = self.segments.open_hot(&self.segment) else { return };
+        if let Err(error) = read_frame(&*file, &self.segment.path, &self.entry)
+            && is_damage(&error)
+        {
+            let (segment, unit, lines) = (self.segment.id, Some(self.frame), self.lines());
+            let error = error.to_string();
+            self.segment.damage.note(DamagedLines { segment, unit, lines, error });
         }
     }
 }

@@ -188,7 +188,7 @@ impl Surroundings {
         let mut streams = std::mem::take(&mut self.streams);
         for (number, unit) in units.iter().enumerate() {
             next.check()?;
-            let Some(block) = lines_of(&**unit)? else { continue };
+            let Some(block) = lines_of(&**unit, next)? else { continue };
             for row in 0..block.len() {
                 if row % CHECK_ROWS == CHECK_ROWS - 1 {
                     next.check()?;
@@ -228,9 +228,15 @@ impl Surroundings {
     }
 }
 
-/// All lines of a unit; none when it was deleted.
-fn lines_of(unit: &dyn ScanUnit) -> Result<Option<Block>, RunError> {
-    let batch = unit.load()?;
+/// All lines of a unit; none when it was deleted, or when it is damaged and may be passed over.
+fn lines_of(unit: &dyn ScanUnit, next: &Next<'_>) -> Result<Option<Block>, RunError> {
+    let batch = match (unit.load(), unit.damage()) {
+        (Err(_), Some(damage)) => {
+            next.query.sharing().context.pass_over(damage)?;
+            None
+        }
+        (batch, _) => batch?,
+    };
     Ok(batch.map(|batch| {
         let rows = (0..batch.len() as u32).collect();
         Block::Lines(BatchLines::new(batch, rows))
@@ -336,7 +342,7 @@ impl Surroundings {
             });
         }
         for (unit, places) in by_unit {
-            let Some(block) = lines_of(&*units[unit as usize])? else { continue };
+            let Some(block) = lines_of(&*units[unit as usize], next)? else { continue };
             for (place, row) in places {
                 let (scratch, meter) = (&mut self.scratch, next.meter());
                 rows[place] = Some(block.copy_row(row as usize, &self.carried, scratch, meter)?);

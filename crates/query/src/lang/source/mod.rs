@@ -9,7 +9,7 @@ use std::sync::Arc;
 use record::columns::Columns;
 use record::{Batch, Frame, LineId};
 
-use crate::base::{Phrases, SourceError, TimeRange, Whose};
+use crate::base::{DamagedUnit, Phrases, SourceError, TimeRange, Whose};
 
 pub use answers::Answers;
 pub use sides::{Share, SharePiece, SharePieces, Sides, Wanted};
@@ -98,6 +98,12 @@ pub trait ScanUnit: Send + Sync {
     /// was deleted; the caller then has to load it.
     fn with_columns(&self, _with: WithColumns<'_>) -> Result<bool, SourceError> {
         Ok(false)
+    }
+    /// What is damaged in the unit, once that is known: after reading it failed for this reason, or
+    /// from an earlier read. A query then reads the other units, or ends with an error that says
+    /// what is missing. None: the unit is not known to be damaged.
+    fn damage(&self) -> Option<DamagedUnit> {
+        None
     }
     /// Identifies the unit, if its lines never change: a block of a sealed segment.
     fn key(&self) -> Option<UnitKey> {
