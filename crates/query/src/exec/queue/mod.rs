@@ -210,7 +210,7 @@ impl QueryQueue {
         }
         let limits = self.shared.limits();
         let class = class_of(&inner.entries[&id].kind);
-        if let Some(error) = inner.share_taken(id, class, limits) {
+        if let Some(error) = inner.share_taken(id, class, &limits) {
             return Err(error);
         }
         if inner.places.enter(id, class) {
@@ -339,11 +339,12 @@ impl Shared {
                 }
                 Some(QueryState::Waiting) => {
                     paused_since = None;
-                    if inner.take_turn(id, &self.limits) {
+                    let limits = self.limits();
+                    if inner.take_turn(id, &limits) {
                         self.changed.notify_all();
                         continue;
                     }
-                    let look = TURN_LOOK.min(self.limits.turn);
+                    let look = TURN_LOOK.min(limits.turn);
                     self.changed.wait_timeout(inner, look).expect("nothing panics inside").0
                 }
                 _ => break,

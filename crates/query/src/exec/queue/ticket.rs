@@ -67,7 +67,7 @@ impl Ticket {
                 });
             }
             // Not at once: a place may become free by itself.
-            if !paused && phase.1.elapsed() >= TURN_LOOK && inner.take_turn(id, &shared.limits) {
+            if !paused && phase.1.elapsed() >= TURN_LOOK && inner.take_turn(id, &shared.limits()) {
                 shared.changed.notify_all();
                 continue;
             }
