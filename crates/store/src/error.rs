@@ -51,8 +51,8 @@ pub enum StoreError {
     },
     /// The catalog cannot be written, because the disk is full.
     #[error(
-        "the catalog {file} cannot be written, because the disk is full; free some space on it (1 MiB is enough for the \
-         catalog). The catalog is not damaged"
+        "the catalog {file} cannot be written, because the disk is full; free some space (1 MiB is enough for \
+         it). It is not damaged"
     )]
     CatalogFull {
         /// Its file.

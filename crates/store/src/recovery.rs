@@ -160,7 +160,7 @@ fn is_stale(
 ) -> Result<bool, StoreError> {
     match written {
         Err(error) if error.is_disk_full() => {
-            report.warnings.push(format!("{error}: it is written once there is room"));
+            report.warnings.push(format!("{error}, and is written once there is room"));
             Ok(true)
         }
         written => written.map(|()| false),

@@ -279,7 +279,7 @@ fn a_start_needs_not_a_byte_and_what_needs_some_says_so() {
     let empty = disk.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let (is_ready, said) = start(&empty);
-    assert!(!is_ready && said.contains("is full") && said.contains("free 1 MiB"), "{said}");
+    assert!(!is_ready && said.contains("is full") && said.contains("free 1.0 MiB"), "{said}");
     assert!(!said.contains("move it away") && said.contains("empty"), "{said}");
 
     fs::remove_file(disk.path().join("filler")).unwrap();

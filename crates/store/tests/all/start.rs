@@ -47,10 +47,10 @@ fn the_catalog_is_written_once_in_a_start_however_many_segments_there_are() {
             assert_eq!(sequences(&store), expected);
             transactions(dir.path())
         };
-        let before = transactions(dir.path());
-        assert!(start() <= before + 1, "at most one, for the segment that is continued");
-        let again = start();
-        assert_eq!(start(), again, "nothing has changed");
+        for _ in 0..3 {
+            let before = transactions(dir.path());
+            assert!(start() <= before + 1, "at most one, for the segment that is continued");
+        }
         fs::remove_file(dir.path().join("catalog.sqlite")).unwrap();
         start()
     });
