@@ -10,5 +10,6 @@ mod faults;
 mod fixture;
 mod forwarded;
 mod oracle;
+mod retained;
 mod retention;
 mod sealing;
