@@ -42,16 +42,18 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still until it is moved. Both times move together.
+/// A clock that stands still until it is moved. Both times move together, unless it jumps.
 pub struct ManualClock {
     start_ns: i64,
     now_ns: AtomicI64,
+    /// By how much the wall clock was set, in sum.
+    set_ns: AtomicI64,
 }
 
 impl ManualClock {
     /// A clock that shows `now_ns`.
     pub fn new(now_ns: i64) -> Self {
-        ManualClock { start_ns: now_ns, now_ns: AtomicI64::new(now_ns) }
+        ManualClock { start_ns: now_ns, now_ns: AtomicI64::new(now_ns), set_ns: AtomicI64::new(0) }
     }
 
     /// Advances by `ns`.
@@ -59,15 +61,20 @@ impl ManualClock {
         assert!(ns >= 0, "time does not go back");
         self.now_ns.fetch_add(ns, Ordering::SeqCst);
     }
+
+    /// Sets the wall clock ahead by `ns`, or back; monotonic time does not move.
+    pub fn set_ahead_ns(&self, ns: i64) {
+        self.set_ns.fetch_add(ns, Ordering::SeqCst);
+    }
 }
 
 impl Clock for ManualClock {
     fn now_ns(&self) -> i64 {
-        self.now_ns.load(Ordering::SeqCst)
+        self.now_ns.load(Ordering::SeqCst) + self.set_ns.load(Ordering::SeqCst)
     }
 
     fn monotonic_ns(&self) -> u64 {
-        (self.now_ns() - self.start_ns) as u64
+        (self.now_ns.load(Ordering::SeqCst) - self.start_ns) as u64
     }
 }
 
@@ -81,6 +88,8 @@ mod tests {
         assert_eq!((clock.now_ns(), clock.monotonic_ns()), (1_000, 0));
         clock.advance_ns(5);
         assert_eq!((clock.now_ns(), clock.monotonic_ns()), (1_005, 5));
+        clock.set_ahead_ns(-9);
+        assert_eq!((clock.now_ns(), clock.monotonic_ns()), (996, 5));
     }
 
     #[test]

@@ -58,6 +58,11 @@ const TICK: Duration = Duration::from_millis(500);
 const QUEUE_PARTS: usize = 4;
 /// Pause before the queue is looked at again: the writer takes all queued frames together.
 const QUEUE_PAUSE: Duration = Duration::from_millis(10);
+/// Part of the limit on bytes that rewrites under way may take on top of it before another one
+/// begins.
+const REWRITING_PARTS: u64 = 8;
+/// The least room for rewrites on top of the limit, bytes: a small rewrite never waits for another.
+const REWRITING_BYTES_MIN: u64 = 1 << 20;
 /// Interval at which the threads check whether more of the active segment can be sealed.
 const TRAIL_TICK: Duration = Duration::from_millis(100);
 
@@ -156,6 +161,9 @@ impl Background {
         }
         if self.work.is_none() {
             self.end_deletions();
+            if !has_room_beyond_limit(&self.core) {
+                return Step::Idle;
+            }
             match self.begin(callbacks) {
                 Some(work) => self.work = Some(work),
                 None => {
@@ -193,6 +201,7 @@ impl Background {
             return true;
         }
         if self.trailing.has_room()
+            && has_room_beyond_limit(&self.core)
             && let Some(active) = plan::to_be_trailed(&self.core, &self.resting)
         {
             let sources = vec![AnySegment::Hot(active)];
@@ -225,7 +234,7 @@ impl Background {
     fn begin(&mut self, callbacks: &dyn StoreCallbacks) -> Option<Work> {
         let monotonic_ns = self.core.clock.monotonic_ns();
         self.resting.retain(|_, until_ns| *until_ns > monotonic_ns);
-        let now_ns = self.core.clock.now_ns();
+        let now_ns = self.core.retention_ns(self.core.clock.now_ns());
         let idle = callbacks.is_idle();
         let trailed = self.trailing.segments();
         let now = PlanInput { now_ns, resting: &self.resting, trailed: &trailed, idle };
@@ -285,7 +294,7 @@ impl Background {
         callbacks: &dyn StoreCallbacks,
     ) -> Option<Work> {
         let sources = [AnySegment::Sealed(segment.clone())];
-        let now_ns = self.core.clock.now_ns();
+        let now_ns = self.core.retention_ns(self.core.clock.now_ns());
         let pruning = Pruning::of(&self.core, &self.ledger, callbacks, &sources, now_ns);
         match self.core.segments.open_sealed(&segment) {
             Ok(file) => {
@@ -304,7 +313,7 @@ impl Background {
     fn gives_way(&mut self, callbacks: &dyn StoreCallbacks, in_haste: bool) -> bool {
         let Some(Work::Rewrite(rewrite)) = &mut self.work else { return false };
         let sealable = || plan::is_any_sealable(&self.core, &self.resting);
-        let now_ns = self.core.clock.now_ns();
+        let now_ns = self.core.retention_ns(self.core.clock.now_ns());
         let waits = match rewrite.purpose {
             Purpose::Seal | Purpose::Trail | Purpose::Prune => false,
             Purpose::Merge => in_haste && sealable(),
@@ -515,6 +524,14 @@ impl Background {
         }
         self.trailing.abandon(&self.ledger);
     }
+}
+
+/// Whether another rewrite may begin: the new files of those under way, which come on top of the
+/// limit on bytes, take at most 1/[`REWRITING_PARTS`] of it, or [`REWRITING_BYTES_MIN`]. Otherwise
+/// it waits until one of them is published.
+fn has_room_beyond_limit(core: &StoreCore) -> bool {
+    let Some(bytes_max) = core.retention().bytes_max else { return true };
+    core.segments.rewriting_bytes() <= (bytes_max / REWRITING_PARTS).max(REWRITING_BYTES_MIN)
 }
 
 /// Lines of the frames of a hot segment that are damaged on the disk. Reads all of them.

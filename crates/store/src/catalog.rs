@@ -11,6 +11,7 @@
 //! (none on network file systems), and a database that is not complete in one file when it is
 //! copied.
 
+mod clock;
 mod deletions;
 mod departed;
 mod file;

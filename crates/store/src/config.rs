@@ -121,7 +121,9 @@ pub struct StoreConfig {
     pub age_ns: Option<i64>,
     /// Bytes of all segment files; the oldest are deleted before more is taken. At least eight
     /// times `segment_bytes_min`. None: no limit. The catalog (a few hundred bytes a segment) is
-    /// not counted. A single frame above an eighth of this (lines of many megabytes) makes a
+    /// not counted. The new file of a rewrite comes on top until it takes the place of its sources:
+    /// usually a hundredth of this, at most an eighth and one file. Nothing is ever deleted to make
+    /// room for a rewrite; where the disk has none, the rewrite waits. A single frame above an eighth of this (lines of many megabytes) makes a
     /// segment of its own size.
     pub bytes_max: Option<u64>,
     /// Rules that delete some lines earlier than `age_ns`, from sealed segments, where these lines

@@ -25,7 +25,8 @@ use crate::config::{PREALLOCATE_BYTES, ROOM_AHEAD_PARTS};
 use crate::segments::AnySegment;
 use crate::segments::hot::HotSegment;
 use crate::store_core::StoreCore;
-use crate::sync::{read, write};
+use crate::store_core::retention_log::Limit;
+use crate::sync::{lock, read, write};
 
 pub(crate) struct Ledger {
     pub(crate) core: Arc<StoreCore>,
@@ -69,7 +70,7 @@ impl Ledger {
             let is_useless = index.state == RowState::Kept && index.frames.is_empty();
             drop(index);
             if is_useless && newest != Some(segment.id) {
-                self.delete(&AnySegment::Hot(segment));
+                self.delete(&AnySegment::Hot(segment), Limit::Age);
             } else if closing {
                 self.close_file(&segment);
             } else if unlisted {
@@ -221,6 +222,11 @@ impl Ledger {
     /// Completes the pending writes, when the store is closed.
     pub(crate) fn close(&mut self) {
         self.remove_files();
+        self.core.retention_ns(self.core.clock.now_ns());
+        let record = lock(&self.core.retention_clock).record();
+        if let Err(error) = self.catalog.set_clock(record) {
+            tracing::warn!("{error}");
+        }
         for segment in self.core.segments.hot() {
             if read(&segment.index).closing {
                 self.close_file(&segment);

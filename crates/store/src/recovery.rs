@@ -38,6 +38,7 @@ use crate::segments::sealed::SealedSegment;
 use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::InitialState;
 use crate::store_core::nodes::recover_held;
+use crate::store_core::retention_clock::ClockRecord;
 
 /// The state that a store starts from, and the file that its writer continues.
 pub(crate) struct Recovered {
@@ -121,6 +122,7 @@ pub(crate) fn recover(
         deletions,
         departed: catalog.departed()?,
         summarised_through: catalog.summarised_through()?.max(marks),
+        clock: catalog.clock()?,
         held: recover_held(found.iter().map(|f| {
             let header = f.contents.header.as_ref();
             (header.map_or(&[][..], |header| &header.held), &f.contents.frames[..])
@@ -147,6 +149,12 @@ pub(crate) fn recover(
     }
     is_catalog_stale |= is_stale(recovered.catalog.write_notes(&rows), &mut report)?;
     recovered.is_catalog_stale = is_catalog_stale;
+    let beginning = &mut recovered.beginning;
+    if beginning.clock.is_none() {
+        let received = beginning.segments.by_age().into_iter().filter_map(|s| s.received_ns());
+        let newest_ns = received.map(|(_, newest_ns)| newest_ns).max();
+        beginning.clock = newest_ns.map(|believed_ns| ClockRecord { believed_ns, held: None });
+    }
     report.elapsed_ms = (clock.monotonic_ns() - start_ns) / 1_000_000;
     recovered.report = report;
     Ok(recovered)

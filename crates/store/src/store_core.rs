@@ -6,11 +6,13 @@ pub(crate) mod deletions;
 pub(crate) mod nodes;
 pub(crate) mod progress;
 pub(crate) mod queue;
+pub(crate) mod retention_clock;
+pub(crate) mod retention_log;
 pub(crate) mod sequence_numbers;
 pub(crate) mod signal;
 pub(crate) mod write_state;
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use platform::{Clock, Disk, DiskSpace};
 use segment::SegmentError;
@@ -24,10 +26,11 @@ use crate::store_core::deletions::DeletionTable;
 use crate::store_core::nodes::{HeldNumbers, RemoteNodes};
 use crate::store_core::progress::Progress;
 use crate::store_core::queue::WriteQueue;
+use crate::store_core::retention_clock::{ClockRecord, RetentionClock};
 use crate::store_core::sequence_numbers::SequenceNumbers;
 use crate::store_core::signal::Signals;
 use crate::store_core::write_state::WriteState;
-use crate::sync::{read, write};
+use crate::sync::{lock, read, write};
 
 pub(crate) struct StoreCore {
     pub(crate) config: StoreConfig,
@@ -44,6 +47,7 @@ pub(crate) struct StoreCore {
     pub(crate) write_state: WriteState,
     pub(crate) progress: Progress,
     pub(crate) deletions: DeletionTable,
+    pub(crate) retention_clock: Mutex<RetentionClock>,
     pub(crate) signals: Signals,
     pub(crate) counters: Counters,
 }
@@ -58,6 +62,8 @@ pub(crate) struct InitialState {
     pub(crate) departed: Vec<Departed>,
     pub(crate) summarised_through: Option<u64>,
     pub(crate) held: HeldNumbers,
+    /// The last time that retention believed; None: not known, and nothing is in the store.
+    pub(crate) clock: Option<ClockRecord>,
 }
 
 impl StoreCore {
@@ -74,6 +80,9 @@ impl StoreCore {
             initial.departed,
             config.cache_bytes_max,
         );
+        let now = || ClockRecord { believed_ns: clock.now_ns(), held: None };
+        let record = initial.clock.unwrap_or_else(now);
+        let retention_clock = RetentionClock::new(record, clock.monotonic_ns());
         StoreCore {
             retention: RwLock::new(Arc::new(config.retention())),
             config,
@@ -87,6 +96,7 @@ impl StoreCore {
             write_state: WriteState::default(),
             progress: Progress::new(initial.summarised_through),
             deletions: DeletionTable::new(initial.deletions),
+            retention_clock: Mutex::new(retention_clock),
             signals: Signals::default(),
             counters: Counters::default(),
         }
@@ -101,6 +111,12 @@ impl StoreCore {
     pub(crate) fn set_retention(&self, retention: Retention) {
         *write(&self.retention) = Arc::new(retention);
         self.signals.ledger.wake();
+    }
+
+    /// The time by which retention measures ages, when the wall clock shows `now_ns`; see
+    /// [`retention_clock`].
+    pub(crate) fn retention_ns(&self, now_ns: i64) -> i64 {
+        lock(&self.retention_clock).read(now_ns, self.clock.monotonic_ns())
     }
 
     /// Free and total bytes of the file system.

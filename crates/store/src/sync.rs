@@ -15,7 +15,7 @@
 //! 6. The index of one hot segment ([`HotIndex`](crate::segments::hot::HotIndex)).
 //! 7. Open files of segments, then the [`Cache`](crate::segments::cache::Cache).
 //! 8. Locks that are held for a few instructions and under which no other is taken: the queue,
-//!    sequence numbers, progress, write state, signals, expired ranges.
+//!    sequence numbers, progress, write state, signals, expired ranges, the clock of retention.
 //!
 //! A panic of one thread must not stop the others, so a poisoned lock is taken all the same: the
 //! data behind these locks is consistent between statements.

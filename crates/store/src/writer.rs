@@ -247,7 +247,12 @@ impl Writer {
     /// deletion frees more space than this file takes.
     pub(crate) fn create_number_record(&mut self) -> Result<(), SegmentError> {
         self.roll();
-        self.with_reserve(|writer| writer.create(0))
+        self.with_reserve(|writer| {
+            // Its few bytes may exceed the limit on bytes until the deletion: nothing is deleted to
+            // make room for it, since that could be what a rewrite is about to keep.
+            writer.check_free(created_bytes(0))?;
+            writer.create_file()
+        })
     }
 
     /// Runs `work`, which may use the reserve of the disk.
@@ -260,12 +265,16 @@ impl Writer {
 
     /// Creates the next segment, with room for a first frame of `frame_bytes`.
     pub(crate) fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
+        let bytes = created_bytes(frame_bytes);
+        self.make_room(bytes);
+        self.check_free(bytes)?;
+        self.create_file()
+    }
+
+    fn create_file(&mut self) -> Result<(), SegmentError> {
         assert!(self.active.is_none(), "one segment is written at a time");
         let core = self.core.clone();
         let dir = core.config.segments_dir();
-        let bytes = HEADER_BYTES as u64 + frame_bytes + index_bytes(1);
-        self.make_room(bytes);
-        self.check_free(bytes)?;
         let id = core.segments.issue_id();
         let path = dir.join(hot_name(id));
         let (held, omitted) = core.nodes.header_ranges();
@@ -475,6 +484,11 @@ impl Writer {
         write(&active.segment.index).file_bytes = active.file.close()?;
         Ok(())
     }
+}
+
+/// Bytes of a segment with one frame of `frame_bytes`.
+fn created_bytes(frame_bytes: u64) -> u64 {
+    HEADER_BYTES as u64 + frame_bytes + index_bytes(1)
 }
 
 impl Active {

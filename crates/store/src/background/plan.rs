@@ -70,6 +70,7 @@ pub(crate) enum SealPlan {
 
 /// The input of a decision besides the segments.
 pub(crate) struct PlanInput<'a> {
+    /// The time by which retention measures ages.
     pub(crate) now_ns: i64,
     /// Segments that are left alone after a failure.
     pub(crate) resting: &'a HashMap<u64, u64>,
@@ -127,7 +128,7 @@ fn to_be_sealed(core: &StoreCore, now: &PlanInput<'_>) -> Option<Arc<HotSegment>
     let youngest = candidates.pop()?;
     let oldest = candidates.into_iter().next().unwrap_or_else(|| youngest.clone());
     let Some(bytes_max) = core.retention().bytes_max else { return Some(oldest) };
-    let room = bytes_max.saturating_sub(core.segments.taken_bytes());
+    let room = bytes_max.saturating_sub(core.segments.kept_bytes());
     // In the order in which retention deletes.
     let before = core.segments.list().by_age().into_iter().take_while(|s| s.id() != oldest.id);
     let before_bytes: u64 = before.map(|segment| segment.file_bytes()).sum();

@@ -1,16 +1,18 @@
 //! Selects the rows that a rewrite leaves out: those that running deletions and due retention rules
-//! select.
+//! select; and, when lines are sealed, those that came late for a deletion that is done.
 
 use std::sync::Arc;
 
-use record::Batch;
+use record::{Batch, Row};
 
 use crate::background::plan::{due_rules, rules_stamp};
 use crate::callbacks::{LineFilter, StoreCallbacks};
 use crate::catalog::DeletionState;
+use crate::config::RetentionRule;
 use crate::ledger::Ledger;
+use crate::position::span;
 use crate::segments::AnySegment;
-use crate::store_core::StoreCore;
+use crate::store_core::{StoreCore, retention_log};
 use crate::sync::lock;
 
 /// A retention rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS`
@@ -31,16 +33,43 @@ struct PruneFilter {
     filter: LineFilter,
     reason: PruneReason,
     lines: u64,
+    /// Earliest and latest arrival of these lines.
+    received_ns: Option<(i64, i64)>,
 }
 
-#[derive(Clone, Copy)]
 enum PruneReason {
+    Deletion(Bound),
+    Rule(RetentionRule),
+}
+
+/// The lines that a deletion binds.
+struct Bound {
+    id: u64,
     /// Lines of frames below this number.
-    Deletion {
-        id: u64,
-        sequence_before: u64,
-    },
-    Rule,
+    sequence_before: u64,
+    /// Lines that nodes other than `own_node` received before this.
+    received_before_ns: i64,
+    own_node: u32,
+}
+
+impl Bound {
+    fn binds(&self, row: &Row<'_>) -> bool {
+        row.sequence() < self.sequence_before
+            || (row.received_ns() < self.received_before_ns && row.id().node != self.own_node)
+    }
+}
+
+impl PruneFilter {
+    fn new(filter: LineFilter, reason: PruneReason) -> PruneFilter {
+        PruneFilter { filter, reason, lines: 0, received_ns: None }
+    }
+
+    fn binds(&self, row: &Row<'_>) -> bool {
+        match &self.reason {
+            PruneReason::Deletion(bound) => bound.binds(row),
+            PruneReason::Rule(_) => true,
+        }
+    }
 }
 
 /// What was found in a segment.
@@ -71,15 +100,26 @@ impl Pruning {
     ) -> Pruning {
         let mut filters = Vec::new();
         let deletions_through = core.deletions.last_id();
-        for deletion in core.deletions.running() {
-            if !sources.iter().any(|source| deletion.concerns(source)) {
+        // What was sealed once has lost the lines that came late.
+        let may_be_late = sources.iter().any(|source| matches!(source, AnySegment::Hot(_)));
+        for deletion in core.deletions.in_force() {
+            let concerns = sources.iter().any(|source| deletion.concerns(source));
+            let is_running = deletion.state == DeletionState::Running;
+            if !may_be_late && !(is_running && concerns) {
                 continue;
             }
             match callbacks.filter(&deletion.filter, deletion.created_ns) {
                 Ok(filter) => {
-                    let sequence_before = deletion.scope.sequence_before;
-                    let reason = PruneReason::Deletion { id: deletion.id, sequence_before };
-                    filters.push(PruneFilter { filter, reason, lines: 0 });
+                    let bound = Bound {
+                        id: deletion.id,
+                        sequence_before: deletion.scope.sequence_before,
+                        received_before_ns: deletion.created_ns,
+                        own_node: core.node,
+                    };
+                    filters.push(PruneFilter::new(filter, PruneReason::Deletion(bound)));
+                }
+                Err(error) if !is_running => {
+                    tracing::warn!("deletion {}: lines that come late stay: {error}", deletion.id);
                 }
                 Err(error) => {
                     let ended =
@@ -99,7 +139,7 @@ impl Pruning {
         for rule in &rules {
             match callbacks.filter(&rule.filter, now_ns) {
                 Ok(filter) => {
-                    filters.push(PruneFilter { filter, reason: PruneReason::Rule, lines: 0 })
+                    filters.push(PruneFilter::new(filter, PruneReason::Rule(rule.clone())));
                 }
                 Err(error) => tracing::warn!("retention rule '{}': {error}", rule.filter),
             }
@@ -123,35 +163,41 @@ impl Pruning {
     ) -> Option<Vec<bool>> {
         let mut goes: Option<Vec<bool>> = None;
         for pruned in &mut self.filters {
+            // A deletion that is done binds hardly any batch: this spares its filter.
+            if !batch.rows().any(|row| pruned.binds(&row)) {
+                continue;
+            }
             let selected = (pruned.filter.selects)(batch);
             assert_eq!(selected.len(), batch.len(), "one answer for each row");
             for row in batch.rows().filter(|row| selected[row.index() as usize]) {
-                let named = match pruned.reason {
-                    PruneReason::Deletion { sequence_before, .. } => {
-                        row.sequence() < sequence_before
-                    }
-                    PruneReason::Rule => true,
-                };
+                if !pruned.binds(&row) {
+                    continue;
+                }
                 let goes = goes.get_or_insert_with(|| vec![false; batch.len()]);
-                let goes = &mut goes[row.index() as usize];
-                if named && !*goes {
-                    *goes = true;
-                    pruned.lines += 1;
-                    match pruned.reason {
-                        PruneReason::Deletion { .. } => findings.deleted += 1,
-                        PruneReason::Rule => findings.ruled_bytes += row.raw().len() as u64 + 1,
-                    }
+                if std::mem::replace(&mut goes[row.index() as usize], true) {
+                    continue;
+                }
+                pruned.lines += 1;
+                let received_ns = row.received_ns();
+                pruned.received_ns = span(pruned.received_ns, Some((received_ns, received_ns)));
+                match pruned.reason {
+                    PruneReason::Deletion(_) => findings.deleted += 1,
+                    PruneReason::Rule(_) => findings.ruled_bytes += row.raw().len() as u64 + 1,
                 }
             }
         }
         goes
     }
 
-    /// Adds the deleted lines to the counts of their deletions.
-    pub(crate) fn count(&self, ledger: &mut Ledger) {
+    /// Adds the lines deleted from `sources` to the counts of their deletions, and logs those that
+    /// went by a rule.
+    pub(crate) fn count(&self, ledger: &mut Ledger, sources: &[AnySegment]) {
         for pruned in self.filters.iter().filter(|pruned| pruned.lines > 0) {
-            if let PruneReason::Deletion { id, .. } = pruned.reason {
-                ledger.count_deleted(id, pruned.lines);
+            match &pruned.reason {
+                PruneReason::Deletion(bound) => ledger.count_deleted(bound.id, pruned.lines),
+                PruneReason::Rule(rule) => {
+                    retention_log::note_rule(rule, sources, pruned.lines, pruned.received_ns);
+                }
             }
         }
     }

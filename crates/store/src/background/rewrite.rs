@@ -84,8 +84,8 @@ pub(crate) struct Rewrite {
     lines_kept: u64,
     /// Bytes that were read from the disk.
     read_bytes: u64,
-    /// Bytes reserved in the segment table for the new file.
-    reserved_bytes: u64,
+    /// Bytes that the new file may take, as noted in the segment table.
+    room_bytes: u64,
     /// The footer of the file, once it is complete and has lines.
     footer: Option<Footer>,
 }
@@ -183,7 +183,7 @@ pub(crate) enum RewriteError {
 
 impl Rewrite {
     /// Creates the new file. Besides the room that the new segment may take, `spare` bytes of the
-    /// disk must stay free.
+    /// disk must stay free. Nothing is deleted to make that room.
     pub(crate) fn begin(
         core: &Arc<StoreCore>,
         ledger: &Mutex<Ledger>,
@@ -194,7 +194,8 @@ impl Rewrite {
         spare: u64,
     ) -> Result<Rewrite, RewriteError> {
         let now_ns = core.clock.now_ns();
-        let pruning = Pruning::of(core, ledger, callbacks, &sources, now_ns);
+        let retention_ns = core.retention_ns(now_ns);
+        let pruning = Pruning::of(core, ledger, callbacks, &sources, retention_ns);
         let bytes = room_bytes(&sources);
         let free_bytes = core.space().map_err(target)?.free_bytes;
         if free_bytes < bytes.saturating_add(spare) {
@@ -217,8 +218,7 @@ impl Rewrite {
                 let text = "files that were replaced cannot be removed for good yet; the log says what the disk refuses";
                 return Err(RewriteError::Target(StoreError::Refused(text.to_owned())));
             }
-            core.segments.reserve(0, bytes);
-            ledger.make_room(0);
+            core.segments.set_rewriting(0, bytes);
             core.segments.issue_id()
         };
         let path = core.config.segments_dir().join(sealing_name(id));
@@ -241,7 +241,7 @@ impl Rewrite {
             pruning,
             lines_kept: 0,
             read_bytes: 0,
-            reserved_bytes: bytes,
+            room_bytes: bytes,
             footer: None,
         };
         let full_bytes = core.config.segment_bytes();
@@ -312,7 +312,7 @@ impl Rewrite {
         }
         if self.purpose == Purpose::Trail {
             // The source grows, and with it the room that the new file may take.
-            self.keep_room(room_bytes(&[self.sources[source].segment()]));
+            self.note_room(room_bytes(&[self.sources[source].segment()]));
         }
         Ok(Stepped::Worked)
     }
@@ -478,12 +478,12 @@ impl Rewrite {
         if self.lines_kept == 0 {
             drop(file);
             let _ = self.core.disk.remove(&self.path);
-            self.keep_room(0);
+            self.note_room(0);
             return Ok(());
         }
         let footer = file.finish().map_err(target)?;
         add(&self.core.counters.sealed_bytes_written, footer.bytes_disk);
-        self.keep_room(footer.bytes_disk);
+        self.note_room(footer.bytes_disk);
         self.footer = Some(footer);
         Ok(())
     }
@@ -498,7 +498,7 @@ impl Rewrite {
         if result.is_err() {
             self.abandon(ledger);
         } else {
-            self.keep_room(0);
+            self.note_room(0);
             self.count();
         }
         result
@@ -569,7 +569,7 @@ impl Rewrite {
             let path = source.path().to_owned();
             ledger.leave([Removing { path, row: Some(source.row()) }]);
         }
-        self.pruning.count(&mut ledger);
+        self.pruning.count(&mut ledger, &sources);
         ledger.remove_files();
         Ok(())
     }
@@ -583,14 +583,13 @@ impl Rewrite {
             ledger.leave([Removing { path: path.clone(), row: None }]);
         }
         ledger.remove_files();
-        self.keep_room(0);
+        self.note_room(0);
     }
 
-    /// Changes the room that is reserved for the new file, bytes; 0 once it needs none besides its
-    /// sources.
-    fn keep_room(&mut self, bytes: u64) {
-        let before = std::mem::replace(&mut self.reserved_bytes, bytes);
-        self.core.segments.reserve(before, bytes);
+    /// Notes how many bytes the new file may take; 0 once it is listed or given up.
+    fn note_room(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.room_bytes, bytes);
+        self.core.segments.set_rewriting(before, bytes);
     }
 
     fn count(&self) {

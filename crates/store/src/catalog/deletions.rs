@@ -42,7 +42,8 @@ impl DeletionState {
 pub struct Deletion {
     /// Its number, from 1; never used twice.
     pub id: u64,
-    /// The filter that selects the lines.
+    /// The filter that selects the lines. Empty once it is not needed any more: when the deletion
+    /// is done and binds no lines that may still come.
     pub filter: String,
     /// Its state.
     pub state: DeletionState,
@@ -112,15 +113,16 @@ impl Catalog {
         Ok(())
     }
 
-    /// Writes the state of a deletion.
+    /// Writes the state of a deletion, and its filter, which may have been removed.
     pub(crate) fn save_deletion(&self, deletion: &Deletion) -> Result<(), StoreError> {
-        let sql = "UPDATE deletions SET state = ?2, finished_ns = ?3, lines = ?4, note = ?5 WHERE id = ?1";
+        let sql = "UPDATE deletions SET state = ?2, finished_ns = ?3, lines = ?4, note = ?5, filter = ?6 WHERE id = ?1";
         let values = params![
             deletion.id as i64,
             deletion.state.name(),
             deletion.finished_ns,
             deletion.lines as i64,
             deletion.note,
+            deletion.filter,
         ];
         self.wrap(self.connection.execute(sql, values)).map(|_| ())
     }

@@ -60,9 +60,13 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
-/// Sets the connection up; returns the version of the existing tables, `None` if there are none.
+/// Sets the connection up, so that what is removed (filters of deletions) is overwritten in the
+/// file; returns the version of the existing tables, `None` if there are none.
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    connection.execute_batch("PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL;")?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL;
+        PRAGMA secure_delete = ON;",
+    )?;
     connection.execute_batch(
         "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;",
     )?;

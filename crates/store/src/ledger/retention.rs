@@ -10,16 +10,33 @@ use crate::catalog::{Departed, RowState, SegmentRow, note_departed};
 use crate::segments::AnySegment;
 use crate::segments::fate::Fate;
 use crate::store_core::counters::add;
+use crate::store_core::retention_log::{self, Limit};
+use crate::sync::lock;
 use crate::sync::read;
 
 impl Ledger {
     /// Deletes the segments that are beyond the limits on age and bytes at `now_ns`, nanoseconds
     /// since 1970 UTC.
     pub(crate) fn retain(&mut self, now_ns: i64) {
+        let now_ns = self.core.retention_ns(now_ns);
+        self.record_clock();
+        self.remove_filters(now_ns);
         if let Some(age_ns) = self.core.retention().age_ns {
             self.delete_aged(now_ns.saturating_sub(age_ns));
         }
         self.make_room(0);
+    }
+
+    /// Writes the clock of retention to the catalog when that is due. A failed write is tried again
+    /// at the next maintenance.
+    fn record_clock(&mut self) {
+        let due = lock(&self.core.retention_clock).to_be_recorded();
+        if let Some(record) = due {
+            match self.catalog.set_clock(record) {
+                Ok(()) => lock(&self.core.retention_clock).set_recorded(record),
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
     }
 
     /// Deletes closed segments whose newest arrival was before `oldest_ns`, from the oldest on.
@@ -30,7 +47,7 @@ impl Ledger {
             if segment.is_aged(oldest_ns)
                 && !is_evidence(&segment)
                 && !self.core.is_last_record_of_numbers(&segment)
-                && !self.delete(&segment)
+                && !self.delete(&segment, Limit::Age)
             {
                 return;
             }
@@ -40,7 +57,7 @@ impl Ledger {
     /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
     pub(crate) fn make_room(&mut self, bytes: u64) {
         let Some(bytes_max) = self.core.retention().bytes_max else { return };
-        let mut sum = self.core.segments.taken_bytes();
+        let mut sum = self.core.segments.kept_bytes();
         if sum + bytes <= bytes_max {
             return;
         }
@@ -53,7 +70,7 @@ impl Ledger {
                 && !self.core.is_last_record_of_numbers(&segment)
             {
                 let file_bytes = segment.file_bytes();
-                if !self.delete(&segment) {
+                if !self.delete(&segment, Limit::Bytes) {
                     return;
                 }
                 sum -= file_bytes;
@@ -61,9 +78,9 @@ impl Ledger {
         }
     }
 
-    /// Deletes a segment that is not the last record of sequence numbers; false when the disk
-    /// refused, to be tried again later.
-    pub(crate) fn delete(&mut self, segment: &AnySegment) -> bool {
+    /// Deletes a segment that is not the last record of sequence numbers, by a limit; false when the
+    /// disk refused, to be tried again later.
+    pub(crate) fn delete(&mut self, segment: &AnySegment, limit: Limit) -> bool {
         let mut row = segment.row();
         let before = std::mem::replace(&mut row.state, RowState::Deleting);
         let mut departed = self.core.segments.departed();
@@ -94,6 +111,7 @@ impl Ledger {
         self.removed([Removing { path: segment.path().to_owned(), row: Some(row) }]);
         if segment.lines() > 0 {
             let core = &self.core;
+            retention_log::note_segment(&core.config, segment, limit);
             add(&core.counters.lines_expired, segment.lines());
             add(&core.counters.bytes_expired, segment.file_bytes());
         }

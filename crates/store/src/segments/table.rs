@@ -32,8 +32,8 @@ pub(crate) struct SegmentTable {
     departed: DepartedLines,
     /// Bytes of files that left the list and are not removed yet.
     leaving_bytes: AtomicU64,
-    /// Bytes that rewrites under way may take.
-    reserved_bytes: AtomicU64,
+    /// Bytes that the new files of rewrites under way may take.
+    rewriting_bytes: AtomicU64,
 }
 
 impl SegmentTable {
@@ -53,7 +53,7 @@ impl SegmentTable {
             sealed_files: SealedFiles::new(cache_bytes_max),
             departed: DepartedLines::new(departed),
             leaving_bytes: AtomicU64::new(0),
-            reserved_bytes: AtomicU64::new(0),
+            rewriting_bytes: AtomicU64::new(0),
         }
     }
 
@@ -212,24 +212,31 @@ impl SegmentTable {
         Some(kept)
     }
 
-    /// Bytes of all segment files, including files that wait for removal and room that is reserved
-    /// for rewrites: what the limit on bytes is compared with.
-    pub(crate) fn taken_bytes(&self) -> u64 {
+    /// Bytes of all segment files, including files that wait for removal: what the limit on bytes is
+    /// compared with.
+    ///
+    /// Files that rewrites are writing are left out. Were they counted, the limit would delete lines
+    /// to make room for a rewrite, those that the rewrite is to keep among them.
+    pub(crate) fn kept_bytes(&self) -> u64 {
         let list = read(&self.list);
         let hot: u64 = list.hot.iter().map(|hot| read(&hot.index).file_bytes).sum();
         let sealed: u64 = list.sealed.iter().map(|sealed| sealed.bytes_disk).sum();
-        let pending = [&self.leaving_bytes, &self.reserved_bytes];
-        hot + sealed + pending.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum::<u64>()
+        hot + sealed + self.leaving_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_leaving_bytes(&self, bytes: u64) {
         self.leaving_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Changes a reservation of `before` bytes (0: there was none) into one of `after` bytes.
-    pub(crate) fn reserve(&self, before: u64, after: u64) {
+    /// Bytes that the new files of rewrites under way may take.
+    pub(crate) fn rewriting_bytes(&self) -> u64 {
+        self.rewriting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes what a rewrite may take from `before` bytes (0: it begins) to `after` bytes.
+    pub(crate) fn set_rewriting(&self, before: u64, after: u64) {
         // In this order the sum never falls below what is in use.
-        self.reserved_bytes.fetch_add(after, Ordering::Relaxed);
-        self.reserved_bytes.fetch_sub(before, Ordering::Relaxed);
+        self.rewriting_bytes.fetch_add(after, Ordering::Relaxed);
+        self.rewriting_bytes.fetch_sub(before, Ordering::Relaxed);
     }
 }

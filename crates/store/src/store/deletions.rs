@@ -4,11 +4,14 @@ use super::Store;
 use crate::catalog::{Deletion, DeletionScope, DeletionState};
 use crate::error::StoreError;
 use crate::segments::table::SegmentTable;
-use crate::store_core::deletions::{DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX};
+use crate::store_core::deletions::{
+    DELETIONS_KEPT, DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX,
+};
 use crate::sync::lock;
 
 impl Store {
-    /// Deletes the lines that are there now and that `filter` selects, in the background.
+    /// Deletes the lines that are there now and that `filter` selects, in the background; and those
+    /// of other nodes that were received before and come later, when their segment is sealed.
     /// [`StoreCallbacks::filter`](crate::StoreCallbacks::filter) must be able to compile the
     /// filter.
     ///
@@ -32,10 +35,16 @@ impl Store {
         };
         let mut deletion = Deletion::new(filter, core.clock.now_ns(), scope);
         ledger.catalog.add_deletion(&mut deletion)?;
-        if let Some(oldest) = core.deletions.add(deletion.clone())
-            && let Err(error) = ledger.catalog.remove_deletion(oldest.id)
-        {
-            tracing::warn!("{error}");
+        if let Some(oldest) = core.deletions.add(deletion.clone()) {
+            if oldest.is_in_force() {
+                tracing::warn!(
+                    "deletion {} is forgotten, because {DELETIONS_KEPT} later ones have ended: lines that it names and                      that a collector still has in its spool come back",
+                    oldest.id
+                );
+            }
+            if let Err(error) = ledger.catalog.remove_deletion(oldest.id) {
+                tracing::warn!("{error}");
+            }
         }
         drop(ledger);
         core.signals.sealing.wake();

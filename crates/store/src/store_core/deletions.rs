@@ -6,6 +6,12 @@
 //! the lines if there are any. The row of each segment says which deletions it was searched for, so
 //! that none is searched twice.
 //!
+//! A deletion that is done stays in force for lines that another node received before the deletion
+//! was requested and that come later, for instance from the spool of a collector: they are left out
+//! when their segment is sealed. For this the filter is kept for [`LATE_NS`], in stores that take
+//! lines of other nodes. Then, or at once in other stores, the filter is removed, since it may hold
+//! the very value that had to go.
+//!
 //! Left out: counts in the summary, which say how many lines there were and not what was in them.
 
 use std::sync::Mutex;
@@ -18,8 +24,13 @@ use crate::sync::{lock, read};
 /// Most deletions that run at a time. Further ones are refused: each segment is searched for all of
 /// them.
 pub const DELETIONS_MAX: usize = 100;
-/// Ended deletions that are still listed. Beyond this number the oldest are forgotten.
+/// Ended deletions that are still listed. Beyond this number the oldest are forgotten, with a
+/// warning if they were still in force for lines that come late.
 pub const DELETIONS_KEPT: usize = 100;
+/// Time for which a deletion that is done stays in force for lines that come late, nanoseconds.
+/// Lines that were in a collector's spool for longer come back. After this time a store may also
+/// forget the collector.
+pub const LATE_NS: i64 = 30 * 24 * 3_600_000_000_000;
 /// Longest text of a filter, bytes. Longer ones are refused.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
 
@@ -35,6 +46,11 @@ pub struct DeletionProgress {
 impl Deletion {
     fn is_running(&self) -> bool {
         self.state == DeletionState::Running
+    }
+
+    /// Whether lines that come late are still deleted.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.is_running() || (self.state == DeletionState::Done && !self.filter.is_empty())
     }
 
     /// Whether a segment is still to be searched.
@@ -64,6 +80,30 @@ impl DeletionTable {
     /// The deletions that run, by id.
     pub(crate) fn running(&self) -> Vec<Deletion> {
         lock(&self.rows).iter().filter(|d| d.is_running()).cloned().collect()
+    }
+
+    /// The deletions that are in force for lines that come late, by id.
+    pub(crate) fn in_force(&self) -> Vec<Deletion> {
+        lock(&self.rows).iter().filter(|d| d.is_in_force()).cloned().collect()
+    }
+
+    /// Removes the filters of deletions that were done before `before_ns`, each once `save` has
+    /// written the deletion without it.
+    pub(crate) fn remove_filters(
+        &self,
+        before_ns: i64,
+        mut save: impl FnMut(&Deletion) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let is_over = |d: &&mut Deletion| {
+            let ended = d.finished_ns.is_some_and(|ns| ns < before_ns);
+            d.state == DeletionState::Done && ended && !d.filter.is_empty()
+        };
+        for deletion in lock(&self.rows).iter_mut().filter(is_over) {
+            let without = Deletion { filter: String::new(), ..deletion.clone() };
+            save(&without)?;
+            *deletion = without;
+        }
+        Ok(())
     }
 
     /// The id of the newest deletion, 0 when there was none.

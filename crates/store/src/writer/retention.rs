@@ -11,6 +11,7 @@ impl Writer {
     /// to be deleted record which sequence numbers were issued.
     pub(crate) fn prepare_retention(&mut self, now_ns: i64) {
         let Some(age_ns) = self.core.retention().age_ns else { return };
+        let now_ns = self.core.retention_ns(now_ns);
         self.roll_expiring(now_ns);
         let (node, oldest_ns) = (self.core.node, now_ns.saturating_sub(age_ns));
         let (goes, stays): (Vec<_>, Vec<_>) =
@@ -45,7 +46,7 @@ impl Writer {
     /// Deletes closed segments, from the oldest on, until `bytes` more are within the limit.
     pub(crate) fn make_room(&mut self, bytes: u64) {
         let bytes_max = self.core.retention().bytes_max;
-        if bytes_max.is_some_and(|bytes_max| self.core.segments.taken_bytes() + bytes > bytes_max) {
+        if bytes_max.is_some_and(|bytes_max| self.core.segments.kept_bytes() + bytes > bytes_max) {
             lock(&self.ledger).make_room(bytes);
         }
     }

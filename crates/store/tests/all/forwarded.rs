@@ -101,7 +101,7 @@ fn numbers_outlive_their_segments() {
     drop(store);
     let expiring = StoreConfig { age_ns: Some(1), ..config.clone() };
     let store = open(&expiring, &disk, &clock);
-    store.run_retention(i64::MAX);
+    store.run_retention(1_000);
     assert_eq!(all(&store).len(), 0);
     drop(store);
     assert_eq!(held(&open(&config, &disk, &clock)), [(1, 6)], "after everything was deleted");
@@ -207,4 +207,93 @@ fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
     assert_eq!(held(&store), [(1, 1)]);
     assert_eq!(store.held(2_000_001).ranges().collect::<Vec<_>>(), [(1, 1)]);
     assert_eq!(store.held(2_000_002).ranges().count(), 0);
+}
+
+#[test]
+fn a_deletion_binds_lines_that_were_received_before_and_come_later() {
+    const DAY_NS: i64 = 24 * 3_600_000_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1).with_os_dir(dir.path().to_owned()));
+    let clock = Arc::new(ManualClock::new(10_000));
+    let (config, host) = (config(Path::new("/data")), TestHost::new());
+    let open = || {
+        let clock: Arc<dyn Clock> = clock.clone();
+        Store::open_stepped(config.clone(), disk.clone(), clock).unwrap().0
+    };
+    let bring = |store: &Store, number: u64, received_ns: i64| {
+        let frame = frame_at((NODE, number), 20, 100, received_ns);
+        store.append(vec![(frame, Box::new(|_| ()))], Patience::Unlimited).unwrap();
+        store.writer_step();
+    };
+    let seal = |store: &Store| {
+        store.roll();
+        parse_all(store, &host);
+        work(store, &host);
+    };
+    let marked = |store: &Store| {
+        let all = lines(store, &host).into_iter();
+        all.filter(|(_, _, _, raw)| raw.windows(2).any(|pair| pair == b"-7")).count()
+    };
+    let store = open();
+    store.admit(&identity(1, 1), 1).unwrap();
+    bring(&store, 1, 9_000);
+    store.delete_lines("-7").unwrap();
+    seal(&store);
+    assert_eq!((marked(&store), store.deletions()[0].0.lines), (0, 1));
+    assert_eq!(store.deletions()[0].0.state, store::DeletionState::Done);
+    // Frames 2 and 3 waited in a spool; frame 4 was received after the deletion was requested.
+    clock.advance_ns(DAY_NS);
+    bring(&store, 2, 9_999);
+    seal(&store);
+    assert_eq!((marked(&store), store.deletions()[0].0.lines), (0, 2));
+    drop(store);
+    let store = open();
+    bring(&store, 3, 9_500);
+    bring(&store, 4, 10_000);
+    let own = frame_at(store.next_sequence(), 20, 100, 5);
+    store.append(vec![(own, Box::new(|_| ()))], Patience::Unlimited).unwrap();
+    store.writer_step();
+    // While it is written, it is sealed already.
+    parse_all(&store, &host);
+    work(&store, &host);
+    seal(&store);
+    assert_eq!(marked(&store), 2, "that of frame 4, and the store's own");
+    assert_eq!(store.deletions()[0].0.lines, 3);
+    assert_eq!(lines(&store, &host).len(), 5 * 20 - 3);
+    // Thirty days later it is over, and its filter is removed.
+    clock.advance_ns(28 * DAY_NS);
+    store.run_retention(clock.now_ns());
+    assert_eq!(store.deletions()[0].0.filter, "-7");
+    clock.advance_ns(2 * DAY_NS);
+    store.run_retention(clock.now_ns());
+    assert_eq!(store.deletions()[0].0.filter, "");
+    drop(store);
+    let store = open();
+    bring(&store, 5, 9_500);
+    seal(&store);
+    assert_eq!((marked(&store), store.deletions()[0].0.filter.as_str()), (3, ""));
+}
+
+#[test]
+fn no_filter_is_left_in_the_catalog_where_no_other_node_brings_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1).with_os_dir(dir.path().to_owned()));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(10_000));
+    let (config, host) = (config(Path::new("/data")), TestHost::new());
+    let store = Store::open_stepped(config, disk, clock).unwrap().0;
+    let value = format!("customer-{}", "4711".repeat(2_000));
+    let is_in_catalog = || {
+        let bytes = std::fs::read(dir.path().join("catalog.sqlite")).unwrap();
+        bytes.windows(40).any(|part| value.as_bytes().windows(40).any(|of| of == part))
+    };
+    let frame = frame_at(store.next_sequence(), 20, 100, 5);
+    store.append(vec![(frame, Box::new(|_| ()))], Patience::Unlimited).unwrap();
+    store.writer_step();
+    store.delete_lines(&value).unwrap();
+    assert!(is_in_catalog(), "it resumes after a restart");
+    parse_all(&store, &host);
+    work(&store, &host);
+    let (deletion, _) = store.deletions().remove(0);
+    assert_eq!((deletion.state, deletion.filter.as_str()), (store::DeletionState::Done, ""));
+    assert!(!is_in_catalog());
 }

@@ -11,6 +11,7 @@ mod faults;
 mod fixture;
 mod forwarded;
 mod oracle;
+mod retained;
 mod retention;
 mod sealing;
 mod start;

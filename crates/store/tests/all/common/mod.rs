@@ -1,6 +1,10 @@
 //! Frames and stores for the tests.
 #![allow(dead_code)] // Each test file uses its part.
 
+mod log;
+
+pub use log::logged;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;

@@ -16,6 +16,11 @@ use crate::oracle::truth::{Fate, Shown};
 impl Life {
     /// Checks everything that must hold between two steps.
     pub(super) fn compare(&mut self) {
+        if self.config.bytes_max.is_some() {
+            // A rewrite may have made files grow by some bytes; the ledger's thread looks at the
+            // limit each second.
+            self.store().writer_step();
+        }
         let shown = self.show().expect("the disk is fine");
         let (limits, now_ns) = (self.limits(), self.clock.now_ns());
         let (went, with_segments) = self.truth.compare(&shown, &limits, now_ns);
