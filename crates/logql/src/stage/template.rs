@@ -53,7 +53,8 @@ pub fn render(template: &Template, item: &Item<'_>) -> Result<String, String> {
         Variable::Line => Value::Text(Cow::Borrowed(&item.line)),
         Variable::Timestamp => text::time::format_time(item.time_ns).into(),
     };
-    let out = template.render(&value, OUTPUT_BYTES_MAX)?;
+    let may_continue = |bytes: usize| item.may_continue(bytes);
+    let out = template.render_while(&value, OUTPUT_BYTES_MAX, &may_continue)?;
     match out.len() > OUTPUT_BYTES_MAX {
         true => Err(format!("the template makes more than {OUTPUT_BYTES_MAX} bytes")),
         false => Ok(out),

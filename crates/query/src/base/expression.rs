@@ -37,7 +37,10 @@ const CACHE_CLEARS_MIN: usize = 3;
 const BYTES_PER_STATE_MIN: usize = 10;
 
 /// Most memory for the places of groups while an expression is simulated: two places of each group,
-/// for each state, twice.
+/// for each state, twice. An expression that may take more is refused.
+///
+/// limits.md, Queries: places of the groups of a regular expression, while it is searched | {} | it
+/// is refused
 const PLACES_BYTES_MAX: usize = 16 << 20;
 
 /// A compiled regular expression.
@@ -72,13 +75,12 @@ impl Expression {
     ) -> Result<Expression, Refused> {
         let program_bytes_max = Some(program_bytes_max);
         let compiled = thompson::Config::new().utf8(false).nfa_size_limit(program_bytes_max);
-        let nfa = thompson::Compiler::new()
-            .configure(compiled)
-            .build_from_hir(&hir)
-            .map_err(|error| match error.size_limit() {
+        let nfa = thompson::Compiler::new().configure(compiled).build_from_hir(&hir).map_err(
+            |error| match error.size_limit() {
                 Some(_) => Refused::TooLarge,
                 None => Refused::Other(error.to_string()),
-            })?;
+            },
+        )?;
         let places = nfa.states().len().saturating_mul(nfa.group_info().explicit_slot_len());
         if places.saturating_mul(2 * size_of::<Option<NonMaxUsize>>()) > PLACES_BYTES_MAX {
             return Err(Refused::TooManyGroups);
@@ -259,10 +261,7 @@ impl Expression {
         })
     }
 
-    fn with_caches<R>(
-        &self,
-        search: impl FnOnce(Option<&(DFA, DFA)>, &mut Caches) -> R,
-    ) -> R {
+    fn with_caches<R>(&self, search: impl FnOnce(Option<&(DFA, DFA)>, &mut Caches) -> R) -> R {
         let stepwise = self.stepwise.get_or_init(|| Stepwise::new(self.automata()));
         search(stepwise.dfas.as_ref(), &mut stepwise.caches.get())
     }
@@ -283,7 +282,8 @@ impl Expression {
             .reverse(true)
             .which_captures(WhichCaptures::None)
             .nfa_size_limit(Some(self.cache_bytes));
-        let reverse = thompson::Compiler::new().configure(reverse).build_from_hir(&self.hir).ok()?;
+        let reverse =
+            thompson::Compiler::new().configure(reverse).build_from_hir(&self.hir).ok()?;
         Some((build(MatchKind::LeftmostFirst, self.nfa.clone())?, build(MatchKind::All, reverse)?))
     }
 
@@ -721,7 +721,7 @@ mod tests {
                 ];
                 for search in searches {
                     let checks = Cell::new(0);
-                    let pulse = Pulse::every(4 << 10, || {
+                    let pulse = Pulse::every(128, || {
                         checks.set(checks.get() + 1);
                         if checks.get() == 3 { Err(RunError::Cancelled) } else { Ok(()) }
                     });

@@ -201,9 +201,9 @@ fn time_is_limited() {
 
 #[test]
 fn work_on_one_long_value_ends_when_the_query_does() {
-    let spaced = "ab ".repeat(80_000);
-    let letters = "a".repeat(240_000);
-    let digits = "1 a".repeat(80_000);
+    let spaced = "ab ".repeat(20_000);
+    let letters = "a".repeat(60_000);
+    let digits = "1 a".repeat(20_000);
     let quotes = format!("\"{letters}");
     let phrase = "a".repeat(2_000);
     let slow = "~\"(ab ){1,1000}z\"";
@@ -231,13 +231,13 @@ fn work_on_one_long_value_ends_when_the_query_does() {
     ];
     for (value, text) in cases {
         let records = [record(1, &[("_msg", value)])];
-        for columns in [None, Some(0), Some(1)] {
+        for columns in [None, Some(0)] {
             let source = Memory { columns, ..Memory::of(&records) };
-            let (context, checks) = cancelled_at(40);
+            let (context, checks) = cancelled_at(30);
             let (_, outcome) = collect(&query(&text), &source, &context);
             let (begin, seen) = (&text[..text.len().min(60)], checks.load(Relaxed));
             assert!(matches!(outcome, Err(RunError::Cancelled)), "{begin}, {columns:?}: {seen}");
-            assert!(seen < 60, "{begin}, {columns:?}: {seen} checks");
+            assert!(seen < 50, "{begin}, {columns:?}: {seen} checks");
         }
     }
 }

@@ -7,9 +7,7 @@ use std::time::Instant;
 use super::filter::Filter;
 #[cfg(doc)]
 use super::syntax::query::Query;
-use crate::base::{
-    Account, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange, Watch,
-};
+use crate::base::{Account, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange, Watch};
 
 /// The arguments of a run besides the query.
 #[derive(Clone, Debug)]

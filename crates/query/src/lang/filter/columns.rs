@@ -370,9 +370,8 @@ impl ValueTest {
             ),
             Some(Probe::AnyCase(expression)) => column.search(
                 |text, at| {
-                    let find = |text: &[u8], at| {
-                        expression.find(text, at, pulse).map(|found| found.start)
-                    };
+                    let find =
+                        |text: &[u8], at| expression.find(text, at, pulse).map(|found| found.start);
                     if column.gap() == 1 {
                         find_in_lines(find, text, at, (expression.weight(), pulse))
                     } else {
@@ -387,9 +386,8 @@ impl ValueTest {
                 let search = regex.for_text(column.text());
                 column.search(
                     |text, at| {
-                        let find = |text: &[u8], at| {
-                            search.match_end(text, at, pulse).map(|end| end - 1)
-                        };
+                        let find =
+                            |text: &[u8], at| search.match_end(text, at, pulse).map(|end| end - 1);
                         find_in_lines(find, text, at, (regex.weight(), pulse))
                     },
                     |_, _| true,
@@ -423,9 +421,8 @@ fn find_in_lines(
             true => Some(piece_end - 1),
             false => memchr::memrchr(b'\n', &text[at..piece_end]).map(|last| at + last),
         };
-        let newline = last.or_else(|| {
-            memchr::memchr(b'\n', &text[piece_end..]).map(|more| piece_end + more)
-        });
+        let newline =
+            last.or_else(|| memchr::memchr(b'\n', &text[piece_end..]).map(|more| piece_end + more));
         let end = newline.map_or(text.len(), |newline| newline + 1);
         if let Some(found) = find(&text[..end], at) {
             return (!pulse.is_over()).then_some(found);

@@ -15,8 +15,8 @@
 //! from `\n`: for these each value is tested by itself.
 
 use memchr::memmem::Finder;
-use regex_automata::util::prefilter::Prefilter;
 use regex_automata::MatchKind;
+use regex_automata::util::prefilter::Prefilter;
 use regex_syntax::hir::{Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode};
 use regex_syntax::hir::{ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 

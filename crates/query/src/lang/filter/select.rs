@@ -7,9 +7,9 @@
 
 use super::value::Matcher;
 use super::{FieldComparison, Filter, Recurring};
-use crate::base::{Meter, Pulse, RunError, TimeRange};
 use crate::base::bitmap::Bitmap;
 use crate::base::names::is_stored;
+use crate::base::{Meter, Pulse, RunError, TimeRange};
 use crate::block::{BatchLines, Block, Column, Scratch};
 
 /// A filter prepared to run over blocks.
@@ -115,13 +115,7 @@ impl Node {
         }
     }
 
-    fn narrow(
-        &self,
-        block: &Block,
-        bits: &mut Bitmap,
-        scratch: &mut Scratch,
-        pulse: &Pulse<'_>,
-    ) {
+    fn narrow(&self, block: &Block, bits: &mut Bitmap, scratch: &mut Scratch, pulse: &Pulse<'_>) {
         match self {
             Node::All => {}
             Node::And(nodes) => {
@@ -193,9 +187,8 @@ impl Node {
                     });
                 }
                 (_, column) => {
-                    matcher.retain(bits, pulse, |row, test| {
-                        test(block.value(column, row, scratch))
-                    });
+                    matcher
+                        .retain(bits, pulse, |row, test| test(block.value(column, row, scratch)));
                 }
             },
         }

@@ -33,9 +33,9 @@ use text::quoted::quote;
 
 use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
-use crate::base::{Phrase, Pulse};
 use crate::base::bitmap::Bitmap;
 use crate::base::names::NamePattern;
+use crate::base::{Phrase, Pulse};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 

@@ -37,12 +37,7 @@ impl PhraseFinder {
     /// The end of the first match at or behind `from`. A phrase may begin again and again within
     /// itself, so that the search takes its length for each byte of the value: the pulse counts
     /// these.
-    pub fn find_from(
-        &self,
-        value: &[u8],
-        mut from: usize,
-        pulse: &Pulse<'_>,
-    ) -> Option<usize> {
+    pub fn find_from(&self, value: &[u8], mut from: usize, pulse: &Pulse<'_>) -> Option<usize> {
         let length = self.finder.needle().len();
         while let Some(found) = self.finder.find(&value[from..]) {
             let (start, end) = (from + found, from + found + length);

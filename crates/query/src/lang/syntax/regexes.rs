@@ -30,8 +30,8 @@ pub const REGEX_NESTING_MAX: u32 = 100;
 /// product. A larger one is refused, as by RE2 and VictoriaLogs, because each of the repetitions is
 /// compiled, and makes the search slower.
 ///
-/// limits.md, Queries: repetitions that a regular expression counts, such as `a{1,40}` | {}, those
-/// inside others multiplied | it is refused
+/// limits.md, Queries: repetitions that a regular expression counts | {}, those inside others
+/// multiplied | it is refused
 pub const REGEX_REPETITIONS_MAX: u32 = 1_000;
 /// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. A query
 /// with more is refused, because each class may take some KiB and milliseconds before anything is

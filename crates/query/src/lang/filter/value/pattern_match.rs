@@ -224,8 +224,7 @@ impl Matches for Matcher {
     }
 
     fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
-        pulse.may_continue(value.len())
-            && self.matches_settled(&settled(value, self.place), pulse)
+        pulse.may_continue(value.len()) && self.matches_settled(&settled(value, self.place), pulse)
     }
 }
 

@@ -364,7 +364,6 @@ mod tests {
         assert_eq!(inside(b"\x80\xc3a\xe2\x82"), [false; 6]);
     }
 
-
     #[test]
     fn the_text_that_every_match_contains() {
         for (pattern, literal) in [

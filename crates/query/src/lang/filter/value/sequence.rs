@@ -47,12 +47,12 @@ impl Matches for Matcher {
         let mut from = 0;
         pulse.may_continue(value.len())
             && self.0.iter().all(|phrase| match phrase.find_from(value, from, pulse) {
-            Some(end) => {
-                from = end;
-                true
-            }
-            None => false,
-        })
+                Some(end) => {
+                    from = end;
+                    true
+                }
+                None => false,
+            })
     }
 }
 

@@ -425,8 +425,7 @@ impl Processor for Grouping {
         for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
             let bits = selector.as_ref().map(|selector| {
                 let mut bits = Bitmap::full(block.len());
-                let narrowed =
-                    selector.narrow(&block, &mut bits, &mut self.scratch, next.meter());
+                let narrowed = selector.narrow(&block, &mut bits, &mut self.scratch, next.meter());
                 narrowed.map(|()| bits)
             });
             let bits = bits.transpose()?;
