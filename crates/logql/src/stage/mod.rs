@@ -377,3 +377,60 @@ impl<'a> Item<'a> {
         self.line = line;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use query::RunError;
+
+    use super::*;
+    use crate::ast::Expr;
+
+    struct NoFields;
+
+    impl Fields for NoFields {
+        fn field(&self, _name: &str) -> Cow<'_, str> {
+            Cow::Borrowed("")
+        }
+    }
+
+    #[test]
+    fn work_on_one_long_line_ends_when_the_query_does() {
+        const CHECKS: usize = 20;
+        let spaced = "ab ".repeat(30_000);
+        let object = format!("{{\"a\":\"{spaced}\"}}");
+        let paths: Vec<String> = (0..60).map(|n| format!("l{n}=\"b{n}\"")).collect();
+        let needles = vec!["\"no\""; 60].join(" or ");
+        let slow = "(ab ){1,1000}z";
+        for (line, stages) in [
+            (&spaced, format!("|~ `{slow}`")),
+            (&spaced, format!("!~ `{slow}`")),
+            (&spaced, format!("|= {needles}")),
+            (&spaced, format!("| regexp `(?P<x>{slow})`")),
+            (&spaced, format!("| pattern `<x>;` | x =~ `{slow}`")),
+            (&spaced, format!("| pattern `<x>;` | drop x=~`{slow}`")),
+            (&object, format!("| json {}", paths.join(", "))),
+            (&spaced, format!("| line_format `{{{{ count \"{slow}\" __line__ }}}}`")),
+            (
+                &spaced,
+                format!("| line_format `{{{{ regexReplaceAll \"{slow}\" __line__ \"\" }}}}`"),
+            ),
+            (&spaced, format!("| line_format `{}`", "{{ lower __line__ }}".repeat(60))),
+        ] {
+            let query = match crate::parse(&format!("{{a=\"b\"}} {stages}")) {
+                Ok(Expr::Log(query)) => query,
+                other => panic!("{stages}: {other:?}"),
+            };
+            let checks = Cell::new(0);
+            let pulse = Pulse::new(|| {
+                checks.set(checks.get() + 1);
+                if checks.get() < CHECKS { Ok(()) } else { Err(RunError::Cancelled) }
+            });
+            let mut item = Item::new(0, Cow::Borrowed(line), &[], "info", &NoFields, &pulse);
+            query.stages.iter().for_each(|stage| _ = item.apply(stage));
+            assert!(pulse.is_over(), "{stages}: {} checks", checks.get());
+            assert_eq!(checks.get(), CHECKS, "{stages}");
+        }
+    }
+}

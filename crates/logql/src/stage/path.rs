@@ -127,6 +127,9 @@ mod tests {
         for wrong in ["", "a.", ".a", "a[x]", "a[0", "a[\"b"] {
             assert!(Path::parse(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]"), "\n");
+        assert_eq!(
+            Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]", &Pulse::endless()),
+            "\n"
+        );
     }
 }

@@ -93,7 +93,8 @@ mod tests {
 
     fn rendered(template: &str) -> String {
         let stream = [("app".to_owned(), "web".to_owned()), ("n".to_owned(), "12".to_owned())];
-        let item = Item::new(0, Cow::Borrowed("the line"), &stream, "info", &Nothing);
+        let pulse = query::Pulse::endless();
+        let item = Item::new(0, Cow::Borrowed("the line"), &stream, "info", &Nothing, &pulse);
         match parse(template) {
             Ok(template) => {
                 render(&template, &item).unwrap_or_else(|error| format!("failed: {error}"))

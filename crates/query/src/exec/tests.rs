@@ -202,8 +202,8 @@ fn time_is_limited() {
 #[test]
 fn work_on_one_long_value_ends_when_the_query_does() {
     let spaced = "ab ".repeat(20_000);
-    let letters = "a".repeat(60_000);
-    let digits = "1 a".repeat(20_000);
+    let letters = format!("{} b", "a".repeat(60_000));
+    let digits = format!("{}- ab", "1 a".repeat(20_000));
     let quotes = format!("\"{letters}");
     let phrase = "a".repeat(2_000);
     let slow = "~\"(ab ){1,1000}z\"";

@@ -308,7 +308,7 @@ impl ValueTest {
     ) -> Result<bool, SourceError> {
         if let Some(test) = &self.text
             && !fields.is_read(name)
-            && let Some(rows) = test.rows_in(name, fields.columns)?
+            && let Some(rows) = test.rows_in(name, fields)?
         {
             bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
             if self.only_text || bits.is_empty() {
@@ -446,9 +446,15 @@ impl Decide for Watched<'_> {
 }
 
 impl TextTest {
-    fn rows_in(&self, name: &str, columns: &dyn Columns) -> Result<Option<Vec<u32>>, SourceError> {
+    /// The rows whose value contains the text; any rows if the query ended meanwhile.
+    fn rows_in(&self, name: &str, fields: &Fields<'_>) -> Result<Option<Vec<u32>>, SourceError> {
+        let Fields { columns, pulse, .. } = fields;
         let Some(words) = &self.words else { return Ok(columns.holding(name, &self.text, None)?) };
-        let accept = |value: &[u8], at: usize| words.accepts(value, at);
+        // A text that begins again within itself takes its length for each place. When the query has
+        // ended, the first place ends the search.
+        let accept = |value: &[u8], at: usize| {
+            !pulse.may_continue(self.text.len()) || words.accepts(value, at)
+        };
         Ok(columns.holding(name, &self.text, Some(&accept))?)
     }
 }
