@@ -13,7 +13,7 @@ use std::time::Instant;
 use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, Whose, WithColumns,
 };
-use query::{Context, Outcome, Query, RunError, Share, SharePiece, SharePieces, Sides};
+use query::{Context, Outcome, Pulse, Query, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId};
 
 use crate::ast::LogQuery;
@@ -73,6 +73,7 @@ pub fn run(
     let mut held = 0;
     let mut failed = None;
     let (started, mut looked) = (Instant::now(), 0u64);
+    let pulse = Pulse::new(|| context.check(started));
     let memory_max = context.limits.memory_bytes_max;
     query::run(&pushed, &nearest, &run_context, &mut |rows| {
         for index in 0..rows.len() {
@@ -95,7 +96,11 @@ pub fn run(
             {
                 continue;
             }
-            let Some(entry) = look(query, &mut reader, batch, place, fields) else { continue };
+            let entry = look_while(query, &mut reader, (batch, place), fields, &pulse);
+            if pulse.is_over() {
+                return ControlFlow::Break(());
+            }
+            let Some(entry) = entry else { continue };
             held += entry.bytes() as u64;
             found.insert(key, entry);
             if found.len() > limit {
@@ -118,11 +123,12 @@ pub fn run(
     if let Some(error) = failed {
         return Err(error.into());
     }
+    pulse.end()?;
     context.progress.rows.store(found.len() as u64, Relaxed);
     Ok(if forward { found.into_values().collect() } else { found.into_values().rev().collect() })
 }
 
-/// The entry of a line that passes all stages.
+/// The entry of a line that passes all stages. Nothing ends this before the last one.
 pub fn look(
     query: &LogQuery,
     reader: &mut Reader,
@@ -130,9 +136,20 @@ pub fn look(
     place: u32,
     fields: bool,
 ) -> Option<Entry> {
+    look_while(query, reader, (batch, place), fields, &Pulse::endless())
+}
+
+/// As [`look`]; none, or any entry, if the query ended meanwhile.
+fn look_while(
+    query: &LogQuery,
+    reader: &mut Reader,
+    (batch, place): (&Arc<Batch>, u32),
+    fields: bool,
+    pulse: &Pulse<'_>,
+) -> Option<Entry> {
     let row = RowFields(batch.row(place as usize));
     let labels = reader.stream(&row.0);
-    let mut item = reader.item(batch, &labels, &row);
+    let mut item = reader.item(batch, &labels, &row, pulse);
     if !query.stages.iter().all(|stage| item.apply(stage)) {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use query::{REGEX_NESTING_MAX, RegexBudget};
+use query::{Pulse, RegexBudget};
 
 use crate::lex::quote;
 
@@ -45,14 +45,18 @@ impl MatchOp {
 }
 
 impl Matcher {
-    /// Whether a value passes; it is empty if the label is missing.
-    pub fn matches(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().expect("compiled for operators that need it");
+    /// Whether a value passes; it is empty if the label is missing. Any answer if the query ended
+    /// meanwhile.
+    pub fn matches(&self, value: &str, pulse: &Pulse<'_>) -> bool {
+        let is_match = || {
+            let regex = self.regex.as_ref().expect("compiled for operators that need it");
+            regex.pattern.is_match(value.as_bytes(), pulse)
+        };
         match self.op {
             MatchOp::Equal => value == self.value,
             MatchOp::NotEqual => value != self.value,
-            MatchOp::Match => regex().text().is_match(value),
-            MatchOp::NotMatch => !regex().text().is_match(value),
+            MatchOp::Match => is_match(),
+            MatchOp::NotMatch => !is_match(),
         }
     }
 }
@@ -60,37 +64,32 @@ impl Matcher {
 /// A compiled regular expression. Two are equal if their texts are.
 #[derive(Clone, Debug)]
 pub struct Regex {
-    text: regex::Regex,
-    bytes: query::Pattern,
+    text: String,
+    pattern: query::Pattern,
 }
 
 impl Regex {
     /// Compiles an expression within the remaining budget of the query. The error is one line that
     /// says what is wrong.
     pub fn within(text: &str, budget: &mut RegexBudget) -> Result<Regex, String> {
-        let bytes = query::Pattern::within(text, budget)?;
-        let text = budget.build(text, |bytes| {
-            let mut builder = regex::RegexBuilder::new(text);
-            builder.nest_limit(REGEX_NESTING_MAX);
-            builder.size_limit(bytes).dfa_size_limit(bytes).build()
-        })?;
-        Ok(Regex { text, bytes })
+        let pattern = query::Pattern::within(text, budget)?;
+        Ok(Regex { text: text.to_owned(), pattern })
     }
 
-    /// The form that runs over text.
-    pub fn text(&self) -> &regex::Regex {
+    /// The expression as written.
+    pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The form that filters of crate `query` run over stored values.
+    /// The compiled form, which filters of crate `query` run over stored values too.
     pub fn pattern(&self) -> &query::Pattern {
-        &self.bytes
+        &self.pattern
     }
 }
 
 impl PartialEq for Regex {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+        self.pattern == other.pattern
     }
 }
 

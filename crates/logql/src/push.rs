@@ -5,7 +5,7 @@
 //! contain completely are repeated line by line. If it contains all of them, and lines are only
 //! counted, no line has to be read here.
 
-use query::{Filter, RAW_LINE, Test};
+use query::{Filter, Pulse, RAW_LINE, Test};
 
 use crate::ast::{LogQuery, MatchOp, Matcher, Named, Stage};
 use crate::stage::DETECTED_LEVEL;
@@ -128,11 +128,11 @@ fn level_matcher(matcher: &Matcher) -> Filter {
         wanted.map(|(name, _)| (*name).to_owned()).collect()
     };
     let mut any = Vec::new();
-    let known = names(&|level| matcher.matches(level));
+    let known = names(&|level| matcher.matches(level, &Pulse::endless()));
     if !known.is_empty() {
         any.push(any_of("_level", known));
     }
-    if matcher.matches(UNKNOWN_LEVEL) {
+    if matcher.matches(UNKNOWN_LEVEL, &Pulse::endless()) {
         any.push(not(any_of("_level", names(&|_| true))));
     }
     match any.is_empty() {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use query::Pulse;
 use record::{Batch, FieldId, Row};
 
 use crate::stage::json::label_name;
@@ -110,6 +111,7 @@ impl Reader {
         batch: &'a Arc<Batch>,
         stream: &'a Labels,
         fields: &'a RowFields<'a>,
+        pulse: &'a Pulse<'a>,
     ) -> Item<'a> {
         let known = match &self.batch {
             Some((seen, known)) if Arc::ptr_eq(seen, batch) => *known,
@@ -124,7 +126,7 @@ impl Reader {
         let get = |id: Option<FieldId>| id.and_then(|id| row.get(id)).unwrap_or_default();
         let line = text(row.raw(), get(known.msg), get(known.log_type));
         let level = detected_level(get(known.level));
-        Item::new(row.time_ns(), String::from_utf8_lossy(line), stream, level, fields)
+        Item::new(row.time_ns(), String::from_utf8_lossy(line), stream, level, fields, pulse)
     }
 }
 

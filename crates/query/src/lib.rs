@@ -32,8 +32,8 @@ mod testing;
 
 pub use base::names::{NamePattern, RAW_LINE};
 pub use base::{
-    Account, Buffer, CHECK_ROWS, FieldSet, Hold, Limits, LineSet, Meter, Outcome, Progress, RowKey,
-    RunError, TimeOrder, time,
+    Account, Buffer, CHECK_ROWS, FieldSet, Hold, Limits, LineSet, Meter, Outcome, Progress, Pulse,
+    RowKey, RunError, TimeOrder, time,
 };
 pub use block::{Change, Scratch};
 pub use dist::{PartialState, answer_share, run, run_merged, run_partial};
@@ -68,7 +68,7 @@ pub use lang::syntax::error::ParseError;
 pub use lang::syntax::options::QueryOptions;
 pub use lang::syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query, SHARE_BYTES_MAX};
 pub use lang::syntax::regexes::{
-    REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEXES_BYTES_MAX, RegexBudget,
+    REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEX_REPETITIONS_MAX, REGEXES_BYTES_MAX, RegexBudget,
 };
 
 /// What a query reads: the traits that a source of lines implements.

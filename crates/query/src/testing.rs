@@ -4,13 +4,15 @@ mod columns;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
 
 use columns::BatchColumns;
 
-use crate::base::{DamagedUnit, Outcome, Phrase, Phrases, RunError, SourceError, TimeRange, Whose};
+use crate::base::{
+    DamagedUnit, Hold, Outcome, Pauses, Phrase, Phrases, RunError, SourceError, TimeRange, Whose,
+};
 use crate::exec::delivery::RowDelivery;
 use crate::exec::task::{ExecutionContext, QueryThread, Task};
 use crate::lang::context::Context;
@@ -240,6 +242,23 @@ pub(crate) fn collect(
         ControlFlow::Continue(())
     });
     (rows, outcome)
+}
+
+/// A context that cancels its query at the check of this number, and the number of checks so far.
+pub(crate) fn cancelled_at(check: usize) -> (Context, Arc<AtomicUsize>) {
+    let checks = Arc::new(AtomicUsize::new(0));
+    let (pauses, seen) = (Arc::new(Pauses::default()), Arc::clone(&checks));
+    pauses.request();
+    // A paused query calls this at each of its checks.
+    let hold = Hold::new(
+        &pauses,
+        Arc::new(move |cancelled| {
+            if seen.fetch_add(1, Relaxed) + 1 >= check {
+                cancelled.store(true, Relaxed);
+            }
+        }),
+    );
+    (Context { hold, ..Context::default() }, checks)
 }
 
 /// The rows of a query over records, each as `name=value` pairs joined by spaces, without `_time`

@@ -57,7 +57,17 @@ pub struct Function {
     /// The greatest number of arguments.
     pub most: usize,
     /// Its result; the number of arguments has been checked. An error gets the name in front.
-    pub call: for<'v> fn(&[Value<'v>]) -> Result<Value<'v>, String>,
+    pub call: Run,
+}
+
+/// How a function is run.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// In a time that is linear in the length of its arguments.
+    Linear(for<'v> fn(&[Value<'v>]) -> Result<Value<'v>, String>),
+    /// With checks whether it may go on: the number is that of the bytes that it is about to look
+    /// at. After a check that says no, it returns any result.
+    Checked(for<'v> fn(&[Value<'v>], &dyn Fn(usize) -> bool) -> Result<Value<'v>, String>),
 }
 
 /// A template.
@@ -131,8 +141,20 @@ impl<V> Template<V> {
         values: &dyn Fn(&'r V) -> Value<'r>,
         bytes_max: usize,
     ) -> Result<String, String> {
+        self.render_while(values, bytes_max, &|_| true)
+    }
+
+    /// As [`Template::render`], with checks whether it may go on: `may_continue` is told how many
+    /// bytes are about to be looked at. Once it returns false, the result may be anything.
+    pub fn render_while<'r>(
+        &'r self,
+        values: &dyn Fn(&'r V) -> Value<'r>,
+        bytes_max: usize,
+        may_continue: &dyn Fn(usize) -> bool,
+    ) -> Result<String, String> {
+        let language = self.language;
         let mut rendering =
-            Rendering { language: self.language, values, bytes_max, out: String::new() };
+            Rendering { language, values, bytes_max, may_continue, out: String::new() };
         rendering.nodes(&self.nodes)?;
         Ok(rendering.out)
     }
@@ -142,6 +164,7 @@ struct Rendering<'r, 'f, V: 'static> {
     language: &'static Language<V>,
     values: &'f dyn Fn(&'r V) -> Value<'r>,
     bytes_max: usize,
+    may_continue: &'f dyn Fn(usize) -> bool,
     out: String,
 }
 
@@ -180,7 +203,15 @@ impl<'r, V> Rendering<'r, '_, V> {
                     let arguments = terms.iter().map(|term| self.term(term));
                     let mut arguments = arguments.collect::<Result<Vec<_>, _>>()?;
                     arguments.extend(last.take());
-                    let made = (function.call)(&arguments).and_then(self.language.bound);
+                    let bytes = arguments.iter().map(Value::text_bytes).sum();
+                    if !(self.may_continue)(bytes) {
+                        return Err("the query has ended".to_owned());
+                    }
+                    let made = match function.call {
+                        Run::Linear(call) => call(&arguments),
+                        Run::Checked(call) => call(&arguments, self.may_continue),
+                    };
+                    let made = made.and_then(self.language.bound);
                     made.map_err(|what| format!("{}: {what}", function.name))?
                 }
             });

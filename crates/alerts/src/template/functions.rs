@@ -4,7 +4,7 @@
 
 use text::template::number::{general, shortest};
 use text::template::printf::Format;
-use text::template::{Function, Value};
+use text::template::{Function, Run, Value};
 
 use super::VALUE_BYTES_MAX;
 
@@ -18,7 +18,7 @@ const MANY: usize = usize::MAX;
 type Made<'v> = Result<Value<'v>, String>;
 
 const fn of(name: &'static str, call: for<'v> fn(&[Value<'v>]) -> Made<'v>) -> Function {
-    Function { name, least: 1, most: 1, call }
+    Function { name, least: 1, most: 1, call: Run::Linear(call) }
 }
 
 /// All functions. None of them fails.
@@ -41,8 +41,8 @@ pub static FUNCTIONS: [Function; 12] = [
         Ok(form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().into())
     }),
     // The label of a name that holds other characters than letters: `index $labels "a.b"`.
-    Function { name: "index", least: 2, most: 2, call: index },
-    Function { name: "printf", least: 1, most: MANY, call: printf },
+    Function { name: "index", least: 2, most: 2, call: Run::Linear(index) },
+    Function { name: "printf", least: 1, most: MANY, call: Run::Linear(printf) },
 ];
 
 /// The format of `printf`.

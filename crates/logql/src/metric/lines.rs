@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use query::{Bucket, By, Context, Function, Pipe, Query, Scratch, Stats, StatsFunction};
+use query::{Bucket, By, Context, Function, Pipe, Pulse, Query, Scratch, Stats, StatsFunction};
 
 use super::Evaluation;
 use super::grid::ONLY_BUCKET;
@@ -159,7 +159,8 @@ impl Evaluation<'_> {
         let mut collected = Collected::default();
         let mut failed = None;
         let mut looked = 0;
-        let source = self.source;
+        let (source, whole, started) = (self.source, self.context, self.started);
+        let pulse = Pulse::new(|| whole.check(started));
         query::run(&pushed, source, &context, &mut |rows| {
             for index in 0..rows.len() {
                 looked += 1;
@@ -175,8 +176,12 @@ impl Evaluation<'_> {
                 let time_ns = row.0.time_ns().saturating_add(*offset_ns);
                 let Some(bucket) = self.grid.bucket(time_ns, *range_ns) else { continue };
                 let labels = reader.stream(&row.0);
-                let mut item = reader.item(batch, &labels, &row);
-                if !query.stages.iter().all(|stage| item.apply(stage)) {
+                let mut item = reader.item(batch, &labels, &row, &pulse);
+                let passes = query.stages.iter().all(|stage| item.apply(stage));
+                if pulse.is_over() {
+                    return ControlFlow::Break(());
+                }
+                if !passes {
                     continue;
                 }
                 let value = match unwrap {
@@ -206,6 +211,7 @@ impl Evaluation<'_> {
             }
             ControlFlow::Continue(())
         })?;
+        pulse.end()?;
         failed.map_or(Ok(collected), Err)
     }
 

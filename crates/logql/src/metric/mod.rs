@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use query::source::Source;
-use query::{Context, RunError};
+use query::{Context, Pulse, RunError};
 
 use crate::ast::{Metric, RangeOp, VectorOp};
 use crate::error::EvalError;
@@ -137,14 +137,20 @@ impl Evaluation<'_> {
                         "label_replace needs series, not a number".to_owned(),
                     ));
                 };
+                let pulse = Pulse::new(|| self.check());
                 for one in &mut series {
                     let value = series::label(&one.labels, from).to_owned();
-                    if let Some(captures) = regex.text().captures(&value) {
-                        let mut replaced = String::new();
-                        captures.expand(replacement, &mut replaced);
+                    let mut replaced = Vec::new();
+                    let (value, new) = (value.as_bytes(), replacement.as_bytes());
+                    if regex.pattern().expand_first(value, new, &mut replaced, &pulse) {
+                        let replaced = String::from_utf8_lossy(&replaced);
                         series::set_label(&mut one.labels, to, &replaced);
                     }
+                    if pulse.is_over() {
+                        break;
+                    }
                 }
+                pulse.end()?;
                 series.sort_by(|a, b| a.labels.cmp(&b.labels));
                 if series.windows(2).any(|pair| pair[0].labels == pair[1].labels) {
                     return Err(EvalError::Refused(

@@ -126,7 +126,7 @@ impl Parser<'_> {
             "regexp" => {
                 let text = self.string()?;
                 let regex = self.regex(&text)?;
-                if regex.text().capture_names().flatten().next().is_none() {
+                if regex.pattern().names().next().is_none() {
                     let message =
                         "at least one named capture must be supplied, such as (?P<name>re)";
                     return Err(self.error_before(message));

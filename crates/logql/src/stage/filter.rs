@@ -98,7 +98,9 @@ impl LabelTest {
     /// Whether a line passes; may set an error on it.
     pub fn passes(&self, item: &mut Item<'_>) -> bool {
         match self {
-            LabelTest::Text(matcher) => item.with_label(&matcher.name, |v| matcher.matches(v)),
+            LabelTest::Text(matcher) => {
+                item.with_label(&matcher.name, |value| matcher.matches(value, item.pulse()))
+            }
             LabelTest::Compare { name, comparison, bound } => {
                 if item.has_error() {
                     return true;

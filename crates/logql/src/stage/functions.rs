@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use query::{REGEX_NESTING_MAX, RegexBudget};
+use query::{Pattern, Pulse, RegexBudget, RunError};
 use text::template::printf::Format;
-use text::template::{Function, Value};
+use text::template::{Function, Run, Value};
 use text::url;
 
 use super::template::OUTPUT_BYTES_MAX;
@@ -20,7 +20,16 @@ const fn of(
     arguments: usize,
     call: for<'v> fn(&[Value<'v>]) -> Made<'v>,
 ) -> Function {
-    Function { name, least: arguments, most: arguments, call }
+    Function { name, least: arguments, most: arguments, call: Run::Linear(call) }
+}
+
+/// A function of a regular expression, which is slow on a long text.
+const fn checked(
+    name: &'static str,
+    arguments: usize,
+    call: for<'v> fn(&[Value<'v>], &dyn Fn(usize) -> bool) -> Made<'v>,
+) -> Function {
+    Function { name, least: arguments, most: arguments, call: Run::Checked(call) }
 }
 
 const fn many(
@@ -28,7 +37,7 @@ const fn many(
     least: usize,
     call: for<'v> fn(&[Value<'v>]) -> Made<'v>,
 ) -> Function {
-    Function { name, least, most: MANY, call }
+    Function { name, least, most: MANY, call: Run::Linear(call) }
 }
 
 /// All functions.
@@ -90,15 +99,17 @@ pub static FUNCTIONS: [Function; 65] = [
     }),
     of("indent", 2, |a| indented(width(a), &text(a, 1), "")),
     of("nindent", 2, |a| indented(width(a), &text(a, 1), "\n")),
-    of("count", 2, |a| Ok(Value::Int(regex(&text(a, 0))?.find_iter(&text(a, 1)).count() as i64))),
-    of("regexReplaceAll", 3, |a| {
-        let replaced = regex(&text(a, 0))?.replace_all(&text(a, 1), &*text(a, 2)).into_owned();
-        Ok(replaced.into())
+    checked("count", 2, |a, may_continue| {
+        let pattern = regex(&text(a, 0), may_continue)?;
+        let count = pattern.count(text(a, 1).as_bytes(), &pulse(may_continue));
+        Ok(Value::Int(count as i64))
     }),
-    of("regexReplaceAllLiteral", 3, |a| {
-        let (literal, text_1) = (text(a, 2), text(a, 1));
-        let replaced = regex(&text(a, 0))?.replace_all(&text_1, regex::NoExpand(&literal));
-        Ok(replaced.into_owned().into())
+    checked("regexReplaceAll", 3, |a, may_continue| {
+        regex_replaced(&text(a, 0), &text(a, 1), &text(a, 2), may_continue)
+    }),
+    checked("regexReplaceAllLiteral", 3, |a, may_continue| {
+        let literal = text(a, 2).replace('$', "$$");
+        regex_replaced(&text(a, 0), &text(a, 1), &literal, may_continue)
     }),
     of("urlencode", 1, |a| {
         let mut encoded = Vec::new();
@@ -237,12 +248,33 @@ fn indented<'v>(width: usize, text: &str, start: &str) -> Made<'v> {
     Ok(format!("{start}{pad}{}", text.replace('\n', &format!("\n{pad}"))).into())
 }
 
-fn regex(text: &str) -> Result<regex::Regex, String> {
-    let built = RegexBudget::default().build(text, |_| {
-        let mut builder = regex::RegexBuilder::new(text);
-        builder.nest_limit(REGEX_NESTING_MAX).size_limit(1 << 20).build()
-    });
-    built.map_err(|_| "the regular expression is wrong or too large".to_owned())
+/// Bytes as which a byte of a regular expression counts that is compiled: some microseconds.
+const COMPILED_WEIGHT: usize = 256;
+
+fn regex(text: &str, may_continue: &dyn Fn(usize) -> bool) -> Result<Pattern, String> {
+    // Each line may have an expression of its own.
+    may_continue(text.len().saturating_mul(COMPILED_WEIGHT));
+    Pattern::within(text, &mut RegexBudget::default())
+        .map_err(|why| format!("the regular expression cannot be used: {why}"))
+}
+
+/// A pulse that is over when the query is.
+fn pulse<'p>(may_continue: &'p dyn Fn(usize) -> bool) -> Pulse<'p> {
+    let is_over = || if may_continue(usize::MAX) { Ok(()) } else { Err(RunError::Cancelled) };
+    Pulse::new(is_over)
+}
+
+fn regex_replaced<'v>(
+    expression: &str,
+    text: &str,
+    new: &str,
+    may_continue: &dyn Fn(usize) -> bool,
+) -> Made<'v> {
+    let (pattern, mut out) = (regex(expression, may_continue)?, Vec::new());
+    let most = (u64::MAX, OUTPUT_BYTES_MAX);
+    pattern.replace(text.as_bytes(), new.as_bytes(), most, &mut out, &pulse(may_continue));
+    fits(out.len())?;
+    Ok(String::from_utf8_lossy(&out).into_owned().into())
 }
 
 fn first_or_last<'v>(arguments: &[Value<'v>], is_it: impl Fn(&Value<'v>) -> bool) -> Value<'v> {

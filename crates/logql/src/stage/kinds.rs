@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use query::Pulse;
+
 use super::filter::LabelTest;
 use super::line::LineFilter;
 use super::path::Path;
@@ -66,10 +68,10 @@ pub enum Named {
 
 impl Named {
     /// Whether it refers to this label.
-    pub fn names(&self, name: &str, value: &str) -> bool {
+    pub fn names(&self, name: &str, value: &str, pulse: &Pulse<'_>) -> bool {
         match self {
             Named::Name(named) => named == name,
-            Named::Matcher(matcher) => matcher.name == name && matcher.matches(value),
+            Named::Matcher(matcher) => matcher.name == name && matcher.matches(value, pulse),
         }
     }
 }
@@ -100,7 +102,7 @@ impl fmt::Display for Stage {
                 f.write_str(if labels.is_empty() { "" } else { " " })?;
                 f.write_str(&join(labels.iter().map(one)))
             }
-            Stage::Regexp(regex) => write!(f, "| regexp {}", quote(regex.text().as_str())),
+            Stage::Regexp(regex) => write!(f, "| regexp {}", quote(regex.text())),
             Stage::Pattern(pattern) => write!(f, "| pattern {}", quote(pattern.text())),
             Stage::Unpack => f.write_str("| unpack"),
             Stage::Label(test) => write!(f, "| {test}"),

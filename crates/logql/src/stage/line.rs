@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use query::Pulse;
+
 use super::ip::IpRange;
 use super::pattern::Pattern;
 use crate::lex::quote;
@@ -43,12 +45,14 @@ pub enum Needle {
 }
 
 impl LineFilter {
-    /// Whether a line passes.
-    pub fn passes(&self, line: &str) -> bool {
+    /// Whether a line passes; any answer if the query ended meanwhile.
+    pub fn passes(&self, line: &str, pulse: &Pulse<'_>) -> bool {
+        let may_look = || pulse.may_continue(line.len());
         let found = self.needles.iter().any(|needle| match needle {
+            Needle::Regex(regex) => regex.pattern().is_match(line.as_bytes(), pulse),
+            _ if !may_look() => false,
             Needle::Text(text) => memchr::memmem::find(line.as_bytes(), text.as_bytes()).is_some(),
             Needle::Ip(range) => range.is_in(line),
-            Needle::Regex(regex) => regex.text().is_match(line),
             Needle::Pattern(pattern) => pattern.is_match(line),
         });
         found != self.negated
@@ -70,7 +74,7 @@ impl fmt::Display for LineFilter {
             match needle {
                 Needle::Text(text) => f.write_str(&quote(text))?,
                 Needle::Ip(range) => write!(f, "ip({})", quote(range.text()))?,
-                Needle::Regex(regex) => f.write_str(&quote(regex.text().as_str()))?,
+                Needle::Regex(regex) => f.write_str(&quote(regex.text()))?,
                 Needle::Pattern(pattern) => f.write_str(&quote(pattern.text()))?,
             }
         }

@@ -18,6 +18,7 @@ pub(crate) mod template;
 
 use std::borrow::Cow;
 
+use query::Pulse;
 use record::parse::{JsonKind, json_items};
 
 use json::label_name;
@@ -58,6 +59,8 @@ pub struct Item<'a> {
     made_bytes: usize,
     gone: Vec<String>,
     error: Option<(&'static str, String)>,
+    /// Ends the work on a long line when the query ends.
+    pulse: &'a Pulse<'a>,
 }
 
 impl<'a> Item<'a> {
@@ -68,6 +71,7 @@ impl<'a> Item<'a> {
         stream: &'a [(String, String)],
         level: &'static str,
         fields: &'a dyn Fields,
+        pulse: &'a Pulse<'a>,
     ) -> Item<'a> {
         Item {
             time_ns,
@@ -80,7 +84,18 @@ impl<'a> Item<'a> {
             made_bytes: 0,
             gone: Vec::new(),
             error: None,
+            pulse,
         }
+    }
+
+    /// The pulse of the query.
+    pub fn pulse(&self) -> &'a Pulse<'a> {
+        self.pulse
+    }
+
+    /// Whether the query goes on, before this many bytes are looked at.
+    pub fn may_continue(&self, bytes: usize) -> bool {
+        self.pulse.may_continue(bytes)
     }
 
     /// Whether a stage failed on it.
@@ -119,6 +134,10 @@ impl<'a> Item<'a> {
 
     /// Sets a label; an empty value removes it.
     pub fn set(&mut self, name: &str, value: &str) {
+        // All names are compared with this one.
+        if !self.may_continue(self.made.len() + self.gone.len() + value.len()) {
+            return;
+        }
         if let Some(place) = self.made.iter().position(|(made, _)| made == name) {
             let (name, value) = self.made.remove(place);
             self.made_bytes -= name.len() + value.len();
@@ -183,10 +202,13 @@ impl<'a> Item<'a> {
         labels
     }
 
-    /// Passes the line through a stage; false if it does not pass.
+    /// Passes the line through a stage; false if it does not pass, or the query ended.
     pub fn apply(&mut self, stage: &Stage) -> bool {
+        if !self.may_continue(self.line.len()) {
+            return false;
+        }
         match stage {
-            Stage::Line(filter) => return filter.passes(&self.line),
+            Stage::Line(filter) => return filter.passes(&self.line, self.pulse),
             Stage::Label(test) => return test.passes(self),
             Stage::Json(labels) => self.json(labels),
             Stage::Unpack => self.unpack(),
@@ -195,12 +217,11 @@ impl<'a> Item<'a> {
             }
             Stage::Regexp(regex) => {
                 let line = self.take_line();
-                if let Some(captures) = regex.text().captures(&line) {
-                    for name in regex.text().capture_names().flatten() {
-                        let value = captures.name(name).map_or("", |m| m.as_str());
-                        self.set_parsed(name, value);
-                    }
-                }
+                let pulse = self.pulse;
+                regex.pattern().each_group(line.as_bytes(), pulse, |name, value| {
+                    let value = String::from_utf8_lossy(value.unwrap_or_default());
+                    self.set_parsed(name, &value);
+                });
                 self.line = line;
             }
             Stage::Pattern(pattern) => {
@@ -242,7 +263,7 @@ impl<'a> Item<'a> {
             Stage::Drop(named) => self.drop_labels(named),
             Stage::Keep(named) => {
                 for (label, value) in self.labels() {
-                    let kept = named.iter().any(|n| n.names(&label, &value));
+                    let kept = named.iter().any(|n| n.names(&label, &value, self.pulse));
                     // Errors are not labels that users can keep or drop.
                     if !kept && !label.starts_with("__error") {
                         self.set(&label, "");
@@ -257,7 +278,7 @@ impl<'a> Item<'a> {
                     let value = self.with_label(name, str::to_owned);
                     let shown = self.stream.iter().any(|(label, _)| label == name)
                         || name == DETECTED_LEVEL;
-                    if !shown && named.names(name, &value) && !value.is_empty() {
+                    if !shown && named.names(name, &value, self.pulse) && !value.is_empty() {
                         self.set(name, &value);
                     }
                 }
@@ -283,7 +304,10 @@ impl<'a> Item<'a> {
                 Named::Name(name) => self.set(name, ""),
                 Named::Matcher(matcher) => {
                     let name = &matcher.name;
-                    if self.with_label(name, |value| !value.is_empty() && matcher.matches(value)) {
+                    let pulse = self.pulse;
+                    if self.with_label(name, |value| {
+                        !value.is_empty() && matcher.matches(value, pulse)
+                    }) {
                         match name == ERROR {
                             true => self.error = None,
                             false => self.set(name, ""),
@@ -308,7 +332,7 @@ impl<'a> Item<'a> {
 
     fn json_places(&mut self, line: &str, labels: &[(String, path::Path)]) {
         for (name, path) in labels {
-            let found = path.find(line);
+            let found = path.find(line, self.pulse);
             if !found.is_empty() {
                 self.set_parsed(name, &found);
             }
@@ -342,6 +366,7 @@ impl<'a> Item<'a> {
                     self.set_parsed(&name, &value);
                 }
             }
+            self.may_continue(labels.len());
             for (name, _) in labels.iter().filter(|(_, wanted)| wanted == key) {
                 self.set_parsed(name, &value);
             }
@@ -350,5 +375,62 @@ impl<'a> Item<'a> {
             self.set_error("LogfmtParserErr", error.to_owned());
         }
         self.line = line;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use query::RunError;
+
+    use super::*;
+    use crate::ast::Expr;
+
+    struct NoFields;
+
+    impl Fields for NoFields {
+        fn field(&self, _name: &str) -> Cow<'_, str> {
+            Cow::Borrowed("")
+        }
+    }
+
+    #[test]
+    fn work_on_one_long_line_ends_when_the_query_does() {
+        const CHECKS: usize = 20;
+        let spaced = "ab ".repeat(30_000);
+        let object = format!("{{\"a\":\"{spaced}\"}}");
+        let paths: Vec<String> = (0..60).map(|n| format!("l{n}=\"b{n}\"")).collect();
+        let needles = vec!["\"no\""; 60].join(" or ");
+        let slow = "(ab ){1,1000}z";
+        for (line, stages) in [
+            (&spaced, format!("|~ `{slow}`")),
+            (&spaced, format!("!~ `{slow}`")),
+            (&spaced, format!("|= {needles}")),
+            (&spaced, format!("| regexp `(?P<x>{slow})`")),
+            (&spaced, format!("| pattern `<x>;` | x =~ `{slow}`")),
+            (&spaced, format!("| pattern `<x>;` | drop x=~`{slow}`")),
+            (&object, format!("| json {}", paths.join(", "))),
+            (&spaced, format!("| line_format `{{{{ count \"{slow}\" __line__ }}}}`")),
+            (
+                &spaced,
+                format!("| line_format `{{{{ regexReplaceAll \"{slow}\" __line__ \"\" }}}}`"),
+            ),
+            (&spaced, format!("| line_format `{}`", "{{ lower __line__ }}".repeat(60))),
+        ] {
+            let query = match crate::parse(&format!("{{a=\"b\"}} {stages}")) {
+                Ok(Expr::Log(query)) => query,
+                other => panic!("{stages}: {other:?}"),
+            };
+            let checks = Cell::new(0);
+            let pulse = Pulse::new(|| {
+                checks.set(checks.get() + 1);
+                if checks.get() < CHECKS { Ok(()) } else { Err(RunError::Cancelled) }
+            });
+            let mut item = Item::new(0, Cow::Borrowed(line), &[], "info", &NoFields, &pulse);
+            query.stages.iter().for_each(|stage| _ = item.apply(stage));
+            assert!(pulse.is_over(), "{stages}: {} checks", checks.get());
+            assert_eq!(checks.get(), CHECKS, "{stages}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use query::Pulse;
 use record::parse::{JsonKind, json_items};
 
 use super::json;
@@ -61,13 +62,16 @@ impl Path {
 
     /// The value at the path in a JSON object or array, as the value of a label; empty if there is
     /// none.
-    pub fn find(&self, text: &str) -> String {
+    pub fn find(&self, text: &str, pulse: &Pulse<'_>) -> String {
         let mut kind = match text.trim_ascii_start().starts_with('[') {
             true => JsonKind::Array,
             false => JsonKind::Object,
         };
         let mut value = Cow::Borrowed(text);
         for step in &self.steps {
+            if !pulse.may_continue(value.len()) {
+                return String::new();
+            }
             let mut found = None;
             let mut take = |kind, value: &str| {
                 // For a repeated key the first value counts.
@@ -118,11 +122,14 @@ mod tests {
             ("[0]", ""),
         ] {
             let path = Path::parse(path).unwrap();
-            assert_eq!(path.find(json), expected, "{path:?}");
+            assert_eq!(path.find(json, &Pulse::endless()), expected, "{path:?}");
         }
         for wrong in ["", "a.", ".a", "a[x]", "a[0", "a[\"b"] {
             assert!(Path::parse(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]"), "\n");
+        assert_eq!(
+            Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]", &Pulse::endless()),
+            "\n"
+        );
     }
 }

@@ -53,7 +53,8 @@ pub fn render(template: &Template, item: &Item<'_>) -> Result<String, String> {
         Variable::Line => Value::Text(Cow::Borrowed(&item.line)),
         Variable::Timestamp => text::time::format_time(item.time_ns).into(),
     };
-    let out = template.render(&value, OUTPUT_BYTES_MAX)?;
+    let may_continue = |bytes: usize| item.may_continue(bytes);
+    let out = template.render_while(&value, OUTPUT_BYTES_MAX, &may_continue)?;
     match out.len() > OUTPUT_BYTES_MAX {
         true => Err(format!("the template makes more than {OUTPUT_BYTES_MAX} bytes")),
         false => Ok(out),
@@ -92,7 +93,8 @@ mod tests {
 
     fn rendered(template: &str) -> String {
         let stream = [("app".to_owned(), "web".to_owned()), ("n".to_owned(), "12".to_owned())];
-        let item = Item::new(0, Cow::Borrowed("the line"), &stream, "info", &Nothing);
+        let pulse = query::Pulse::endless();
+        let item = Item::new(0, Cow::Borrowed("the line"), &stream, "info", &Nothing, &pulse);
         match parse(template) {
             Ok(template) => {
                 render(&template, &item).unwrap_or_else(|error| format!("failed: {error}"))

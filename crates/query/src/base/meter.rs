@@ -1,17 +1,20 @@
-//! The memory of a run. Pipes collect memory, which is limited per query. Units take memory while
+//! The memory of a run, and whether it may go on. Pipes collect memory, which is limited per query. Units take memory while
 //! they are read, which is bounded by the number of threads and the size of a block; it is outside
 //! the limit of the query, since a low limit would otherwise prevent reading any block. Both come
 //! out of the budget of the process.
 //!
 //! Memory is counted before it is allocated. Where the size is known only while it grows (a key of
 //! many values, the JSON of a row), a [`Buffer`] counts it piece by piece.
+//!
+//! Whatever has a meter can check the time limit and the cancellation of the query too, while it
+//! works on a long value ([`Meter::pulse`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use platform::memory::{Budget, PIECE_BYTES, Purpose};
 
-use super::{Progress, RunError};
+use super::{Progress, Pulse, RunError, Watch};
 
 /// Bytes that a buffer may hold uncounted. Each thread and pipe of a query may exceed the limit by
 /// this much.
@@ -105,12 +108,30 @@ pub struct Meter {
     account: Arc<Account>,
     max: u64,
     progress: Arc<Progress>,
+    watch: Arc<Watch>,
 }
 
 impl Meter {
     /// Counts in the account of a query, up to `bytes_max`, and shows the number in its progress.
-    pub(crate) fn new(account: &Arc<Account>, bytes_max: u64, progress: &Arc<Progress>) -> Meter {
-        Meter { account: Arc::clone(account), max: bytes_max, progress: Arc::clone(progress) }
+    pub(crate) fn new(
+        account: &Arc<Account>,
+        bytes_max: u64,
+        progress: &Arc<Progress>,
+        watch: Watch,
+    ) -> Meter {
+        let (account, progress) = (Arc::clone(account), Arc::clone(progress));
+        Meter { account, max: bytes_max, progress, watch: Arc::new(watch) }
+    }
+
+    /// Checks that the query may continue: not cancelled, within its time limit.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.watch.check()
+    }
+
+    /// Checks the same now and then, while values are looked at.
+    pub fn pulse(&self) -> Pulse<'static> {
+        let watch = Arc::clone(&self.watch);
+        Pulse::new(move || watch.check())
     }
 
     /// Counts memory that is about to be allocated. After an error the bytes stay counted until the
@@ -235,7 +256,8 @@ mod tests {
     use super::*;
 
     fn meter(max: u64, budget: &Arc<Budget>) -> Meter {
-        Meter::new(&Account::new(budget, Purpose::Query), max, &Arc::default())
+        let watch = crate::Context::default().watch(std::time::Instant::now());
+        Meter::new(&Account::new(budget, Purpose::Query), max, &Arc::default(), watch)
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub(crate) mod bitmap;
 mod damage;
 mod error;
+pub(crate) mod expression;
 mod field_set;
 mod hold;
 pub(crate) mod json;
@@ -16,10 +17,12 @@ pub(crate) mod number;
 pub(crate) mod parallel;
 pub(crate) mod partial_state;
 mod phrases;
+pub(crate) mod pulse;
 mod range;
 pub(crate) mod sorted;
 pub mod time;
 mod time_order;
+mod watch;
 
 pub use damage::{DamagedUnit, Damages};
 pub use error::{RunError, SourceError};
@@ -30,5 +33,7 @@ pub use limits::{CHECK_ROWS, Limits, Outcome, Progress};
 pub(crate) use meter::UnitMemory;
 pub use meter::{Account, Buffer, Meter};
 pub use phrases::{Phrase, Phrases};
+pub use pulse::Pulse;
 pub use range::{TimeRange, Whose};
 pub use time_order::{LineSet, RowKey, TimeOrder};
+pub(crate) use watch::Watch;

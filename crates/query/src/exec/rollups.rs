@@ -17,11 +17,11 @@ use text::time::write_time;
 use super::words::open_units;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::TIME;
-use crate::base::{RunError, TimeRange};
+use crate::base::{Pulse, RunError, TimeRange};
 use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow, Scratch, Weighted};
 #[cfg(doc)]
 use crate::lang::filter::tests_of;
-use crate::lang::filter::{ColumnSelector, Fields, Pulse};
+use crate::lang::filter::{ColumnSelector, Fields};
 use crate::lang::pipe::time_bucket;
 use crate::lang::source::{Grouped, ScanUnit};
 use crate::plan::needs::Needs;
@@ -66,7 +66,7 @@ pub(crate) fn count_segments(
             continue;
         }
         let mut is_counted = match &rolled.whole {
-            Some(whole) => count_segment(whole, units[0], range, each)?,
+            Some(whole) => count_segment(whole, units[0], range, check, each)?,
             None => false,
         };
         if !is_counted
@@ -76,7 +76,7 @@ pub(crate) fn count_segments(
             let rest = without.entry(tests);
             let rest = rest.or_insert_with_key(|tests| rolled.counts_without(tests));
             is_counted = match rest {
-                Some(counts) => count_segment(counts, units[0], range, each)?,
+                Some(counts) => count_segment(counts, units[0], range, check, each)?,
                 None => false,
             };
         }
@@ -120,8 +120,10 @@ fn count_segment(
     counts: &Counts,
     unit: &dyn ScanUnit,
     range: TimeRange,
+    check: &dyn Fn() -> Result<(), RunError>,
     each: &mut dyn FnMut(Weighted) -> Result<(), RunError>,
 ) -> Result<bool, RunError> {
+    let pulse = Pulse::new(check);
     let mut rows = CountedRows::new(counts);
     let mut scratch = Scratch::default();
     let mut result = Ok(());
@@ -130,7 +132,8 @@ fn count_segment(
     let known = unit.count_segment(grouped, &mut |time_ns, values, lines| {
         rows.push(time_ns, values, lines);
         if rows.lines.len() >= BLOCK_ROWS_MAX && result.is_ok() {
-            result = each(rows.take_selected(&mut scratch));
+            let selected = rows.take_selected(&mut scratch, &pulse);
+            result = if pulse.is_over() { Ok(()) } else { each(selected) };
         }
     });
     result?;
@@ -138,7 +141,9 @@ fn count_segment(
         return Ok(false);
     }
     let known = known?;
-    each(rows.take_selected(&mut scratch))?;
+    let selected = rows.take_selected(&mut scratch, &pulse);
+    pulse.end()?;
+    each(selected)?;
     Ok(known)
 }
 
@@ -159,8 +164,10 @@ pub(crate) fn count_unit(
     }
     let mut rows = CountedRows::new(counts);
     rows.push(oldest, &[], unit.lines());
-    Some(rows.take_selected(scratch))
+    // It has no fields, so the filter tests no values.
+    Some(rows.take_selected(scratch, &Pulse::endless()))
 }
+
 /// Whether all event times of the unit are known to be in the range.
 fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
     let times = unit.time_range_ns();
@@ -231,10 +238,10 @@ impl<'r> CountedRows<'r> {
     }
 
     /// Takes out the rows that the filter selects, and drops the others.
-    fn take_selected(&mut self, scratch: &mut Scratch) -> Weighted {
+    fn take_selected(&mut self, scratch: &mut Scratch, pulse: &Pulse<'_>) -> Weighted {
         let mut block = Block::Made(std::mem::take(&mut self.rows));
         let mut bits = Bitmap::full(block.len());
-        self.counts.selector.narrow(&block, &mut bits, scratch);
+        self.counts.selector.narrow_while(&block, &mut bits, scratch, pulse);
         block.retain(&bits);
         let lines = bits.iter().map(|row| self.lines[row]).collect();
         let times_ns = match self.times_ns.is_empty() {

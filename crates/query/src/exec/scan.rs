@@ -34,10 +34,10 @@ use super::words::ruled_out;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::{HIDDEN, LINE, TIME};
 use crate::base::parallel::{in_parallel, with_helpers};
-use crate::base::{FieldSet, Meter, RunError, SourceError, TimeRange, UnitMemory};
+use crate::base::{FieldSet, Meter, Pulse, RunError, SourceError, TimeRange, UnitMemory};
 use crate::block::{BatchLines, Block, Scratch, Tally, Weighted};
 use crate::lang::context::Context;
-use crate::lang::filter::{ColumnSelector, Fields, Filter, Pulse, Selector};
+use crate::lang::filter::{ColumnSelector, Fields, Filter, Selector};
 use crate::lang::source::{Answers, ScanUnit, SomeLines, UnitKey};
 use crate::plan::QueryPlan;
 use crate::plan::rolled::{Rolled, without_time};
@@ -366,7 +366,9 @@ impl<'q> Scan<'q> {
             rows.retain(|&row| wanted.contains(batch.row(row as usize).time_ns()));
         }
         let mut block = Block::Lines(BatchLines::new(batch, rows));
-        self.selector.select(&mut block, scratch);
+        let pulse = Pulse::new(check);
+        self.selector.select(&mut block, scratch, &pulse);
+        pulse.end()?;
         Ok(UnitResult::Lines(Some(block), lines))
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use record::Batch;
 
-use crate::base::{Account, Limits, RunError, Whose};
+use crate::base::{Account, Limits, Pulse, RunError, Whose};
 use crate::block::{BatchLines, Block, NewNames, Scratch};
 use crate::exec::ResultRows;
 use crate::lang::context::Context;
@@ -74,18 +74,30 @@ impl TailQuery {
         self.whose
     }
 
-    /// The lines of a batch that the filter selects, in order, as they are before the pipes.
+    /// The lines of a batch that the filter selects, in order, as they are before the pipes. Nothing
+    /// ends this before the last line.
     pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> ResultRows {
+        self.selected_while(batch, scratch, &Pulse::endless())
+    }
+
+    /// As [`TailQuery::selected`]; any lines if the pulse is over.
+    pub fn selected_while(
+        &self,
+        batch: &Arc<Batch>,
+        scratch: &mut Scratch,
+        pulse: &Pulse<'_>,
+    ) -> ResultRows {
         let is_seen = self.whose == Whose::All || !batch.is_internal();
         let rows = if is_seen { (0..batch.len() as u32).collect() } else { Vec::new() };
         let mut block = Block::Lines(BatchLines::new(batch.clone(), rows));
-        self.selector.select(&mut block, scratch);
+        self.selector.select(&mut block, scratch, pulse);
         ResultRows::new(block, self.include.clone())
     }
 
     /// Calls `each` with the rows that the query makes of a batch, in the order of its lines. The
     /// memory of computed values is counted in `account`. An error when a pipe makes values that
-    /// are too long or too many, or when `each` returns an error.
+    /// are too long or too many, when this takes longer than a query may by default
+    /// ([`Limits::default`]), or when `each` returns an error.
     pub fn rows(
         &self,
         batch: &Arc<Batch>,
@@ -93,13 +105,16 @@ impl TailQuery {
         scratch: &mut Scratch,
         each: &mut dyn FnMut(&ResultRows) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
-        let block = self.selected(batch, scratch).into_block();
+        let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
+        let account = Arc::clone(account);
+        let context = Context { limits, account, ..Context::default() };
+        let pulse = context.meter().pulse();
+        let block = self.selected_while(batch, scratch, &pulse).into_block();
+        pulse.end()?;
         let rows_max = self.steps.iter().map(|step| step.rows_max()).min().unwrap_or(usize::MAX);
         for mut part in block.into_parts(rows_max) {
-            let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
-            let account = Arc::clone(account);
-            let mut meter = Context { limits, account, ..Context::default() }.meter();
-            let mut held = 0;
+            // The time that `each` takes does not count.
+            let (mut meter, mut held) = (context.meter(), 0);
             let mut names: Vec<NewNames> = self.steps.iter().map(|_| NewNames::default()).collect();
             for (step, names) in self.steps.iter().zip(&mut names) {
                 if part.is_empty() {

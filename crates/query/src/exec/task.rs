@@ -44,13 +44,14 @@ pub(crate) struct ExecutionContext<'a> {
 impl<'a> ExecutionContext<'a> {
     /// Begins a query.
     pub fn new(source: &'a dyn Source, context: &'a Context, carry_out: CarryOut) -> Self {
-        let (started, meter) = (Instant::now(), context.meter());
+        let started = Instant::now();
+        let meter = context.meter_since(started);
         ExecutionContext { source, context, started, meter, carry_out }
     }
 
     /// Checks that the query may continue.
     pub fn check(&self) -> Result<(), RunError> {
-        self.context.check(self.started)
+        self.meter.check()
     }
 }
 
@@ -108,8 +109,8 @@ impl RunningQuery for Task<'_> {
     }
 
     fn sharing(&self) -> Sharing<'_> {
-        let ExecutionContext { context, started, ref meter, .. } = self.execution;
-        Sharing { context, started, meter: meter.clone() }
+        let ExecutionContext { context, ref meter, .. } = self.execution;
+        Sharing { context, meter: meter.clone() }
     }
 
     fn run_query(&mut self, query: &Query, each: EachInner<'_>) -> Result<(), RunError> {

@@ -11,7 +11,7 @@ use crate::base::{Damages, Limits, Outcome, RunError, SourceError, TimeOrder, Ti
 use crate::dist::run;
 use crate::lang::context::Context;
 use crate::lang::source::{ScanUnit, Source};
-use crate::testing::{Memory, Record, batch, collect, record};
+use crate::testing::{Memory, Record, batch, cancelled_at, collect, record};
 use crate::{Query, ResultRows, Scratch};
 
 fn query(text: &str) -> Query {
@@ -197,6 +197,49 @@ fn time_is_limited() {
     let error = outcome.unwrap_err();
     assert!(rows.is_empty() && matches!(error, RunError::TimeLimit(_)));
     assert!(error.to_string().contains("query.run_max"));
+}
+
+#[test]
+fn work_on_one_long_value_ends_when_the_query_does() {
+    let spaced = "ab ".repeat(20_000);
+    let letters = format!("{} b", "a".repeat(60_000));
+    let digits = format!("{}- ab", "1 a".repeat(20_000));
+    let quotes = format!("\"{letters}");
+    let phrase = "a".repeat(2_000);
+    let slow = "~\"(ab ){1,1000}z\"";
+    let long = "~\"(a{1,20} ?){1,50}(z|é)\\\\b\"";
+    let cases = [
+        (&spaced, slow.to_owned()),
+        (&spaced, format!("!{slow}")),
+        (&spaced, format!("*:{slow}")),
+        (&letters, long.to_owned()),
+        (&spaced, format!("* | filter {slow}")),
+        (&spaced, format!("* | stats count() if ({slow}) n")),
+        (&spaced, format!("* | uniq by (_msg) | filter {slow}")),
+        (&spaced, format!("* | unroll if ({slow}) (_msg)")),
+        (&spaced, "* | extract_regexp \"(?P<x>(ab ){1,1000})z\"".to_owned()),
+        (&spaced, format!("* | extract_regexp if ({slow}) \"(?P<x>a)\"")),
+        (&spaced, "* | replace_regexp (\"(ab ){1,1000}z\", \"\")".to_owned()),
+        // Each match looks at all bytes behind it.
+        (&letters, "* | replace_regexp (\"a*z|a\", \"b\")".to_owned()),
+        (&letters, format!("i(\"{phrase}\")")),
+        (&letters, format!("contains_common_case(\"{phrase}\")")),
+        (&letters, format!("\"{phrase}\"")),
+        (&letters, format!("seq(\"{phrase}\", b)")),
+        (&digits, format!("pattern_match(\"<N> a{}b\")", "<N> a".repeat(30))),
+        (&quotes, format!("* | extract `\"{}<x>\"`", "<x>a".repeat(200))),
+    ];
+    for (value, text) in cases {
+        let records = [record(1, &[("_msg", value)])];
+        for columns in [None, Some(0)] {
+            let source = Memory { columns, ..Memory::of(&records) };
+            let (context, checks) = cancelled_at(30);
+            let (_, outcome) = collect(&query(&text), &source, &context);
+            let (begin, seen) = (&text[..text.len().min(60)], checks.load(Relaxed));
+            assert!(matches!(outcome, Err(RunError::Cancelled)), "{begin}, {columns:?}: {seen}");
+            assert!(seen < 50, "{begin}, {columns:?}: {seen} checks");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the caller passes to a run besides the query.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::filter::Filter;
@@ -9,6 +9,7 @@ use super::filter::Filter;
 use super::syntax::query::Query;
 use crate::base::{
     Account, DamagedUnit, Damages, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange,
+    Watch,
 };
 
 /// The arguments of a run besides the query.
@@ -44,9 +45,21 @@ pub struct Context {
 }
 
 impl Context {
-    /// Counts memory in the account of the query, up to its limit.
+    /// Counts memory in the account of the query, up to its limit. The meter checks that a query
+    /// that begins now may continue.
     pub fn meter(&self) -> Meter {
-        Meter::new(&self.account, self.limits.memory_bytes_max, &self.progress)
+        self.meter_since(Instant::now())
+    }
+
+    /// As [`Context::meter`], for a query that began at `started`.
+    pub fn meter_since(&self, started: Instant) -> Meter {
+        let bytes_max = self.limits.memory_bytes_max;
+        Meter::new(&self.account, bytes_max, &self.progress, self.watch(started))
+    }
+
+    pub(crate) fn watch(&self, started: Instant) -> Watch {
+        let (cancelled, hold) = (Arc::clone(&self.cancelled), self.hold.clone());
+        Watch { started, run_time: self.limits.run_time, cancelled, hold }
     }
 
     /// Passes over a damaged unit, if the caller takes an answer without it.
@@ -60,16 +73,7 @@ impl Context {
     /// Checks that a query that began at `started` may continue: not cancelled, within its time
     /// limit. Blocks while the query is paused.
     pub fn check(&self, started: Instant) -> Result<(), RunError> {
-        self.hold.pass(&self.cancelled);
-        if self.cancelled.load(Relaxed) {
-            return Err(RunError::Cancelled);
-        }
-        let (run_time, elapsed) = (self.limits.run_time, started.elapsed());
-        // The pause time is read, under a lock, only once it can change the outcome.
-        match elapsed > run_time && elapsed.saturating_sub(self.hold.held()) > run_time {
-            true => Err(RunError::TimeLimit(run_time.as_secs_f64())),
-            false => Ok(()),
-        }
+        self.watch(started).check()
     }
 }
 

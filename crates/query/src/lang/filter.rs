@@ -25,7 +25,7 @@ use std::fmt;
 
 use record::batch::OWN_TYPES;
 
-pub(crate) use columns::{ColumnSelector, Fields, Pulse};
+pub(crate) use columns::{ColumnSelector, Fields};
 pub use day_range::DayRange;
 pub use fields::FieldComparison;
 pub(crate) use parse::parse_filter;

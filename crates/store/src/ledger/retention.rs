@@ -111,7 +111,7 @@ impl Ledger {
         self.removed([Removing { path: segment.path().to_owned(), row: Some(row) }]);
         if segment.lines() > 0 {
             let core = &self.core;
-            retention_log::note_segment(&core.config, segment, limit);
+            retention_log::note_segment(&core.retention(), segment, limit);
             add(&core.counters.lines_expired, segment.lines());
             add(&core.counters.bytes_expired, segment.file_bytes());
         }

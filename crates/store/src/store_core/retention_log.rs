@@ -5,7 +5,7 @@ use text::duration::format_duration;
 use text::size::show_bytes;
 use text::time::format_time;
 
-use crate::config::{RetentionRule, StoreConfig};
+use crate::config::{Retention, RetentionRule};
 use crate::segments::AnySegment;
 
 /// The limit by which a whole segment is deleted.
@@ -16,7 +16,7 @@ pub(crate) enum Limit {
 }
 
 /// Logs that a segment was deleted by a limit.
-pub(crate) fn note_segment(config: &StoreConfig, segment: &AnySegment, limit: Limit) {
+pub(crate) fn note_segment(config: &Retention, segment: &AnySegment, limit: Limit) {
     let setting = match limit {
         Limit::Age => {
             let age = config.age_ns.map(age_text);

@@ -5,14 +5,24 @@ use proptest::prelude::*;
 use super::*;
 
 static FUNCTIONS: [Function; 3] = [
-    Function { name: "upper", least: 1, most: 1, call: |a| Ok(shown(&a[0]).to_uppercase().into()) },
+    Function {
+        name: "upper",
+        least: 1,
+        most: 1,
+        call: Run::Linear(|a| Ok(shown(&a[0]).to_uppercase().into())),
+    },
     Function {
         name: "join",
         least: 1,
         most: 3,
-        call: |a| Ok(a.iter().map(shown).collect::<Vec<_>>().join("-").into()),
+        call: Run::Linear(|a| Ok(a.iter().map(shown).collect::<Vec<_>>().join("-").into())),
     },
-    Function { name: "fail", least: 1, most: 1, call: |_| Err("it failed".to_owned()) },
+    Function {
+        name: "fail",
+        least: 1,
+        most: 1,
+        call: Run::Linear(|_| Err("it failed".to_owned())),
+    },
 ];
 
 static LANGUAGE: Language<String> = Language {

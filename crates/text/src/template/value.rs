@@ -57,6 +57,14 @@ impl Value<'_> {
         }
     }
 
+    /// Bytes of a text.
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            Value::Text(text) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// The same value, for as long as this one lives.
     pub(super) fn borrowed(&self) -> Value<'_> {
         match self {

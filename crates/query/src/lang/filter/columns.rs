@@ -3,12 +3,12 @@
 //! A value is tested once, however many rows have it. As long as most rows are candidates, a text
 //! is searched in all values at once ([`Probe`]), and only the values that contain it are tested.
 //! Once few candidates are left, these rows are tested one by one. A column is read only when its
-//! test runs: after a test that leaves no row, the remaining columns are not read at all. Every
-//! [`PULSE_BYTES`] of values the filter checks whether the query may continue ([`Pulse`]).
+//! test runs: after a test that leaves no row, the remaining columns are not read at all. The
+//! filter checks now and then whether the query may continue ([`Pulse`]).
 //!
 //! Left out: filters on computed fields and comparisons of two fields; they are run over lines.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use memchr::memmem::Finder;
@@ -18,12 +18,12 @@ use record::columns::{Columns, Decide, FieldColumn, NO_VALUE, Places};
 use super::Filter;
 use super::automaton::LazyAutomaton;
 use super::lines::LineRegex;
-use super::value::{Matcher, Test};
+use super::value::{Matcher, Test, any_case};
 use super::word::PhraseFinder;
-use crate::base::RunError;
 use crate::base::bitmap::Bitmap;
+use crate::base::expression::Expression;
 use crate::base::names::is_stored;
-use crate::base::{SourceError, TimeRange};
+use crate::base::{Pulse, SourceError, TimeRange};
 #[cfg(doc)]
 use crate::lang::filter::tests_of;
 
@@ -34,10 +34,6 @@ const VALUES_PER_ROW_MAX: usize = 8;
 /// A shorter literal of a regular expression is contained in too many values to be searched first:
 /// for example the point in each IP address.
 const LITERAL_BYTES_MIN: usize = 3;
-
-/// Bytes of values between two checks whether the query may continue: a few milliseconds with the
-/// slowest tests.
-const PULSE_BYTES: usize = 64 << 10;
 
 /// A filter prepared to run over columns.
 pub(crate) struct ColumnSelector {
@@ -86,58 +82,10 @@ enum Probe {
     /// The values that contain this text.
     Text(Box<Finder<'static>>),
     /// The values that contain a match of this expression.
-    AnyCase(regex::bytes::Regex),
+    AnyCase(Box<Expression>),
     /// The values that match this expression; they pass without further test. For values that are
     /// lines.
     Lines(Box<LineRegex>),
-}
-
-/// Checks, each time some bytes of values were tested, whether the query may continue.
-pub(crate) struct Pulse<'p> {
-    check: &'p dyn Fn() -> Result<(), RunError>,
-    /// Bytes until the next check.
-    left: Cell<usize>,
-    ended: RefCell<Result<(), RunError>>,
-    is_over: Cell<bool>,
-}
-
-impl<'p> Pulse<'p> {
-    pub fn new(check: &'p dyn Fn() -> Result<(), RunError>) -> Self {
-        let (left, ended) = (Cell::new(PULSE_BYTES), RefCell::new(Ok(())));
-        Pulse { check, left, ended, is_over: Cell::new(false) }
-    }
-
-    /// Counts a value of `bytes` that is about to be tested. False if the query has ended, and the
-    /// value need not be tested.
-    #[inline]
-    fn may_continue(&self, bytes: usize) -> bool {
-        match self.left.get().checked_sub(bytes + 1) {
-            Some(left) => self.left.set(left),
-            None => self.check_now(),
-        }
-        !self.is_over.get()
-    }
-
-    #[cold]
-    fn check_now(&self) {
-        self.left.set(PULSE_BYTES);
-        if !self.is_over.get()
-            && let Err(error) = (self.check)()
-        {
-            self.is_over.set(true);
-            *self.ended.borrow_mut() = Err(error);
-        }
-    }
-
-    /// Whether the query has ended, so that the rows found are incomplete.
-    pub fn is_over(&self) -> bool {
-        self.is_over.get()
-    }
-
-    /// Why the query ended, if it did.
-    pub fn end(self) -> Result<(), RunError> {
-        self.ended.into_inner()
-    }
 }
 
 /// The columns of a block, each read when it is first needed.
@@ -330,7 +278,7 @@ impl ValueTest {
         names.retain(|name| is_stored(name) && name.starts_with(beginning));
         // The message comes last: if all rows pass by another field, it need not be read.
         names.sort_by_key(|name| *name == crate::base::names::MSG);
-        let takes_empty = self.matcher.matches(b"");
+        let takes_empty = self.matcher.takes_empty();
         let mut open = bits.clone();
         for name in names {
             if open.is_empty() {
@@ -360,7 +308,7 @@ impl ValueTest {
     ) -> Result<bool, SourceError> {
         if let Some(test) = &self.text
             && !fields.is_read(name)
-            && let Some(rows) = test.rows_in(name, fields.columns)?
+            && let Some(rows) = test.rows_in(name, fields)?
         {
             bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
             if self.only_text || bits.is_empty() {
@@ -370,7 +318,7 @@ impl ValueTest {
         if !fields.is_read(name)
             && bits.count() * VALUES_PER_ROW_MAX > fields.columns.rows()
             && self.automaton.is_some()
-            && let Some(rows) = fields.columns.passing(name, self)?
+            && let Some(rows) = fields.columns.passing(name, &Watched(self, fields.pulse))?
         {
             bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
             return Ok(true);
@@ -378,21 +326,18 @@ impl ValueTest {
         let Some(column) = fields.get(name)? else { return Ok(false) };
         let (column, pulse) = (&*column, fields.pulse);
         if column.values() / VALUES_PER_ROW_MAX > bits.count() {
-            self.matcher.retain(bits, |row, test| {
-                let value = column.get(row);
-                pulse.may_continue(value.len()) && test(value)
-            });
+            self.matcher.retain(bits, pulse, |row, test| test(column.get(row)));
             return Ok(true);
         }
         match column.places() {
             Places::All(place) => {
-                if !self.matcher.matches(column.value(*place)) {
+                if !self.matcher.passes(column.value(*place), pulse) {
                     bits.clear();
                 }
             }
             Places::Each => bits.intersect(&self.passing(column, pulse)),
             Places::Listed(places) => {
-                let (passing, none) = (self.passing(column, pulse), self.matcher.matches(b""));
+                let (passing, none) = (self.passing(column, pulse), self.matcher.takes_empty());
                 let keeps = |place: u32| match place {
                     NO_VALUE => none,
                     place => passing.contains(place as usize),
@@ -402,7 +347,7 @@ impl ValueTest {
             Places::Classes(classes, places) => {
                 let passing = self.passing(column, pulse);
                 let keeps = |&place: &u32| match place {
-                    NO_VALUE => self.matcher.matches(b""),
+                    NO_VALUE => self.matcher.takes_empty(),
                     place => passing.contains(place as usize),
                 };
                 let keeps: Vec<bool> = places.iter().map(keeps).collect();
@@ -420,19 +365,20 @@ impl ValueTest {
         match &self.probe {
             Some(Probe::Text(finder)) => column.search(
                 |text, at| finder.find(&text[at..]).map(|found| at + found),
-                |value, _| pulse.may_continue(value.len()) && self.matcher.matches(value),
+                |value, _| self.matcher.passes(value, pulse),
                 |place| passing.set(place as usize),
             ),
-            Some(Probe::AnyCase(regex)) => column.search(
+            Some(Probe::AnyCase(expression)) => column.search(
                 |text, at| {
-                    let find = |text: &[u8], at| regex.find_at(text, at).map(|found| found.start());
+                    let find =
+                        |text: &[u8], at| expression.find(text, at, pulse).map(|found| found.start);
                     if column.gap() == 1 {
-                        find_in_lines(find, text, at, pulse)
+                        find_in_lines(find, text, at, (expression.weight(), pulse))
                     } else {
                         find(text, at)
                     }
                 },
-                |value, _| pulse.may_continue(value.len()) && self.matcher.matches(value),
+                |value, _| self.matcher.passes(value, pulse),
                 |place| passing.set(place as usize),
             ),
             // A match has at least one byte and contains no newline: its last byte is in the value.
@@ -440,8 +386,9 @@ impl ValueTest {
                 let search = regex.for_text(column.text());
                 column.search(
                     |text, at| {
-                        let find = |text: &[u8], at| search.match_end(text, at).map(|end| end - 1);
-                        find_in_lines(find, text, at, pulse)
+                        let find =
+                            |text: &[u8], at| search.match_end(text, at, pulse).map(|end| end - 1);
+                        find_in_lines(find, text, at, (regex.weight(), pulse))
                     },
                     |_, _| true,
                     |place| passing.set(place as usize),
@@ -449,56 +396,65 @@ impl ValueTest {
             }
             _ => {
                 passing = Bitmap::full(column.values());
-                self.matcher.retain(&mut passing, |place, test| {
-                    let value = column.value(place as u32);
-                    pulse.may_continue(value.len()) && test(value)
-                });
+                let value = |place: usize| column.value(place as u32);
+                self.matcher.retain(&mut passing, pulse, |place, test| test(value(place)));
             }
         }
         passing
     }
 }
 
-/// The first result of `find` at or behind `at`. Some lines are searched at a time, with a check of
-/// the pulse after each such piece; so `find` must not find matches that span lines.
+/// The first result of `find` at or behind `at`; `find` must not find matches that span lines. Some
+/// lines are searched at a time, at most about as many bytes as the engine searches between two
+/// checks ([`Expression::is_short`]), unless a line alone is longer. `find` counts them.
 fn find_in_lines(
     find: impl Fn(&[u8], usize) -> Option<usize>,
     text: &[u8],
     mut at: usize,
-    pulse: &Pulse<'_>,
+    (weight, pulse): (usize, &Pulse<'_>),
 ) -> Option<usize> {
-    while at < text.len() {
-        let rest = text.get(at + PULSE_BYTES..).unwrap_or_default();
-        let end = match memchr::memchr(b'\n', rest) {
-            Some(more) => at + PULSE_BYTES + more + 1,
-            None => text.len(),
+    let piece = pulse.piece_bytes() / weight;
+    while at < text.len() && !pulse.is_over() {
+        let piece_end = text.len().min(at + piece.max(1));
+        // Whole lines: up to the last newline in the piece, or else the first one behind it.
+        let last = match piece_end == text.len() {
+            true => Some(piece_end - 1),
+            false => memchr::memrchr(b'\n', &text[at..piece_end]).map(|last| at + last),
         };
+        let newline =
+            last.or_else(|| memchr::memchr(b'\n', &text[piece_end..]).map(|more| piece_end + more));
+        let end = newline.map_or(text.len(), |newline| newline + 1);
         if let Some(found) = find(&text[..end], at) {
-            // Many matches in a row are many searches of few bytes each: they are counted too.
-            return pulse.may_continue(found - at).then_some(found);
-        }
-        if !pulse.may_continue(end - at) {
-            return None;
+            return (!pulse.is_over()).then_some(found);
         }
         at = end;
     }
     None
 }
 
-impl Decide for ValueTest {
+/// A test of the values of templates.
+struct Watched<'t>(&'t ValueTest, &'t Pulse<'t>);
+
+impl Decide for Watched<'_> {
     fn automaton(&self) -> Option<&Automaton> {
-        self.automaton.as_ref().and_then(LazyAutomaton::get)
+        self.0.automaton.as_ref().and_then(LazyAutomaton::get)
     }
 
     fn passes(&self, value: &[u8]) -> bool {
-        self.matcher.matches(value)
+        self.0.matcher.passes(value, self.1)
     }
 }
 
 impl TextTest {
-    fn rows_in(&self, name: &str, columns: &dyn Columns) -> Result<Option<Vec<u32>>, SourceError> {
+    /// The rows whose value contains the text; any rows if the query ended meanwhile.
+    fn rows_in(&self, name: &str, fields: &Fields<'_>) -> Result<Option<Vec<u32>>, SourceError> {
+        let Fields { columns, pulse, .. } = fields;
         let Some(words) = &self.words else { return Ok(columns.holding(name, &self.text, None)?) };
-        let accept = |value: &[u8], at: usize| words.accepts(value, at);
+        // A text that begins again within itself takes its length for each place. When the query has
+        // ended, the first place ends the search.
+        let accept = |value: &[u8], at: usize| {
+            !pulse.may_continue(self.text.len()) || words.accepts(value, at)
+        };
         Ok(columns.holding(name, &self.text, Some(&accept))?)
     }
 }
@@ -513,8 +469,7 @@ impl Probe {
             Test::AnyCasePhrase(text) | Test::AnyCasePrefix(text)
                 if !text.is_empty() && !text.contains('\n') =>
             {
-                let mut builder = regex::bytes::RegexBuilder::new(&regex::escape(text));
-                return builder.case_insensitive(true).build().ok().map(Probe::AnyCase);
+                return Some(Probe::AnyCase(Box::new(any_case::expression(text))));
             }
             _ => {}
         }
@@ -528,7 +483,10 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::base::RunError;
 
     #[test]
     fn a_search_of_a_column_ends_when_the_query_does() {

@@ -15,11 +15,13 @@
 //! from `\n`: for these each value is tested by itself.
 
 use memchr::memmem::Finder;
+use regex_automata::MatchKind;
 use regex_automata::util::prefilter::Prefilter;
-use regex_automata::{Input, MatchKind, meta};
 use regex_syntax::hir::{Capture, Class, ClassBytes, ClassBytesRange, ClassUnicode};
 use regex_syntax::hir::{ClassUnicodeRange, Hir, HirKind, Look, Repetition};
 
+use crate::base::Pulse;
+use crate::base::expression::Expression;
 use crate::lang::syntax::regexes::LARGE_BYTES;
 
 /// Bytes at the beginning of a text in which the literal is counted.
@@ -31,9 +33,9 @@ const LITERAL_DISTANCE_MIN: usize = 64;
 /// A regular expression that searches many lines at once.
 pub(super) struct LineRegex {
     /// Starts at literals, if the expression has any.
-    by_literals: meta::Regex,
+    by_literals: Expression,
     /// Goes over all bytes.
-    by_bytes: meta::Regex,
+    by_bytes: Expression,
     /// A text that every match contains, if one is known.
     literal: Option<Finder<'static>>,
     /// Whether the expression has only literals that are found no faster than its matches.
@@ -50,12 +52,8 @@ impl LineRegex {
             return None;
         }
         let build = |literals| {
-            let config = meta::Config::new()
-                .utf8_empty(false)
-                .nfa_size_limit(Some(LARGE_BYTES))
-                .hybrid_cache_capacity(LARGE_BYTES)
-                .auto_prefilter(literals);
-            meta::Builder::new().configure(config).build_from_hir(&hir).ok()
+            let limits = (LARGE_BYTES, LARGE_BYTES);
+            Expression::new(hir.clone(), limits, literals).ok()
         };
         let prefix = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &hir);
         Some(LineRegex {
@@ -64,6 +62,11 @@ impl LineRegex {
             literal: (!literal.is_empty()).then(|| Finder::new(literal).into_owned()),
             has_slow_literals: prefix.is_some_and(|literals| !literals.is_fast()),
         })
+    }
+
+    /// Bytes as which the pulse counts one byte.
+    pub fn weight(&self) -> usize {
+        self.by_bytes.weight()
     }
 
     /// The faster search for this text, chosen by its beginning.
@@ -80,15 +83,14 @@ impl LineRegex {
 }
 
 /// A search through lines.
-pub(super) struct LineSearch<'r>(&'r meta::Regex);
+pub(super) struct LineSearch<'r>(&'r Expression);
 
 impl LineSearch<'_> {
     /// The end of the first match that begins at or behind `at`, or of a shorter match with the
-    /// same beginning.
+    /// same beginning. None if the query ended.
     #[inline]
-    pub fn match_end(&self, text: &[u8], at: usize) -> Option<usize> {
-        let input = Input::new(text).range(at..).earliest(true);
-        self.0.search_half(&input).map(|found| found.offset())
+    pub fn match_end(&self, text: &[u8], at: usize, pulse: &Pulse<'_>) -> Option<usize> {
+        self.0.first_end(text, at, pulse)
     }
 }
 
@@ -137,7 +139,7 @@ mod tests {
     fn found(search: &LineSearch<'_>, lines: &[&str]) -> Vec<usize> {
         let text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         let (mut found, mut at) = (Vec::new(), 0);
-        while let Some(end) = search.match_end(text.as_bytes(), at) {
+        while let Some(end) = search.match_end(text.as_bytes(), at, &Pulse::endless()) {
             let line = text.as_bytes()[..end - 1].iter().filter(|b| **b == b'\n').count();
             found.push(line);
             at = lines[..=line].iter().map(|line| line.len() + 1).sum();

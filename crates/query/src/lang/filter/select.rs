@@ -7,9 +7,9 @@
 
 use super::value::Matcher;
 use super::{FieldComparison, Filter, Recurring};
-use crate::base::TimeRange;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::is_stored;
+use crate::base::{Meter, Pulse, RunError, TimeRange};
 use crate::block::{BatchLines, Block, Column, Scratch};
 
 /// A filter prepared to run over blocks.
@@ -34,18 +34,38 @@ impl Selector {
         Selector { node: Node::new(filter) }
     }
 
-    /// Removes from `bits` the rows that the filter does not select.
-    pub fn narrow(&self, block: &Block, bits: &mut Bitmap, scratch: &mut Scratch) {
-        self.node.narrow(block, bits, scratch);
+    /// Removes from `bits` the rows that the filter does not select. The query is that of `meter`.
+    pub fn narrow(
+        &self,
+        block: &Block,
+        bits: &mut Bitmap,
+        scratch: &mut Scratch,
+        meter: &Meter,
+    ) -> Result<(), RunError> {
+        let pulse = meter.pulse();
+        self.narrow_while(block, bits, scratch, &pulse);
+        pulse.end()
     }
 
-    /// Removes from `block` the rows that the filter does not select.
-    pub fn select(&self, block: &mut Block, scratch: &mut Scratch) {
+    /// As [`Selector::narrow`]. Any rows are left if the query ended meanwhile.
+    pub fn narrow_while(
+        &self,
+        block: &Block,
+        bits: &mut Bitmap,
+        scratch: &mut Scratch,
+        pulse: &Pulse<'_>,
+    ) {
+        self.node.narrow(block, bits, scratch, pulse);
+    }
+
+    /// Removes from `block` the rows that the filter does not select; any rows if the query ended
+    /// meanwhile.
+    pub fn select(&self, block: &mut Block, scratch: &mut Scratch, pulse: &Pulse<'_>) {
         if matches!(self.node, Node::All) {
             return;
         }
         let mut bits = Bitmap::full(block.len());
-        self.narrow(block, &mut bits, scratch);
+        self.narrow_while(block, &mut bits, scratch, pulse);
         block.retain(&bits);
     }
 }
@@ -95,7 +115,7 @@ impl Node {
         }
     }
 
-    fn narrow(&self, block: &Block, bits: &mut Bitmap, scratch: &mut Scratch) {
+    fn narrow(&self, block: &Block, bits: &mut Bitmap, scratch: &mut Scratch, pulse: &Pulse<'_>) {
         match self {
             Node::All => {}
             Node::And(nodes) => {
@@ -103,7 +123,7 @@ impl Node {
                     if bits.is_empty() {
                         return;
                     }
-                    node.narrow(block, bits, scratch);
+                    node.narrow(block, bits, scratch, pulse);
                 }
             }
             Node::Or(nodes) => {
@@ -114,7 +134,7 @@ impl Node {
                         break;
                     }
                     let mut found = open.clone();
-                    node.narrow(block, &mut found, scratch);
+                    node.narrow(block, &mut found, scratch, pulse);
                     open.subtract(&found);
                     selected.add(&found);
                 }
@@ -122,7 +142,7 @@ impl Node {
             }
             Node::Not(node) => {
                 let mut found = bits.clone();
-                node.narrow(block, &mut found, scratch);
+                node.narrow(block, &mut found, scratch, pulse);
                 bits.subtract(&found);
             }
             Node::Time(range) => {
@@ -150,24 +170,25 @@ impl Node {
                         && is_stored(name)
                         && name.starts_with(&**beginning)
                         && !value.is_empty()
-                        && matcher.matches(value);
+                        && matcher.passes(value, pulse);
                 });
                 any
             }),
             Node::Field { name, matcher } => match (block, block.column(name)) {
                 (_, Column::Absent) => {
-                    if !matcher.matches(b"") {
+                    if !matcher.takes_empty() {
                         bits.clear();
                     }
                 }
                 (Block::Lines(lines), Column::Field(id)) => {
                     let BatchLines { batch, rows, .. } = lines;
-                    matcher.retain(bits, |row, test| {
+                    matcher.retain(bits, pulse, |row, test| {
                         test(batch.row(rows[row] as usize).get(id).unwrap_or_default())
                     });
                 }
                 (_, column) => {
-                    matcher.retain(bits, |row, test| test(block.value(column, row, scratch)));
+                    matcher
+                        .retain(bits, pulse, |row, test| test(block.value(column, row, scratch)));
                 }
             },
         }

@@ -5,7 +5,7 @@
 //! dispatched once per block, so that the loops over rows only compare bytes. A new kind takes a
 //! file, a variant of both enums, and a line in [`function`] if it is written as a function.
 
-mod any_case;
+pub(super) mod any_case;
 mod common_case;
 mod compare;
 mod contains;
@@ -33,9 +33,9 @@ use text::quoted::quote;
 
 use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
-use crate::base::Phrase;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::NamePattern;
+use crate::base::{Phrase, Pulse};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -338,13 +338,21 @@ fn quoted_list(values: &[String]) -> String {
     values.iter().map(|v| quote(v)).collect::<Vec<_>>().join(", ")
 }
 
-/// A test prepared to run.
+/// A test prepared to run. Each has one of the last two methods.
 pub(super) trait Matches {
     /// Rough time per row, in units of one field lookup.
     fn cost(&self) -> u32;
 
-    /// Whether a value passes.
-    fn matches(&self, value: &[u8]) -> bool;
+    /// Whether a value passes. The time is linear in the length of the value, with a small factor.
+    fn matches(&self, value: &[u8]) -> bool {
+        self.passes(value, &Pulse::endless())
+    }
+
+    /// Whether a value passes; any answer if the query ended meanwhile.
+    #[inline]
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        pulse.may_continue(value.len()) && self.matches(value)
+    }
 }
 
 /// A test of any kind prepared to run.
@@ -472,16 +480,24 @@ impl Matcher {
         of_each_kind!(self, kind => kind.cost())
     }
 
-    /// Whether a value passes. For few values only, as each call dispatches on the kind.
-    pub fn matches(&self, value: &[u8]) -> bool {
-        of_each_kind!(self, kind => kind.matches(value))
+    /// Whether a value passes; any answer if the query ended meanwhile. For few values only, as each
+    /// call dispatches on the kind.
+    pub fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        of_each_kind!(self, kind => kind.passes(value, pulse))
     }
 
-    /// Keeps the rows whose value passes; `with_value` calls a test with the value of a row.
+    /// Whether a missing value passes.
+    pub fn takes_empty(&self) -> bool {
+        of_each_kind!(self, kind => kind.matches(b""))
+    }
+
+    /// Keeps the rows whose value passes; `with_value` calls a test with the value of a row. The
+    /// rows are incomplete if the query ended meanwhile.
     #[inline]
     pub fn retain(
         &self,
         bits: &mut Bitmap,
+        pulse: &Pulse<'_>,
         mut with_value: impl FnMut(usize, &mut dyn FnMut(&[u8]) -> bool) -> bool,
     ) {
         if matches!(self, Matcher::Any(_)) {
@@ -489,6 +505,6 @@ impl Matcher {
         }
         let mut keep =
             |test: &mut dyn FnMut(&[u8]) -> bool| bits.retain(|row| with_value(row, test));
-        of_each_kind!(self, kind => keep(&mut |value| kind.matches(value)));
+        of_each_kind!(self, kind => keep(&mut |value| kind.passes(value, pulse)));
     }
 }

@@ -6,6 +6,7 @@
 
 use memchr::memmem::Finder;
 
+use crate::base::Pulse;
 use crate::lang::syntax::cursor::is_word_char;
 
 /// Finds a phrase or a prefix of one.
@@ -33,13 +34,18 @@ impl PhraseFinder {
             || self.ends_with_word && word_behind(value, end))
     }
 
-    /// The end of the first match at or behind `from`.
-    pub fn find_from(&self, value: &[u8], mut from: usize) -> Option<usize> {
+    /// The end of the first match at or behind `from`. A phrase may begin again and again within
+    /// itself, so that the search takes its length for each byte of the value: the pulse counts
+    /// these.
+    pub fn find_from(&self, value: &[u8], mut from: usize, pulse: &Pulse<'_>) -> Option<usize> {
         let length = self.finder.needle().len();
         while let Some(found) = self.finder.find(&value[from..]) {
             let (start, end) = (from + found, from + found + length);
             if self.accepts(value, start) {
                 return Some(end);
+            }
+            if !pulse.may_continue(length) {
+                return None;
             }
             from = start + 1;
         }
@@ -86,7 +92,8 @@ mod tests {
     #[test]
     fn phrases_match_at_word_boundaries() {
         let check = |phrase: &str, prefix: bool, value: &str, expected: bool| {
-            let found = PhraseFinder::new(phrase, prefix).find_from(value.as_bytes(), 0).is_some();
+            let finder = PhraseFinder::new(phrase, prefix);
+            let found = finder.find_from(value.as_bytes(), 0, &Pulse::endless()).is_some();
             assert_eq!(found, expected, "{phrase:?} in {value:?}");
         };
         check("error", false, "an error: x", true);
@@ -105,8 +112,9 @@ mod tests {
     #[test]
     fn broken_utf8_is_no_word() {
         let finder = PhraseFinder::new("a", false);
-        assert!(finder.find_from(b"\xffa\xff", 0).is_some());
-        assert!(finder.find_from(b"\x80\x80\x80\x80a\xe2\x82", 0).is_some());
-        assert!(finder.find_from("\u{e9}a".as_bytes(), 0).is_none());
+        let is_in = |value: &[u8]| finder.find_from(value, 0, &Pulse::endless()).is_some();
+        assert!(is_in(b"\xffa\xff"));
+        assert!(is_in(b"\x80\x80\x80\x80a\xe2\x82"));
+        assert!(!is_in("\u{e9}a".as_bytes()));
     }
 }

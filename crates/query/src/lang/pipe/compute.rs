@@ -11,7 +11,7 @@ use std::fmt;
 use super::operator::{Mode, Node, Operator, RowWise, Work};
 use super::shown::Shown;
 use crate::base::bitmap::Bitmap;
-use crate::base::{FieldSet, Meter, RunError};
+use crate::base::{FieldSet, Meter, Pulse, RunError};
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
 };
@@ -279,6 +279,11 @@ impl Output<'_> {
         self.block.value(old, row, &mut self.scratch).is_empty()
     }
 
+    /// Checks now and then, while values are computed, whether the query may continue.
+    pub fn pulse(&self) -> Pulse<'static> {
+        self.meter.pulse()
+    }
+
     /// The computed value of a row, if any.
     pub fn get(&self, column: usize, row: usize) -> Option<&[u8]> {
         self.computed.get(column, row)
@@ -323,7 +328,7 @@ impl RowWise for ComputeRows {
         let Work { scratch, meter, .. } = work;
         let mut rows = Bitmap::full(block.len());
         if let Some(condition) = &self.condition {
-            condition.narrow(block, &mut rows, scratch);
+            condition.narrow(block, &mut rows, scratch, meter)?;
         }
         let computed = Computed::new(block.len());
         let mut out = Output {

@@ -170,7 +170,7 @@ impl Processor for Comparison {
         let Comparison { selector, collected, row, scratch, skeleton, .. } = self;
         let Collected { rows, fields, messages } = collected;
         let mut selected = Bitmap::full(block.len());
-        selector.narrow(&block, &mut selected, scratch);
+        selector.narrow(&block, &mut selected, scratch, next.meter())?;
         let mut side_of = vec![0; block.len()];
         selected.iter().for_each(|place| side_of[place] = 1);
         let (message, time) = (block.column(MSG), block.column("_time"));

@@ -79,7 +79,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, is_regex: bool) -> Result<Extract, 
     let pattern = if let Some(compiled) = compiled {
         let pattern =
             compiled.map_err(|e| wrong(format!("the regular expression cannot be used: {e}")))?;
-        if pattern.regex().capture_names().flatten().next().is_none() {
+        if pattern.names().next().is_none() {
             return Err(wrong("the regular expression names no field with (?P<name>…)".to_owned()));
         }
         ExtractPattern::Regex(pattern)
@@ -152,7 +152,7 @@ impl ComputePipe for Extract {
     fn results(&self) -> Vec<&str> {
         match &self.pattern {
             ExtractPattern::Steps(_) => Vec::new(),
-            ExtractPattern::Regex(pattern) => pattern.regex().capture_names().flatten().collect(),
+            ExtractPattern::Regex(pattern) => pattern.names().collect(),
         }
     }
 }
@@ -176,10 +176,14 @@ impl Compute for BySteps {
         let from = block.column(&self.from);
         let column = |step: &Step| (!step.field.is_empty()).then(|| out.column(&step.field));
         let columns: Vec<Option<usize>> = self.steps.iter().map(column).collect();
-        let mut unquoted = Vec::new();
+        let (mut unquoted, pulse) = (Vec::new(), out.pulse());
         for row in rows.iter() {
             let mut rest = Some(block.value(from, row, scratch));
             for (place, step) in self.steps.iter().enumerate() {
+                // A quoted text may reach to the end, and not be one.
+                if !pulse.may_continue(rest.map_or(0, <[u8]>::len)) {
+                    return pulse.end();
+                }
                 if place == 0 {
                     rest = rest.and_then(|text| after(text, &self.texts[0]));
                 }
@@ -214,7 +218,7 @@ impl Compute for BySteps {
                 }
             }
         }
-        Ok(())
+        pulse.end()
     }
 }
 
@@ -237,21 +241,23 @@ impl Compute for ByRegex {
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
         let from = block.column(&self.from);
-        let regex = self.pattern.regex();
-        let named = regex.capture_names().enumerate();
-        let groups: Vec<(usize, usize)> =
-            named.filter_map(|(group, name)| Some((group, out.column(name?)))).collect();
-        let mut places = regex.capture_locations();
+        let expression = self.pattern.expression();
+        let columns: Vec<(usize, usize)> =
+            expression.names().map(|(group, name)| (group, out.column(name))).collect();
+        let (mut groups, pulse) = (expression.groups(), out.pulse());
         for row in rows.iter() {
             let value = block.value(from, row, scratch);
-            let found = regex.captures_read(&mut places, value).is_some();
-            for &(group, column) in &groups {
-                let part =
-                    places.get(group).filter(|_| found).map(|(begin, end)| &value[begin..end]);
+            expression.find_groups(value, 0, &mut groups, &pulse);
+            if pulse.is_over() {
+                break;
+            }
+            for &(group, column) in &columns {
+                // Without a match there are no groups.
+                let part = groups.get_group(group).map(|place| &value[place.range()]);
                 out.put(column, row, part.unwrap_or_default(), self.overwrite)?;
             }
         }
-        Ok(())
+        pulse.end()
     }
 }
 

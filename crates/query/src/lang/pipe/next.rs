@@ -5,7 +5,6 @@
 //! the meter, which pipes use for every row, is reached directly.
 
 use std::ops::ControlFlow;
-use std::time::Instant;
 
 use super::Processor;
 use crate::base::parallel::in_parallel;
@@ -143,8 +142,6 @@ impl Next<'_> {
 /// What threads need to work for a query in parallel, beyond reading.
 pub(crate) struct Sharing<'a> {
     pub context: &'a Context,
-    /// When the outermost query began.
-    pub started: Instant,
     pub meter: Meter,
 }
 
@@ -161,7 +158,7 @@ impl Sharing<'_> {
 
     /// Checks that the query may continue.
     pub fn check(&self) -> Result<(), RunError> {
-        self.context.check(self.started)
+        self.meter.check()
     }
 
     /// Does `work` with each share on a thread of its own, with the first share on this thread.

@@ -219,11 +219,14 @@ impl Compute for Rewrite {
             TextChange::Replace { old, .. } => memmem::Finder::new(old.as_bytes()),
             _ => memmem::Finder::new(b""),
         };
-        let mut text = Vec::new();
+        let (mut text, pulse) = (Vec::new(), out.pulse());
         for row in rows.iter() {
             let value = block.value(from, row, scratch);
             if value.is_empty() {
                 continue;
+            }
+            if !pulse.may_continue(value.len()) {
+                break;
             }
             text.clear();
             match &self.change {
@@ -231,7 +234,11 @@ impl Compute for Rewrite {
                     replace(value, &finder, new.as_bytes(), *limit, &mut text);
                 }
                 TextChange::ReplaceRegex { pattern, new, limit } => {
-                    replace_regex(value, pattern, new.as_bytes(), *limit, &mut text);
+                    let most = (limit.unwrap_or(u64::MAX), VALUE_BYTES_MAX);
+                    pattern.replace(value, new.as_bytes(), most, &mut text, &pulse);
+                    if pulse.is_over() {
+                        break;
+                    }
                 }
                 TextChange::CollapseNums { prettify } => {
                     collapse_nums(value, &mut text);
@@ -243,7 +250,7 @@ impl Compute for Rewrite {
             }
             out.set(to, row, &text)?;
         }
-        Ok(())
+        pulse.end()
     }
 }
 
@@ -271,69 +278,6 @@ fn replace(
         from = at + old.needle().len();
     }
     out.extend_from_slice(&value[from..]);
-}
-
-fn replace_regex(
-    value: &[u8],
-    pattern: &Pattern,
-    new: &[u8],
-    limit: Option<u64>,
-    out: &mut Vec<u8>,
-) {
-    let mut from = 0;
-    let mut left = limit.unwrap_or(u64::MAX);
-    for found in pattern.regex().captures_iter(value) {
-        if left == 0 || is_too_long(out) {
-            break;
-        }
-        let whole = found.get(0).expect("the whole match is there");
-        if whole.is_empty() && is_inside_character(value, whole.start()) {
-            continue;
-        }
-        left -= 1;
-        out.extend_from_slice(&value[from..whole.start()]);
-        expand(&found, new, out);
-        from = whole.end();
-    }
-    out.extend_from_slice(&value[from..]);
-}
-
-/// Appends `new` with its groups expanded, piece by piece. A text that names a long group many
-/// times would otherwise grow far beyond the limit before its length is checked.
-fn expand(found: &regex::bytes::Captures<'_>, new: &[u8], out: &mut Vec<u8>) {
-    let mut rest = new;
-    while !rest.is_empty() && !is_too_long(out) {
-        let (piece, behind) = rest.split_at(piece_length(rest));
-        found.expand(piece, out);
-        rest = behind;
-    }
-}
-
-/// Bytes of the first piece of a text with groups: a piece holds at most one group, as a whole.
-fn piece_length(text: &[u8]) -> usize {
-    let named = match text {
-        [b'$', b'$', ..] => return 2,
-        [b'$', b'{', ..] => text.iter().position(|&byte| byte == b'}').map_or(1, |end| end + 1),
-        [b'$', ..] => 1,
-        _ => 0,
-    };
-    let next = memchr::memchr(b'$', &text[named..]);
-    next.map_or(text.len(), |next| named + next)
-}
-
-/// Whether `at` is inside a character. Expressions are run over bytes, so those that match the
-/// empty text match there too, and a replacement would break the character.
-fn is_inside_character(value: &[u8], at: usize) -> bool {
-    let begins = (at.saturating_sub(3)..at).rev().find(|&begin| value[begin] & 0xc0 != 0x80);
-    let Some(begin) = begins else { return false };
-    let length = match value[begin] {
-        0xc2..=0xdf => 2,
-        0xe0..=0xef => 3,
-        0xf0..=0xf4 => 4,
-        _ => 1,
-    };
-    let character = value.get(begin..begin + length);
-    begin + length > at && character.is_some_and(|bytes| std::str::from_utf8(bytes).is_ok())
 }
 
 fn collapse_nums(value: &[u8], out: &mut Vec<u8>) {
@@ -396,17 +340,6 @@ fn prettify_nums(text: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn characters_are_whole() {
-        let inside = |value: &[u8]| -> Vec<bool> {
-            (0..=value.len()).map(|at| super::is_inside_character(value, at)).collect()
-        };
-        assert_eq!(inside("aé".as_bytes()), [false, false, true, false]);
-        assert_eq!(inside("😀".as_bytes()), [false, true, true, true, false]);
-        // Bytes that are not UTF-8 count as single characters.
-        assert_eq!(inside(b"\x80\xc3a\xe2\x82"), [false; 6]);
-    }
-
     use crate::testing::{check_pipe, record};
 
     fn check(text: &str, pipes: &str, expected: &str) {

@@ -75,7 +75,8 @@ struct SelectRows(Selector);
 
 impl RowWise for SelectRows {
     fn apply(&self, block: &mut Block, work: &mut Work<'_>) -> Result<usize, RunError> {
-        self.0.select(block, work.scratch);
-        Ok(0)
+        let pulse = work.meter.pulse();
+        self.0.select(block, work.scratch, &pulse);
+        pulse.end().map(|()| 0)
     }
 }

@@ -241,7 +241,7 @@ impl Processor for UnrollRows {
         for part in block.into_parts(COMPUTED_ROWS_MAX) {
             let mut unrolled = Bitmap::full(part.len());
             if let Some(condition) = &self.condition {
-                condition.narrow(&part, &mut unrolled, &mut self.scratch);
+                condition.narrow(&part, &mut unrolled, &mut self.scratch, next.meter())?;
             }
             let mut is_unrolled = vec![false; part.len()];
             unrolled.iter().for_each(|row| is_unrolled[row] = true);

@@ -4,8 +4,14 @@
 //! An expression counts as [`SMALL_BYTES`], or as [`LARGE_BYTES`] if it does not fit into that. One
 //! that does not fit into [`LARGE_BYTES`] is refused, and so is a query of more than
 //! [`REGEXES_BYTES_MAX`]. The caches of the regex engine have the same limits for each thread, and
-//! the automaton that searches templates (`filter/automaton.rs`) takes at most [`SMALL_BYTES`]. A
-//! query may therefore hold a few times its limit.
+//! so have those of the search step by step ([`Expression`]); the automaton that searches templates
+//! (`filter/automaton.rs`) takes at most [`SMALL_BYTES`]. A query may therefore hold a few times its
+//! limit.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Hir, HirKind};
+
+use crate::base::expression::{Expression, Refused};
 
 /// Most memory of all compiled regular expressions of a query. A query with more is refused.
 ///
@@ -20,6 +26,13 @@ pub const REGEX_BYTES_MAX: usize = 64 << 10;
 /// Most levels of nested groups, classes, repetitions and alternatives of a regular expression. A
 /// deeper one is refused, because compiling is recursive.
 pub const REGEX_NESTING_MAX: u32 = 100;
+/// Largest count of a repetition, as 40 in `a{1,40}`; of repetitions inside others, the largest
+/// product. A larger one is refused, as by RE2 and VictoriaLogs, because each of the repetitions is
+/// compiled, and makes the search slower.
+///
+/// limits.md, Queries: repetitions that a regular expression counts | {}, those inside others
+/// multiplied | it is refused
+pub const REGEX_REPETITIONS_MAX: u32 = 1_000;
 /// Classes of characters (`[a-z]`, `\\w`, `\\pL`) of all regular expressions of a query. A query
 /// with more is refused, because each class may take some KiB and milliseconds before anything is
 /// compiled.
@@ -47,34 +60,48 @@ impl Default for RegexBudget {
 }
 
 impl RegexBudget {
-    /// Compiles the expression `text`, at most [`REGEX_NESTING_MAX`] deep, with a limit in bytes
-    /// for the program and for its cache. The error is one line.
-    pub fn build<T>(
-        &mut self,
-        text: &str,
-        build: impl Fn(usize) -> Result<T, regex::Error>,
-    ) -> Result<T, String> {
+    /// Compiles the expression `source`, which was written as `text`, at most
+    /// [`REGEX_NESTING_MAX`] deep. The error is one line.
+    pub(crate) fn build(&mut self, text: &str, source: &str) -> Result<Expression, String> {
         if text.len() > REGEX_BYTES_MAX {
-            return Err(format!("the regular expression is longer than {REGEX_BYTES_MAX} bytes"));
+            return Err(format!(
+                "it is longer than {REGEX_BYTES_MAX} bytes; compare whole values with in(), or \
+                 split it into several filters"
+            ));
         }
         self.left_classes = self.left_classes.checked_sub(classes(text)).ok_or_else(|| {
             format!(
-                "the regular expressions of the query have more than {CLASSES_MAX} classes of characters, such as [a-z] or \\w"
+                "the regular expressions of the query have more than {CLASSES_MAX} classes of \
+                 characters, such as [a-z] or \\w; use fewer, or (?-i) where case matters"
             )
         })?;
-        let (built, bytes) = match build(SMALL_BYTES) {
-            Err(regex::Error::CompiledTooBig(_)) => {
+        // Parsed for bytes: values need not be UTF-8.
+        let mut parser = ParserBuilder::new().nest_limit(REGEX_NESTING_MAX).utf8(false).build();
+        let last_line = |text: &str| text.lines().last().unwrap_or_default().trim().to_owned();
+        let hir = parser.parse(source).map_err(|error| last_line(&error.to_string()))?;
+        if repetitions(&hir) > u64::from(REGEX_REPETITIONS_MAX) {
+            return Err(format!(
+                "it counts more than {REGEX_REPETITIONS_MAX} repetitions, those inside others \
+                 multiplied; write *, + or {{n,}} instead, or a smaller count"
+            ));
+        }
+        let (built, bytes) = match Expression::new(hir.clone(), (SMALL_BYTES, SMALL_BYTES), true) {
+            Err(Refused::TooLarge) => {
                 self.take(LARGE_BYTES)?;
-                (build(LARGE_BYTES), 0)
+                (Expression::new(hir, (LARGE_BYTES, LARGE_BYTES), true), 0)
             }
             built => (built, SMALL_BYTES),
         };
         self.take(bytes)?;
-        built.map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => {
-                format!("the regular expression is larger than {LARGE_BYTES} bytes when compiled")
-            }
-            other => other.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        built.map_err(|refused| match refused {
+            Refused::TooLarge => format!(
+                "it is larger than {LARGE_BYTES} bytes when compiled; use smaller counts of \
+                 repetitions, or [a-z] and (?-u:\\w) instead of \\w, which has thousands of letters"
+            ),
+            Refused::TooManyGroups => "it has too many groups for its size; write those that \
+                                       extract nothing as (?:…)"
+                .to_owned(),
+            Refused::Other(error) => last_line(&error),
         })
     }
 
@@ -88,11 +115,23 @@ impl RegexBudget {
             Some(left) => self.left_bytes = left,
             None => {
                 return Err(format!(
-                    "the regular expressions of the query are larger than {REGEXES_BYTES_MAX} bytes when compiled"
+                    "the regular expressions of the query are larger than {REGEXES_BYTES_MAX} bytes \
+                     when compiled; use fewer or smaller ones"
                 ));
             }
         }
         Ok(())
+    }
+}
+
+/// The largest product of the counts of repetitions that are inside each other.
+fn repetitions(hir: &Hir) -> u64 {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            let count = repetition.max.unwrap_or(repetition.min).max(1);
+            u64::from(count).saturating_mul(repetitions(&repetition.sub))
+        }
+        kind => kind.subs().iter().map(repetitions).max().unwrap_or(1),
     }
 }
 
@@ -164,7 +203,25 @@ mod tests {
 
     #[test]
     fn one_that_is_too_large_is_refused() {
-        let error = Query::parse("~\"\\\\w{1000}\"", 0).unwrap_err();
-        assert!(error.message.contains("larger than 4194304 bytes"), "{error}");
+        let refusal = |pattern: &str| {
+            Query::parse(&format!("~`{pattern}`"), 0).map_err(|error| error.message).err()
+        };
+        for (pattern, expected) in [
+            (r"\w{1000}", "larger than 4194304 bytes when compiled"),
+            ("a{1001}", "counts more than 1000 repetitions"),
+            ("a{1,1001}", "counts more than 1000 repetitions"),
+            ("a{1001,}", "counts more than 1000 repetitions"),
+            ("((a{11}b){10}c?){10}", "counts more than 1000 repetitions"),
+            ("(a{65536}){65536}", "counts more than 1000 repetitions"),
+            (&"()".repeat(10_000), "too many groups"),
+            (&"a".repeat(REGEX_BYTES_MAX + 1), "longer than 65536 bytes"),
+            ("(", "unclosed group"),
+        ] {
+            let message = refusal(pattern).unwrap_or_else(|| panic!("{pattern} is accepted"));
+            assert!(message.contains(expected), "{message}");
+        }
+        for pattern in ["a{1000}", "(ab ){1,1000}z", "((a{10}b){10}c?){10}", "(a*b+)*a{999,}"] {
+            assert_eq!(refusal(pattern), None, "{pattern}");
+        }
     }
 }

@@ -3,12 +3,17 @@
 //!
 //! Letters are compared by the simple case folding of Unicode: `i(straße)` does not find `STRASSE`.
 
+use regex_syntax::ParserBuilder;
+
 use super::{Matches, Test};
+use crate::base::Pulse;
+use crate::base::expression::Expression;
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::filter::word::{word_before, word_behind};
 use crate::lang::syntax::cursor::{Cursor, is_word_char};
 use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::regexes::LARGE_BYTES;
 
 pub(in crate::lang::filter) fn parse(
     cursor: &mut Cursor<'_>,
@@ -26,9 +31,17 @@ pub(in crate::lang::filter) fn parse(
     Ok(field.filter(test))
 }
 
+/// The expression that finds a text regardless of case.
+pub(in crate::lang::filter) fn expression(text: &str) -> Expression {
+    let mut parser = ParserBuilder::new().utf8(false).case_insensitive(true).build();
+    let hir = parser.parse(&regex::escape(text)).expect("an escaped text is an expression");
+    // The budget of the query has counted the text.
+    Expression::new(hir, (usize::MAX, LARGE_BYTES), true).expect("it has no limit, and no groups")
+}
+
 /// Finds a phrase that is not empty.
 pub(in crate::lang::filter) struct Matcher {
-    regex: regex::bytes::Regex,
+    expression: Expression,
     starts_with_word: bool,
     ends_with_word: bool,
 }
@@ -36,13 +49,8 @@ pub(in crate::lang::filter) struct Matcher {
 impl Matcher {
     /// `prefix`: what follows the phrase does not matter.
     pub fn new(text: &str, prefix: bool) -> Matcher {
-        let regex = regex::bytes::RegexBuilder::new(&regex::escape(text))
-            .case_insensitive(true)
-            .size_limit(usize::MAX)
-            .build()
-            .expect("an escaped text is a regular expression");
         Matcher {
-            regex,
+            expression: expression(text),
             starts_with_word: text.chars().next().is_some_and(is_word_char),
             ends_with_word: !prefix && text.chars().next_back().is_some_and(is_word_char),
         }
@@ -51,15 +59,20 @@ impl Matcher {
     /// Whether the value contains the phrase at word boundaries, in a spelling that `accept`
     /// accepts.
     #[inline]
-    pub fn any(&self, value: &[u8], mut accept: impl FnMut(&[u8]) -> bool) -> bool {
+    pub fn any(
+        &self,
+        value: &[u8],
+        pulse: &Pulse<'_>,
+        mut accept: impl FnMut(&[u8]) -> bool,
+    ) -> bool {
         let mut from = 0;
-        while let Some(found) = self.regex.find_at(value, from) {
-            let goes_on = self.starts_with_word && word_before(value, found.start())
-                || self.ends_with_word && word_behind(value, found.end());
-            if !goes_on && accept(found.as_bytes()) {
+        while let Some(found) = self.expression.find(value, from, pulse) {
+            let goes_on = self.starts_with_word && word_before(value, found.start)
+                || self.ends_with_word && word_behind(value, found.end);
+            if !goes_on && accept(&value[found.range()]) {
                 return true;
             }
-            from = found.start() + 1;
+            from = found.start + 1;
         }
         false
     }
@@ -71,8 +84,8 @@ impl Matches for Matcher {
     }
 
     #[inline]
-    fn matches(&self, value: &[u8]) -> bool {
-        self.any(value, |_| true)
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        self.any(value, pulse, |_| true)
     }
 }
 

@@ -7,6 +7,7 @@
 //! character are not changed.
 
 use super::{Matches, Needed, Test, any_case, parse_values};
+use crate::base::Pulse;
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
@@ -107,10 +108,10 @@ impl Matches for Matcher {
         20 * self.phrases.len() as u32
     }
 
-    fn matches(&self, value: &[u8]) -> bool {
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
         self.phrases.iter().any(|(phrase, finder)| match finder {
-            None => accepts(phrase, value),
-            Some(finder) => finder.any(value, |found| accepts(phrase, found)),
+            None => pulse.may_continue(value.len()) && accepts(phrase, value),
+            Some(finder) => finder.any(value, pulse, |found| accepts(phrase, found)),
         })
     }
 }

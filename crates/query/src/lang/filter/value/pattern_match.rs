@@ -13,11 +13,12 @@ use analysis::patterns::{is_space, trimmed};
 use memchr::memmem::Finder;
 
 use super::{Matches, Needed, Test};
+use crate::base::Pulse;
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
-use crate::lang::syntax::placeholder::Placeholder;
+use crate::lang::syntax::placeholder::{PLACEHOLDER_BYTES_MAX, Placeholder};
 
 /// Where in a value a pattern must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,9 @@ fn split(pattern: &str) -> (String, Vec<(Placeholder, String)>) {
     (first, parts)
 }
 
+/// Most bytes for which a placeholder stands: a date and a time, with their numbers.
+const PLACEHOLDER_BYTES: usize = 8 * PLACEHOLDER_BYTES_MAX;
+
 /// Stands for any text.
 const ANY: &str = "<*>";
 
@@ -130,14 +134,17 @@ pub(in crate::lang::filter) struct Matcher {
 struct Segment {
     first: Finder<'static>,
     parts: Vec<(Placeholder, Vec<u8>)>,
+    /// Most bytes that are looked at for one beginning.
+    bytes: usize,
 }
 
 impl Segment {
     fn new(pattern: &str) -> Segment {
         let (first, parts) = split(pattern);
         let first = Finder::new(first.as_bytes()).into_owned();
-        let parts = parts.into_iter().map(|(p, text)| (p, text.into_bytes())).collect();
-        Segment { first, parts }
+        let parts: Vec<_> = parts.into_iter().map(|(p, text)| (p, text.into_bytes())).collect();
+        let bytes = pattern.len().saturating_add(parts.len() * PLACEHOLDER_BYTES);
+        Segment { first, parts, bytes }
     }
 
     /// The end of a match that begins at `from`.
@@ -161,7 +168,13 @@ impl Segment {
 
     /// The end of the first match at or behind `from`, which begins there if it is `anchored`, and
     /// ends with the value if it is `to_end`.
-    fn find(&self, value: &[u8], from: usize, anchored: bool, to_end: bool) -> Option<usize> {
+    fn find(
+        &self,
+        value: &[u8],
+        from: usize,
+        (anchored, to_end): (bool, bool),
+        pulse: &Pulse<'_>,
+    ) -> Option<usize> {
         let ends = |end: &usize| !to_end || *end == value.len();
         if anchored {
             return self.end(value, from).filter(ends);
@@ -169,7 +182,8 @@ impl Segment {
         let mut from = from;
         while let Some(start) = self.start(value, from) {
             let end = self.end(value, start).filter(ends);
-            if end.is_some() {
+            // Each beginning may be compared with the whole pattern.
+            if end.is_some() || !pulse.may_continue(self.bytes.min(value.len() - start)) {
                 return end;
             }
             from = start + 1;
@@ -187,7 +201,7 @@ impl Matcher {
 
     /// Each segment is taken where it is found first: a later place would leave less for those
     /// behind it.
-    fn matches_settled(&self, value: &[u8]) -> bool {
+    fn matches_settled(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
         let mut at = 0;
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter().enumerate() {
@@ -195,7 +209,7 @@ impl Matcher {
                 number == 0 && matches!(self.place, PatternPlace::Beginning | PatternPlace::Whole);
             let to_end =
                 number == last && matches!(self.place, PatternPlace::End | PatternPlace::Whole);
-            match segment.find(value, at, anchored, to_end) {
+            match segment.find(value, at, (anchored, to_end), pulse) {
                 Some(end) => at = end,
                 None => return false,
             }
@@ -209,8 +223,8 @@ impl Matches for Matcher {
         10
     }
 
-    fn matches(&self, value: &[u8]) -> bool {
-        self.matches_settled(&settled(value, self.place))
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        pulse.may_continue(value.len()) && self.matches_settled(&settled(value, self.place), pulse)
     }
 }
 

@@ -6,6 +6,7 @@
 //! [`PhraseFinder`](crate::lang::filter::word::PhraseFinder) does the search.
 
 use super::{Matches, Needed};
+use crate::base::Pulse;
 use crate::lang::filter::word::PhraseFinder;
 
 pub(super) fn needed(text: &str) -> Needed {
@@ -18,8 +19,8 @@ impl Matches for PhraseFinder {
     }
 
     #[inline]
-    fn matches(&self, value: &[u8]) -> bool {
-        self.find_from(value, 0).is_some()
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        pulse.may_continue(value.len()) && self.find_from(value, 0, pulse).is_some()
     }
 }
 

@@ -6,14 +6,21 @@
 //! If every match contains a certain text, as `Failed password for ` in `Failed password for
 //! (root|admin)`, blocks and values without it are skipped before the expression runs.
 
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+use regex_automata::Span;
+use regex_automata::util::captures::Captures;
 use regex_syntax::hir::{Hir, HirKind};
 
 use super::{Matches, Needed, Test};
+use crate::base::Pulse;
+use crate::base::expression::Expression;
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
-use crate::lang::syntax::regexes::{REGEX_NESTING_MAX, RegexBudget};
+use crate::lang::syntax::regexes::RegexBudget;
 
 /// A compiled regular expression; two are equal if their texts are.
 #[derive(Clone, Debug)]
@@ -21,7 +28,7 @@ pub struct Pattern {
     text: String,
     /// The expression that is compiled for the text.
     source: String,
-    regex: regex::bytes::Regex,
+    expression: Arc<Expression>,
     /// A text that every match contains; empty if there is none.
     literal: String,
 }
@@ -49,16 +56,9 @@ impl Pattern {
         source: String,
         budget: &mut RegexBudget,
     ) -> Result<Pattern, String> {
-        let regex = budget.build(written, |bytes| {
-            let mut builder = regex::bytes::RegexBuilder::new(&source);
-            builder.nest_limit(REGEX_NESTING_MAX);
-            builder.size_limit(bytes).dfa_size_limit(bytes).build()
-        })?;
-        // Parsed for bytes, so that every expression that was compiled can be parsed.
-        let hir = regex_syntax::ParserBuilder::new().utf8(false).build().parse(&source);
-        let literal = hir.ok().and_then(|hir| String::from_utf8(literal_of(&hir)).ok());
-        let literal = literal.unwrap_or_default();
-        Ok(Pattern { text, source, regex, literal })
+        let expression = Arc::new(budget.build(written, &source)?);
+        let literal = String::from_utf8(literal_of(expression.hir())).unwrap_or_default();
+        Ok(Pattern { text, source, expression, literal })
     }
 
     /// The expression as it was written.
@@ -77,9 +77,156 @@ impl Pattern {
     }
 
     /// The compiled expression.
-    pub(crate) fn regex(&self) -> &regex::bytes::Regex {
-        &self.regex
+    pub(crate) fn expression(&self) -> &Expression {
+        &self.expression
     }
+
+    /// The names of the groups, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.expression.names().map(|(_, name)| name)
+    }
+
+    /// Whether the value has a match.
+    pub fn is_match(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        self.expression.is_match(value, pulse)
+    }
+
+    /// Calls `each` with the names of the groups and what they match in the first match; with none
+    /// for those that take no part in it. Returns whether there is a match.
+    pub fn each_group<'v>(
+        &self,
+        value: &'v [u8],
+        pulse: &Pulse<'_>,
+        mut each: impl FnMut(&str, Option<&'v [u8]>),
+    ) -> bool {
+        let mut groups: Captures = self.expression.groups();
+        if !self.expression.find_groups(value, 0, &mut groups, pulse) {
+            return false;
+        }
+        for (group, name) in self.expression.names() {
+            each(name, groups.get_group(group).map(|place| &value[place.range()]));
+        }
+        true
+    }
+}
+
+impl Pattern {
+    /// Calls `each` with the matches, one behind the other, until it returns false. Empty matches
+    /// inside characters are left out.
+    fn each_match(
+        &self,
+        value: &[u8],
+        pulse: &Pulse<'_>,
+        mut each: impl FnMut(&Captures, Span) -> bool,
+    ) {
+        let mut groups = self.expression.groups();
+        let (mut from, mut last_end) = (0, None);
+        while from <= value.len() && self.expression.find_groups(value, from, &mut groups, pulse) {
+            let whole = groups.get_group(0).expect("the whole match is there");
+            from = whole.end;
+            if whole.is_empty() {
+                from += 1;
+                // Right behind the match before it, the empty text belongs to that match.
+                if last_end == Some(whole.end) || is_inside_character(value, whole.start) {
+                    continue;
+                }
+            }
+            last_end = Some(whole.end);
+            if !each(&groups, whole) {
+                return;
+            }
+        }
+    }
+
+    /// The number of matches; any number if the query ended meanwhile.
+    pub fn count(&self, value: &[u8], pulse: &Pulse<'_>) -> usize {
+        let mut count = 0;
+        self.each_match(value, pulse, |_, _| {
+            count += 1;
+            true
+        });
+        count
+    }
+
+    /// Appends the value to `out` with the first `count_max` matches replaced by `new`, in which
+    /// `$1` and `${name}` stand for groups, and `$$` for a dollar sign. Ends with what makes `out`
+    /// longer than `bytes_max`, and anywhere if the query ended meanwhile.
+    pub fn replace(
+        &self,
+        value: &[u8],
+        new: &[u8],
+        (count_max, bytes_max): (u64, usize),
+        out: &mut Vec<u8>,
+        pulse: &Pulse<'_>,
+    ) {
+        let (mut copied, mut left) = (0, count_max);
+        self.each_match(value, pulse, |groups, whole| {
+            if left == 0 || out.len() > bytes_max {
+                return false;
+            }
+            left -= 1;
+            out.extend_from_slice(&value[copied..whole.start]);
+            expand(groups, value, new, bytes_max, out);
+            copied = whole.end;
+            true
+        });
+        out.extend_from_slice(&value[copied..]);
+    }
+
+    /// Appends `new` to `out` with the groups of the first match, as [`Pattern::replace`] does.
+    /// Returns whether there is a match.
+    pub fn expand_first(
+        &self,
+        value: &[u8],
+        new: &[u8],
+        out: &mut Vec<u8>,
+        pulse: &Pulse<'_>,
+    ) -> bool {
+        let mut groups = self.expression.groups();
+        let found = self.expression.find_groups(value, 0, &mut groups, pulse);
+        if found {
+            expand(&groups, value, new, usize::MAX, out);
+        }
+        found
+    }
+}
+
+/// Appends `new` with its groups expanded, piece by piece. A text that names a long group many
+/// times would otherwise grow far beyond the limit before its length is checked.
+fn expand(groups: &Captures, value: &[u8], new: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
+    let mut rest = new;
+    while !rest.is_empty() && out.len() <= bytes_max {
+        let (piece, behind) = rest.split_at(piece_length(rest));
+        groups.interpolate_bytes_into(value, piece, out);
+        rest = behind;
+    }
+}
+
+/// Bytes of the first piece of a text with groups: a piece holds at most one group, as a whole.
+fn piece_length(text: &[u8]) -> usize {
+    let named = match text {
+        [b'$', b'$', ..] => return 2,
+        [b'$', b'{', ..] => text.iter().position(|&byte| byte == b'}').map_or(1, |end| end + 1),
+        [b'$', ..] => 1,
+        _ => 0,
+    };
+    let next = memchr::memchr(b'$', &text[named..]);
+    next.map_or(text.len(), |next| named + next)
+}
+
+/// Whether `at` is inside a character. Expressions are run over bytes, so those that match the
+/// empty text match there too, and a replacement would break the character.
+fn is_inside_character(value: &[u8], at: usize) -> bool {
+    let begins = (at.saturating_sub(3)..at).rev().find(|&begin| value[begin] & 0xc0 != 0x80);
+    let Some(begin) = begins else { return false };
+    let length = match value[begin] {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    let character = value.get(begin..begin + length);
+    begin + length > at && character.is_some_and(|bytes| std::str::from_utf8(bytes).is_ok())
 }
 
 impl PartialEq for Pattern {
@@ -138,11 +285,16 @@ pub(in crate::lang::filter) fn parse(
     Ok(filter)
 }
 
-pub(in crate::lang::filter) struct Matcher(regex::bytes::Regex);
+pub(in crate::lang::filter) struct Matcher {
+    expression: Arc<Expression>,
+    /// A text that every match contains; empty if there is none.
+    literal: Finder<'static>,
+}
 
 impl Matcher {
     pub fn new(pattern: &Pattern) -> Matcher {
-        Matcher(pattern.regex.clone())
+        let literal = Finder::new(pattern.literal()).into_owned();
+        Matcher { expression: Arc::clone(&pattern.expression), literal }
     }
 }
 
@@ -152,15 +304,65 @@ impl Matches for Matcher {
     }
 
     #[inline]
-    fn matches(&self, value: &[u8]) -> bool {
-        self.0.is_match(value)
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
+        // In a long value the expression is searched step by step, which skips nothing.
+        let is_long = value.len() * self.expression.weight() > pulse.piece_bytes();
+        if is_long && self.literal.find(value).is_none() {
+            pulse.may_continue(value.len());
+            return false;
+        }
+        self.expression.is_match(value, pulse)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use proptest::prelude::*;
+
+    use super::{Pattern, Pulse};
     use crate::lang::filter::tests::{check, check_fields};
+
+    proptest! {
+        #[test]
+        fn replacing_agrees_with_crate_regex(
+            parts in prop::collection::vec(
+                prop::sample::select(
+                    r"a b é . \b \B a* b+ (a|bb) (a*)(b|ab) x? (?m:^) $ | (ab){1,3} () .*z|a (?P<n>b)"
+                        .split(' ')
+                        .collect::<Vec<_>>(),
+                ),
+                0..5,
+            ),
+            value in "[abzé \n]{0,12}",
+            new in prop::sample::select(&["", "x", "[$0]", "$1$$${n}-$2"]),
+            count_max in prop::sample::select(&[1, 2, usize::MAX]),
+        ) {
+            let pattern = parts.concat();
+            let Ok(regex) = regex::Regex::new(&format!("(?s){pattern}")) else { return Ok(()) };
+            let limit = if count_max == usize::MAX { 0 } else { count_max };
+            let expected = regex.replacen(&value, limit, new);
+            let pattern = Pattern::new(&pattern).unwrap();
+            for piece in [0, 1, 1 << 20] {
+                let (mut out, pulse) = (Vec::new(), Pulse::every(piece, || Ok(())));
+                let most = (count_max as u64, usize::MAX);
+                pattern.replace(value.as_bytes(), new.as_bytes(), most, &mut out, &pulse);
+                prop_assert_eq!(String::from_utf8(out).unwrap(), &*expected);
+                let count = pattern.count(value.as_bytes(), &pulse);
+                prop_assert_eq!(count, regex.find_iter(&value).count());
+            }
+        }
+    }
+
+    #[test]
+    fn characters_are_whole() {
+        let inside = |value: &[u8]| -> Vec<bool> {
+            (0..=value.len()).map(|at| super::is_inside_character(value, at)).collect()
+        };
+        assert_eq!(inside("aé".as_bytes()), [false, false, true, false]);
+        assert_eq!(inside("😀".as_bytes()), [false, true, true, true, false]);
+        // Bytes that are not UTF-8 count as single characters.
+        assert_eq!(inside(b"\x80\xc3a\xe2\x82"), [false; 6]);
+    }
 
     #[test]
     fn the_text_that_every_match_contains() {

@@ -2,6 +2,7 @@
 //! overlap.
 
 use super::{Matches, Needed, Test, parse_values};
+use crate::base::Pulse;
 use crate::base::names::NamePattern;
 use crate::lang::filter::Filter;
 use crate::lang::filter::word::PhraseFinder;
@@ -42,15 +43,16 @@ impl Matches for Matcher {
         4 + 2 * self.0.len() as u32
     }
 
-    fn matches(&self, value: &[u8]) -> bool {
+    fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
         let mut from = 0;
-        self.0.iter().all(|phrase| match phrase.find_from(value, from) {
-            Some(end) => {
-                from = end;
-                true
-            }
-            None => false,
-        })
+        pulse.may_continue(value.len())
+            && self.0.iter().all(|phrase| match phrase.find_from(value, from, pulse) {
+                Some(end) => {
+                    from = end;
+                    true
+                }
+                None => false,
+            })
     }
 }
 

@@ -425,9 +425,10 @@ impl Processor for Grouping {
         for (selector, states) in self.selectors.iter().zip(&mut self.state.states) {
             let bits = selector.as_ref().map(|selector| {
                 let mut bits = Bitmap::full(block.len());
-                selector.narrow(&block, &mut bits, &mut self.scratch);
-                bits
+                let narrowed = selector.narrow(&block, &mut bits, &mut self.scratch, next.meter());
+                narrowed.map(|()| bits)
             });
+            let bits = bits.transpose()?;
             let (places, scratch) = (&self.places, &mut self.scratch);
             states.add(&block, places, bits.as_ref(), scratch, next.meter())?;
         }
@@ -441,7 +442,7 @@ impl Processor for Grouping {
         for ((called, selector), states) in functions.zip(&mut self.state.states) {
             let mut bits = Bitmap::full(rows.block.len());
             if let Some(selector) = selector {
-                selector.narrow(&rows.block, &mut bits, &mut self.scratch);
+                selector.narrow(&rows.block, &mut bits, &mut self.scratch, next.meter())?;
             }
             if called.function.counts_rows() {
                 for row in bits.iter() {
