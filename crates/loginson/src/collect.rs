@@ -20,10 +20,10 @@ use record::{Parser, ParserConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::{Loaded, Settings};
 use crate::config::Config;
 use crate::reload::Reloader;
 use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
+use crate::settings::{Loaded, Settings};
 use api::collecting::Collecting;
 use api::ingest::Inserting;
 use node::cluster::engines::KafkaAppend;

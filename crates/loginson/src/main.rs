@@ -10,6 +10,7 @@ mod collect;
 mod config;
 mod reload;
 mod server;
+mod settings;
 
 use std::process::ExitCode;
 

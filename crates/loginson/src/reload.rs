@@ -10,8 +10,8 @@ use node::pipeline::Pipeline;
 use node::process::log::one_line;
 use store::Retention;
 
-use crate::cli::{Loaded, Settings};
 use crate::config::changes;
+use crate::settings::{Loaded, Settings};
 
 /// The settings of this process, and what they can change.
 pub struct Reloader {

@@ -17,9 +17,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::{Loaded, Settings};
 use crate::config::Config;
 use crate::reload::Reloader;
+use crate::settings::{Loaded, Settings};
 use api::{App, Tls};
 use node::cluster::{Cluster, Engines, QueriedLines};
 use node::data_dir::QUERIES_FOLDER;

@@ -30,6 +30,7 @@ use schema::{SCHEMA_VERSION, create, prepare};
 
 pub use deletions::{Deletion, DeletionState};
 
+pub(crate) use clock::{ClockRecord, HeldClock};
 pub(crate) use deletions::DeletionScope;
 pub(crate) use departed::{Departed, DepartedLines, note_departed};
 pub(crate) use file::{open_file, without_links};

@@ -123,8 +123,8 @@ pub struct StoreConfig {
     /// times `segment_bytes_min`. None: no limit. The catalog (a few hundred bytes a segment) is
     /// not counted. The new file of a rewrite comes on top until it takes the place of its sources:
     /// usually a hundredth of this, at most an eighth and one file. Nothing is ever deleted to make
-    /// room for a rewrite; where the disk has none, the rewrite waits. A single frame above an eighth of this (lines of many megabytes) makes a
-    /// segment of its own size.
+    /// room for a rewrite; where the disk has none, the rewrite waits. A single frame above an
+    /// eighth of this (lines of many megabytes) makes a segment of its own size.
     pub bytes_max: Option<u64>,
     /// Rules that delete some lines earlier than `age_ns`, from sealed segments, where these lines
     /// are a large enough part of a segment to rewrite it.

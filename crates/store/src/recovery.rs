@@ -24,6 +24,7 @@ use platform::{Clock, Disk};
 use record::frame::FRAME_FORWARDED;
 use segment::{Contents, FrameEntry, HotWriter, Origin, SegmentError, SegmentHeader, read_segment};
 
+use crate::catalog::ClockRecord;
 use crate::catalog::{Catalog, RowState, SegmentRow};
 use crate::config::{COMMIT_BYTES_MAX, StoreConfig};
 use crate::error::StoreError;
@@ -38,7 +39,6 @@ use crate::segments::sealed::SealedSegment;
 use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::InitialState;
 use crate::store_core::nodes::recover_held;
-use crate::store_core::retention_clock::ClockRecord;
 
 /// The state that a store starts from, and the file that its writer continues.
 pub(crate) struct Recovered {
@@ -160,8 +160,8 @@ pub(crate) fn recover(
     Ok(recovered)
 }
 
-/// Whether a write of the catalog failed because the disk is full. A start does not need it: all that
-/// it writes stands in the files, and is written once there is room.
+/// Whether a write of the catalog failed because the disk is full. A start does not need it: all
+/// that it writes stands in the files, and is written once there is room.
 fn is_stale(
     written: Result<(), StoreError>,
     report: &mut RecoveryReport,

@@ -283,8 +283,8 @@ impl Store {
     }
 
     /// Deletes the segments that are beyond the limits when the wall clock shows `now_ns`,
-    /// nanoseconds since 1970 UTC. A clock that jumped ahead is not believed at once. The store also
-    /// does this by itself every few seconds and before it grows.
+    /// nanoseconds since 1970 UTC. A clock that jumped ahead is not believed at once. The store
+    /// also does this by itself every few seconds and before it grows.
     pub fn run_retention(&self, now_ns: i64) {
         maintenance::maintain(&self.writer, &self.ledger, now_ns);
     }

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use platform::{Clock, Disk, DiskSpace};
 use segment::SegmentError;
 
+use crate::catalog::ClockRecord;
 use crate::catalog::{Deletion, Departed};
 use crate::config::{Retention, StoreConfig};
 use crate::segments::table::SegmentTable;
@@ -26,7 +27,7 @@ use crate::store_core::deletions::DeletionTable;
 use crate::store_core::nodes::{HeldNumbers, RemoteNodes};
 use crate::store_core::progress::Progress;
 use crate::store_core::queue::WriteQueue;
-use crate::store_core::retention_clock::{ClockRecord, RetentionClock};
+use crate::store_core::retention_clock::RetentionClock;
 use crate::store_core::sequence_numbers::SequenceNumbers;
 use crate::store_core::signal::Signals;
 use crate::store_core::write_state::WriteState;

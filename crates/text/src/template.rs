@@ -60,6 +60,10 @@ pub struct Function {
     pub call: Run,
 }
 
+/// A function that asks whether it may go on.
+pub type CheckedFunction =
+    for<'v> fn(&[Value<'v>], &dyn Fn(usize) -> bool) -> Result<Value<'v>, String>;
+
 /// How a function is run.
 #[derive(Clone, Copy)]
 pub enum Run {
@@ -67,7 +71,7 @@ pub enum Run {
     Linear(for<'v> fn(&[Value<'v>]) -> Result<Value<'v>, String>),
     /// With checks whether it may go on: the number is that of the bytes that it is about to look
     /// at. After a check that says no, it returns any result.
-    Checked(for<'v> fn(&[Value<'v>], &dyn Fn(usize) -> bool) -> Result<Value<'v>, String>),
+    Checked(CheckedFunction),
 }
 
 /// A template.

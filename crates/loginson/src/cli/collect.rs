@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::cli::Settings;
 use crate::collect;
 use crate::config::listen::ListenArgs;
 use crate::config::{RawConfig, RawFiles};
+use crate::settings::Settings;
 use node::process::log;
 
 #[derive(Args, Clone)]
@@ -127,7 +127,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
         "give either stores to deliver to, or the brokers of a cluster in [cluster.kafka]"
     );
     log::start()?;
-    settings.warn_of_variables();
+    super::variables::warn(&settings.text());
     collect::run(settings, loaded, ready_file)
 }
 

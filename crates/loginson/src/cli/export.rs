@@ -23,10 +23,11 @@ use query::{Context, Limits, Query, TimeOrder};
 use record::{Parser, ParserConfig};
 use serde::{Deserialize, Serialize};
 
+use crate::cli::ServerArgs;
 use crate::cli::client::{Client, explain_query_refusal};
 use crate::cli::progress::{Watch, bytes_bar};
 use crate::cli::terminal::Harmless;
-use crate::cli::{ServerArgs, Settings};
+use crate::settings::Settings;
 use node::queries::export::{self, EncodeError, Encoder, Format};
 use node::storage::at_rest::RestSource;
 use node::storage::stored::Parsers;

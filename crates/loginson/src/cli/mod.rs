@@ -17,14 +17,12 @@ mod query;
 mod restore;
 mod secrets;
 mod serve;
-mod settings;
 mod summarise;
 mod tail;
 mod terminal;
 mod variables;
 mod verify;
 
-pub use settings::{Loaded, Settings};
 pub use terminal::escaped_lines;
 
 use std::path::{Path, PathBuf};

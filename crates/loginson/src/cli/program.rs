@@ -11,7 +11,7 @@ use programs::{Helper, Interpreter, Launcher, Limits, Loaded, NoInterpreter, Run
 use record::{Parser, ParserConfig};
 
 use super::escaped_lines;
-use crate::cli::Settings;
+use crate::settings::Settings;
 use node::programs::compiled::Compiled;
 use node::programs::stage::SANDBOX_COMMAND;
 use node::programs::trial::{self, SAMPLE_LINES_MAX, Trial};

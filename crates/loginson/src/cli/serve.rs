@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use crate::cli::Settings;
 use crate::config::listen::ListenArgs;
 use crate::config::{RawConfig, RawFiles};
 use crate::server;
+use crate::settings::Settings;
 use node::process::log;
 
 #[derive(Args, Clone)]
@@ -87,7 +87,7 @@ pub fn run(args: ServeArgs) -> Result<()> {
     let settings = Settings::new(args.config.clone(), move |raw| args.clone().apply(raw));
     let loaded = settings.load()?;
     log::start()?;
-    settings.warn_of_variables();
+    super::variables::warn(&settings.text());
     server::run(settings, loaded, ready_file)
 }
 

@@ -16,9 +16,17 @@ const PREFIX: &str = "LOGINSON_";
 const WITHOUT_FLAG: [&str; 4] =
     [log::VARIABLE, SECRET_VARIABLE, "LOGINSON_TOKEN", "LOGINSON_PASSWORD"];
 
+/// Warns about variables of the environment that look like settings and are none. `configuration`
+/// is the text of the configuration file.
+pub fn warn(configuration: &str) {
+    for warning in unknown(std::env::vars_os(), configuration) {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// A warning for each unknown variable. The text of the configuration may name some: its keys that
 /// end in `_env` say which variables hold a secret.
-pub fn unknown(
+fn unknown(
     variables: impl Iterator<Item = (OsString, OsString)>,
     configuration: &str,
 ) -> Vec<String> {

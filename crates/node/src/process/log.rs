@@ -1,5 +1,5 @@
-//! Loginson's own log, on standard error. `LOGINSON_LOG` chooses what is written: a level, and others
-//! for single crates, as in `info,store=debug`.
+//! Loginson's own log, on standard error. `LOGINSON_LOG` chooses what is written: a level, and
+//! others for single crates, as in `info,store=debug`.
 //!
 //! A word that is neither is refused at the start: as the name of a part of the program, which it
 //! could be, it would silence everything else.

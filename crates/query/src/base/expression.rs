@@ -121,8 +121,8 @@ impl Expression {
         self.regex.create_captures()
     }
 
-    /// Whether the engine may search this many bytes between two checks. Otherwise they are searched
-    /// step by step.
+    /// Whether the engine may search this many bytes between two checks. Otherwise they are
+    /// searched step by step.
     #[inline]
     fn is_short(&self, bytes: usize, pulse: &Pulse<'_>) -> bool {
         bytes.saturating_mul(self.weight) <= pulse.piece_bytes()
@@ -150,8 +150,8 @@ impl Expression {
         found.filter(|_| goes_on)
     }
 
-    /// The first match that begins at or behind `from`, of an expression whose matches all have about
-    /// the same length: others may look far beyond a match.
+    /// The first match that begins at or behind `from`, of an expression whose matches all have
+    /// about the same length: others may look far beyond a match.
     #[inline]
     pub fn find(&self, value: &[u8], from: usize, pulse: &Pulse<'_>) -> Option<Span> {
         let input = Input::new(value).range(from..);
@@ -165,8 +165,8 @@ impl Expression {
         found.filter(|_| goes_on)
     }
 
-    /// Finds the first match that begins at or behind `from`, with its groups. Returns whether there
-    /// is one.
+    /// Finds the first match that begins at or behind `from`, with its groups. Returns whether
+    /// there is one.
     #[inline]
     pub fn find_groups(
         &self,

@@ -1,7 +1,7 @@
-//! The memory of a run, and whether it may go on. Pipes collect memory, which is limited per query. Units take memory while
-//! they are read, which is bounded by the number of threads and the size of a block; it is outside
-//! the limit of the query, since a low limit would otherwise prevent reading any block. Both come
-//! out of the budget of the process.
+//! The memory of a run, and whether it may go on. Pipes collect memory, which is limited per query.
+//! Units take memory while they are read, which is bounded by the number of threads and the size of
+//! a block; it is outside the limit of the query, since a low limit would otherwise prevent reading
+//! any block. Both come out of the budget of the process.
 //!
 //! Memory is counted before it is allocated. Where the size is known only while it grows (a key of
 //! many values, the JSON of a row), a [`Buffer`] counts it piece by piece.

@@ -15,7 +15,8 @@ use crate::base::RunError;
 /// Bytes of values between two checks of the time limit and of cancellation: a few milliseconds
 /// with most tests. Slow tests count a byte several times.
 ///
-/// Fewer in the tests of this crate: they search step by step what is long, and are soon at a check.
+/// Fewer in the tests of this crate: they search step by step what is long, and are soon at a
+/// check.
 pub(crate) const PULSE_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 10 };
 
 /// Checks, each time some bytes of values were looked at, whether the query may continue.

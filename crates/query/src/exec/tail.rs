@@ -74,8 +74,8 @@ impl TailQuery {
         self.whose
     }
 
-    /// The lines of a batch that the filter selects, in order, as they are before the pipes. Nothing
-    /// ends this before the last line.
+    /// The lines of a batch that the filter selects, in order, as they are before the pipes.
+    /// Nothing ends this before the last line.
     pub fn selected(&self, batch: &Arc<Batch>, scratch: &mut Scratch) -> ResultRows {
         self.selected_while(batch, scratch, &Pulse::endless())
     }

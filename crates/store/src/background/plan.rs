@@ -6,13 +6,13 @@
 //! [`trailing`](crate::background::trailing).
 //!
 //! **Merging.** Segments are closed small, so that new lines are soon searched as fast as old ones
-//! ([`StoreConfig::segment_age_ns`](crate::StoreConfig::segment_age_ns)): about a sixteenth of a full one where lines come fast, one an
-//! hour on a quiet system. Neighbours (by arrival) that fit into one full segment together are
-//! merged when there are at least [`MERGE_FILES_MIN`] of them, when they span no more than an
-//! eighth of the shortest age of retention, and when together they are at least
-//! [`MERGE_GROWTH_MIN`] times the largest of them, or half a full segment. So each time a line is
-//! rewritten, its segment grows eightfold, or to its final size. Blocks of full size are copied as
-//! they are, which costs no more than reading and writing them.
+//! ([`StoreConfig::segment_age_ns`](crate::StoreConfig::segment_age_ns)): about a sixteenth of a
+//! full one where lines come fast, one an hour on a quiet system. Neighbours (by arrival) that fit
+//! into one full segment together are merged when there are at least [`MERGE_FILES_MIN`] of them,
+//! when they span no more than an eighth of the shortest age of retention, and when together they
+//! are at least [`MERGE_GROWTH_MIN`] times the largest of them, or half a full segment. So each
+//! time a line is rewritten, its segment grows eightfold, or to its final size. Blocks of full size
+//! are copied as they are, which costs no more than reading and writing them.
 //!
 //! **Write amplification**, bytes written for each byte of raw log, where `s` is the ratio of a
 //! sealed line to its raw form: the frame once (1.00) with its index (72 bytes a MiB: 0.00),

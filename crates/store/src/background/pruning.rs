@@ -105,7 +105,7 @@ impl Pruning {
         for deletion in core.deletions.in_force() {
             let concerns = sources.iter().any(|source| deletion.concerns(source));
             let is_running = deletion.state == DeletionState::Running;
-            if !may_be_late && !(is_running && concerns) {
+            if !(may_be_late || is_running && concerns) {
                 continue;
             }
             match callbacks.filter(&deletion.filter, deletion.created_ns) {

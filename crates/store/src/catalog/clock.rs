@@ -2,11 +2,27 @@
 
 use super::Catalog;
 use crate::error::StoreError;
-use crate::store_core::retention_clock::{ClockRecord, HeldClock};
 
 const BELIEVED: &str = "clock_believed_ns";
 const HELD_SINCE: &str = "clock_held_since_ns";
 const HELD_SEEN: &str = "clock_held_seen_ns";
+
+/// What is kept in the catalog. Times are wall clock times, nanoseconds since 1970 UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockRecord {
+    /// The last time that was believed.
+    pub(crate) believed_ns: i64,
+    pub(crate) held: Option<HeldClock>,
+}
+
+/// A clock that jumped ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldClock {
+    /// What it showed after the jump.
+    pub(crate) since_ns: i64,
+    /// What it showed last.
+    pub(crate) seen_ns: i64,
+}
 
 impl Catalog {
     /// The last record; None when there is none yet.

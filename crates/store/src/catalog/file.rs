@@ -10,8 +10,8 @@ use crate::error::StoreError;
 /// Files that SQLite opens beside a database of any journal mode.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// Opens a catalog. What is in the place of its file, or of its journal, is looked at before: SQLite
-/// would follow a link, and wait for ever at a named pipe.
+/// Opens a catalog. What is in the place of its file, or of its journal, is looked at before:
+/// SQLite would follow a link, and wait for ever at a named pipe.
 pub(crate) fn open_file(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     for suffix in std::iter::once("").chain(BESIDE) {
         let mut name = path.as_os_str().to_owned();

@@ -22,8 +22,8 @@ impl Catalog {
         self.notes.borrow_mut().insert(id, None);
     }
 
-    /// Writes what was noted and differs from `before`, the rows that there are, in one transaction.
-    /// After an error nothing of it is written.
+    /// Writes what was noted and differs from `before`, the rows that there are, in one
+    /// transaction. After an error nothing of it is written.
     pub(crate) fn write_notes(
         &mut self,
         before: &BTreeMap<u64, SegmentRow>,

@@ -22,13 +22,12 @@ impl Ledger {
                 deletion.filter.clear();
             }
         };
-        let ended = self.core.deletions.change(id, end, |ended| {
+        self.core.deletions.change(id, end, |ended| {
             self.catalog.save_deletion(ended)?;
             let lines = ended.lines;
             tracing::info!(target: "audit", "deletion {id} is {}: {lines} lines", state.name());
             Ok(())
-        });
-        ended
+        })
     }
 
     /// Removes the filters of deletions that are not in force any more at `now_ns`.

@@ -78,8 +78,8 @@ impl Ledger {
         }
     }
 
-    /// Deletes a segment that is not the last record of sequence numbers, by a limit; false when the
-    /// disk refused, to be tried again later.
+    /// Deletes a segment that is not the last record of sequence numbers, by a limit; false when
+    /// the disk refused, to be tried again later.
     pub(crate) fn delete(&mut self, segment: &AnySegment, limit: Limit) -> bool {
         let mut row = segment.row();
         let before = std::mem::replace(&mut row.state, RowState::Deleting);

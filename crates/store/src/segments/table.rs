@@ -212,11 +212,11 @@ impl SegmentTable {
         Some(kept)
     }
 
-    /// Bytes of all segment files, including files that wait for removal: what the limit on bytes is
-    /// compared with.
+    /// Bytes of all segment files, including files that wait for removal: what the limit on bytes
+    /// is compared with.
     ///
-    /// Files that rewrites are writing are left out. Were they counted, the limit would delete lines
-    /// to make room for a rewrite, those that the rewrite is to keep among them.
+    /// Files that rewrites are writing are left out. Were they counted, the limit would delete
+    /// lines to make room for a rewrite, those that the rewrite is to keep among them.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let list = read(&self.list);
         let hot: u64 = list.hot.iter().map(|hot| read(&hot.index).file_bytes).sum();

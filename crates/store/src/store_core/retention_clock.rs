@@ -15,6 +15,7 @@
 
 use text::time::format_time;
 
+use crate::catalog::{ClockRecord, HeldClock};
 use crate::store_core::retention_log::age_text;
 
 /// A clock that is further ahead of the expected time than this is held, nanoseconds.
@@ -25,23 +26,6 @@ const HOLD_NS: i64 = 3 * 24 * 3_600_000_000_000;
 /// The catalog is written when the believed time is this much later than recorded, nanoseconds:
 /// much less than a jump.
 const RECORD_NS: i64 = 3_600_000_000_000;
-
-/// What is kept in the catalog. Times are wall clock times, nanoseconds since 1970 UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClockRecord {
-    /// The last time that was believed.
-    pub(crate) believed_ns: i64,
-    pub(crate) held: Option<HeldClock>,
-}
-
-/// A clock that jumped ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HeldClock {
-    /// What it showed after the jump.
-    pub(crate) since_ns: i64,
-    /// What it showed last.
-    pub(crate) seen_ns: i64,
-}
 
 /// The clock of retention. Its record is as of `monotonic_ns`.
 pub(crate) struct RetentionClock {

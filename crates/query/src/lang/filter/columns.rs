@@ -450,8 +450,8 @@ impl TextTest {
     fn rows_in(&self, name: &str, fields: &Fields<'_>) -> Result<Option<Vec<u32>>, SourceError> {
         let Fields { columns, pulse, .. } = fields;
         let Some(words) = &self.words else { return Ok(columns.holding(name, &self.text, None)?) };
-        // A text that begins again within itself takes its length for each place. When the query has
-        // ended, the first place ends the search.
+        // A text that begins again within itself takes its length for each place. When the query
+        // has ended, the first place ends the search.
         let accept = |value: &[u8], at: usize| {
             !pulse.may_continue(self.text.len()) || words.accepts(value, at)
         };

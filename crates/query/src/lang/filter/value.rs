@@ -364,7 +364,7 @@ pub(super) enum Matcher {
     Exact(exact::Matcher),
     ExactPrefix(exact_prefix::Matcher),
     Substring(substring::Matcher),
-    Regex(regex::Matcher),
+    Regex(Box<regex::Matcher>),
     AnyCase(any_case::Matcher),
     In(in_list::Matcher),
     Sequence(sequence::Matcher),
@@ -480,8 +480,8 @@ impl Matcher {
         of_each_kind!(self, kind => kind.cost())
     }
 
-    /// Whether a value passes; any answer if the query ended meanwhile. For few values only, as each
-    /// call dispatches on the kind.
+    /// Whether a value passes; any answer if the query ended meanwhile. For few values only, as
+    /// each call dispatches on the kind.
     pub fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
         of_each_kind!(self, kind => kind.passes(value, pulse))
     }

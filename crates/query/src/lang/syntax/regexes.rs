@@ -5,8 +5,8 @@
 //! that does not fit into [`LARGE_BYTES`] is refused, and so is a query of more than
 //! [`REGEXES_BYTES_MAX`]. The caches of the regex engine have the same limits for each thread, and
 //! so have those of the search step by step ([`Expression`]); the automaton that searches templates
-//! (`filter/automaton.rs`) takes at most [`SMALL_BYTES`]. A query may therefore hold a few times its
-//! limit.
+//! (`filter/automaton.rs`) takes at most [`SMALL_BYTES`]. A query may therefore hold a few times
+//! its limit.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Hir, HirKind};

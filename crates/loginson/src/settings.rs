@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::cli::variables;
 use crate::config::{Config, ConfigFile, RawConfig};
 
 /// Where the settings of a process come from.
@@ -46,12 +45,9 @@ impl Settings {
         Ok(Loaded { raw, config })
     }
 
-    /// Warns about variables of the environment that look like settings and are none.
-    pub fn warn_of_variables(&self) {
+    /// The text of the configuration file; empty if there is none.
+    pub fn text(&self) -> String {
         let file = self.file.as_deref().and_then(|file| ConfigFile::read(file).ok());
-        let text = file.as_ref().map_or("", ConfigFile::text);
-        for warning in variables::unknown(std::env::vars_os(), text) {
-            tracing::warn!("{warning}");
-        }
+        file.map_or_else(String::new, |file| file.text().to_owned())
     }
 }
