@@ -38,6 +38,7 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
 
 async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let pipeline = app.pipeline()?;
+    refuse_without_lines(&app, pipeline.store().stats().lines)?;
     let now_ns = crate::wire::clock::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -54,6 +55,25 @@ async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         Ok(shown(&app, &manifest))
     });
     Ok((StatusCode::CREATED, Json(answer.await?)).into_response())
+}
+
+/// Refuses a backup by a server whose lines are not in its own store: it would have none of them.
+fn refuse_without_lines(app: &App, lines: u64) -> ApiResult<()> {
+    let Some(cluster) = app.cluster() else { return Ok(()) };
+    let message = if cluster.engines().is_some() {
+        "the lines of a cluster on Kafka and object storage are not on this machine; back up the bucket and the database \
+         (docs/cluster.md)"
+            .to_owned()
+    } else if lines == 0 {
+        let names: Vec<&str> = cluster.nodes().map(|node| node.name.as_str()).collect();
+        format!(
+            "this server has no lines of its own; make a backup at each of the stores that it asks: {}",
+            names.join(", ")
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, message))
 }
 
 async fn remove(

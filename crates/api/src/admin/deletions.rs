@@ -17,6 +17,8 @@ use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::Cluster;
+use node::data_dir::BACKUPS_FOLDER;
+use node::storage::backup;
 use node::storage::line_filter::line_filter;
 
 /// The routes of this file.
@@ -56,19 +58,49 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
     if let Some(cluster) = app.cluster() {
         refuse_on_engines(&cluster)?;
-        return begin_at_stores(cluster, caller, filter).await;
+        return begin_at_stores(app, cluster, caller, filter).await;
     }
     let pipeline = app.pipeline()?;
-    let work = move || pipeline.store().delete_lines(&filter);
-    let deletion = tokio::task::spawn_blocking(work).await;
-    let deletion = deletion.map_err(|error| ApiError::internal(error.to_string()))?;
-    let deletion = deletion.map_err(api_error)?;
-    audit::note(&caller, &format!("deletion {} begins", deletion.id), &deletion.filter);
-    let body = Json(entry(&deletion, &DeletionProgress::default()));
-    Ok((StatusCode::ACCEPTED, body).into_response())
+    let backups = app.options.store.data_dir.join(BACKUPS_FOLDER);
+    let work = move || {
+        let deletion = pipeline.store().delete_lines(&filter)?;
+        Ok::<_, StoreError>((deletion, backups_with_lines(&backups)))
+    };
+    let begun = tokio::task::spawn_blocking(work).await;
+    let begun = begun.map_err(|error| ApiError::internal(error.to_string()))?;
+    let (deletion, backups) = begun.map_err(api_error)?;
+    // Without the filter: the log may be kept longer than what it names.
+    audit::note(&caller, &format!("deletion {} begins", deletion.id), "");
+    let mut body = entry(&deletion, &DeletionProgress::default());
+    body["not_reached"] = not_reached(&backups).into();
+    Ok((StatusCode::ACCEPTED, Json(body)).into_response())
+}
+
+/// The names of the backups of this server, which keep the lines.
+fn backups_with_lines(dir: &std::path::Path) -> Vec<String> {
+    match backup::list(dir) {
+        Ok(found) => found.into_iter().map(|manifest| manifest.name).collect(),
+        Err(error) => {
+            tracing::warn!("a deletion cannot name the backups: {error:#}");
+            Vec::new()
+        }
+    }
+}
+
+/// Where the lines stay, for people.
+fn not_reached(backups: &[String]) -> Vec<String> {
+    let mut places: Vec<String> =
+        backups.iter().map(|name| format!("the backup {name} of this server")).collect();
+    places.push("backups that were copied elsewhere".to_owned());
+    places.push("exports, and what sinks have sent on".to_owned());
+    places
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    // A deletion is done once the kept results of earlier queries are removed, too.
+    let jobs = Arc::clone(app.jobs()?);
+    let removed = tokio::task::spawn_blocking(move || jobs.expire()).await;
+    removed.map_err(|error| ApiError::internal(error.to_string()))?;
     let deletions = app.pipeline()?.store().deletions();
     let found = deletions.iter().find(|(deletion, _)| deletion.id.to_string() == id);
     let (deletion, progress) = found.ok_or_else(|| unknown(&id))?;
@@ -95,19 +127,32 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
 
 /// Begins a deletion at all stores of all copies. Where a store is away it begins at none, so that
 /// copies do not differ.
-async fn begin_at_stores(cluster: Arc<Cluster>, caller: Caller, filter: String) -> ApiResult {
+async fn begin_at_stores(
+    app: Arc<App>,
+    cluster: Arc<Cluster>,
+    caller: Caller,
+    filter: String,
+) -> ApiResult {
     let listed = at_stores(Arc::clone(&cluster), "GET", Vec::new()).await?;
     if let Some(error) = listed.iter().find_map(|store| store["error"].as_str()) {
         return Err(ApiError::unavailable(format!(
             "nothing is deleted, because a deletion has to reach all stores: {error}"
         )));
     }
-    let form = vec![("filter".to_owned(), filter.clone())];
+    let form = vec![("filter".to_owned(), filter)];
     let begun = at_stores(cluster, "POST", form).await?;
-    audit::note(&caller, "deletion begins at all stores", &filter);
+    audit::note(&caller, "deletion begins at all stores", "");
+    let jobs = Arc::clone(app.jobs()?);
+    let removed = tokio::task::spawn_blocking(move || jobs.remove_ended()).await;
+    let (_, left) = removed.map_err(|error| ApiError::internal(error.to_string()))?;
     let failed = begun.iter().any(|store| store["error"].is_string());
     let status = if failed { StatusCode::BAD_GATEWAY } else { StatusCode::ACCEPTED };
     let mut body = json!({ "stores": begun });
+    if left > 0 {
+        body["not_reached"] = json!([format!(
+            "the results of {left} background queries, which have not ended; delete them then"
+        )]);
+    }
     if failed {
         body["error"] = "a store did not begin the deletion; begin it again".into();
     }

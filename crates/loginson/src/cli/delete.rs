@@ -21,7 +21,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
   loginson delete --list                           running and recent deletions
   loginson delete --cancel 3
 
-Lines that arrive later are not deleted. A deletion resumes after a restart of the server. Counts in the summary stay.")]
+Lines that are received later are not deleted; those that a collector received before, and that come later, are.
+A deletion resumes after a restart of the server. It does not reach backups and exports. Counts in the summary stay.")]
 pub struct DeleteArgs {
     /// Lines to delete, in LogsQL without pipes
     #[arg(
@@ -86,22 +87,83 @@ fn delete(client: &Client, filter: String, no_wait: bool) -> Result<()> {
         Err(refusal) => bail!("{}", escaped(&refusal.message())),
     };
     if deletion["stores"].is_array() {
-        // Each store deletes by itself.
-        for line in described(&deletion) {
-            println!("{line}");
-        }
-        return Ok(());
+        return delete_at_stores(client, &deletion, no_wait);
     }
+    let places = not_reached(&deletion);
     let id = text(&deletion, "id");
     while !no_wait && deletion["state"] == "running" {
         std::thread::sleep(LOOK_INTERVAL);
         deletion = client.get_json(&format!("/api/v1/deletions/{id}"))?;
     }
     println!("{}", describe(&deletion));
+    for place in &places {
+        eprintln!("not deleted: {place}");
+    }
     if deletion["state"] == "failed" {
         bail!("the deletion ended early: {}", text(&deletion, "note"));
     }
     Ok(())
+}
+
+/// Waits for the deletions that began at several stores.
+fn delete_at_stores(client: &Client, begun: &Value, no_wait: bool) -> Result<()> {
+    let mut now = begun.clone();
+    while !no_wait && now["stores"].as_array().into_iter().flatten().any(is_running) {
+        std::thread::sleep(LOOK_INTERVAL);
+        now = as_begun(begun, &client.get_json("/api/v1/deletions")?);
+    }
+    for line in described(&now) {
+        println!("{line}");
+    }
+    let places: Vec<&Value> = std::iter::once(begun)
+        .chain(begun["stores"].as_array().into_iter().flatten().map(|store| &store["answer"]))
+        .collect();
+    let mut places: Vec<String> = places.into_iter().flat_map(not_reached).collect();
+    places.sort();
+    places.dedup();
+    for place in &places {
+        eprintln!("not deleted: {place}");
+    }
+    let failed =
+        |store: &&Value| store["error"].is_string() || store["answer"]["state"] == "failed";
+    let stores = now["stores"].as_array().into_iter().flatten();
+    let failed: Vec<String> = stores.filter(failed).map(|store| text(store, "store")).collect();
+    if !failed.is_empty() {
+        bail!(
+            "the deletion is not done at {}; `loginson delete --list` says more",
+            failed.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Whether a store is still deleting; one that is away at present may be.
+fn is_running(store: &Value) -> bool {
+    store["answer"]["state"] == "running"
+}
+
+/// The stores of `begun`, each with its deletion as it is in `listed`. A store that does not answer
+/// now, or does not list its deletion, stays as it was.
+fn as_begun(begun: &Value, listed: &Value) -> Value {
+    let stores = |value: &Value| value["stores"].as_array().cloned().unwrap_or_default();
+    let listed = stores(listed);
+    let now = stores(begun).into_iter().map(|mut store| {
+        let of_store = listed.iter().find(|other| other["store"] == store["store"]);
+        let deletions = of_store.and_then(|other| other["answer"]["deletions"].as_array());
+        let id = &store["answer"]["id"];
+        let found = deletions.into_iter().flatten().find(|deletion| deletion["id"] == *id).cloned();
+        if let Some(found) = found.filter(|_| id.is_string()) {
+            store["answer"] = found;
+        }
+        store
+    });
+    serde_json::json!({ "stores": now.collect::<Vec<Value>>() })
+}
+
+/// Where the lines stay.
+fn not_reached(answer: &Value) -> Vec<String> {
+    let places = answer["not_reached"].as_array().into_iter().flatten();
+    places.filter_map(Value::as_str).map(escaped).collect()
 }
 
 /// The deletions of an answer, a line each. Those of several stores begin with the store.
@@ -138,7 +200,10 @@ fn describe(deletion: &Value) -> String {
     if deletion["note"].is_string() {
         line += &format!(" ({})", text(deletion, "note"));
     }
-    line + &format!(": {}", text(deletion, "filter"))
+    match text(deletion, "filter") {
+        filter if filter.is_empty() => line,
+        filter => line + &format!(": {filter}"),
+    }
 }
 
 /// A text field of a response, safe for a terminal.
@@ -164,6 +229,23 @@ mod tests {
         let expected = [format!("s:1: {line}"), format!("s:2: {line}"), "s:3: away".to_owned()];
         assert_eq!(described(&stores), expected);
         assert_eq!(described(&one), [line]);
+    }
+
+    #[test]
+    fn a_deletion_at_stores_goes_on_until_each_store_has_ended_its_own() {
+        let of = |store: &str, id: &str, state: &str| json!({ "store": store, "answer": { "id": id, "state": state } });
+        let begun = json!({ "stores": [of("s:1", "3", "running"), of("s:2", "8", "running")] });
+        let list = |store: &str, id: &str, state: &str| json!({ "store": store, "answer": { "deletions": [{ "id": "1", "state": "done" }, { "id": id, "state": state }] } });
+        let away = json!({ "store": "s:1", "error": "away" });
+        for (listed, running) in [
+            (vec![list("s:1", "3", "running"), list("s:2", "8", "done")], vec![true, false]),
+            (vec![away, list("s:2", "8", "done")], vec![true, false]),
+            (vec![list("s:1", "3", "done"), list("s:2", "8", "done")], vec![false, false]),
+        ] {
+            let now = as_begun(&begun, &json!({ "stores": listed }));
+            let stores = now["stores"].as_array().unwrap();
+            assert_eq!(stores.iter().map(is_running).collect::<Vec<_>>(), running, "{now}");
+        }
     }
 
     #[test]

@@ -401,9 +401,15 @@ impl Jobs {
         Ok(())
     }
 
-    /// Removes queries that have expired.
+    /// Removes queries that have expired; and, once they have ended, those that began before lines
+    /// were deleted by a filter: their rows, and their text, may hold what had to go.
     pub fn expire(&self) {
-        let over = |job: &Job| self.expires_ns(&job.record()).is_some_and(|at| at <= now_ns());
+        let deleted_ns = self.lines_deleted_ns();
+        let over = |job: &Job| {
+            let record = job.record();
+            self.expires_ns(&record).is_some_and(|at| at <= now_ns())
+                || (record.ended_ns.is_some() && record.started_ns <= deleted_ns)
+        };
         let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
         for job in jobs.iter().filter(|job| over(job)) {
             let _turn = lock(&self.turns);
@@ -418,6 +424,31 @@ impl Jobs {
                 Err(error) => tracing::warn!("query {} has expired: {error}", job.id),
             }
         }
+    }
+
+    /// When a deletion last ended that deleted lines of this node; `i64::MIN` when none did.
+    fn lines_deleted_ns(&self) -> i64 {
+        let QueriedLines::Own(stored) = &self.lines else { return i64::MIN };
+        let ended = stored.store().deletions().into_iter();
+        let ended = ended.filter(|(deletion, _)| deletion.lines > 0);
+        ended.filter_map(|(deletion, _)| deletion.finished_ns).max().unwrap_or(i64::MIN)
+    }
+
+    /// Removes the queries that have ended, because lines are deleted at other nodes. Returns how
+    /// many were removed, and how many stay: those that run or wait.
+    pub fn remove_ended(&self) -> (usize, usize) {
+        let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
+        let _turn = lock(&self.turns);
+        let remove = |job: &&Arc<Job>| match self.remove_in_turn(job) {
+            Ok(()) => true,
+            Err(JobError::Wrong(..)) => false,
+            Err(error) => {
+                tracing::warn!("query {}: its results stay: {error}", job.id);
+                false
+            }
+        };
+        let removed = jobs.iter().filter(remove).count();
+        (removed, jobs.len() - removed)
     }
 
     fn expires_ns(&self, record: &Record) -> Option<i64> {

@@ -276,3 +276,51 @@ fn bytes_are_those_of_the_stored_rows() {
     ids.iter().for_each(|&id| drop(again.remove(id)));
     assert_eq!((again.bytes(), fixture.files().len()), (0, 0));
 }
+
+#[test]
+fn kept_results_go_with_the_lines_that_a_deletion_deletes() {
+    let fixture = Fixture::new();
+    let store = fixture.pipeline.store();
+    let jobs = fixture.open(1, 100);
+    let submit = || {
+        let id = jobs.submit(submission()).unwrap();
+        wait_for_end(&jobs, id);
+        id
+    };
+    let wait_for_deletion = || {
+        while store.deletions().iter().any(|(deletion, _)| deletion.finished_ns.is_none()) {
+            thread::yield_now();
+        }
+    };
+    // A deletion of nothing leaves the results.
+    let first = submit();
+    store.delete_lines("no-such-word").unwrap();
+    wait_for_deletion();
+    jobs.expire();
+    assert!(jobs.info(first).is_some());
+    write_line(store, "customer-4711");
+    let second = submit();
+    store.delete_lines("4711").unwrap();
+    wait_for_deletion();
+    assert_eq!(store.deletions()[1].0.lines, 1);
+    jobs.expire();
+    assert!(jobs.info(first).is_none() && jobs.info(second).is_none());
+    let third = submit();
+    jobs.expire();
+    assert!(jobs.info(third).is_some(), "it began afterwards");
+    assert_eq!((jobs.remove_ended(), fixture.files().len()), ((1, 0), 0));
+}
+
+/// Makes a line durable.
+fn write_line(store: &store::Store, text: &str) {
+    let mut builder = record::FrameBuilder::new();
+    let (transport, format) = (record::Transport::Http, record::Format::Auto);
+    let origin = record::Origin::new(transport, format, None);
+    builder.push_line(&origin, now_ns(), text.as_bytes(), false);
+    let (node, sequence) = store.next_sequence();
+    let frame = builder.finish(node, sequence).expect("has a line");
+    let (sender, durable) = std::sync::mpsc::channel();
+    let done: platform::OnDurable = Box::new(move |result| sender.send(result).unwrap());
+    store.append(vec![(frame, done)], platform::Patience::Unlimited).unwrap();
+    durable.recv().unwrap().unwrap();
+}
