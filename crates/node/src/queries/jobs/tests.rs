@@ -313,9 +313,9 @@ fn kept_results_go_with_the_lines_that_a_deletion_deletes() {
 
 /// Makes a line durable.
 fn write_line(store: &store::Store, text: &str) {
-    let mut builder = record::FrameBuilder::new();
-    let (transport, format) = (record::Transport::Http, record::Format::Auto);
-    let origin = record::Origin::new(transport, format, None);
+    let mut builder = ::record::FrameBuilder::new();
+    let (transport, format) = (::record::Transport::Http, ::record::Format::Auto);
+    let origin = ::record::Origin::new(transport, format, None);
     builder.push_line(&origin, now_ns(), text.as_bytes(), false);
     let (node, sequence) = store.next_sequence();
     let frame = builder.finish(node, sequence).expect("has a line");

@@ -509,7 +509,7 @@ mod tests {
                 checks.set(checks.get() + 1);
                 if checks.get() == 3 { Err(RunError::Cancelled) } else { Ok(()) }
             };
-            let pulse = Pulse::new(&check);
+            let pulse = Pulse::new(check);
             let found = parse(filter).passing(&column(), &pulse);
             assert!(pulse.is_over(), "{filter}: {ended_in}");
             assert!(found.count() < values, "{filter}: {}", found.count());

@@ -364,8 +364,8 @@ pub(super) enum Matcher {
     Exact(exact::Matcher),
     ExactPrefix(exact_prefix::Matcher),
     Substring(substring::Matcher),
-    Regex(Box<regex::Matcher>),
-    AnyCase(any_case::Matcher),
+    Regex(regex::Matcher),
+    AnyCase(Box<any_case::Matcher>),
     In(in_list::Matcher),
     Sequence(sequence::Matcher),
     Number(range::NumberRange),
@@ -432,8 +432,12 @@ impl Matcher {
             }
             Test::Substring(text) => Matcher::Substring(substring::Matcher::new(text)),
             Test::Regex(pattern) => Matcher::Regex(regex::Matcher::new(pattern)),
-            Test::AnyCasePhrase(text) => Matcher::AnyCase(any_case::Matcher::new(text, false)),
-            Test::AnyCasePrefix(text) => Matcher::AnyCase(any_case::Matcher::new(text, true)),
+            Test::AnyCasePhrase(text) => {
+                Matcher::AnyCase(Box::new(any_case::Matcher::new(text, false)))
+            }
+            Test::AnyCasePrefix(text) => {
+                Matcher::AnyCase(Box::new(any_case::Matcher::new(text, true)))
+            }
             Test::In(values) => Matcher::In(in_list::Matcher::new(values)),
             Test::Sequence(phrases) => Matcher::Sequence(sequence::Matcher::new(phrases)),
             Test::Compare { comparison, value } => match compare::numbers(*comparison, value) {
