@@ -223,7 +223,7 @@ fn files_are_their_users_alone_and_changes_are_noted() {
         "backup 'first' of 2 lines made",
         &format!("background query {id} begins: one\\x0aERROR"),
         &format!("query {id} and its results deleted"),
-        "begins: two",
+        "deletion 1 begins",
         "backup 'first' deleted",
     ] {
         server.wait_for(noted, |server| {

@@ -35,7 +35,7 @@ impl QueueLimits {
     /// begin, since each may hold memory.
     ///
     /// limits.md, Queries: queries that take turns | four for each of `query.concurrent_max`;
-    /// three for each of one user or address | further ones wait until one has ended
+    /// seven eighths of them for one user or address | further ones wait until one has ended
     pub(super) fn begun_max(&self) -> usize {
         self.concurrent_max.saturating_mul(4)
     }
@@ -43,10 +43,10 @@ impl QueueLimits {
 
 /// What one user or address may have of `whole`: the rest is for others.
 ///
-/// limits.md, Queries: share of one user or address | three quarters of `query.waiting_max`,
+/// limits.md, Queries: share of one user or address | seven eighths of `query.waiting_max`,
 /// `query.background_waiting_max` and `query.tails_max` | refused; others still get in
 pub(super) fn share_of_one(whole: usize) -> usize {
-    whole - whole / 4
+    whole - whole / 8
 }
 
 /// The defaults of the configuration (`docs/configuration.md`).

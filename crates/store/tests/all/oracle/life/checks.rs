@@ -144,8 +144,9 @@ impl Life {
         listed.sort();
         let dir = Path::new(DIR).join("segments");
         let mut files = self.disk.list(&dir).unwrap();
-        // What a power cut left of the last write is kept, since it may be damage.
-        files.retain(|name| !name.contains(".hot.torn"));
+        // What a power cut or a failed write left is kept, since it may be damage.
+        let is_kept = |name: &str| name.contains(".hot.torn") || name.ends_with(".hot.damaged");
+        files.retain(|name| !is_kept(name));
         assert_eq!(files, listed, "files and what is listed");
         for segment in segments.iter().filter(|s| s.state == SegmentState::Sealed) {
             let file = SealedFile::open(&self.disk, &segment.path).unwrap();
