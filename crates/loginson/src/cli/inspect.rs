@@ -36,10 +36,12 @@ pub struct InspectArgs {
 /// Runs the command.
 pub fn run(args: InspectArgs) -> Result<()> {
     let mut parser = Parser::new(&ParserConfig::default()).context("the built-in types")?;
-    let bar = bytes_bar("reading", RealDisk.file_bytes(&args.file).unwrap_or(0));
-    let found = inspect(&RealDisk, &args.file, &mut parser, &|bytes| bar.inc(bytes));
+    // Whoever names a link means the file behind it.
+    let file = std::fs::canonicalize(&args.file).unwrap_or_else(|_| args.file.clone());
+    let bar = bytes_bar("reading", RealDisk.file_bytes(&file).unwrap_or(0));
+    let found = inspect(&RealDisk, &file, &mut parser, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
-    let found = found?;
+    let found = Inspection { file: args.file.display().to_string(), ..found? };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = match args.json {
         true => serde_json::to_writer_pretty(&mut out, &found)

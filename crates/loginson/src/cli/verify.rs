@@ -83,7 +83,9 @@ pub fn run(args: VerifyArgs) -> Result<()> {
 
 fn verify(path: &Path, reporter: &mut Reporter) -> Result<Checked> {
     if path.is_file() {
-        let segment = match single_file(&RealDisk, path) {
+        // Whoever names a link means the file behind it.
+        let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let segment = match single_file(&RealDisk, &file) {
             Ok(segment) => segment,
             Err(error) => {
                 reporter.fault(error.into());
