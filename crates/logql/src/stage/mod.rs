@@ -408,8 +408,8 @@ mod tests {
             (&spaced, format!("!~ `{slow}`")),
             (&spaced, format!("|= {needles}")),
             (&spaced, format!("| regexp `(?P<x>{slow})`")),
-            (&spaced, format!("| pattern `<x>;` | x =~ `{slow}`")),
-            (&spaced, format!("| pattern `<x>;` | drop x=~`{slow}`")),
+            (&spaced, format!("| pattern `<x>;` | x =~ `.*{slow}`")),
+            (&spaced, format!("| pattern `<x>;` | drop x=~`.*{slow}`")),
             (&object, format!("| json {}", paths.join(", "))),
             (&spaced, format!("| line_format `{{{{ count \"{slow}\" __line__ }}}}`")),
             (
