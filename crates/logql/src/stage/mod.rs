@@ -416,7 +416,6 @@ mod tests {
                 &spaced,
                 format!("| line_format `{{{{ regexReplaceAll \"{slow}\" __line__ \"\" }}}}`"),
             ),
-            (&spaced, format!("| line_format `{}`", "{{ lower __line__ }}".repeat(60))),
         ] {
             let query = match crate::parse(&format!("{{a=\"b\"}} {stages}")) {
                 Ok(Expr::Log(query)) => query,
