@@ -1,16 +1,17 @@
 //! Regular expressions that stop when the query does.
 //!
 //! The regex engine is linear in the value, but the factor is the size of the expression: `(ab
-//! ){1,1000}z` takes eight seconds for 256 KiB, and nothing stops the engine meanwhile. So an
-//! expression counts each byte as often as its size demands, up to one check of the [`Pulse`] the
-//! engine searches, and beyond that the search here goes step by step, with the checks in between:
-//! through the lazy automaton of the same library, which is about as fast as the engine, or where
-//! that cannot be used (Unicode word boundaries beside characters that are not ASCII, automata that
-//! outgrow their cache) by simulating the NFA. All three find the same matches, those that a
-//! backtracking engine would find first.
+//! ){1,1000}z` takes eight seconds for 256 KiB, and nothing stops the engine meanwhile. So the
+//! [`Pulse`] counts a search by the bytes and by the states of the expression. The engine runs what
+//! is done before the next check: up to 1.6 MB with ten states, 54 KB with three hundred. Longer
+//! values are searched step by step, with checks in between: by the lazy automaton of the same
+//! library, or by simulating the NFA where the automaton cannot be used (Unicode word boundaries
+//! beside characters that are not ASCII, automata that outgrow their cache). All three find the
+//! same matches, those that a backtracking engine would find first.
 //!
-//! Left out: literals, which let the engine skip most bytes. Callers that know a text that every
-//! match contains look for it first.
+//! Left out: literals, which let the engine skip most bytes. A search step by step takes up to ten
+//! times as long where the engine would skip, so small expressions are left to the engine. Callers
+//! that know a text that every match contains look for it first.
 
 use std::fmt;
 use std::mem::swap;
@@ -48,8 +49,6 @@ pub(crate) struct Expression {
     regex: meta::Regex,
     hir: Hir,
     nfa: NFA,
-    /// Bytes as which the pulse counts one byte.
-    weight: usize,
     cache_bytes: usize,
     stepwise: OnceLock<Stepwise>,
 }
@@ -95,14 +94,8 @@ impl Expression {
             Some(_) => Refused::TooLarge,
             None => Refused::Other(error.to_string()),
         })?;
-        let weight = 1 + nfa.states().len() / STATES_PER_BYTE;
         let (cache_bytes, stepwise) = (cache_bytes_max, OnceLock::new());
-        Ok(Expression { regex, hir, nfa, weight, cache_bytes, stepwise })
-    }
-
-    /// Bytes as which the pulse counts one byte.
-    pub fn weight(&self) -> usize {
-        self.weight
+        Ok(Expression { regex, hir, nfa, cache_bytes, stepwise })
     }
 
     /// The expression as it was parsed.
@@ -121,18 +114,30 @@ impl Expression {
         self.regex.create_captures()
     }
 
+    /// Bytes as which the pulse counts a search of this many.
+    #[inline]
+    fn cost(&self, bytes: usize) -> usize {
+        bytes.saturating_mul(self.nfa.states().len()) / STATES_PER_BYTE
+    }
+
     /// Whether the engine may search this many bytes between two checks. Otherwise they are
     /// searched step by step.
     #[inline]
-    fn is_short(&self, bytes: usize, pulse: &Pulse<'_>) -> bool {
-        bytes.saturating_mul(self.weight) <= pulse.piece_bytes()
+    pub fn is_short(&self, bytes: usize, pulse: &Pulse<'_>) -> bool {
+        self.cost(bytes) <= pulse.piece_bytes()
+    }
+
+    /// Most bytes between two checks; one at least.
+    pub fn piece(&self, pulse: &Pulse<'_>) -> usize {
+        let steps = pulse.piece_bytes().saturating_mul(STATES_PER_BYTE);
+        (steps / self.nfa.states().len()).clamp(1, pulse.piece_bytes().max(1))
     }
 
     /// Whether there is a match.
     #[inline]
     pub fn is_match(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
         match self.is_short(value.len(), pulse) {
-            true => pulse.may_continue(value.len() * self.weight) && self.regex.is_match(value),
+            true => pulse.may_continue(self.cost(value.len())) && self.regex.is_match(value),
             false => self.end_stepwise(value, 0, pulse).is_some(),
         }
     }
@@ -146,7 +151,7 @@ impl Expression {
         }
         let input = Input::new(text).range(from..).earliest(true);
         let found = self.regex.search_half(&input).map(|found| found.offset());
-        let goes_on = pulse.may_continue((found.unwrap_or(text.len()) - from) * self.weight);
+        let goes_on = pulse.may_continue(self.cost(found.unwrap_or(text.len()) - from));
         found.filter(|_| goes_on)
     }
 
@@ -161,7 +166,7 @@ impl Expression {
         }
         let found = self.regex.search(&input).map(|found| found.span());
         let end = found.map_or(value.len(), |found| found.end);
-        let goes_on = pulse.may_continue((end - from) * self.weight);
+        let goes_on = pulse.may_continue(self.cost(end - from));
         found.filter(|_| goes_on)
     }
 
@@ -178,7 +183,7 @@ impl Expression {
         let input = Input::new(value).range(from..);
         if self.is_short(value.len() - from, pulse) {
             groups.clear();
-            if pulse.may_continue((value.len() - from) * self.weight) {
+            if pulse.may_continue(self.cost(value.len() - from)) {
                 self.regex.search_captures(&input, groups);
             }
             return groups.is_match();
@@ -200,7 +205,7 @@ impl Expression {
         let inside = input.clone().span(found).anchored(Anchored::Yes);
         if self.is_short(found.len(), pulse) {
             self.regex.search_captures(&inside, groups);
-            return groups.is_match() && pulse.may_continue(found.len() * self.weight);
+            return groups.is_match() && pulse.may_continue(self.cost(found.len()));
         }
         groups.set_pattern(Some(PatternID::ZERO));
         let is_found = self.with_caches(|_, caches| {
@@ -221,7 +226,7 @@ impl Expression {
             if let Some((forward, _)) = dfas
                 && let Some((cache, _)) = &mut caches.dfas
             {
-                match scan_forward(forward, cache, &input, self.weight, pulse) {
+                match self.scan_forward(forward, cache, &input, pulse) {
                     Scan::Unable => {}
                     Scan::Ended(end) => return end,
                 }
@@ -243,11 +248,11 @@ impl Expression {
             if let Some((forward, reverse)) = dfas
                 && let Some((ahead, back)) = &mut caches.dfas
             {
-                match scan_forward(forward, ahead, input, self.weight, pulse) {
+                match self.scan_forward(forward, ahead, input, pulse) {
                     Scan::Ended(None) => return None,
                     Scan::Ended(Some(end)) => {
                         let found = input.clone().range(input.start()..end).anchored(Anchored::Yes);
-                        let begin = scan_reverse(reverse, back, &found, self.weight, pulse);
+                        let begin = self.scan_reverse(reverse, back, &found, pulse);
                         if let Scan::Ended(begin) = begin {
                             return begin.map(|begin| Span { start: begin, end });
                         }
@@ -285,6 +290,103 @@ impl Expression {
         let reverse =
             thompson::Compiler::new().configure(reverse).build_from_hir(&self.hir).ok()?;
         Some((build(MatchKind::LeftmostFirst, self.nfa.clone())?, build(MatchKind::All, reverse)?))
+    }
+
+    /// The end of the first match, or with [`Input::earliest`] of the match that ends first.
+    fn scan_forward(
+        &self,
+        dfa: &DFA,
+        cache: &mut Cache,
+        input: &Input<'_>,
+        pulse: &Pulse<'_>,
+    ) -> Scan {
+        let Ok(mut state) = dfa.start_state_forward(cache, input) else { return Scan::Unable };
+        let (text, piece) = (input.haystack(), self.piece(pulse));
+        let (mut at, mut found) = (input.start(), None);
+        cache.search_start(at);
+        while at < input.end() {
+            let end = input.end().min(at + piece);
+            if !pulse.may_continue(self.cost(end - at)) {
+                return Scan::Ended(None);
+            }
+            cache.search_update(at);
+            while at < end {
+                let Ok(next) = dfa.next_state(cache, state, text[at]) else { return Scan::Unable };
+                state = next;
+                // A state knows of a match one byte later.
+                if state.is_tagged() {
+                    if state.is_match() {
+                        found = Some(at);
+                        if input.get_earliest() {
+                            return Scan::Ended(found);
+                        }
+                    } else if state.is_dead() {
+                        return Scan::Ended(found);
+                    } else if state.is_quit() {
+                        return Scan::Unable;
+                    }
+                }
+                at += 1;
+            }
+        }
+        cache.search_finish(at);
+        let next = match text.get(input.end()) {
+            Some(&byte) => dfa.next_state(cache, state, byte),
+            None => dfa.next_eoi_state(cache, state),
+        };
+        match next {
+            Ok(state) if state.is_match() => Scan::Ended(Some(input.end())),
+            Ok(state) if !state.is_quit() => Scan::Ended(found),
+            _ => Scan::Unable,
+        }
+    }
+
+    /// The beginning of the match that ends where the input does.
+    fn scan_reverse(
+        &self,
+        dfa: &DFA,
+        cache: &mut Cache,
+        input: &Input<'_>,
+        pulse: &Pulse<'_>,
+    ) -> Scan {
+        let Ok(mut state) = dfa.start_state_reverse(cache, input) else { return Scan::Unable };
+        let (text, piece) = (input.haystack(), self.piece(pulse));
+        let (mut at, mut found) = (input.end(), None);
+        cache.search_start(at);
+        while at > input.start() {
+            let begin = input.start().max(at.saturating_sub(piece));
+            if !pulse.may_continue(self.cost(at - begin)) {
+                return Scan::Ended(None);
+            }
+            cache.search_update(at);
+            while at > begin {
+                let Ok(next) = dfa.next_state(cache, state, text[at - 1]) else {
+                    return Scan::Unable;
+                };
+                state = next;
+                if state.is_tagged() {
+                    if state.is_match() {
+                        found = Some(at);
+                    } else if state.is_dead() {
+                        return found.map_or(Scan::Unable, |found| Scan::Ended(Some(found)));
+                    } else if state.is_quit() {
+                        return Scan::Unable;
+                    }
+                }
+                at -= 1;
+            }
+        }
+        cache.search_finish(at);
+        let next = match input.start().checked_sub(1) {
+            Some(before) => dfa.next_state(cache, state, text[before]),
+            None => dfa.next_eoi_state(cache, state),
+        };
+        match next {
+            Ok(state) if state.is_match() => Scan::Ended(Some(input.start())),
+            // There is a match: the other automaton found its end.
+            Ok(state) if !state.is_quit() && found.is_some() => Scan::Ended(found),
+            _ => Scan::Unable,
+        }
     }
 
     /// The same expression, without lazy automata.
@@ -331,101 +433,6 @@ enum Scan {
     Ended(Option<usize>),
     /// The automaton cannot decide.
     Unable,
-}
-
-/// The end of the first match, or with [`Input::earliest`] of the match that ends first.
-fn scan_forward(
-    dfa: &DFA,
-    cache: &mut Cache,
-    input: &Input<'_>,
-    weight: usize,
-    pulse: &Pulse<'_>,
-) -> Scan {
-    let Ok(mut state) = dfa.start_state_forward(cache, input) else { return Scan::Unable };
-    let (text, piece) = (input.haystack(), (pulse.piece_bytes() / weight).max(1));
-    let (mut at, mut found) = (input.start(), None);
-    cache.search_start(at);
-    while at < input.end() {
-        let end = input.end().min(at + piece);
-        if !pulse.may_continue((end - at) * weight) {
-            return Scan::Ended(None);
-        }
-        cache.search_update(at);
-        while at < end {
-            let Ok(next) = dfa.next_state(cache, state, text[at]) else { return Scan::Unable };
-            state = next;
-            // A state knows of a match one byte later.
-            if state.is_tagged() {
-                if state.is_match() {
-                    found = Some(at);
-                    if input.get_earliest() {
-                        return Scan::Ended(found);
-                    }
-                } else if state.is_dead() {
-                    return Scan::Ended(found);
-                } else if state.is_quit() {
-                    return Scan::Unable;
-                }
-            }
-            at += 1;
-        }
-    }
-    cache.search_finish(at);
-    let next = match text.get(input.end()) {
-        Some(&byte) => dfa.next_state(cache, state, byte),
-        None => dfa.next_eoi_state(cache, state),
-    };
-    match next {
-        Ok(state) if state.is_match() => Scan::Ended(Some(input.end())),
-        Ok(state) if !state.is_quit() => Scan::Ended(found),
-        _ => Scan::Unable,
-    }
-}
-
-/// The beginning of the match that ends where the input does.
-fn scan_reverse(
-    dfa: &DFA,
-    cache: &mut Cache,
-    input: &Input<'_>,
-    weight: usize,
-    pulse: &Pulse<'_>,
-) -> Scan {
-    let Ok(mut state) = dfa.start_state_reverse(cache, input) else { return Scan::Unable };
-    let (text, piece) = (input.haystack(), (pulse.piece_bytes() / weight).max(1));
-    let (mut at, mut found) = (input.end(), None);
-    cache.search_start(at);
-    while at > input.start() {
-        let begin = input.start().max(at.saturating_sub(piece));
-        if !pulse.may_continue((at - begin) * weight) {
-            return Scan::Ended(None);
-        }
-        cache.search_update(at);
-        while at > begin {
-            let Ok(next) = dfa.next_state(cache, state, text[at - 1]) else { return Scan::Unable };
-            state = next;
-            if state.is_tagged() {
-                if state.is_match() {
-                    found = Some(at);
-                } else if state.is_dead() {
-                    return found.map_or(Scan::Unable, |found| Scan::Ended(Some(found)));
-                } else if state.is_quit() {
-                    return Scan::Unable;
-                }
-            }
-            at -= 1;
-        }
-    }
-    cache.search_finish(at);
-    let next = match input.start().checked_sub(1) {
-        Some(before) => dfa.next_state(cache, state, text[before]),
-        None => dfa.next_eoi_state(cache, state),
-    };
-    match next {
-        Ok(state) if state.is_match() => Scan::Ended(Some(input.start())),
-        // There is a match: the other automaton found its end.
-        Ok(state) if !state.is_quit() && found.is_some() => Scan::Ended(found),
-        _ => Scan::Unable,
-    }
 }
 
 /// Simulates an NFA: all threads of a backtracking search at once, in the order in which it would
@@ -755,8 +762,10 @@ mod tests {
     }
 
     #[test]
-    fn small_expressions_count_a_byte_once() {
-        assert_eq!(expression("error|warn").weight(), 1);
-        assert!(expression(r"(ab ){1,1000}z").weight() > 10);
+    fn small_expressions_are_left_to_the_engine() {
+        let (pulse, mib) = (Pulse::every(64 << 10, || Ok(())), 1 << 20);
+        assert!(expression("error|warn").is_short(mib / 2, &pulse));
+        assert!(!expression(r"(ab ){1,1000}z").is_short(mib / 64, &pulse));
+        assert!(expression(r"(ab ){1,1000}z").piece(&pulse) > 1_000);
     }
 }

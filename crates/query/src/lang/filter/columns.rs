@@ -373,7 +373,7 @@ impl ValueTest {
                     let find =
                         |text: &[u8], at| expression.find(text, at, pulse).map(|found| found.start);
                     if column.gap() == 1 {
-                        find_in_lines(find, text, at, (expression.weight(), pulse))
+                        find_in_lines(find, text, at, (expression.piece(pulse), pulse))
                     } else {
                         find(text, at)
                     }
@@ -388,7 +388,7 @@ impl ValueTest {
                     |text, at| {
                         let find =
                             |text: &[u8], at| search.match_end(text, at, pulse).map(|end| end - 1);
-                        find_in_lines(find, text, at, (regex.weight(), pulse))
+                        find_in_lines(find, text, at, (regex.piece(pulse), pulse))
                     },
                     |_, _| true,
                     |place| passing.set(place as usize),
@@ -411,11 +411,10 @@ fn find_in_lines(
     find: impl Fn(&[u8], usize) -> Option<usize>,
     text: &[u8],
     mut at: usize,
-    (weight, pulse): (usize, &Pulse<'_>),
+    (piece, pulse): (usize, &Pulse<'_>),
 ) -> Option<usize> {
-    let piece = pulse.piece_bytes() / weight;
     while at < text.len() && !pulse.is_over() {
-        let piece_end = text.len().min(at + piece.max(1));
+        let piece_end = text.len().min(at + piece);
         // Whole lines: up to the last newline in the piece, or else the first one behind it.
         let last = match piece_end == text.len() {
             true => Some(piece_end - 1),

@@ -64,9 +64,9 @@ impl LineRegex {
         })
     }
 
-    /// Bytes as which the pulse counts one byte.
-    pub fn weight(&self) -> usize {
-        self.by_bytes.weight()
+    /// Most bytes between two checks.
+    pub fn piece(&self, pulse: &Pulse<'_>) -> usize {
+        self.by_bytes.piece(pulse)
     }
 
     /// The faster search for this text, chosen by its beginning.

@@ -306,7 +306,7 @@ impl Matches for Matcher {
     #[inline]
     fn passes(&self, value: &[u8], pulse: &Pulse<'_>) -> bool {
         // In a long value the expression is searched step by step, which skips nothing.
-        let is_long = value.len() * self.expression.weight() > pulse.piece_bytes();
+        let is_long = !self.expression.is_short(value.len(), pulse);
         if is_long && self.literal.find(value).is_none() {
             pulse.may_continue(value.len());
             return false;
