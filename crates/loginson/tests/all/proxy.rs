@@ -220,10 +220,14 @@ fn a_login_through_the_advised_proxy() {
     // WebSockets, with the cookie and without.
     assert_eq!(nginx.upgrade(&origin), "HTTP/1.1 401 Unauthorized");
     assert_eq!(nginx.upgrade_with(&origin, &cookie), "HTTP/1.1 101 Switching Protocols");
-    // After ten wrong passwords Loginson refuses the name, and nginx the address.
+    // After ten wrong passwords Loginson refuses the name (429), and nginx an address that asks too
+    // often (503). How often that is depends on how long each answer takes here.
     let statuses: Vec<u16> = (0..25).map(|n| login(&format!("wrong{n}")).status).collect();
-    assert_eq!(statuses[0], 401);
-    assert_eq!(statuses.last(), Some(&503), "{statuses:?}");
+    let (tried, refused): (Vec<u16>, Vec<u16>) =
+        statuses.iter().partition(|status| **status == 401);
+    assert_eq!(statuses[0], 401, "{statuses:?}");
+    assert!((1..=10).contains(&tried.len()), "{statuses:?}");
+    assert!(refused.iter().all(|status| [429, 503].contains(status)), "{statuses:?}");
     assert_eq!(nginx.get(true, "/api/v1/status", &["-H", &cookie]).status, 200);
 }
 
