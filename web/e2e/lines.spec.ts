@@ -42,6 +42,23 @@ async function open(page: Page, query: string, more = ''): Promise<void> {
   await expect(page.getByTestId('line-row').first()).toBeVisible();
 }
 
+test('an answer that lacks damaged lines says so, until one is whole', async ({ page, request }) => {
+  const token = await postRequests(request);
+  const sentence = '41 stored lines were not searched, because they are damaged: block 3 of segment 7';
+  let damaged = true;
+  await page.route(/\/select\/logsql\//, async (route) => {
+    const answer = await route.fetch();
+    const headers = { ...answer.headers(), ...(damaged ? { 'x-loginson-missing-lines': sentence } : {}) };
+    await route.fulfill({ response: answer, headers });
+  });
+  await open(page, token);
+  await expect(page.getByTestId('missing-lines')).toHaveText(`Lines are missing here: ${sentence}.`);
+  damaged = false;
+  await page.reload();
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+  await expect(page.getByTestId('missing-lines')).toHaveCount(0);
+});
+
 const chip = (page: Page, name: string) => page.getByTestId('line-row').first().locator(`[data-testid="chip"][data-value-of="${name}"]`);
 
 test('fields that tell lines apart stand beside the message, and a click filters by them', async ({ page, request }) => {

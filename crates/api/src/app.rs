@@ -2,7 +2,8 @@
 //! server's life.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use collector::Accounting;
@@ -39,6 +40,9 @@ pub struct Reloaded {
     pub needs_restart: Vec<String>,
 }
 
+/// Seconds after which a request that came too early or too late should be sent again.
+const RETRY_AFTER_S: u32 = 5;
+
 /// The state that all handlers share.
 pub struct App {
     /// The settings at the start. [`App::query_options`] has those that may have changed since.
@@ -50,6 +54,8 @@ pub struct App {
     pub(crate) started_ns: i64,
     pub(crate) accounting: Arc<Accounting>,
     pub(crate) phase: RwLock<Phase>,
+    /// Becomes true once the store is open.
+    pub(crate) opened: watch::Sender<bool>,
     /// The nodes whose lines are read; none: the own store. Nodes of a cluster on engines are set
     /// once the engines are connected.
     pub(crate) cluster: OnceLock<Arc<Cluster>>,
@@ -78,6 +84,8 @@ pub struct App {
     /// Set once it is known where they are kept.
     pub(crate) views: OnceLock<Arc<SavedViews>>,
     pub(crate) stopping: watch::Receiver<bool>,
+    /// The end has begun.
+    is_ending: AtomicBool,
 }
 
 /// What people saved on the page, in the data directory.
@@ -131,6 +139,7 @@ impl App {
             started_ns: now_ns(),
             accounting,
             phase: RwLock::new(Phase::Recovering),
+            opened: watch::Sender::new(false),
             summary_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             cluster_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             backup_permit: Arc::new(Semaphore::new(1)),
@@ -139,6 +148,7 @@ impl App {
             queries_refused: AtomicU64::new(0),
             tail_lines_skipped: AtomicU64::new(0),
             stopping,
+            is_ending: AtomicBool::new(false),
         }
     }
 
@@ -194,15 +204,28 @@ impl App {
         let first = self.jobs.set(jobs).is_ok();
         assert!(first, "the store is opened once");
         *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
+        self.opened.send_replace(true);
+    }
+
+    /// The end begins: queries end, and what was accepted is finished. Lines of requests that have
+    /// begun, or whose connections are open, are still kept, until [`App::stop`].
+    pub fn begin_stop(&self) {
+        self.is_ending.store(true, Relaxed);
+        self.queue.close();
+    }
+
+    /// Whether the end has begun.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
     }
 
     /// Accepts no more work from now on.
     pub fn stop(&self) {
+        self.begin_stop();
         let mut phase = self.phase.write().expect("nothing panics with it");
         if let Phase::Running(pipeline) = &*phase {
             *phase = Phase::Stopping(Arc::clone(pipeline));
         }
-        self.queue.close();
     }
 
     /// Whether queries run; tails, which wait for lines most of the time, are not counted.
@@ -238,9 +261,12 @@ impl App {
         match &*self.phase.read().expect("nothing panics with it") {
             Phase::Running(pipeline) => Ok(Arc::clone(pipeline)),
             Phase::Recovering => {
-                Err(ApiError::unavailable("the store is still being opened; try again in a moment"))
+                Err(ApiError::unavailable("the store is still being opened; try again in a moment")
+                    .retry_after(RETRY_AFTER_S))
             }
-            Phase::Stopping(_) => Err(ApiError::unavailable("the server is shutting down")),
+            Phase::Stopping(_) => {
+                Err(ApiError::unavailable("the server is shutting down").retry_after(RETRY_AFTER_S))
+            }
         }
     }
 

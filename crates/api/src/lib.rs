@@ -44,8 +44,13 @@ use self::ingest::Inserting;
 fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
     let to = Arc::clone(app);
     let to = move || Ok(Arc::clone(&to.pipeline()?.http));
-    let inserting =
-        Inserting::new(app.options.insert, Arc::clone(&app.accounting), app.memory(), to);
+    let inserting = Inserting::new(
+        app.options.insert,
+        Arc::clone(&app.accounting),
+        app.memory(),
+        app.opened.subscribe(),
+        to,
+    );
     Routes::new()
         .merge(access::login::routes(app.gate.clone()))
         .merge(admin::status::routes())

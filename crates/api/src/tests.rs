@@ -301,8 +301,13 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
         Arc::new(node::storage::stored::Parsers::new(parser)),
     ));
     let to = move || Ok(Arc::clone(&lines));
-    let inserting =
-        Inserting::new(InsertOptions::default(), Arc::clone(&accounting), &Budget::unlimited(), to);
+    let inserting = Inserting::new(
+        InsertOptions::default(),
+        Arc::clone(&accounting),
+        &Budget::unlimited(),
+        watch::channel(true).1,
+        to,
+    );
     let (_stop, stopping) = watch::channel(false);
     let clients = Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None);
     let gate = Gate::new(&AccessOptions::default(), ADDRESS, false);

@@ -150,7 +150,7 @@ impl Drop for Handed {
 
 fn drop_reason(error: &KeepError) -> DropReason {
     match error {
-        KeepError::DiskFull => DropReason::DiskFull,
+        KeepError::DiskFull | KeepError::NoRoom => DropReason::DiskFull,
         KeepError::Closed => DropReason::ShuttingDown,
         KeepError::Failed(_) => DropReason::WriteFailed,
     }

@@ -126,9 +126,10 @@ async fn collect(
 
     let (stop, stopping) = watch::channel(false);
     let to = Arc::clone(&lines);
+    let (_, opened) = watch::channel(true);
     let memory = Budget::new(config.api.memory_bytes_max);
     let inserting =
-        Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, move || {
+        Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, opened, move || {
             Ok(Arc::clone(&to))
         });
     let clients =

@@ -123,9 +123,11 @@ async fn serve(
     let name = signals.next().await;
     tracing::info!("{name}: shutting down; a second signal ends at once");
     end_at_second_signal(signals, "acknowledged lines are safe");
-    app.stop();
+    // Requests that have begun are finished while there still is a store to take their lines.
+    app.begin_stop();
     stop.send_replace(true);
     serving.await.context("serving HTTP failed")?;
+    app.stop();
     let stopped = tokio::task::spawn_blocking(move || pipeline.stop());
     stopped.await.context("stopping the pipeline failed")?;
     tracing::info!("stopped");

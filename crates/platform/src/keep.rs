@@ -7,6 +7,12 @@ pub enum KeepError {
     /// refused, not dropped.
     #[error("the disk is full; free space, lower the retention limits, or move the data directory")]
     DiskFull,
+    /// Nobody takes data now, and the room to keep it until then is used up. It may be sent again.
+    #[error(
+        "no store takes lines, and the spool has no room: start a store, or raise \
+         collect.spool_bytes_max; then send again"
+    )]
+    NoRoom,
     /// The process is shutting down.
     #[error("the server is shutting down")]
     Closed,

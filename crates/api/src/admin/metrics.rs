@@ -571,6 +571,11 @@ fn sealing(stats: &StoreStats, out: &mut Text) {
             "Damaged segments, which are left unchanged.",
             stats.sealing.damaged_segments,
         ),
+        (
+            "loginson_seal_damaged_lines",
+            "Lines in them that are missing or cannot be read, as far as it is known.",
+            stats.sealing.damaged_lines,
+        ),
     ];
     for (name, help, value) in gauges {
         out.one(name, "gauge", help, &[], value);

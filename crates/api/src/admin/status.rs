@@ -53,6 +53,7 @@ pub fn is_ready(app: &App) -> bool {
 
 fn not_ready(app: &App) -> Option<ApiError> {
     match app.pipeline() {
+        Ok(_) if app.is_ending() => Some(ApiError::unavailable("the server is shutting down")),
         Ok(pipeline) => {
             pipeline.delivery.refusal().map(|refusal| ApiError::unavailable(refusal.to_string()))
         }
@@ -181,6 +182,13 @@ fn store(pipeline: &Pipeline) -> Value {
             "lag_bytes": stats.sealing.lag_bytes,
             "lag_s": stats.sealing.lag_ns / SECOND_NS as u64,
             "damaged_segments": stats.sealing.damaged_segments,
+            "damaged_lines": stats.sealing.damaged_lines,
+            "damages": pipeline.store().damages().iter().map(|damage| json!({
+                "segment": damage.segment,
+                "block": damage.unit,
+                "lines": damage.lines,
+                "error": damage.error,
+            })).collect::<Vec<_>>(),
         },
         "oldest": times.map(|(oldest, _)| format_time(oldest)),
         "newest": times.map(|(_, newest)| format_time(newest)),

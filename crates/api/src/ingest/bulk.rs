@@ -3,8 +3,9 @@
 //!
 //! It is served below `/insert/elasticsearch`, as in VictoriaLogs, and at the root for clients
 //! whose address has no path. Only operations that add a document are accepted (`create`, `index`);
-//! names of indices and ids of documents are not kept. The response has an item for each document,
-//! all alike: a body is kept up to its first error, or refused. Before they send, shippers ask for
+//! names of indices and ids of documents are not kept. The response has an item for each operation:
+//! others are refused, each by itself, and documents that cannot be kept now are told from those
+//! that were. Before they send, shippers ask for
 //! the state of the server: [`about`], [`license`], [`nothing`].
 //!
 //! Left out: everything else of that API, which is answered with 404.
@@ -18,7 +19,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use collector::body::Shape;
+use collector::body::{Action, Runs};
 use record::frame::LINE_BYTES_MAX;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -26,7 +27,7 @@ use serde_json::json;
 use crate::access::gate;
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
-use crate::ingest::{Inserting, Request, WholeBody, insert};
+use crate::ingest::{Inserted, Inserting, Request, WholeBody, insert_bulk};
 use crate::wire::error::{ApiError, ApiResult};
 
 /// The version whose API this implements in part; shippers refuse to talk to versions they do not
@@ -197,13 +198,27 @@ fn created(index: &str) -> Response {
     ([PRODUCT], Json(body)).into_response()
 }
 
+/// Answers with an item for each action. Senders of two kinds have to understand it: those that
+/// look at the status, and send all of it again, and those that only look at the items. So the
+/// status is that of the error if nothing was kept, and 200 if something was.
 async fn bulk(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    match insert(&to, &request, Shape::BULK, body).await {
-        Ok(kept) => {
-            let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            ([PRODUCT, content_type], Body::from_stream(items(kept.lines))).into_response()
+    let Inserted { result, kept, actions } = insert_bulk(&to, &request, body).await;
+    let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let (items, error) = match (result, actions) {
+        (Err(error), None) => return ([PRODUCT], error).into_response(),
+        (result, actions) => {
+            let error = result.err();
+            (items(actions.unwrap_or_default(), kept, error.as_ref()), error)
         }
-        Err(error) => ([PRODUCT], error).into_response(),
+    };
+    let answer = ([PRODUCT, content_type], items).into_response();
+    match error.filter(|_| kept == 0) {
+        None => answer,
+        Some(error) => {
+            let mut refused = error.into_response();
+            *refused.body_mut() = answer.into_body();
+            ([PRODUCT], refused).into_response()
+        }
     }
 }
 
@@ -262,18 +277,56 @@ fn new_id() -> String {
     format!("{:x}-{:x}", crate::wire::clock::now_ns(), COUNT.fetch_add(1, Relaxed))
 }
 
-/// A response that reports each of `count` documents as created, in chunks.
-fn items(
-    documents: u64,
-) -> impl tokio_stream::Stream<Item = Result<Bytes, std::convert::Infallible>> {
-    const ITEM: &str = "{\"create\":{\"status\":201}}";
-    let pieces = (0..documents.div_ceil(ITEMS_PIECE)).map(move |piece| {
-        let count = (documents - piece * ITEMS_PIECE).min(ITEMS_PIECE) as usize;
-        let items = vec![ITEM; count].join(",");
-        if piece == 0 { items } else { format!(",{items}") }
+/// The body of an answer with an item for each action, in pieces. The first `kept` documents are
+/// durable; the others were not kept because of `error`.
+fn items(actions: Runs, kept: u64, error: Option<&ApiError>) -> Body {
+    let failed = |action: Action| match error {
+        Some(error) => {
+            failed_item(action, error.status().as_u16(), kind(error), &error.to_string())
+        }
+        None => failed_item(action, 503, "exception", "not kept"),
+    };
+    let mut left = kept;
+    let mut runs: Vec<(String, u64)> = Vec::new();
+    for (action, count) in actions {
+        if !action.adds() {
+            let reason = "lines are only added here, by create or index";
+            runs.push((failed_item(action, 400, "illegal_argument_exception", reason), count));
+            continue;
+        }
+        let created = count.min(left);
+        left -= created;
+        runs.push((format!("{{\"{}\":{{\"status\":201}}}}", action.name()), created));
+        runs.push((failed(action), count - created));
+    }
+    let has_errors = runs.iter().any(|(item, count)| *count > 0 && item.contains("\"error\""));
+    let mut separator = "";
+    let pieces = runs.into_iter().flat_map(|(item, count)| {
+        (0..count.div_ceil(ITEMS_PIECE)).map(move |piece| {
+            let count = (count - piece * ITEMS_PIECE).min(ITEMS_PIECE) as usize;
+            vec![&item[..]; count].join(",")
+        })
     });
-    let whole = std::iter::once("{\"took\":0,\"errors\":false,\"items\":[".to_owned())
+    let pieces =
+        pieces.map(move |piece| std::mem::replace(&mut separator, ",").to_owned() + &piece);
+    let whole = std::iter::once(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":["))
         .chain(pieces)
         .chain(std::iter::once("]}\n".to_owned()));
-    tokio_stream::iter(whole.map(|piece| Ok(Bytes::from(piece))))
+    let whole = whole.map(|piece| Ok::<_, std::convert::Infallible>(Bytes::from(piece)));
+    Body::from_stream(tokio_stream::iter(whole))
+}
+
+fn failed_item(action: Action, status: u16, kind: &str, reason: &str) -> String {
+    let error = json!({ "type": kind, "reason": reason });
+    json!({ action.name(): { "status": status, "error": error } }).to_string()
+}
+
+/// The name that Elasticsearch has for such an error.
+fn kind(error: &ApiError) -> &'static str {
+    match error.status() {
+        StatusCode::TOO_MANY_REQUESTS => "es_rejected_execution_exception",
+        StatusCode::INSUFFICIENT_STORAGE => "cluster_block_exception",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable_shards_exception",
+        _ => "exception",
+    }
 }

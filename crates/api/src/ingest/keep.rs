@@ -10,7 +10,9 @@ use std::io;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use collector::body::{Decoder, Elements, Encoding, Shape, WholeLines, ZSTD_WINDOW_LOG_MAX};
+use collector::body::{
+    Bulk, Decoder, Elements, Encoding, Runs, Shape, WholeLines, ZSTD_WINDOW_LOG_MAX, json_records,
+};
 use collector::{DropReason, KeepError, SourceCounters, Ticket};
 use platform::memory::Share;
 use record::Origin;
@@ -48,6 +50,8 @@ pub struct Keeper {
     sink: Sink,
     /// The end of the body was reached.
     is_whole: bool,
+    /// The part of the last chunk that an error left.
+    unread: Vec<u8>,
     /// Bytes besides the incomplete line.
     fixed_bytes: usize,
     /// The share of the memory budget.
@@ -59,6 +63,8 @@ struct Sink {
     to: Arc<HttpLines>,
     origin: Origin,
     shape: Shape,
+    /// The actions of a `_bulk` request.
+    bulk: Bulk,
     /// Lines are shown in the log, not kept.
     debug: bool,
     /// The body contains something that cannot be parsed, so the rest has no meaning.
@@ -87,6 +93,7 @@ impl Keeper {
             to,
             origin,
             shape,
+            bulk: Bulk::default(),
             debug: false,
             is_broken: false,
             is_refused: false,
@@ -103,6 +110,7 @@ impl Keeper {
             lines: WholeLines::new(),
             sink,
             is_whole: false,
+            unread: Vec::new(),
             fixed_bytes: if encoding == Encoding::Plain { 0 } else { DECODER_BYTES },
             share,
         };
@@ -145,7 +153,7 @@ impl Keeper {
 
     /// Takes bytes from the front of `chunk`. Returns false when it is used up, and true when too
     /// many bytes are not durable yet: then call [`Keeper::make_room`] and this function again.
-    pub fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
+    fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {
         self.handing_on(|keeper| {
             while let Some(piece) = keeper.decoder.next(chunk).map_err(undecodable)? {
                 let piece = match &mut keeper.elements {
@@ -164,6 +172,26 @@ impl Keeper {
         })
     }
 
+    /// Takes a chunk, and waits until few enough bytes are not durable.
+    pub async fn take_whole(&mut self, chunk: &[u8]) -> ApiResult<()> {
+        let mut rest = chunk;
+        let mut taken = self.take(&mut rest);
+        while let Ok(true) = taken {
+            taken = match self.make_room().await {
+                Ok(()) => self.take(&mut rest),
+                Err(error) => Err(error),
+            };
+        }
+        let taken = match taken {
+            Ok(_) => self.make_room().await,
+            Err(error) => Err(error),
+        };
+        if taken.is_err() && self.sink.shape == Shape::Bulk {
+            self.unread = rest.to_vec();
+        }
+        taken
+    }
+
     /// Hands on the lines collected so far.
     pub fn flush(&mut self) -> ApiResult<()> {
         if !self.lines.has_collected() {
@@ -179,13 +207,12 @@ impl Keeper {
     }
 
     /// Waits until few enough bytes are not durable.
-    pub async fn make_room(&mut self) -> ApiResult<()> {
+    async fn make_room(&mut self) -> ApiResult<()> {
         self.sink.settle(UNACKNOWLEDGED_BYTES_MAX).await
     }
 
-    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
-    /// taken are durable.
-    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+    /// Ends the body, as [`Keeper::end`] does, but stays, for [`Keeper::actions`].
+    pub async fn settle(&mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
         let ended = match taken {
             Ok(()) => self.handing_on(Keeper::end_lines),
             Err(error) => {
@@ -202,6 +229,31 @@ impl Keeper {
             .and(settled)
             .map(|()| kept)
             .map_err(|error| error.with("lines", kept.lines).with("bytes", kept.bytes))
+    }
+
+    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
+    /// taken are durable.
+    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
+        self.settle(taken).await
+    }
+
+    /// Lines that are durable.
+    pub fn kept(&self) -> Counts {
+        self.sink.kept
+    }
+
+    /// The actions of a `_bulk` request so far; it counts those of the rest, from where the keeper
+    /// ended.
+    pub fn actions(&mut self) -> ActionCount {
+        let plain = Decoder::new(Encoding::Plain).expect("it needs no memory");
+        let mut count = ActionCount {
+            decoder: std::mem::replace(&mut self.decoder, plain),
+            lines: std::mem::take(&mut self.lines),
+            bulk: std::mem::take(&mut self.sink.bulk),
+            is_readable: !self.sink.is_broken,
+        };
+        count.take(&std::mem::take(&mut self.unread));
+        count
     }
 
     /// Runs work that may wait for the disk.
@@ -244,22 +296,73 @@ impl Drop for Keeper {
     }
 }
 
+/// Counts the actions of a `_bulk` request without keeping its documents, so that its answer can
+/// name each.
+pub struct ActionCount {
+    decoder: Decoder,
+    lines: WholeLines,
+    bulk: Bulk,
+    /// All so far could be decompressed and taken apart.
+    is_readable: bool,
+}
+
+impl ActionCount {
+    /// Begins at the start of a body.
+    pub fn new(encoding: Encoding) -> io::Result<ActionCount> {
+        let decoder = Decoder::new(encoding)?;
+        let (lines, bulk) = (WholeLines::new(), Bulk::default());
+        Ok(ActionCount { decoder, lines, bulk, is_readable: true })
+    }
+
+    /// Takes the next bytes of the body.
+    pub fn take(&mut self, mut chunk: &[u8]) {
+        while self.is_readable {
+            match self.decoder.next(&mut chunk) {
+                Ok(Some(piece)) => {
+                    let taken = self.lines.take(piece, |block| self.bulk.take(block, |_| {}));
+                    self.is_readable = taken.is_ok();
+                }
+                Ok(None) => return,
+                Err(_) => self.is_readable = false,
+            }
+        }
+    }
+
+    /// The actions of the whole body; `None` if it could not be read.
+    pub fn end(mut self) -> Option<Runs> {
+        let mut take = |block: &[u8]| self.bulk.take(block, |_| {});
+        let last = self.decoder.end().ok().filter(|_| self.is_readable)?;
+        self.lines.take(last, &mut take).ok()?;
+        self.lines.end(&mut take).ok()?;
+        Some(self.bulk.runs())
+    }
+}
+
 impl Sink {
     fn push(&mut self, block: &[u8]) -> ApiResult<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let (records, result) = match self.shape.records(block, &mut scratch) {
-            Ok(records) => (records, Ok(())),
-            Err(error) => {
-                self.is_broken = true;
-                (&scratch[..], Err(ApiError::bad_request(error.to_string())))
+        let mut result = Ok(());
+        match self.shape {
+            Shape::Lines => self.push_records(block),
+            Shape::JsonLines => self.push_records(json_records(block, &mut scratch)),
+            Shape::Bulk => {
+                scratch.clear();
+                let taken = self.bulk.take(block, |line| scratch.extend_from_slice(line));
+                result = taken.map_err(|error| {
+                    self.is_broken = true;
+                    ApiError::bad_request(error.to_string())
+                });
+                self.push_records(&scratch);
             }
-        };
-        self.push_records(records);
+        }
         self.scratch = scratch;
         result
     }
 
     fn push_records(&mut self, mut records: &[u8]) {
+        if self.is_refused {
+            return;
+        }
         if self.debug {
             self.to.show_parsed(&self.origin, records);
             let newlines = memchr::memchr_iter(b'\n', records).count() as u64;
@@ -322,10 +425,11 @@ fn undecodable(error: io::Error) -> ApiError {
 
 /// The response that says why lines were not kept.
 pub fn refused(error: &KeepError) -> ApiError {
-    let status = match error {
-        KeepError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-        KeepError::Closed => StatusCode::SERVICE_UNAVAILABLE,
-        KeepError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    ApiError::new(status, error.to_string())
+    match error {
+        KeepError::DiskFull => ApiError::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
+        KeepError::NoRoom | KeepError::Closed => {
+            ApiError::unavailable(error.to_string()).retry_after(RETRY_AFTER_S)
+        }
+        KeepError::Failed(_) => ApiError::internal(error.to_string()),
+    }
 }

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::rejection::ExtensionRejection;
@@ -33,21 +34,25 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use collector::Accounting;
-use collector::body::{Decoder, Encoding, Shape};
+use collector::body::{Decoder, Encoding, Runs, Shape};
 use platform::memory::{Budget, Purpose};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::access::params::Params;
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
 use crate::wire::body::{BodyLimits, BodyReader};
 use crate::wire::error::{ApiError, ApiResult};
-use keep::{Counts, Keeper, refused};
+use keep::{ActionCount, Counts, Keeper, refused};
 use node::ingest::http_lines::HttpLines;
 use slot::{Slot, Slots};
 
 /// Bytes of a refused body that are read and discarded, so that a sender that reads the response
 /// only after sending everything gets to see it. Beyond them the connection is closed.
 const DISCARDED_BYTES_MAX: u64 = 64 << 20;
+/// How long a request waits for the store to be opened. Beyond it the request is answered with 503.
+const OPENING_WAIT_MAX: Duration = Duration::from_secs(5);
 /// A request that holds fewer bytes than this while its sender pauses lends its slot to others.
 const LENT_BYTES_MAX: usize = 256 << 10;
 
@@ -74,20 +79,32 @@ pub struct Inserting {
     memory: Arc<Budget>,
     /// The destination of lines, or the error why none are accepted now.
     to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
+    /// Becomes true once the store is open.
+    opened: watch::Receiver<bool>,
 }
 
 impl Inserting {
     /// Ingest requests within these limits; `to` returns for each request the destination of its
-    /// lines, or the error why none are accepted now.
+    /// lines, or the error why none are accepted now. Until `opened` is true, requests wait.
     pub fn new(
         options: InsertOptions,
         accounting: Arc<Accounting>,
         memory: &Arc<Budget>,
+        opened: watch::Receiver<bool>,
         to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
     ) -> Arc<Inserting> {
         let slots = Arc::new(Slots::new(options.requests_max, accounting));
         let memory = Arc::clone(memory);
-        Arc::new(Inserting { options, slots, memory, to: Box::new(to) })
+        Arc::new(Inserting { options, slots, memory, to: Box::new(to), opened })
+    }
+
+    /// The destination of lines, or the error why none are accepted. Waits for some seconds until
+    /// the store is open: many senders give up lines that were refused with an error.
+    async fn destination(&self) -> ApiResult<Arc<HttpLines>> {
+        let mut opened = self.opened.clone();
+        // Whatever came of it, `to` knows.
+        let _ = timeout(OPENING_WAIT_MAX, opened.wait_for(|is_open| *is_open)).await;
+        (self.to)()
     }
 }
 
@@ -158,6 +175,68 @@ async fn insert(
         discard(&mut reader, request, error).await;
     }
     result
+}
+
+/// What became of a `_bulk` request.
+struct Inserted {
+    result: ApiResult<()>,
+    /// Documents that are durable, from the start of the request.
+    kept: u64,
+    /// The actions of the whole request; `None` if it could not be read to its end.
+    actions: Option<Runs>,
+}
+
+/// Takes a `_bulk` request. If its documents cannot be kept now, their actions are counted, so that
+/// the answer can name each: some senders look at nothing else.
+async fn insert_bulk(inserting: &Inserting, request: &Request, body: Body) -> Inserted {
+    let mut reader = BodyReader::new(body, inserting.options.body);
+    let encoding = options::encoding(&request.headers);
+    let (result, kept, count) = match prepare(inserting, request, Shape::Bulk, encoding).await {
+        Ok((mut keeper, mut slot)) => {
+            let taken = take_all(&mut keeper, &mut reader, &mut slot).await;
+            let result = keeper.settle(taken).await.map(|_| ());
+            (result, keeper.kept().lines, Some(keeper.actions()))
+        }
+        Err(error) => {
+            let encoding = options::encoding(&request.headers).ok();
+            let count = encoding.and_then(|encoding| ActionCount::new(encoding).ok());
+            (Err(error.with("lines", 0).with("bytes", 0)), 0, count)
+        }
+    };
+    let actions = match (&result, count) {
+        (Ok(()), Some(count)) => count.end(),
+        (Err(error), Some(count))
+            if is_temporary(error) && !request.headers.contains_key(EXPECT) =>
+        {
+            count_rest(&mut reader, count).await
+        }
+        (Err(error), _) => {
+            discard(&mut reader, request, error).await;
+            None
+        }
+        (Ok(()), None) => None,
+    };
+    Inserted { result, kept, actions }
+}
+
+/// Whether the same request may succeed later.
+fn is_temporary(error: &ApiError) -> bool {
+    error.status().is_server_error() || error.status() == StatusCode::TOO_MANY_REQUESTS
+}
+
+/// Counts the actions of the rest of a body; `None` if it does not come to its end, or is too long.
+async fn count_rest(reader: &mut BodyReader, mut count: ActionCount) -> Option<Runs> {
+    let mut bytes = 0;
+    while let Some(chunk) = reader.next().await.ok()? {
+        bytes += chunk.len() as u64;
+        if bytes > DISCARDED_BYTES_MAX {
+            return None;
+        }
+        count.take(&chunk);
+        // Decompressing costs time, and other requests wait for this thread.
+        tokio::task::yield_now().await;
+    }
+    count.end()
 }
 
 /// Reads the rest of a refused body, so that its sender gets to see the response.
@@ -245,7 +324,7 @@ impl<'r> WholeBody<'r> {
 
     /// Takes complete lines, each a JSON object.
     pub async fn take(&mut self, lines: &[u8]) -> ApiResult<()> {
-        take(&mut self.keeper, lines).await
+        self.keeper.take_whole(lines).await
     }
 
     /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
@@ -266,13 +345,13 @@ async fn prepare(
     shape: Shape,
     encoding: ApiResult<Encoding>,
 ) -> ApiResult<(Keeper, Slot)> {
-    let to = (inserting.to)()?;
-    if let Some(refusal) = to.refusal() {
-        return Err(refused(&refusal));
-    }
     let encoding = encoding?;
     let origin = options::origin(request, shape)?;
     let slot = Slot::take(&inserting.slots).await?;
+    let to = inserting.destination().await?;
+    if let Some(refusal) = to.refusal() {
+        return Err(refused(&refusal));
+    }
     let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
     Ok((keeper.debug(options::debug(request)), slot))
 }
@@ -291,18 +370,10 @@ async fn take_all(keeper: &mut Keeper, reader: &mut BodyReader, slot: &mut Slot)
             }
         };
         match chunk {
-            Some(chunk) => take(keeper, &chunk).await?,
+            Some(chunk) => keeper.take_whole(&chunk).await?,
             None => return Ok(()),
         }
     }
-}
-
-async fn take(keeper: &mut Keeper, chunk: &[u8]) -> ApiResult<()> {
-    let mut rest = chunk;
-    while keeper.take(&mut rest)? {
-        keeper.make_room().await?;
-    }
-    keeper.make_room().await
 }
 
 /// The value of a future that is ready.

@@ -34,7 +34,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::wire::error::ApiError;
@@ -57,6 +57,8 @@ const READ_BYTES_MAX: usize = 256 << 10;
 /// Pause after the system refused to accept a connection, for instance because no file descriptor
 /// was left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Waiting connections that are accepted at the end; more than the system keeps.
+const BACKLOG_MAX: usize = 4_096;
 /// Time for running requests at shutdown.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -100,10 +102,22 @@ pub async fn serve(
     // Dropped when the last connection has ended.
     let (ended, mut all_ended) = tokio::sync::mpsc::channel::<()>(1);
     let mut stopping = stop.clone();
+    // At the end: connections that the system may have accepted for us. Closing the listener would
+    // reset them, and some senders take that for a lost request.
+    let mut backlog = None;
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = raised(&mut stopping) => break,
+        let accepted = match &mut backlog {
+            None => tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = raised(&mut stopping) => {
+                    backlog = Some(0..BACKLOG_MAX);
+                    continue;
+                }
+            },
+            Some(left) => match left.next().and(at_once(&listener).await) {
+                Some(accepted) => accepted,
+                None => break,
+            },
         };
         match accepted {
             Ok((stream, peer)) => {
@@ -144,6 +158,15 @@ pub async fn serve(
     if tokio::time::timeout(SHUTDOWN_TIME_MAX, all_ended.recv()).await.is_err() {
         tracing::info!("some HTTP requests still ran at shutdown and were aborted");
     }
+}
+
+/// A connection that waits to be accepted.
+async fn at_once(listener: &TcpListener) -> Option<std::io::Result<(TcpStream, SocketAddr)>> {
+    std::future::poll_fn(|context| match listener.poll_accept(context) {
+        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Returns once the server is to stop.

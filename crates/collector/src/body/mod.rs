@@ -2,7 +2,7 @@
 //! lines, and selects the records.
 //!
 //! ```text
-//! chunk of the body → Decoder → Elements → WholeLines → Shape → Intake
+//! chunk of the body → Decoder → Elements → WholeLines → json_records or Bulk → Intake
 //! ```
 //!
 //! Invariants: memory does not depend on the length of the body or its compression ratio, only on
@@ -11,11 +11,13 @@
 //! and no clock.
 
 mod array;
+mod bulk;
 mod decode;
 mod shape;
 mod whole_lines;
 
 pub use array::Elements;
+pub use bulk::{Action, Bulk, BulkError, RUNS_MAX, Runs};
 pub use decode::{Decoder, Encoding, ZSTD_WINDOW_LOG_MAX};
-pub use shape::{BulkError, Shape};
+pub use shape::{Shape, json_records};
 pub use whole_lines::WholeLines;

@@ -152,7 +152,7 @@ impl Copies {
         if turn.closed {
             return Err(KeepError::Closed);
         }
-        let stripe = self.choose(&turn, frame.bytes().len()).ok_or(KeepError::DiskFull)?;
+        let stripe = self.choose(&turn, frame.bytes().len()).ok_or(KeepError::NoRoom)?;
         let number = lock(&self.directory).issue_numbers(NumberOwner::Stripe(stripe as u32), 1);
         let number = number.map_err(|error| KeepError::Failed(error.to_string()))?;
         turn.stripe = (stripe + 1) % self.stripes.len();
@@ -207,8 +207,14 @@ impl Deliver for Copies {
         self.stripes.iter().any(|stripe| stripe.iter().all(Forwarder::has_room))
     }
 
+    /// A stripe takes nothing while one of its stores has no room: each copy needs the lines.
     fn refusal(&self) -> Option<KeepError> {
-        lock(&self.turn).closed.then_some(KeepError::Closed)
+        if lock(&self.turn).closed {
+            return Some(KeepError::Closed);
+        }
+        let is_full = |store: &Forwarder| store.refusal() == Some(KeepError::NoRoom);
+        let all_full = self.stripes.iter().all(|stripe| stripe.iter().any(is_full));
+        all_full.then_some(KeepError::NoRoom)
     }
 }
 

@@ -52,8 +52,10 @@ pub const SPOOL_AFTER: Duration = Duration::from_secs(1);
 const SPOOL_GROUP_BYTES: usize = 8 << 20;
 /// How often a full or failing disk is retried.
 pub(super) const SPOOL_RETRY: Duration = Duration::from_millis(500);
-/// How long frames with a waiting sender wait for room.
-pub(super) const AWAITED_MAX: Duration = Duration::from_secs(10);
+/// How long frames with a waiting sender wait for a store or the spool.
+pub(super) const AWAITED_MAX: Duration = Duration::from_secs(5);
+/// A frame that waits for this long, while the spool takes none, says that there is no room.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// At an orderly end stores have this long to acknowledge; the rest goes to the spool.
 const STOP_DRAIN: Duration = Duration::from_secs(3);
 
@@ -220,7 +222,13 @@ impl Forwarder {
             lines_in_memory.fetch_sub(lines, Relaxed);
             on_durable(result);
         });
-        let waiting = Waiting { frame, number: Some(number), on_durable, since: Instant::now() };
+        let waiting = Waiting {
+            frame,
+            number: Some(number),
+            on_durable,
+            since: Instant::now(),
+            patience: Patience::Unlimited,
+        };
         let placed = self.shared.queue().push(waiting);
         match placed {
             Placed::Lane(lane) => self.shared.lanes[lane].wake(),
@@ -350,7 +358,7 @@ impl Deliver for Forwarder {
     ) -> Result<(), KeepError> {
         let shared = &self.shared;
         let since = Instant::now();
-        let mut waiting = Waiting { frame, number: None, on_durable, since };
+        let mut waiting = Waiting { frame, number: None, on_durable, since, patience };
         let mut queue = shared.queue();
         let error = loop {
             if queue.closed {
@@ -372,8 +380,9 @@ impl Deliver for Forwarder {
             if queue.closing {
                 break KeepError::Closed;
             }
-            if patience == Patience::Awaited && since.elapsed() >= AWAITED_MAX {
-                break KeepError::DiskFull;
+            let is_over = || since.elapsed() >= AWAITED_MAX || shared.is_stuck(&queue);
+            if patience == Patience::Awaited && is_over() {
+                break KeepError::NoRoom;
             }
             let waited = shared.changed.wait_timeout(queue, SPOOL_RETRY);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -387,8 +396,14 @@ impl Deliver for Forwarder {
         self.shared.queue().has_room_to_wait()
     }
 
+    /// While frames wait that neither a store nor the spool takes, others are refused: they would
+    /// wait as long. Once those have left, the next frame finds out whether there is room again.
     fn refusal(&self) -> Option<KeepError> {
-        self.shared.queue().closed.then_some(KeepError::Closed)
+        let queue = self.shared.queue();
+        match queue.closed {
+            true => Some(KeepError::Closed),
+            false => self.shared.is_stuck(&queue).then_some(KeepError::NoRoom),
+        }
     }
 }
 
@@ -403,6 +418,14 @@ struct HeldFrames {
 }
 
 impl ForwardState {
+    /// Whether frames wait that neither a store nor the spool takes.
+    fn is_stuck(&self, queue: &FrameQueue) -> bool {
+        let waits = |since: Instant| since.elapsed() >= STUCK_AFTER;
+        self.spool_full.load(Relaxed)
+            && !queue.any_open()
+            && queue.waiting_since().is_some_and(waits)
+    }
+
     /// The loop of the spool thread.
     fn spool_frames(&self) {
         let mut hand = HeldFrames::default();
@@ -448,7 +471,11 @@ impl ForwardState {
             return false;
         }
         hand.bytes = 0;
-        queue.put_back(&mut hand.frames);
+        let over = queue.put_back_patient(&mut hand.frames, AWAITED_MAX);
+        drop(queue);
+        for waiting in over {
+            (waiting.on_durable)(Err(KeepError::NoRoom));
+        }
         true
     }
 
@@ -530,6 +557,6 @@ fn give_up(frames: &mut VecDeque<Waiting>) {
     let lines: u64 = frames.iter().map(|w| u64::from(w.frame.header().lines)).sum();
     tracing::error!("{lines} lines could be neither sent nor spooled before the end, and are lost");
     while let Some(waiting) = frames.pop_front() {
-        (waiting.on_durable)(Err(KeepError::DiskFull));
+        (waiting.on_durable)(Err(KeepError::NoRoom));
     }
 }

@@ -145,7 +145,7 @@ impl Lane {
         while let Some(item) = self.unsettled.pop_front() {
             self.shared.queue().release(self.index, item.bytes());
             if let From::Memory(on_durable) = item.from {
-                on_durable(Err(crate::deliver::KeepError::DiskFull));
+                on_durable(Err(crate::deliver::KeepError::NoRoom));
             }
         }
         self.notify_settled();

@@ -366,7 +366,7 @@ impl LogLane {
         let bytes: usize = self.held.iter().map(Numbered::bytes).sum();
         for held in self.held.drain(..) {
             if let Some(on_durable) = held.on_durable {
-                on_durable(Err(KeepError::DiskFull));
+                on_durable(Err(KeepError::NoRoom));
             }
         }
         let mut queue = self.shared.queue();

@@ -10,11 +10,11 @@
 //! frame.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use record::Frame;
 
-use crate::deliver::OnDurable;
+use crate::deliver::{OnDurable, Patience};
 
 /// A frame that no store has yet.
 pub(super) struct Waiting {
@@ -24,6 +24,7 @@ pub(super) struct Waiting {
     pub(super) number: Option<u64>,
     pub(super) on_durable: OnDurable,
     pub(super) since: Instant,
+    pub(super) patience: Patience,
 }
 
 impl Waiting {
@@ -252,6 +253,25 @@ impl FrameQueue {
         self.spooling_least = None;
     }
 
+    /// Takes back frames that could not be spooled, but for those whose senders have waited for
+    /// `awaited_max`: their room is released, and the caller tells the senders. Frames with numbers
+    /// stay: the other copies may have them.
+    pub(super) fn put_back_patient(
+        &mut self,
+        frames: &mut VecDeque<Waiting>,
+        awaited_max: Duration,
+    ) -> Vec<Waiting> {
+        let is_over = |waiting: &Waiting| {
+            waiting.patience == Patience::Awaited
+                && waiting.number.is_none()
+                && waiting.since.elapsed() >= awaited_max
+        };
+        let (over, mut patient) = frames.drain(..).partition::<VecDeque<_>, _>(is_over);
+        self.put_back(&mut patient);
+        self.waiting_bytes -= over.iter().map(Waiting::bytes).sum::<usize>();
+        over.into()
+    }
+
     /// Bytes of frames that wait for a store or the spool.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
@@ -281,7 +301,13 @@ mod tests {
         builder.push_line(&origin, 1, &vec![b'x'; bytes - 97], false);
         let frame = builder.finish(1, 1).unwrap();
         assert_eq!(frame.bytes().len(), bytes);
-        Waiting { frame, number: None, on_durable: Box::new(|_| {}), since: Instant::now() }
+        Waiting {
+            frame,
+            number: None,
+            on_durable: Box::new(|_| {}),
+            since: Instant::now(),
+            patience: Patience::Unlimited,
+        }
     }
 
     fn push(queue: &mut FrameQueue) -> Option<usize> {
@@ -338,6 +364,29 @@ mod tests {
         assert!(queue.accepts(200, true));
         queue.closed = true;
         assert!(!queue.accepts(200, false));
+    }
+
+    #[test]
+    fn frames_whose_senders_have_waited_enough_leave_the_queue() {
+        let mut queue = FrameQueue::new(1, 600, 900, false);
+        let numbered = Waiting { number: Some(1), ..waiting(200) };
+        for (patience, frame) in [
+            (Patience::Unlimited, waiting(200)),
+            (Patience::Awaited, waiting(200)),
+            (Patience::Awaited, numbered),
+            (Patience::Awaited, waiting(201)),
+        ] {
+            queue.push(Waiting { patience, ..frame });
+        }
+        let mut frames = queue.take_for_spool(900);
+        assert!(queue.put_back_patient(&mut frames, Duration::MAX).is_empty(), "none is over");
+        assert_eq!(queue.waiting_bytes(), 801);
+        let mut frames = queue.take_for_spool(900);
+        let over = queue.put_back_patient(&mut frames, Duration::ZERO);
+        assert_eq!(over.iter().map(Waiting::bytes).collect::<Vec<_>>(), [200, 201]);
+        assert_eq!(queue.waiting_bytes(), 400);
+        let left: Vec<_> = queue.take_for_spool(900).iter().map(|left| left.number).collect();
+        assert_eq!(left, [None, Some(1)], "the order stays");
     }
 
     #[test]

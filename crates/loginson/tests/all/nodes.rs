@@ -608,6 +608,44 @@ fn requests_bring_lines_to_a_collector() {
     assert!(metrics.contains("\nloginson_http_clients_stalled_total 0\n"), "{metrics}");
 }
 
+/// A sender over HTTP gets an answer within seconds, and what it was told was not kept is not kept
+/// later.
+#[test]
+fn a_collector_without_room_refuses_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let spool = ["--spool-bytes-max", "256MiB"];
+    let collector = Collector::start(&dir.path().join("spool"), &[&store], &spool);
+    let lines = |n: usize| format!("request {n} {}\n", "x".repeat(1000)).repeat(8000);
+    let post = |path: &str, body: &str| {
+        request_to(&collector.http, "POST", path, &[], body.as_bytes()).expect("it answers")
+    };
+    let mut kept = 0;
+    let refused = (0..).map(|n| post("/insert/lines", &lines(n))).find(|answer| {
+        kept += answer.json()["lines"].as_u64().unwrap();
+        answer.status != 200
+    });
+    let refused = refused.expect("the spool is full soon");
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    assert!(refused.text().contains("the spool has no room"), "{}", refused.text());
+    let document = "{\"create\":{}}\n{\"_msg\":\"request\"}\n{\"delete\":{}}\n";
+    let answer = post("/insert/elasticsearch/_bulk", document);
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!(crate::streams::statuses(&answer.json()), [503, 400]);
+    let server = Server::start_with(&["--node-listen", &store], "");
+    collector.wait_for("the spool is empty", |nodes| {
+        nodes["spool"]["lines"] == 0
+            && nodes["waiting_bytes"] == 0
+            && nodes["stores"][0]["bytes_in_memory"] == 0
+    });
+    assert_eq!(server.count("request"), kept);
+    assert_eq!(post("/insert/lines", "request again\n").status, 200);
+    server.wait_for("the request is delivered", |server| server.count("request") == kept + 1);
+}
+
 #[test]
 fn the_journal_is_read_where_it_is_and_kept_elsewhere() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,9 +6,11 @@
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::common::{Answer, Server, read_head};
+use crate::common::{Answer, PATIENCE, Server, read_head};
 use serde_json::{Value, json};
 
 /// Bytes that curl sends by default.
@@ -270,16 +272,83 @@ fn bulk_requests_of_shippers() {
         &[("Content-Type", "application/x-ndjson"), ("Content-Encoding", "gzip")],
         &gzip(body.as_bytes()),
     );
-    let expected = json!({"took": 0, "errors": false, "items": [{"create": {"status": 201}}]});
+    let expected = json!({"took": 0, "errors": false, "items": [{"index": {"status": 201}}]});
     assert_eq!((answer.status, answer.json()), (200, expected));
     let row = &server.query("\"by bulk\"", "")[0];
     assert_eq!((&row["_time"], &row["host"]), (&json!("2026-01-31T12:00:00Z"), &json!("web1")));
-    let body = format!("{body}{{\"delete\":{{}}}}\n{body}");
+    // What cannot be done is refused by itself.
+    let mixed = format!("{body}{{\"delete\":{{}}}}\n{{\"update\":{{}}}}\n{{\"doc\":{{}}}}\n{body}");
+    let answer = server.post("/insert/elasticsearch/_bulk", mixed.as_bytes());
+    let items = statuses(&answer.json());
+    assert_eq!((answer.status, &items[..]), (200, &[201, 400, 400, 201][..]));
+    assert_eq!(answer.json()["errors"], true);
+    assert_eq!(server.count("\"by bulk\""), 3);
+    let body = format!("{body}no action\n{body}");
     let answer = server.post("/insert/elasticsearch/_bulk", body.as_bytes());
     let error = answer.json();
     assert_eq!((answer.status, &error["lines"]), (400, &json!(1)), "{error}");
     assert!(error["error"].as_str().unwrap().contains("line 3"), "{error}");
-    assert_eq!(server.count("\"by bulk\""), 2);
+    assert_eq!(server.count("\"by bulk\""), 4);
+}
+
+/// The statuses of the items of an answer to `_bulk`.
+pub fn statuses(answer: &Value) -> Vec<u64> {
+    let items = answer["items"].as_array().unwrap().iter();
+    let item = |item: &Value| item.as_object().unwrap().values().next().unwrap()["status"].as_u64();
+    items.map(|value| item(value).unwrap()).collect()
+}
+
+/// Senders that are at work while the server ends get an answer that is true, or none: never a
+/// refusal, which some of them take for the loss of their lines.
+#[test]
+fn requests_that_have_begun_are_finished_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start_in(dir.path(), &[], "");
+    let address = server.http.clone();
+    let done = Arc::new(AtomicU64::new(0));
+    let senders: Vec<_> = (0..4)
+        .map(|_| {
+            let (address, done) = (address.clone(), Arc::clone(&done));
+            std::thread::spawn(move || send_until_away(&address, &done))
+        })
+        .collect();
+    server.wait_for("requests", |_| done.load(Relaxed) > 100);
+    assert_eq!(server.terminate(), Some(0));
+    let acknowledged: u64 = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
+    drop(server);
+    let server = Server::start_in(dir.path(), &[], "");
+    // A request whose answer was lost may be kept.
+    let found = server.count("last");
+    assert!((acknowledged..=acknowledged + 4).contains(&found), "{found} of {acknowledged}");
+}
+
+/// Sends requests on one connection after the other, until there is no server; returns how many
+/// were answered. All answers are 200.
+fn send_until_away(address: &str, done: &AtomicU64) -> u64 {
+    let mut acknowledged = 0;
+    while let Ok(stream) = TcpStream::connect(address) {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut stream = stream;
+        loop {
+            let body = "a last line\n";
+            let head = format!(
+                "POST /insert/lines HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            if stream.write_all(head.as_bytes()).is_err() {
+                break;
+            }
+            let Ok(answer) = Answer::read(&mut reader) else { break };
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            acknowledged += 1;
+            done.fetch_add(1, Relaxed);
+            if answer.header("connection") == Some("close") {
+                break;
+            }
+        }
+    }
+    acknowledged
 }
 
 #[test]

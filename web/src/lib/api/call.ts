@@ -35,13 +35,13 @@ export function onUnauthorized(act: () => void): void {
   unauthorized = act;
 }
 
-let missing: (stores: string) => void = () => {};
+let missing: (stores: string, lines: string) => void = () => {};
 
 /**
- * Called after each answer to a query with the stores whose lines it lacks; mostly none, the empty
- * text.
+ * Called after each answer to a query with the stores whose lines it lacks, and with one sentence
+ * about damaged lines that were passed over; mostly there are none, and both are empty.
  */
-export function onMissing(act: (stores: string) => void): void {
+export function onMissing(act: (stores: string, lines: string) => void): void {
   missing = act;
 }
 
@@ -80,7 +80,8 @@ export async function call(path: string, params: Params, options: CallOptions = 
   if (id !== null) options.onid?.(id);
   if (response.status === 401) unauthorized();
   if (!response.ok) throw await toError(response);
-  if (isQuery) missing(response.headers.get('X-Loginson-Missing-Stores') ?? '');
+  const header = (name: string) => response.headers.get(name) ?? '';
+  if (isQuery) missing(header('X-Loginson-Missing-Stores'), header('X-Loginson-Missing-Lines'));
   return response;
 }
 

@@ -90,7 +90,7 @@ export interface StoreStatus {
   segments_sealed: number;
   sealed_bytes_raw: number;
   sealed_bytes_disk: number;
-  sealing: { lag_segments: number; lag_bytes: number; lag_s: number; damaged_segments: number };
+  sealing: { lag_segments: number; lag_bytes: number; lag_s: number; damaged_segments: number; damaged_lines: number };
   oldest: string | null;
   newest: string | null;
   /** Space that Loginson may still use; null, as the two below, if the system does not report it. */

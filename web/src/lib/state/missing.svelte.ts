@@ -1,13 +1,16 @@
-// The stores whose lines the last answer lacks, where the server answers for several.
+// What the last answer lacks: the lines of stores that are away, and damaged lines.
 
 import { onMissing } from '../api/call';
 
-class MissingStores {
+class Missing {
   stores = $state('');
+  /** One sentence, or nothing. */
+  lines = $state('');
 }
 
-export const missing = new MissingStores();
+export const missing = new Missing();
 
-onMissing((stores) => {
+onMissing((stores, lines) => {
   missing.stores = stores;
+  missing.lines = lines;
 });

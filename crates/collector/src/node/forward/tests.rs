@@ -197,3 +197,44 @@ fn each_frame_is_stored_once_wherever_a_thread_panics() {
         });
     }
 }
+
+/// Senders that wait for an answer are told that there is no room, and what they were told was not
+/// kept is not kept later either.
+#[test]
+fn lines_that_found_no_room_are_refused_and_gone() {
+    let (store, disk) = (Arc::new(Store::default()), SimDisk::new(5));
+    let listener = listen("127.0.0.1:0".parse().unwrap(), &store);
+    let address = listener.local_addr();
+    drop(listener);
+    let config = ForwardConfig {
+        stores: vec![address.to_string()],
+        // Not even one frame.
+        spool_bytes_max: 1,
+        spool_dir: "/spool".into(),
+        ..ForwardConfig::default()
+    };
+    let forwarder = Forwarder::start(config, Arc::new(disk)).unwrap();
+    let origin = Origin::new(Transport::Http, Format::Auto, None);
+    let push = |number: usize| {
+        let mut builder = FrameBuilder::new();
+        builder.push_lines(&origin, 1, format!("line {number}\n").as_bytes());
+        let (node, sequence) = forwarder.next_sequence();
+        let frame = builder.finish(node, sequence).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let on_durable = Box::new(move |result| tell.send(result).unwrap());
+        // An error is told as well.
+        let _ = forwarder.deliver(frame, on_durable, Patience::Awaited);
+        told
+    };
+    let waiting: Vec<_> = (0..3).map(push).collect();
+    wait_for("refusals at once", Fault::None, || forwarder.refusal() == Some(KeepError::NoRoom));
+    for told in &waiting {
+        assert_eq!(told.recv().unwrap(), Err(KeepError::NoRoom));
+    }
+    wait_for("the next one to try", Fault::None, || forwarder.refusal().is_none());
+    let _listener = listen(address, &store);
+    wait_for("the store", Fault::None, || forwarder.shared.queue().any_open());
+    assert_eq!(push(3).recv().unwrap(), Ok(()));
+    let kept: Vec<_> = lock(&store.kept).keys().cloned().collect();
+    assert_eq!(kept, [b"line 3"]);
+}

@@ -237,7 +237,9 @@ impl SummaryStage {
                 let written =
                     self.own.deliver_alone(&Recount::origin(), self.clock.now_ns(), lines);
                 written.wait().map_err(|error| match error {
-                    KeepError::DiskFull => RerunError::NoRoom(error.to_string()),
+                    KeepError::DiskFull | KeepError::NoRoom => {
+                        RerunError::NoRoom(error.to_string())
+                    }
                     error => RerunError::NotKept(error.to_string()),
                 })
             },
