@@ -32,7 +32,7 @@ use node::queries::QueryOptions;
 use node::queries::jobs::Jobs;
 
 /// How often background queries are checked for expiry.
-const EXPIRY_TICK: Duration = Duration::from_secs(1);
+const EXPIRY_TICK: Duration = Duration::from_secs(5);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> Result<()> {

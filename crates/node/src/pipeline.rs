@@ -293,6 +293,7 @@ impl Pipeline {
             owner.stop();
         }
         self.stages.drain(DRAIN_TIME_MAX);
+        self.store().wake_waiters();
         self.parse_thread.join();
         self.stages.stop();
         self.summary_thread.join();

@@ -53,7 +53,7 @@ use crate::writer::Writer;
 /// How long a segment is left alone after its rewrite failed, milliseconds.
 const REST_MS: u64 = 60_000;
 /// Interval at which the threads look for due work when no signal comes.
-const TICK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_secs(1);
 /// While more than 1/`QUEUE_PARTS` of the queue is used, background work leaves the disk to ingest.
 const QUEUE_PARTS: usize = 4;
 /// Pause before the queue is looked at again: the writer takes all queued frames together.

@@ -31,7 +31,7 @@ pub use view::{AlertView, GroupView, RuleView, Totals};
 /// limits.md, Alerts: rules of a file; of all files | 1,000; {} | refused, with the remedy
 const RULES_MAX: usize = 5_000;
 /// How often an idle thread looks for a group that is due.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Rules, their states, silences and notifiers.
 pub struct Alerts {

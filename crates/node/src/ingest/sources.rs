@@ -37,7 +37,7 @@ use crate::ingest::recall::StoreRecall;
 use supervisor::Supervisor;
 
 /// How often sources are checked for failures.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a source needs besides its own settings.
 #[derive(Clone)]

@@ -21,6 +21,9 @@ use crate::storage::stored::Parsers;
 
 /// The longest wait for a frame, after which the stage checks whether it has to end.
 const TICK: Duration = Duration::from_millis(200);
+/// The same once no frame has come for [`QUIET_TURNS`] turns: an idle machine is woken seldom.
+const QUIET_TICK: Duration = Duration::from_secs(1);
+const QUIET_TURNS: u32 = 10;
 /// Frames per parsing thread and round: some milliseconds of work.
 const FRAMES_PER_THREAD: usize = 4;
 
@@ -111,12 +114,20 @@ impl ParseStage {
 
     fn parse_frames(&self, parsed: &mpsc::SyncSender<()>) {
         let mut after = lock(&self.through).expect("found before");
+        let mut quiet_turns = 0_u32;
         loop {
             // Checked before the frames are taken: frames that were in the queue then are among
             // them.
-            let is_last = self.stages.is_draining() && self.store.stats().queue_bytes == 0;
-            let wait = if is_last { Duration::ZERO } else { TICK };
-            let frames = self.store.wait_committed(after, wait);
+            let is_draining = self.stages.is_draining();
+            let is_last = is_draining && self.store.stats().queue_bytes == 0;
+            let wait = match quiet_turns < QUIET_TURNS {
+                _ if is_last => Duration::ZERO,
+                true => TICK,
+                false => QUIET_TICK,
+            };
+            let begins_to_drain = || !is_draining && self.stages.is_draining();
+            let frames = self.store.wait_committed(after, wait, begins_to_drain);
+            quiet_turns = if frames.is_empty() { quiet_turns.saturating_add(1) } else { 0 };
             if frames.is_empty() && is_last {
                 self.read_arrivals();
                 return;

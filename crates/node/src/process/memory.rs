@@ -27,7 +27,7 @@ const PURGE_DELAY: c_int = 15;
 /// usual.
 const LOOK_TIME: Duration = Duration::from_millis(50);
 /// How often while it is less than half of that: an idle process wakes seldom.
-const QUIET_LOOK_TIME: Duration = Duration::from_millis(500);
+const QUIET_LOOK_TIME: Duration = Duration::from_secs(1);
 /// After this time, freed memory is collected that the allocator has kept for long enough.
 const COLLECTION_TIME: Duration = Duration::from_secs(1);
 /// After this many collections, the memory of threads that have ended is collected as well.

@@ -1,8 +1,8 @@
 //! The threads of stages: a stage restarts after a panic and ends at shutdown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,9 @@ use platform::placement::{self, Role};
 pub struct Stages {
     /// The deadline for what arrived before the shutdown; `None` before the shutdown.
     drain_until: Mutex<Option<Instant>>,
-    stopped: AtomicBool,
+    stopped: Mutex<bool>,
+    /// Signalled when the stages are to end.
+    changed: Condvar,
     panics: Arc<AtomicU64>,
 }
 
@@ -42,12 +44,20 @@ impl Stages {
 
     /// Tells the stages behind the parse stage to end.
     pub fn stop(&self) {
-        self.stopped.store(true, Relaxed);
+        *lock(&self.stopped) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for this time, or until the stages are to end.
+    pub fn sleep(&self, time: Duration) {
+        let stopped = lock(&self.stopped);
+        let waited = self.changed.wait_timeout_while(stopped, time, |stopped| !*stopped);
+        drop(waited.unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 
     /// Whether the stages are to end.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Relaxed)
+        *lock(&self.stopped)
     }
 
     /// Panics of stages since the start, without those caused by a single frame.
@@ -114,6 +124,16 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sleep_ends_with_the_stages() {
+        let stages = Stages::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| stages.sleep(Duration::from_secs(100_000)));
+            stages.stop();
+        });
+        assert!(stages.is_stopped());
+    }
 
     #[test]
     fn a_stage_that_panics_during_the_shutdown_ends() {

@@ -39,6 +39,8 @@ use crate::storage::stored::Parsers;
 pub const SANDBOX_COMMAND: &str = "program-sandbox";
 /// How often the thread looks whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
+/// The same where others note what arrives.
+const QUIET_TICK: Duration = Duration::from_secs(1);
 /// How often some lines are looked at before the parse stage checks for new frames.
 const NOTES_MAX: usize = 8;
 /// How often a stage that looks for lines by itself does so.
@@ -224,7 +226,7 @@ impl ProgramStage {
                     self.note_arrivals();
                 }
                 self.write_checkpoint(CHECKPOINT_INTERVAL);
-                std::thread::sleep(TICK);
+                self.stages.sleep(if notes_itself { TICK } else { QUIET_TICK });
             }
         });
     }

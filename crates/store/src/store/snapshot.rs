@@ -191,14 +191,25 @@ impl Store {
 
     /// The first frames behind a cursor, in the order in which they became durable, at most 64;
     /// frames of sealed segments are left out. Waits for one up to `timeout`. Returns none after
-    /// that time, or at once when the store is closed and no frame is left.
-    pub fn wait_committed(&self, after: Position, timeout: Duration) -> Vec<CommittedFrame> {
+    /// that time, or at once when the store is closed and no frame is left, or `is_over`, which is
+    /// asked again after [`Store::wake_waiters`].
+    pub fn wait_committed(
+        &self,
+        after: Position,
+        timeout: Duration,
+        is_over: impl Fn() -> bool,
+    ) -> Vec<CommittedFrame> {
         let frames = self.core.progress.wait_for(timeout, |over| {
             let frames = self.committed(after);
             let is_closed = self.core.write_state.is(&StoreState::Closed);
-            (!frames.is_empty() || over || is_closed).then_some(frames)
+            (!frames.is_empty() || over || is_closed || is_over()).then_some(frames)
         });
         frames.unwrap_or_default()
+    }
+
+    /// Lets those who wait for frames ask whether they have to.
+    pub fn wake_waiters(&self) {
+        self.core.progress.note_change();
     }
 
     fn committed(&self, after: Position) -> Vec<CommittedFrame> {

@@ -92,7 +92,7 @@ fn segments_roll_and_event_times_are_kept_with_them() {
     assert_eq!(store.first_unparsed(), frames[11].position());
     assert_eq!(store.stats().time_ns, Some((10, 125)));
     let after = store.first_unparsed();
-    let next = store.wait_committed(after, Duration::from_secs(5));
+    let next = store.wait_committed(after, Duration::from_secs(5), || false);
     assert_eq!(next[0].sequence, 13);
     assert_eq!(next.len(), 13);
 }
@@ -154,14 +154,15 @@ fn parse_stage_wakes_when_a_frame_becomes_durable() {
     let (disk, clock) = real();
     let store = open(&config(dir.path()), &disk, &clock);
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| store.wait_committed(Position::START, Duration::from_secs(60)));
+        let waiter = scope
+            .spawn(|| store.wait_committed(Position::START, Duration::from_secs(60), || false));
         append(&store, vec![frame_at(store.next_sequence(), 1, 10, 5)]);
         assert_eq!(waiter.join().unwrap().len(), 1);
         // Closing the store wakes waiters, too.
         let after = Position { segment: 1, frame: 0 };
         let waiter = scope.spawn({
             let store = &store;
-            move || store.wait_committed(after, Duration::from_secs(60))
+            move || store.wait_committed(after, Duration::from_secs(60), || false)
         });
         store.close().unwrap();
         assert!(waiter.join().unwrap().is_empty());

@@ -178,7 +178,7 @@ impl History {
     fn parse_all(&self) {
         let mut after = Position::START;
         loop {
-            let frames = self.store.wait_committed(after, std::time::Duration::ZERO);
+            let frames = self.store.wait_committed(after, std::time::Duration::ZERO, || false);
             let Some(last) = frames.last() else { return };
             after = last.position;
             for frame in frames {

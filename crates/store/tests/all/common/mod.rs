@@ -64,7 +64,7 @@ pub fn all(store: &Store) -> Vec<FrameHandle> {
     let mut after = Position::START;
     let mut handles = Vec::new();
     loop {
-        let frames = store.wait_committed(after, std::time::Duration::ZERO);
+        let frames = store.wait_committed(after, std::time::Duration::ZERO, || false);
         let Some(last) = frames.last() else { return handles };
         after = last.position;
         handles.extend(frames.into_iter().map(|f| f.handle));
