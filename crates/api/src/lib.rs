@@ -74,6 +74,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(alerts::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
+        .merge(admin::frames::routes())
         .merge(loki::routes(inserting))
 }
 

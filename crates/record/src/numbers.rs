@@ -2,6 +2,7 @@
 //! another node.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included};
 
 /// A set of numbers. Memory grows with the number of gaps, not of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +65,54 @@ impl Numbers {
         self.ranges.values().next_back().copied()
     }
 
+    /// The smallest number.
+    pub fn smallest(&self) -> Option<u64> {
+        self.ranges.keys().next().copied()
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many numbers the set contains.
+    pub fn count(&self) -> u64 {
+        self.ranges()
+            .map(|(first, last)| last - first)
+            .fold(0, |sum: u64, more| sum.saturating_add(more).saturating_add(1))
+    }
+
+    /// The numbers of this set that `other` does not contain.
+    pub fn without(&self, other: &Numbers) -> Numbers {
+        let mut left = Numbers::new();
+        for (first, last) in self.ranges() {
+            let mut next = Some(first);
+            let around = other.ranges.range(..=first).next_back();
+            let within = other.ranges.range((Excluded(first), Included(last)));
+            for (&start, &end) in around.into_iter().chain(within) {
+                let Some(at) = next.filter(|at| *at <= end) else { continue };
+                if at < start {
+                    left.insert_range(at, start - 1);
+                }
+                next = end.checked_add(1);
+            }
+            if let Some(at) = next {
+                left.insert_range(at, last);
+            }
+        }
+        left
+    }
+
+    /// The numbers that both sets contain.
+    pub fn common(&self, other: &Numbers) -> Numbers {
+        self.without(&self.without(other))
+    }
+
+    /// Adds all numbers of `other`.
+    pub fn insert_all(&mut self, other: &Numbers) {
+        other.ranges().for_each(|(first, last)| self.insert_range(first, last));
+    }
+
     /// Ranges from first to last, both inclusive, in order.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(&first, &last)| (first, last))
@@ -101,6 +150,37 @@ mod tests {
     }
 
     #[test]
+    fn differences_are_those_of_sets() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut draw = || {
+            let (mut numbers, mut naive) = (Numbers::new(), BTreeSet::new());
+            for _ in 0..random.usize(0..8) {
+                let first = random.u64(0..40);
+                let last = first + random.u64(0..9);
+                numbers.insert_range(first, last);
+                naive.extend(first..=last);
+            }
+            (numbers, naive)
+        };
+        let all = |numbers: &Numbers| -> Vec<u64> {
+            numbers.ranges().flat_map(|(first, last)| first..=last).collect()
+        };
+        for _ in 0..2_000 {
+            let ((one, naive_one), (two, naive_two)) = (draw(), draw());
+            let without: Vec<u64> = naive_one.difference(&naive_two).copied().collect();
+            let common: Vec<u64> = naive_one.intersection(&naive_two).copied().collect();
+            assert_eq!(all(&one.without(&two)), without);
+            assert_eq!(all(&one.common(&two)), common);
+            let mut both = one.clone();
+            both.insert_all(&two);
+            assert_eq!(all(&both), naive_one.union(&naive_two).copied().collect::<Vec<_>>());
+            assert_eq!(one.count(), naive_one.len() as u64);
+            assert_eq!(one.smallest(), naive_one.first().copied());
+            assert_eq!(one.is_empty(), naive_one.is_empty());
+        }
+    }
+
+    #[test]
     fn the_lowest_ranges_are_forgotten_first() {
         let check = |first: u64, ranges_max: usize, expected: &[(u64, u64)]| {
             let mut numbers = Numbers::new();
@@ -126,5 +206,8 @@ mod tests {
         assert!(!numbers.contains(u64::MAX - 1));
         numbers.insert(u64::MAX - 1);
         assert_eq!(numbers.ranges().collect::<Vec<_>>(), [(0, u64::MAX)]);
+        assert_eq!(numbers.count(), u64::MAX);
+        assert!(numbers.without(&numbers).is_empty());
+        assert_eq!(numbers.common(&numbers), numbers);
     }
 }

@@ -54,13 +54,13 @@ pub use position::Position;
 pub use recovery::report::{Dropped, RecoveryReport};
 pub use segments::damage::DamagedLines;
 pub use store::{
-    ArrivalCursor, Arrivals, Committed, LoadFrame, NoArrivalCursor, SealingStats, SegmentInfo,
-    SegmentState, Store, StoreStats,
+    ArrivalCursor, Arrivals, Committed, LoadFrame, NoArrivalCursor, NodeFrames, SealingStats,
+    SegmentInfo, SegmentState, Store, StoreStats,
 };
 pub use store_core::deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX,
 };
-pub use store_core::nodes::{NODES_MAX, NodeRefusal};
+pub use store_core::nodes::{NODES_MAX, NodeRefusal, RANGES_KEPT};
 pub use store_core::write_state::StoreState;
 pub use unit::frame::{CommittedFrame, FrameHandle};
 pub use unit::group::FrameGroup;

@@ -13,7 +13,7 @@ use crate::access::principal::Scope;
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::{Cluster, Copy, Engines};
+use node::cluster::{Cluster, Copy, Engines, StoreLacks};
 
 /// The route of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -32,7 +32,16 @@ async fn status(State(app): State<Arc<App>>) -> ApiResult {
         let shown = shown.map_err(|error| ApiError::internal(error.to_string()))?;
         return Ok(Json(shown.map_err(ApiError::unavailable)?).into_response());
     }
-    let work = move || cluster.copies().iter().map(shown).collect::<Vec<Value>>();
+    let work = move || {
+        let lacks = cluster.lacks();
+        let mut lacks = &lacks[..];
+        let copy = |copy: &Copy| {
+            let (of_copy, rest) = lacks.split_at(copy.nodes.len());
+            lacks = rest;
+            shown(copy, of_copy)
+        };
+        cluster.copies().iter().map(copy).collect::<Vec<Value>>()
+    };
     let copies = tokio::task::spawn_blocking(work).await;
     let copies = copies.map_err(|error| ApiError::internal(error.to_string()))?;
     let whole = copies.iter().filter(|copy| copy["whole"] == true).count();
@@ -123,16 +132,21 @@ fn name(role: Role) -> &'static str {
     }
 }
 
-/// A copy, with what each of its stores says about itself.
-fn shown(copy: &Copy) -> Value {
+/// A copy, with what each of its stores says about itself, and what it lacks of other copies.
+fn shown(copy: &Copy, lacks: &[StoreLacks]) -> Value {
     let answers = Cluster::each(&copy.nodes, |node| node.call("GET", "/api/v1/status", &[]));
     let stores: Vec<Value> = answers
         .into_iter()
         .zip(&copy.nodes)
-        .map(|(answer, node)| match answer {
+        .zip(lacks)
+        .map(|((answer, node), lacks)| match answer {
             Ok(status) => json!({
                 "store": node.name,
-                "state": if status["ready"] == true { "ok" } else { "starting" },
+                "state": match status["ready"] == true {
+                    false => "starting",
+                    true if lacks.sentences.is_empty() => "ok",
+                    true => "incomplete",
+                },
                 "version": status["version"],
                 "lines": status["store"]["lines"],
                 "bytes_raw": status["store"]["bytes_raw"],
@@ -142,6 +156,8 @@ fn shown(copy: &Copy) -> Value {
                 "newest": status["store"]["newest"],
                 "parse_lag_lines": status["parse_lag_lines"],
                 "sealing_lag_s": status["store"]["sealing"]["lag_s"],
+                "lacks_frames": lacks.frames,
+                "lacks": lacks.sentences,
             }),
             Err(error) => json!({
                 "store": node.name,

@@ -1,7 +1,7 @@
-//! Metrics of a node of a cluster on engines.
+//! Metrics of a node of a cluster on engines, and of one that answers for copies on several stores.
 
 use crate::wire::metrics::Text;
-use node::cluster::Engines;
+use node::cluster::{Engines, StoreLacks};
 
 /// The partitions that the node owns, and its cache of segments.
 pub fn text(engines: &Engines, out: &mut Text) {
@@ -73,4 +73,16 @@ pub fn text(engines: &Engines, out: &mut Text) {
         "Parts of segments on the local disk that were damaged, and were fetched again.",
         cache.damaged,
     );
+}
+
+/// What each store of the copies lacks.
+pub fn lacks(stores: &[StoreLacks], out: &mut Text) {
+    if stores.is_empty() {
+        return;
+    }
+    let name = "loginson_stores_lacking_frames";
+    out.head(name, "gauge", "Frames that a store lacks and another copy has.");
+    for store in stores {
+        out.sample(name, &[("store", &store.store)], store.frames);
+    }
 }

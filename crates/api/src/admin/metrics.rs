@@ -22,6 +22,7 @@ use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::listen::{Clients, Tls};
 use crate::wire::metrics::Text;
+use node::cluster::StoreLacks;
 use node::process::open_files;
 
 /// The media type of the response.
@@ -33,10 +34,17 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn metrics(extract::State(app): extract::State<Arc<App>>) -> Response {
-    ([(CONTENT_TYPE, CONTENT)], text(&app)).into_response()
+    let lacks = match app.cluster() {
+        Some(cluster) if cluster.copies().len() > 1 => {
+            let lacks = tokio::task::spawn_blocking(move || cluster.lacks()).await;
+            lacks.unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
+    ([(CONTENT_TYPE, CONTENT)], text(&app, &lacks)).into_response()
 }
 
-fn text(app: &App) -> String {
+fn text(app: &App, lacks: &[StoreLacks]) -> String {
     let mut out = Text::default();
     process(app.started_ns, &mut out);
     out.one(
@@ -94,6 +102,7 @@ fn text(app: &App) -> String {
         if let Some(engines) = app.cluster().and_then(|cluster| cluster.engines().cloned()) {
             crate::admin::cluster_metrics::text(&engines, &mut out);
         }
+        crate::admin::cluster_metrics::lacks(lacks, &mut out);
         if let Some(credentials) = pipeline.sources().credentials() {
             tls(&credentials.status(), &mut out);
         }

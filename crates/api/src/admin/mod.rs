@@ -7,6 +7,7 @@ pub mod cluster_metrics;
 pub mod config;
 pub mod deletions;
 pub mod forwarding;
+pub mod frames;
 pub mod metrics;
 pub mod nodes;
 pub mod seal;

@@ -18,7 +18,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use query::source::{Source, TimeRange};
 use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
-use record::RowsWriter;
+use record::{LineId, RowsWriter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -32,11 +32,14 @@ use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::engines::PiecesSource;
 use node::cluster::message::{Counts, HEARTBEAT, Message, ShareRequest, VERSION};
 use node::queries::QueryOptions;
+use node::storage::stored::Stored;
 
 /// Messages between the query and the connection. Beyond it the query waits for the other node.
 const MESSAGES_MAX: usize = 4;
 /// Requests that are read at a time; further ones wait. Each takes up to 16 MiB meanwhile.
 static READING: Semaphore = Semaphore::const_new(8);
+/// Bytes of lines of frames that are sent at once.
+const FRAMES_PIECE_BYTES: usize = 1 << 20;
 /// How often a query that waits for the other node checks whether it must stop.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Characters of a query that the list of queries shows.
@@ -66,7 +69,11 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         )));
     }
     // Wrong requests are answered before the queue is entered.
-    let checked = request.line_id().map_or_else(|| request.share().map(drop), |id| id.map(drop));
+    let checked = match (request.line_id(), request.frames_wanted()) {
+        (Some(id), _) => id.map(drop),
+        (_, Some(frames)) => frames.map(drop),
+        (None, None) => request.share().map(drop),
+    };
     checked.map_err(ApiError::bad_request)?;
     let shown: String = request.query.chars().take(SHOWN_CHARS_MAX).collect();
     let mut pending = PendingQuery::new(&app, SHARE, &shown, &caller)?;
@@ -105,9 +112,14 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
     let (tell_progress, progress) = oneshot::channel();
     let last = sender.clone();
+    let stored = pending.pipeline().stored.clone();
     let running = reading_thread(move || {
         let outcome = pending.run(&link, |running| {
             let _ = tell_progress.send(Arc::clone(&running.context.progress));
+            if let Some(frames) = request.frames_wanted() {
+                let (collector, range) = frames.map_err(RunError::Failed)?;
+                return send_frames(&stored, collector, range, running, &sender);
+            }
             let source = pieces.as_ref().map_or(running.source(), |pieces| pieces as &dyn Source);
             answer(&request, source, running, &sender)
         });
@@ -172,6 +184,44 @@ fn answer(
         }
         error => error,
     })
+}
+
+/// Sends all lines of some frames of a collector.
+fn send_frames(
+    stored: &Stored,
+    collector: u32,
+    range: (u64, u64),
+    running: &Running,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<Outcome, RunError> {
+    let mut writer = RowsWriter::default();
+    let send = |writer: &mut RowsWriter| {
+        let piece = SharePiece::Lines(writer.take(), None);
+        pass(Message::Piece(piece).encode().into(), sender, running)
+    };
+    let is_wanted = |id: LineId| id.node == collector && (range.0..=range.1).contains(&id.sequence);
+    let mut lines = 0;
+    let read = stored.read_frames(collector, range, &mut |batch| {
+        for row in batch.rows().filter(|row| is_wanted(row.id())) {
+            if !writer.push(batch, &row) {
+                send(&mut writer)?;
+                writer.push(batch, &row);
+            }
+            lines += 1;
+            if writer.bytes() >= FRAMES_PIECE_BYTES {
+                send(&mut writer)?;
+            }
+        }
+        match running.check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    read?;
+    running.check()?;
+    let _ = send(&mut writer);
+    running.check()?;
+    Ok(Outcome { lines_scanned: lines, ..Outcome::default() })
 }
 
 /// Sends a message once there is room. Breaks when the query has to stop, or nobody reads.

@@ -13,8 +13,8 @@ use node::cluster::Missing;
 /// `allow_partial_response=1` have it.
 const MISSING_STORES: &str = "x-loginson-missing-stores";
 
-/// The header with one sentence about damaged blocks that were passed over: segments, blocks and
-/// lines. Only answers to requests with `allow_partial_response=1` have it.
+/// The header with one sentence about lines that the stores that were read lack: damaged blocks,
+/// with segments, blocks and lines, and frames that another copy has. Only answers to requests with `allow_partial_response=1` have it.
 const MISSING_LINES: &str = "x-loginson-missing-lines";
 
 /// Gives the request a list of stores, which the handler fills, and adds the header to the answer.
@@ -29,8 +29,9 @@ pub async fn name(mut request: Request, next: Next) -> Response {
     {
         response.headers_mut().insert(MISSING_STORES, value);
     }
-    if let Some(message) = missing.damages.tell()
-        && let Ok(value) = HeaderValue::from_str(&message)
+    let lacks: Vec<String> = missing.damages.tell().into_iter().chain(missing.lacks()).collect();
+    if !lacks.is_empty()
+        && let Ok(value) = HeaderValue::from_str(&lacks.join("; ").replace('…', "..."))
     {
         response.headers_mut().insert(MISSING_LINES, value);
     }

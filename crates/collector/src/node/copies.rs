@@ -19,7 +19,8 @@
 //!   them may be in one copy already. Their sources were not told that they are kept.
 //!
 //! Invariants: the numbers that a queue gets ascend; a place among the copies belongs to one store
-//! ([`Directory::claim_place`]). Left out: copying lines from one copy to another.
+//! ([`Directory::claim_place`]). Left out: copying lines from one copy to another,
+//! which `loginson cluster repair` does.
 //!
 //! Lock order: turn, then directory or queue.
 

@@ -69,6 +69,12 @@ pub trait NodeStore: Send + Sync {
     /// Makes a frame with a new number durable. Waits as long as there is no room. The numbers that
     /// [`admit`](Self::admit) returns include this one before `on_durable` is called.
     fn keep(&self, frame: Frame, on_durable: OnDurable) -> Result<(), KeepError>;
+    /// The numbers of a collector's frames that are stored.
+    fn held(&self, _node: u32) -> Numbers {
+        Numbers::new()
+    }
+    /// Counts numbers as stored, whose frames another copy has taken, and of which nothing is left.
+    fn note_taken(&self, _node: u32, _numbers: &Numbers) {}
     /// Notes that a connection of an admitted collector has ended: called once per admission.
     fn leave(&self, _node: u32) {}
     /// Why lines are not taken at present, if so.
@@ -163,9 +169,28 @@ impl NodeListener {
             && self.shared.on_their_way.load(Acquire) == 0
     }
 
+    /// Keeps frames that another copy has.
+    pub fn filler(&self) -> Filler {
+        Filler(Arc::clone(&self.shared))
+    }
+
     /// The collectors that connected since this listener was started, by id.
     pub fn collectors(&self) -> Vec<CollectorStatus> {
         lock(&self.shared.collectors).values().cloned().collect()
+    }
+}
+
+/// Keeps frames of collectors that another copy has; see [`NodeListener::filler`].
+pub struct Filler(Arc<Shared>);
+
+impl Filler {
+    /// Keeps frames of a collector, except those that came before; then counts the numbers of
+    /// `taken` as stored, of whose frames nothing may be left in the other copy. Blocks until all
+    /// are durable. Returns how many were kept.
+    ///
+    /// Errors: a frame is not one of the collector; the store does not take it.
+    pub fn fill(&self, node: u32, frames: Vec<Frame>, taken: &Numbers) -> Result<u64, KeepError> {
+        self.0.fill(node, frames, taken)
     }
 }
 

@@ -56,7 +56,7 @@ pub use copies::{Copies, forward};
 pub use directory::Place;
 pub use forward::{Forward, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
 pub use forward_state::ForwardConfig;
-pub use listen::{CONNECTIONS_MAX, NodeListenConfig, NodeListener, NodeStore};
+pub use listen::{CONNECTIONS_MAX, Filler, NodeListenConfig, NodeListener, NodeStore};
 pub use log_lane::AppendLog;
 pub use secret::Secret;
 pub use start::ForwardError;

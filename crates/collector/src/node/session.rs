@@ -86,6 +86,12 @@ impl Ledger {
         self.nodes.entry(node).or_default().durable.insert(number);
     }
 
+    /// Whether all these frames are durable.
+    pub fn are_durable(&self, node: u32, numbers: &Numbers) -> bool {
+        let durable = self.nodes.get(&node).map(|came| &came.durable);
+        durable.map_or(numbers.is_empty(), |durable| numbers.without(durable).is_empty())
+    }
+
     /// The last number that is durable without a gap from `first` on; `first` minus 1 if there is
     /// none.
     pub fn through(&self, node: u32, first: u64) -> u64 {
@@ -266,7 +272,7 @@ impl Session {
 /// Checks a frame. Only the store itself may make Loginson's own lines: the watermarks in them
 /// would be wrong on another node. Other claims about lines, such as the sender and the transport,
 /// are trusted.
-fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
+pub fn check_frame(frame: &Frame, node: u32) -> Result<(), WireError> {
     if frame.header().node != node {
         return Err(WireError::Order("a frame of another node"));
     }

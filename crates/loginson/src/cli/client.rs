@@ -313,7 +313,14 @@ fn credentials(args: &ServerArgs) -> Result<Option<String>> {
         };
         return Ok(Some(format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))));
     }
-    let token = match &args.token_file {
+    let token = token(args.token_file.as_deref())?;
+    Ok(token.map(|token| format!("Bearer {token}")))
+}
+
+/// The token in a file, or in the environment.
+pub fn token(file: Option<&Path>) -> Result<Option<String>> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let token = match file {
         Some(file) => {
             let text = std::fs::read_to_string(file);
             Some(text.with_context(|| format!("--token-file: cannot read {}", file.display()))?)
@@ -326,7 +333,7 @@ fn credentials(args: &ServerArgs) -> Result<Option<String>> {
         !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
         "the token is empty, or has characters that no token contains"
     );
-    Ok(Some(format!("Bearer {token}")))
+    Ok(Some(token.to_owned()))
 }
 
 /// Shows a refused query, with a mark below the position of the error.

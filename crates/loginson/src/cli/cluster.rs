@@ -1,18 +1,24 @@
 //! `loginson cluster`: the stores that a server answers for, or the nodes and partitions of a
-//! cluster.
+//! cluster; and filling a store from another copy.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::cli::ServerArgs;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, token};
+use crate::cli::progress::count_bar;
 use crate::cli::terminal::escaped;
+use node::cluster::{Node, repair};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   loginson cluster status                      every store or node: what it has, and what is behind
   loginson cluster status --server http://controller.example:9514
+  loginson cluster repair --from http://b1:9514 --to http://a1:9514
+                                               copy what a1 lacks from b1, the store at its position in another copy
 
 docs/several-stores.md describes how one server answers for several stores, docs/cluster.md a cluster on Kafka,
 object storage and PostgreSQL.")]
@@ -26,6 +32,26 @@ enum Action {
     /// Show the stores or nodes; the exit code is 1 if no copy of the lines is whole, or a
     /// partition has no owner
     Status(On),
+    /// Fill a store from the one at its position in another copy, with all lines of collectors that
+    /// it lacks. Lines may arrive meanwhile; a repair that was interrupted is continued by another
+    Repair(Repair),
+}
+
+#[derive(Args)]
+struct Repair {
+    /// HTTP address of the store that has the lines
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// HTTP address of the store that lacks them
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Certificate of the stores or of their CA, if the system does not trust it
+    #[arg(long, value_name = "FILE.pem", env = "LOGINSON_CA")]
+    ca: Option<PathBuf>,
+    /// File with a token with the role admin that both stores take; LOGINSON_TOKEN can hold the
+    /// token itself
+    #[arg(long, value_name = "FILE", env = "LOGINSON_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -39,7 +65,10 @@ struct On {
 
 /// Runs the command.
 pub fn run(args: ClusterArgs) -> Result<()> {
-    let Action::Status(On { json, server }) = args.action;
+    let On { json, server } = match args.action {
+        Action::Status(on) => on,
+        Action::Repair(args) => return repair(&args),
+    };
     let status = Client::new(&server)?.get_json("/api/v1/cluster")?;
     match json {
         true => println!("{}", escaped(&status.to_string())),
@@ -52,6 +81,54 @@ pub fn run(args: ClusterArgs) -> Result<()> {
         "partitions without an owner: {unowned}; their newest lines are missing in answers"
     );
     anyhow::ensure!(status["copies_whole"] != 0, "no copy of the lines is whole");
+    Ok(())
+}
+
+/// Copies what one store lacks from another.
+fn repair(args: &Repair) -> Result<()> {
+    let token = token(args.token_file.as_deref())?;
+    let store = |address: &str| {
+        let address = address.trim_end_matches('/');
+        let url = match address.contains("://") {
+            true => address.to_owned(),
+            false => format!("http://{address}"),
+        };
+        Node::new(&url, token.as_deref(), args.ca.as_deref())
+    };
+    let (from, to) = (store(&args.from)?, store(&args.to)?);
+    let said = |node: &Node| node.frames().map_err(|error| anyhow!("{}", escaped(&error.message)));
+    let (source, target) = (said(&from)?, said(&to)?);
+    anyhow::ensure!(
+        source.node != target.node,
+        "{} and {} are the same store, or were made from the same backup ({:08x})",
+        from.name,
+        to.name,
+        source.node
+    );
+    anyhow::ensure!(
+        !source.collectors.is_empty(),
+        "store {} has no lines of collectors; only those can be copied",
+        from.name
+    );
+    let plan = repair::plan(&source, &target);
+    let frames = plan.values().map(record::Numbers::count).sum();
+    let bar = count_bar("copying frames", frames);
+    let copied = repair::fill(&from, &to, &plan, |copied| bar.set_position(copied.frames));
+    bar.finish_and_clear();
+    let copied = copied.map_err(|error| {
+        anyhow!("{}; the same command continues where this one ended", escaped(&error.message))
+    })?;
+    println!(
+        "{} frames with {} lines copied from {} to {}",
+        frames, copied.lines, from.name, to.name
+    );
+    let left = repair::plan(&source, &said(&to)?);
+    anyhow::ensure!(
+        left.is_empty(),
+        "store {} still lacks frames; run the same command again",
+        to.name
+    );
+    println!("{} has all frames of collectors that {} had when this began", to.name, from.name);
     Ok(())
 }
 
@@ -141,6 +218,7 @@ fn stores(status: &Value) -> String {
                 text("sealing_lag_s"),
             ]);
             errors.extend(store["error"].as_str().map(escaped));
+            errors.extend(list(&store["lacks"]).iter().filter_map(Value::as_str).map(escaped));
         }
     }
     let mut out = aligned(&rows);
@@ -157,14 +235,15 @@ mod tests {
     #[test]
     fn a_line_for_each_store_and_each_error() {
         let status = serde_json::json!({ "copies": [{ "stores": [
-            { "store": "a:1", "state": "ok", "version": "1.0", "lines": 7, "bytes_disk": 2 << 20,
-              "parse_lag_lines": 0, "sealing_lag_s": 3 },
+            { "store": "a:1", "state": "incomplete", "version": "1.0", "lines": 7, "bytes_disk": 2 << 20,
+              "parse_lag_lines": 0, "sealing_lag_s": 3, "lacks": ["store a:1 lacks 3 frames"] },
             { "store": "b:1", "state": "away", "error": "store b:1 is away\u{1b}[2J" },
         ]}], "copies_whole": 0 });
         let expected = "\
-COPY  STORE  STATE  VERSION  LINES  DISK MIB  UNPARSED  UNSEALED S
-1     a:1    ok     1.0      7      2         0         3
-1     b:1    away   -        -      -         -         -
+COPY  STORE  STATE       VERSION  LINES  DISK MIB  UNPARSED  UNSEALED S
+1     a:1    incomplete  1.0      7      2         0         3
+1     b:1    away        -        -      -         -         -
+store a:1 lacks 3 frames
 store b:1 is away\\x1b[2J
 ";
         assert_eq!(stores(&status), expected);

@@ -24,6 +24,16 @@ pub fn bytes_bar(what: &'static str, bytes: u64) -> ProgressBar {
     bar
 }
 
+/// A progress bar over a number of things.
+pub fn count_bar(what: &'static str, count: u64) -> ProgressBar {
+    let style = "{prefix} {bar:30} {percent:>3}%  {pos} of {len}  {eta} left";
+    let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
+    bar.set_prefix(what);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 /// Shows the progress of a query on the server until this is dropped.
 pub struct Watch {
     end: Option<mpsc::Sender<()>>,

@@ -55,5 +55,9 @@ pub fn run(args: RestoreArgs) -> Result<()> {
         show_bytes(checked.bytes),
         args.data_dir.display()
     );
+    eprintln!(
+        "it is the store that the backup was made of, so start it in the place of that one only; to fill another store \
+         from it, start it at a port of its own, and run: loginson cluster repair --from ITS-URL --to STORE-URL"
+    );
     Ok(())
 }

@@ -14,6 +14,7 @@ mod cluster;
 #[cfg(feature = "real-servers")]
 mod cluster_on_engines;
 mod common;
+mod copies;
 mod crash;
 mod crowds;
 mod data_files;

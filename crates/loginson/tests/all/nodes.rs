@@ -17,17 +17,17 @@ use crate::common::{PATIENCE, Server, encoded, loginson, request_to};
 use serde_json::Value;
 
 /// Lines that the sender of a test writes at once.
-const BATCH: u64 = 200;
+pub const BATCH: u64 = 200;
 
 /// A running `loginson collect`. Killed when dropped.
-struct Collector {
+pub struct Collector {
     child: Child,
-    http: String,
-    syslog: SocketAddr,
+    pub http: String,
+    pub syslog: SocketAddr,
 }
 
 impl Collector {
-    fn start(spool: &Path, stores: &[&str], arguments: &[&str]) -> Collector {
+    pub fn start(spool: &Path, stores: &[&str], arguments: &[&str]) -> Collector {
         Collector::launch(loginson(&["collect"]), spool, stores, arguments)
     }
 
@@ -69,7 +69,7 @@ impl Collector {
         (source["lines_received"].as_u64().unwrap(), source["lines_kept"].as_u64().unwrap())
     }
 
-    fn wait_for(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) {
+    pub fn wait_for(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) {
         let started = Instant::now();
         loop {
             let nodes = self.nodes();
@@ -82,7 +82,7 @@ impl Collector {
     }
 
     /// Waits until the stores have all lines.
-    fn wait_delivered(&self, lines: u64) {
+    pub fn wait_delivered(&self, lines: u64) {
         self.wait_for("everything to be delivered", |nodes| {
             let busy = nodes["stores"]
                 .as_array()
@@ -101,7 +101,7 @@ impl Collector {
         self.child.wait().expect("it was started here");
     }
 
-    fn terminate(&mut self) {
+    pub fn terminate(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
@@ -115,22 +115,28 @@ impl Drop for Collector {
     }
 }
 
-fn state(nodes: &Value, store: usize) -> &str {
+pub fn state(nodes: &Value, store: usize) -> &str {
     nodes["stores"][store]["state"].as_str().unwrap()
 }
 
 /// A store over a directory, at a port that it keeps when it restarts.
-struct Store {
-    dir: PathBuf,
-    address: String,
-    server: Server,
+pub struct Store {
+    pub dir: PathBuf,
+    pub address: String,
+    pub server: Server,
 }
 
 impl Store {
-    fn start(dir: &Path) -> Store {
+    pub fn start(dir: &Path) -> Store {
         let server = Server::start_in(dir, &["--node-listen", "127.0.0.1:0"], "");
         let address = server.status()["listeners"]["node"].as_str().unwrap().to_owned();
         Store { dir: dir.to_owned(), address, server }
+    }
+
+    /// Starts it at all addresses that it had.
+    pub fn start_where_it_was(&mut self) {
+        let arguments = ["--node-listen", &self.address];
+        self.server = Server::start_in_at(&self.dir, &self.server.http.clone(), &arguments);
     }
 
     fn start_again(&mut self, config: &str) {
@@ -152,7 +158,7 @@ fn found(stores: &[&Server]) -> BTreeMap<u64, u64> {
     found
 }
 
-fn assert_each_once(stores: &[&Server], sent: u64) {
+pub fn assert_each_once(stores: &[&Server], sent: u64) {
     let found = found(stores);
     let twice = found.iter().filter(|(_, times)| **times > 1).count();
     let missing = (0..sent).filter(|number| !found.contains_key(number)).count();
@@ -160,13 +166,13 @@ fn assert_each_once(stores: &[&Server], sent: u64) {
 }
 
 /// Sends numbered lines until it is stopped.
-struct Sender {
+pub struct Sender {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     sent: Arc<AtomicU64>,
 }
 
-fn send_batch(stream: &mut TcpStream, first: u64) {
+pub fn send_batch(stream: &mut TcpStream, first: u64) {
     let mut text = String::new();
     for number in first..first + BATCH {
         let padding = "x".repeat((number % 190) as usize);
@@ -177,8 +183,13 @@ fn send_batch(stream: &mut TcpStream, first: u64) {
 
 impl Sender {
     fn start(collector: &Collector) -> Sender {
+        Sender::start_at(collector, 0)
+    }
+
+    /// Sends numbers from `first` on.
+    pub fn start_at(collector: &Collector, first: u64) -> Sender {
         let mut stream = TcpStream::connect(collector.syslog).unwrap();
-        let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(first)));
         let (until, count) = (Arc::clone(&over), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
             while !until.load(Ordering::Relaxed) {
@@ -191,7 +202,7 @@ impl Sender {
         Sender { over, thread, sent }
     }
 
-    fn wait_for_more(&self, lines: u64) {
+    pub fn wait_for_more(&self, lines: u64) {
         let until = self.sent.load(Ordering::Relaxed) + lines;
         while self.sent.load(Ordering::Relaxed) < until {
             assert!(!self.thread.is_finished(), "the sender failed");
@@ -199,7 +210,7 @@ impl Sender {
         }
     }
 
-    fn end(self) -> u64 {
+    pub fn end(self) -> u64 {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
         self.sent.load(Ordering::Relaxed)
@@ -258,7 +269,7 @@ fn of_two_stores_one_dies_and_comes_back() {
 }
 
 /// The lines that a store alone has, by id.
-fn ids(store: &Server) -> BTreeMap<String, String> {
+pub fn ids(store: &Server) -> BTreeMap<String, String> {
     let query = encoded("app_name:=numbers | fields _line_id, _msg");
     let answer = store.get(&format!("/api/v1/export?format=jsonl&query={query}"));
     assert_eq!(answer.status, 200, "{}", answer.text());

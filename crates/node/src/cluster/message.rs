@@ -33,9 +33,10 @@ const COMPRESSED_BYTES_MIN: usize = 512;
 pub struct ShareRequest {
     /// [`VERSION`] of the node that asks.
     pub version: u32,
-    /// The query, or the id of a line.
+    /// The query, or the id of a line, or numbers of frames.
     pub query: String,
-    /// What is sent: `state`, `newest`, `ordered`, `lines`, or `line` for the line of an id.
+    /// What is sent: `state`, `newest`, `ordered`, `lines`, `line` for the line of an id, or
+    /// `frames` for all lines of some frames.
     pub wanted: String,
     /// Event times, nanoseconds since 1970 UTC.
     pub start_ns: i64,
@@ -107,6 +108,28 @@ impl ShareRequest {
         let id =
             || self.query.parse().map_err(|_| format!("'{}' is not the id of a line", self.query));
         (self.wanted == "line").then(id)
+    }
+
+    /// The request for all lines of a collector's frames with the numbers from `first` to `last`.
+    pub fn frames(collector: u32, (first, last): (u64, u64), timeout: Duration) -> ShareRequest {
+        let id = LineId { node: collector, sequence: first, line: 0 };
+        ShareRequest {
+            wanted: "frames".to_owned(),
+            query: format!("{collector} {first} {last}"),
+            ..ShareRequest::line(id, timeout)
+        }
+    }
+
+    /// The collector and the numbers of the frames that are wanted; none where a share is wanted.
+    pub fn frames_wanted(&self) -> Option<Result<(u32, (u64, u64)), String>> {
+        let read = || {
+            let mut numbers = self.query.split(' ');
+            let mut next = || numbers.next()?.parse::<u64>().ok();
+            let collector = u32::try_from(next()?).ok()?;
+            Some((collector, (next()?, next()?)))
+        };
+        let wrong = || format!("'{}' does not name frames", self.query);
+        (self.wanted == "frames").then(|| read().ok_or_else(wrong))
     }
 
     /// How long the node that asks lets the share run.
@@ -338,6 +361,9 @@ mod tests {
         }
         let request = ShareRequest::line(id, Duration::from_secs(3));
         assert_eq!(request.line_id(), Some(Ok(id)));
+        let request = ShareRequest::frames(u32::MAX, (7, 1 << 47), Duration::from_secs(3));
+        assert_eq!(request.frames_wanted(), Some(Ok((u32::MAX, (7, 1 << 47)))));
+        assert_eq!(request.line_id(), None);
         let wrong = ShareRequest { wanted: "all".into(), ..request };
         assert!(wrong.share().unwrap_err().contains("cannot be sent"));
     }

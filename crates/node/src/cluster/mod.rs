@@ -3,14 +3,19 @@
 //! A server with `[stores]` in its configuration sends its part of each query to every store of one
 //! copy, and puts the answers together ([`source`]). Each store answers over the lines of its own
 //! disk, at `/api/v1/shares` ([`message`]). With several copies, each has all lines; a query reads
-//! one of them whole, and changes to another when a store is away.
+//! stores that lack nothing ([`choice`]), as far as their frames tell ([`frames`], [`watch`]), and
+//! changes to others when a store is away.
 
+pub mod choice;
 pub mod engines;
+pub mod frames;
 pub mod message;
 pub mod node;
 mod options;
+pub mod repair;
 mod source;
 mod trust;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +30,9 @@ pub use options::StoresOptions;
 pub use source::ClusterSource;
 pub use trust::roots;
 
+use choice::{Choice, Lack, all_lacks, choose};
+use watch::{Seen, Watch};
+
 use crate::storage::stored::Stored;
 
 /// Stores that are called at the same time.
@@ -32,6 +40,9 @@ use crate::storage::stored::Stored;
 /// limits.md, Several stores: calls of stores at a time, for charts, status and deletions | {} for
 /// each request | they wait
 const CALLS_MAX: usize = 64;
+/// How often a query chooses its stores again because an address leads to another store than a
+/// moment ago.
+const ASKED_AGAIN_MAX: usize = 3;
 
 /// The lines that queries read.
 #[derive(Clone)]
@@ -74,6 +85,7 @@ pub struct Cluster {
     /// The stores of each copy; none in a cluster on engines.
     copies: Vec<Copy>,
     engines: Option<Arc<Engines>>,
+    watch: Watch,
 }
 
 /// The stores that have all lines together.
@@ -94,12 +106,12 @@ impl Cluster {
             Ok(Copy { nodes: nodes.collect::<Result<_>>()? })
         };
         let copies = config.copies.iter().map(copy).collect::<Result<_>>()?;
-        Ok(Arc::new(Cluster { copies, engines: None }))
+        Ok(Arc::new(Cluster { copies, engines: None, watch: Watch::default() }))
     }
 
     /// The nodes of a cluster on engines.
     pub fn on_engines(engines: Arc<Engines>) -> Arc<Cluster> {
-        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines) })
+        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines), watch: Watch::default() })
     }
 
     /// The engines, where the cluster has them.
@@ -132,22 +144,65 @@ impl Cluster {
         results
     }
 
-    /// The results of `work` for all stores of one copy: the first that can answer whole.
+    /// The results of `work` for stores that have all lines together.
     ///
-    /// Errors: a store of each copy failed.
+    /// Errors: there are no such stores now; a store failed.
     pub fn of_a_copy<T: Send>(
         &self,
         work: impl Fn(&Node) -> Result<T, NodeError> + Sync,
     ) -> Result<Vec<T>, NodeError> {
-        let mut failed = None;
-        for copy in self.copies_in_order() {
-            match Cluster::each(&copy.nodes, &work).into_iter().collect() {
-                Ok(results) => return Ok(results),
-                Err(error) => failed = failed.or(Some(error)),
+        if self.engines.is_some() {
+            let copy = self.copies_in_order().swap_remove(0);
+            if copy.nodes.is_empty() {
+                return Err(NodeError::away("no store heartbeats at present".to_owned()));
+            }
+            return Cluster::each(&copy.nodes, &work).into_iter().collect();
+        }
+        let mut readers = self.readers();
+        loop {
+            let chosen = readers.choose();
+            if let Some(error) = chosen.error() {
+                return Err(error);
+            }
+            let results = Cluster::each(&chosen.copy.nodes, &work);
+            match results.iter().position(|result| result.as_ref().is_err_and(|e| e.is_away)) {
+                Some(number) => {
+                    let error = results.into_iter().nth(number).and_then(Result::err);
+                    readers.failed(&chosen, number, error.expect("it is one"));
+                }
+                None => return results.into_iter().collect(),
             }
         }
-        let none = || NodeError::away("no store heartbeats at present".to_owned());
-        Err(failed.unwrap_or_else(none))
+    }
+
+    /// Chooses the stores that one query reads.
+    pub fn readers(&self) -> Readers<'_> {
+        let nodes: Vec<Arc<Node>> = self.nodes().cloned().collect();
+        let mut places = 0..;
+        let copies = self.copies.iter().map(|copy| (&mut places).take(copy.nodes.len()).collect());
+        let copies = copies.collect();
+        let failed = vec![None; nodes.len()];
+        Readers { cluster: self, nodes, copies, failed, asked_again: 0 }
+    }
+
+    /// What each store lacks that another copy has, and which stores have it: the names of the
+    /// stores and a sentence for each. Blocks while the stores are asked.
+    pub fn lacks(&self) -> Vec<StoreLacks> {
+        let readers = self.readers();
+        let names: Vec<&str> = readers.nodes.iter().map(|node| node.name.as_str()).collect();
+        let mut all: Vec<StoreLacks> = names
+            .iter()
+            .map(|name| StoreLacks { store: (*name).to_owned(), ..StoreLacks::default() })
+            .collect();
+        if readers.copies.len() > 1 {
+            let seen = readers.look();
+            for lack in all_lacks(&readers.copies, &seen.known(&readers.failed)) {
+                let store = &mut all[lack.store];
+                store.frames += lack.frames();
+                store.sentences.push(lack.describe(&names));
+            }
+        }
+        all
     }
 
     /// The stores of all copies.
@@ -186,10 +241,137 @@ impl Copy {
     }
 }
 
+/// What a store lacks.
+#[derive(Clone, Debug, Default)]
+pub struct StoreLacks {
+    /// Its name.
+    pub store: String,
+    /// How many frames.
+    pub frames: u64,
+    /// A sentence for each collector.
+    pub sentences: Vec<String>,
+}
+
+/// Chooses the stores that one query reads, again after each that failed.
+pub struct Readers<'c> {
+    cluster: &'c Cluster,
+    /// The stores of all copies.
+    nodes: Vec<Arc<Node>>,
+    /// By copy, as indexes of `nodes`.
+    copies: Vec<Vec<usize>>,
+    /// Why stores failed in this query.
+    failed: Vec<Option<NodeError>>,
+    /// How often a store was another than it was when it told its frames.
+    asked_again: usize,
+}
+
+/// Stores that have all lines together, or as many as can be read.
+pub struct Chosen {
+    /// The stores.
+    pub copy: Copy,
+    /// Their indexes among all stores.
+    places: Vec<usize>,
+    /// Their node ids when they told their frames; empty where nobody asked.
+    ids: Vec<u32>,
+    /// Why stores cannot be read whose lines are missing, with their names.
+    away: Vec<(String, NodeError)>,
+    /// What the stores lack: their names, and a sentence for each.
+    lacks: Vec<(String, String)>,
+}
+
+impl Readers<'_> {
+    /// The stores to read now.
+    pub fn choose(&self) -> Chosen {
+        let (choice, ids, errors): (Choice, Vec<u32>, Vec<Option<NodeError>>);
+        if self.copies.len() == 1 {
+            let is_here = |place: &usize| self.failed[*place].is_none();
+            let (stores, away): (Vec<usize>, Vec<usize>) =
+                self.copies[0].iter().copied().partition(is_here);
+            let away = away.into_iter().map(|store| vec![store]).collect();
+            choice = Choice { stores, lacks: Vec::new(), away };
+            (ids, errors) = (Vec::new(), self.failed.clone());
+        } else {
+            let seen = self.look();
+            choice = choose(&self.copies, &seen.known(&self.failed));
+            let id = |store: &usize| seen.now[*store].as_ref().map_or(0, |now| now.node);
+            ids = choice.stores.iter().map(id).collect();
+            let said = seen.now.iter().map(|now| now.as_ref().err().cloned());
+            errors =
+                self.failed.iter().cloned().zip(said).map(|(own, said)| own.or(said)).collect();
+        }
+        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let away = choice.away.iter().flatten().map(|&store| {
+            let unknown = || NodeError::away(format!("store {} is away", names[store]));
+            (names[store].to_owned(), errors[store].clone().unwrap_or_else(unknown))
+        });
+        let lacks = |lack: &Lack| (names[lack.store].to_owned(), lack.describe(&names));
+        Chosen {
+            copy: Copy {
+                nodes: choice.stores.iter().map(|&s| Arc::clone(&self.nodes[s])).collect(),
+            },
+            ids,
+            away: away.collect(),
+            lacks: choice.lacks.iter().map(lacks).collect(),
+            places: choice.stores,
+        }
+    }
+
+    fn look(&self) -> Arc<Seen> {
+        let lacks = |seen: &Seen| !choose(&self.copies, &seen.known(&[])).lacks.is_empty();
+        self.cluster.watch.look(&self.nodes, lacks)
+    }
+
+    /// Notes why a store of a choice failed, by its place there.
+    pub fn failed(&mut self, chosen: &Chosen, number: usize, error: NodeError) {
+        if self.copies.len() > 1 {
+            tracing::warn!("{}; another copy is asked", error.message);
+        }
+        self.failed[chosen.places[number]] = Some(error);
+    }
+
+    /// Whether the stores that answer are those that told their frames. If not, they have to be
+    /// chosen again.
+    pub fn are_same(&mut self, chosen: &Chosen, ids: &[Option<u32>]) -> bool {
+        let is_other =
+            |(told, answers): (&u32, &Option<u32>)| answers.is_some_and(|id| id != *told);
+        let is_same = !chosen.ids.iter().zip(ids).any(is_other);
+        if !is_same {
+            self.cluster.watch.ask_again();
+            self.asked_again += 1;
+        }
+        // Addresses that lead to another store each time are not to hold a query for ever.
+        is_same || self.asked_again > ASKED_AGAIN_MAX
+    }
+}
+
+impl Chosen {
+    /// Why the answer would not be complete.
+    pub fn error(&self) -> Option<NodeError> {
+        if let Some((_, error)) = self.away.first() {
+            return Some(error.clone());
+        }
+        let (_, why) = self.lacks.first()?;
+        Some(NodeError::away(format!(
+            "the answer would lack lines: {why}; fill it with loginson cluster repair, or ask with allow_partial_response=1"
+        )))
+    }
+
+    /// Adds what the answer lacks to `missing`.
+    pub fn tell(&self, missing: &Missing) {
+        self.away.iter().for_each(|(store, _)| missing.add(store));
+        for (store, why) in &self.lacks {
+            missing.add(store);
+            missing.add_lack(why);
+        }
+    }
+}
+
 /// The stores that an answer lacks the lines of.
 #[derive(Debug, Default)]
 pub struct Missing {
     stores: Mutex<BTreeSet<String>>,
+    /// What stores that are read lack, a sentence each.
+    lacks: Mutex<BTreeSet<String>>,
     /// Receives the damaged units that a query passes over.
     pub damages: Arc<Damages>,
 }
@@ -197,6 +379,15 @@ pub struct Missing {
 impl Missing {
     fn add(&self, store: &str) {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).insert(store.to_owned());
+    }
+
+    fn add_lack(&self, why: &str) {
+        self.lacks.lock().unwrap_or_else(PoisonError::into_inner).insert(why.to_owned());
+    }
+
+    /// What stores that are read lack, a sentence each.
+    pub fn lacks(&self) -> Vec<String> {
+        self.lacks.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// The names of the stores.

@@ -12,6 +12,7 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use ureq::http::{Method, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
+use super::frames::{FRAMES_PATH, StoreFrames, Told};
 use super::message::{Message, ShareRequest};
 use super::trust::roots;
 
@@ -33,6 +34,13 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const LINE_BYTES_MAX: u64 = 128 << 20;
 /// How long a store that was away is asked last.
 const AWAY: Duration = Duration::from_secs(5);
+/// Time limit of the call by which a store tells its frames. Beyond it the store is away.
+const FRAMES_TIME_MAX: Duration = Duration::from_secs(3);
+/// How long a store has to make frames of another copy durable.
+const GIVE_TIME_MAX: Duration = Duration::from_secs(300);
+/// A store that failed to tell its frames after this long is not asked again for [`AWAY`], so that
+/// not every query waits for it.
+const FAILS_SLOWLY: Duration = Duration::from_millis(500);
 
 /// Why a store did not do its part. The text names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +96,8 @@ pub struct Node {
     authorization: Option<String>,
     /// When it was last found away; none: it answered last.
     away: Mutex<Option<Instant>>,
+    /// When it last failed to tell its frames after a long time, and why.
+    fails_slowly: Mutex<Option<(Instant, NodeError)>>,
 }
 
 impl Node {
@@ -119,6 +129,7 @@ impl Node {
             agent: config.build().into(),
             authorization: token.map(|token| format!("Bearer {token}")),
             away: Mutex::new(None),
+            fails_slowly: Mutex::new(None),
         })
     }
 
@@ -208,6 +219,59 @@ impl Node {
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = text.map_err(|error| self.unreached(&error))?;
         serde_json::from_str(&text).map_err(|_| self.answered_wrong())
+    }
+
+    /// The frames that it has taken. Blocks for some seconds at most.
+    pub fn frames(&self) -> Result<StoreFrames, NodeError> {
+        let lock = || self.fails_slowly.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((since, error)) = &*lock()
+            && since.elapsed() < AWAY
+        {
+            return Err(error.clone());
+        }
+        let begun = Instant::now();
+        let result = self.try_frames();
+        let failed = result.as_ref().err().filter(|_| begun.elapsed() >= FAILS_SLOWLY);
+        *lock() = failed.map(|error| (Instant::now(), error.clone()));
+        result
+    }
+
+    fn try_frames(&self) -> Result<StoreFrames, NodeError> {
+        let url = format!("{}{FRAMES_PATH}", self.url);
+        let request = authorized(self.agent.get(url), self.authorization.as_deref());
+        let request = request.config().timeout_global(Some(FRAMES_TIME_MAX)).build();
+        let mut response = request.call().map_err(|error| self.unreached(&error))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            return Err(self.refused(status, response));
+        }
+        let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
+        let text = text.map_err(|error| self.unreached(&error))?;
+        let told: Told = serde_json::from_str(&text).map_err(|_| self.answered_wrong())?;
+        Ok(StoreFrames::from(told))
+    }
+
+    /// Gives it frames of a collector, back to back: all that is left of those with the numbers from
+    /// `first` to `last`. Blocks until they are durable there.
+    pub fn give_frames(
+        &self,
+        collector: u32,
+        (first, last): (u64, u64),
+        frames: &[u8],
+    ) -> Result<(), NodeError> {
+        let url = format!("{}{FRAMES_PATH}/{collector:08x}/{first}/{last}", self.url);
+        let request = authorized(self.agent.post(url), self.authorization.as_deref())
+            .content_type("application/octet-stream");
+        let request = request
+            .config()
+            .timeout_recv_response(Some(GIVE_TIME_MAX))
+            .timeout_global(Some(GIVE_TIME_MAX))
+            .build();
+        let response = request.send(frames).map_err(|error| self.unreached(&error))?;
+        match response.status().as_u16() {
+            200 => Ok(()),
+            status => Err(self.refused(status, response)),
+        }
     }
 
     /// Makes a call of somebody else, and returns the answer as it is, whatever its status.

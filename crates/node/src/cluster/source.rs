@@ -1,5 +1,5 @@
-//! The nodes of a cluster as a source of lines: queries run as shares on all stores of one copy, or
-//! on the nodes that have the parts of a plan.
+//! The nodes of a cluster as a source of lines: queries run as shares on stores that have all lines
+//! together, or on the nodes that have the parts of a plan.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -78,18 +78,23 @@ impl Source for ClusterSource {
         if let Some(engines) = self.cluster.engines() {
             return find_on_engines(engines, &request);
         }
-        let mut failed = None;
-        for copy in self.cluster.copies_in_order() {
-            failed = None;
-            for node in &copy.nodes {
-                match line_of(node, &request) {
-                    Ok(Some(batch)) => return Ok(Some(batch)),
-                    Ok(None) => {}
-                    Err(why) => failed = Some(why),
-                }
-            }
-            if failed.is_none() {
-                break;
+        // The chosen stores come first; a line that they lack may be in another one.
+        let chosen = self.cluster.readers().choose();
+        let mut failed = chosen.error().map(|error| error.message);
+        let is_chosen =
+            |node: &Arc<Node>| chosen.copy.nodes.iter().any(|one| Arc::ptr_eq(one, node));
+        let others = self.cluster.nodes().filter(|node| !is_chosen(node));
+        for (node, is_chosen) in chosen
+            .copy
+            .nodes
+            .iter()
+            .map(|node| (node, true))
+            .chain(others.map(|node| (node, false)))
+        {
+            match line_of(node, &request) {
+                Ok(Some(batch)) => return Ok(Some(batch)),
+                Err(why) if is_chosen => failed = failed.or(Some(why)),
+                _ => {}
             }
         }
         match failed {
@@ -100,35 +105,39 @@ impl Source for ClusterSource {
 }
 
 impl Sides for ClusterSource {
-    /// Waits until each store of a copy has sent its first piece, or has none. Until then another
-    /// copy can be asked in place of one with a store that is away.
+    /// Waits until each of the stores has sent its first piece, or has none. Until then others can
+    /// be asked in place of one that is away.
     fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn SharePieces>, RunError> {
         let request = ShareRequest::new(share, context.limits.run_time);
         let started = Instant::now();
         if let Some(engines) = self.cluster.engines() {
             return self.begin_on_engines(engines, &request, context, started);
         }
-        let mut copies: VecDeque<Copy> = self.cluster.copies_in_order().into();
-        let mut copy = copies.pop_front().expect("a cluster has a copy");
+        let mut readers = self.cluster.readers();
         loop {
+            context.check(started)?;
+            let chosen = readers.choose();
+            match (&self.missing, chosen.error()) {
+                (Some(_), Some(_)) if !chosen.copy.nodes.is_empty() => {}
+                (_, Some(error)) => return Err(RunError::Side(error.message)),
+                (_, None) => {}
+            }
             let mut answer = Answer {
-                asked: Asked::begin(same_for_all(&copy, &request))?,
-                copy: copy.clone(),
+                asked: Asked::begin(same_for_all(&chosen.copy, &request))?,
+                copy: chosen.copy.clone(),
                 progress: Arc::clone(&context.progress),
                 before: Counts::default(),
             };
-            let Err((number, error)) = answer.begins(&|| context.check(started))? else {
-                return Ok(Box::new(answer));
-            };
-            match (copies.pop_front(), &self.missing) {
-                (Some(other), _) if error.is_away => {
-                    tracing::warn!("{}; another copy is asked", error.message);
-                    copy = other;
+            match answer.begins(&|| context.check(started))? {
+                Ok(()) if readers.are_same(&chosen, &answer.ids()) => {
+                    if let Some(missing) = &self.missing {
+                        chosen.tell(missing);
+                    }
+                    return Ok(Box::new(answer));
                 }
-                (None, Some(missing)) if error.is_away && copy.nodes.len() > 1 => {
-                    missing.add(&copy.nodes.remove(number).name);
-                }
-                _ => return Err(RunError::Side(error.message)),
+                Ok(()) => {}
+                Err((number, error)) if error.is_away => readers.failed(&chosen, number, error),
+                Err((_, error)) => return Err(RunError::Side(error.message)),
             }
         }
     }
@@ -451,6 +460,11 @@ impl Answer {
             return sides[number].error.take().map(|error| (number, error));
         }
         self.copy.same_store(sides.iter().map(|side| side.node)).map(|error| (0, error))
+    }
+
+    /// The node ids of the stores, as far as they have said them.
+    fn ids(&self) -> Vec<Option<u32>> {
+        self.asked.shared.lock().iter().map(|side| side.node).collect()
     }
 
     /// The next piece of a store, or its end, if there is one. No store: of any.

@@ -56,6 +56,14 @@ impl NodeStore for StoreDelivery {
         Ok(self.store.held(identity.node))
     }
 
+    fn held(&self, node: u32) -> Numbers {
+        self.store.held(node)
+    }
+
+    fn note_taken(&self, node: u32, numbers: &Numbers) {
+        self.store.note_taken(node, numbers);
+    }
+
     fn leave(&self, node: u32) {
         self.store.leave(node);
     }

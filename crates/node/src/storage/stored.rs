@@ -2,6 +2,7 @@
 //! earlier and cached, or parsed now.
 
 use std::cmp::Reverse;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -157,6 +158,32 @@ impl Stored {
     pub fn lines_now(&self) -> LineSet {
         let Committed { through, missing } = self.store.durable_now();
         LineSet { through, missing }
+    }
+}
+
+impl Stored {
+    /// Calls `each` with records among which are those of another node's frames with the numbers
+    /// from `first` to `last`, until it breaks.
+    ///
+    /// Errors: some of them cannot be read.
+    pub fn read_frames(
+        &self,
+        node: u32,
+        range: (u64, u64),
+        each: &mut dyn FnMut(&Batch) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        for unit in self.store.units_of_frames(node, range).map_err(source_error)? {
+            if let Some(damage) = unit.damage() {
+                let store::DamagedLines { segment, error, .. } = damage;
+                return Err(SourceError(format!("segment {segment} is damaged: {error}")));
+            }
+            if let Some(batch) = self.parsers.load(&unit).map_err(source_error)?
+                && each(&batch).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,11 +1,12 @@
 //! Hot segments in memory: the entries of their frames, and the state of their files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use platform::{Access, Disk, DiskFile};
-use record::frame::FRAME_INTERNAL;
+use record::frame::{FRAME_FORWARDED, FRAME_INTERNAL};
 use segment::{FrameEntry, SegmentError, SegmentHeader};
 
 use crate::catalog::{LOCAL, Own, RowState, SegmentRow};
@@ -46,6 +47,8 @@ impl Totals {
 pub(crate) struct HotIndex {
     pub(crate) frames: Vec<FrameEntry>,
     pub(crate) totals: Totals,
+    /// The smallest and greatest number of the frames that other nodes built, by node.
+    pub(crate) numbers: BTreeMap<u32, (u64, u64)>,
     pub(crate) state: RowState,
     /// First byte behind the frames.
     pub(crate) data_end: u64,
@@ -157,11 +160,16 @@ impl HotIndex {
         file_bytes: u64,
     ) -> Self {
         let mut totals = Totals::default();
-        frames.iter().for_each(|entry| totals.add(entry));
+        let mut numbers = BTreeMap::new();
+        for entry in &frames {
+            totals.add(entry);
+            add_number(&mut numbers, entry);
+        }
         let times_unknown = frames.iter().filter(|e| e.time_range_ns().is_none()).count();
         HotIndex {
             frames,
             totals,
+            numbers,
             state,
             data_end,
             file_bytes,
@@ -175,6 +183,7 @@ impl HotIndex {
     /// Adds a frame that became durable.
     pub(crate) fn push(&mut self, entry: FrameEntry) {
         self.totals.add(&entry);
+        add_number(&mut self.numbers, &entry);
         self.times_unknown += usize::from(entry.time_range_ns().is_none());
         self.data_end = entry.end();
         self.frames.push(entry);
@@ -189,5 +198,12 @@ impl HotIndex {
         self.times_unknown -= usize::from(before.is_none());
         self.totals.time_ns = span(self.totals.time_ns, after);
         self.unsaved |= before != after;
+    }
+}
+
+fn add_number(numbers: &mut BTreeMap<u32, (u64, u64)>, entry: &FrameEntry) {
+    if entry.flags & FRAME_FORWARDED != 0 {
+        let range = numbers.entry(entry.node).or_insert((entry.number, entry.number));
+        *range = (range.0.min(entry.number), range.1.max(entry.number));
     }
 }

@@ -1,12 +1,24 @@
 //! Frames of other nodes, for the users of a store.
 
+use std::collections::BTreeMap;
+
 use record::{NodeIdentity, Numbers};
 
 use super::Store;
 use crate::catalog::NodeRow;
 use crate::ledger::Ledger;
 use crate::store_core::nodes::{FORGET_NODE_NS, NODES_MAX, NodeRefusal, STARTS_JUMP_MAX};
-use crate::sync::lock;
+use crate::sync::{lock, read};
+
+/// The frames of one other node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFrames {
+    /// The numbers of all frames that ever became durable here.
+    pub taken: Numbers,
+    /// Those whose lines are still here: neither expired nor deleted with their segment. A frame
+    /// that lost all its lines to a deletion may be among them.
+    pub stored: Numbers,
+}
 
 impl Store {
     /// Admits another node, or returns why it is refused. `first` is the least number that it may
@@ -86,5 +98,33 @@ impl Store {
     /// The numbers of a node's frames that are durable here.
     pub fn held(&self, node: u32) -> Numbers {
         self.core.nodes.held(node)
+    }
+
+    /// Counts numbers as taken: another copy has taken these frames, and nothing of them is left
+    /// there. Durable with the next segment.
+    pub fn note_taken(&self, node: u32, numbers: &Numbers) {
+        self.core.nodes.add_held(node, numbers);
+    }
+
+    /// The frames of all other nodes, by node.
+    pub fn frames_of_nodes(&self) -> BTreeMap<u32, NodeFrames> {
+        let mut stored: BTreeMap<u32, Numbers> = BTreeMap::new();
+        let mut note = |node: u32, first: u64, last: u64| {
+            stored.entry(node).or_default().insert_range(first, last);
+        };
+        let segments = self.core.segments.list();
+        for hot in &segments.hot {
+            let index = read(&hot.index);
+            index.numbers.iter().for_each(|(&node, &(first, last))| note(node, first, last));
+        }
+        for sealed in &segments.sealed {
+            sealed.numbers.iter().for_each(|one| note(one.node, one.first, one.last));
+        }
+        let frames = |(node, taken): (u32, Numbers)| {
+            // A segment knows its smallest and its greatest number only.
+            let stored = stored.get(&node).map(|some| taken.common(some)).unwrap_or_default();
+            (node, NodeFrames { taken, stored })
+        };
+        self.core.nodes.all_held().into_iter().map(frames).collect()
     }
 }

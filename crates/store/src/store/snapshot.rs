@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::LineId;
+use record::frame::FRAME_FORWARDED;
+use segment::sealed::NodeNumbers;
 
 use super::Store;
 use crate::config::COMMITTED_FRAMES_MAX;
@@ -109,6 +111,36 @@ impl Store {
         let mut units = Vec::new();
         for segment in segments.sealed.iter().filter(|s| may_hold(&s.numbers, id)) {
             let blocks = self.blocks_of(segment, |block| may_hold(&block.numbers, id))?;
+            units.extend(blocks.into_iter().map(Unit::Block));
+        }
+        Ok(units)
+    }
+
+    /// The units that may hold lines of frames that another node built, with the numbers from
+    /// `first` to `last`.
+    ///
+    /// Errors: a sealed segment cannot be read; the text names file and byte.
+    pub fn units_of_frames(
+        &self,
+        node: u32,
+        (first, last): (u64, u64),
+    ) -> Result<Vec<Unit>, StoreError> {
+        let segments = self.core.segments.list();
+        let mut units = Vec::new();
+        for segment in &segments.hot {
+            let index = read(&segment.index);
+            let is_among = |entry: &segment::FrameEntry| {
+                let is_of_node = entry.node == node && entry.flags & FRAME_FORWARDED != 0;
+                is_of_node && (first..=last).contains(&entry.number)
+            };
+            let places = index.frames.iter().enumerate().filter(|(_, entry)| is_among(entry));
+            let handles = places.map(|(place, entry)| self.handle(segment, place, *entry));
+            units.extend(handles.map(Unit::Frame));
+        }
+        let overlap =
+            |one: &NodeNumbers| one.node == node && one.first <= last && first <= one.last;
+        for segment in segments.sealed.iter().filter(|s| s.numbers.iter().any(overlap)) {
+            let blocks = self.blocks_of(segment, |block| block.numbers.iter().any(overlap))?;
             units.extend(blocks.into_iter().map(Unit::Block));
         }
         Ok(units)

@@ -5,8 +5,8 @@
 //! and the frames behind it. So there must always be a hot segment newer than any that is sealed or
 //! deleted, even an empty one.
 //!
-//! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then. A
-//! node's own claims make no number held, so that no frame is acknowledged that is not there. A
+//! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then, or
+//! once an operator has filled the store from another copy that had taken it. A node's own claims make no number held, so that no frame is acknowledged that is not there. A
 //! held number stays held, with one exception: of a node with many gaps, the store forgets the
 //! lowest ranges that the node says it will not send again.
 //!
@@ -38,7 +38,7 @@ use crate::sync::lock;
 pub const NODES_MAX: usize = 128;
 /// Ranges of numbers that are remembered of each node even after it announced that it will not send
 /// them again: a connection that it gave up may still bring some.
-const RANGES_KEPT: usize = 64;
+pub const RANGES_KEPT: usize = 64;
 /// Starts of a node that a store may have missed. A node that claims more has a forged number,
 /// which would lock the real node out.
 pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
@@ -162,12 +162,22 @@ impl RemoteNodes {
         lock(&self.state).held.of(node)
     }
 
+    /// The held numbers of all nodes.
+    pub(crate) fn all_held(&self) -> BTreeMap<u32, Numbers> {
+        lock(&self.state).held.nodes.clone()
+    }
+
     /// Adds the numbers of frames that became durable.
     pub(crate) fn note_durable(&self, entries: &[FrameEntry]) {
         if entries.iter().any(|entry| entry.flags & FRAME_FORWARDED != 0) {
             let mut state = lock(&self.state);
             entries.iter().for_each(|entry| state.held.add(entry));
         }
+    }
+
+    /// Adds numbers of frames that another copy has taken, and whose lines are deleted there.
+    pub(crate) fn add_held(&self, node: u32, numbers: &Numbers) {
+        lock(&self.state).held.nodes.entry(node).or_default().insert_all(numbers);
     }
 
     pub(crate) fn note_brought(&self, node: u32) {

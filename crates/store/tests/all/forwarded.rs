@@ -108,6 +108,45 @@ fn numbers_outlive_their_segments() {
 }
 
 #[test]
+fn a_store_tells_what_it_took_and_what_is_left_of_it() {
+    let (config, disk, clock) = bench();
+    let host = TestHost::new();
+    let store = open(&config, &disk, &clock);
+    let told = |store: &Store| {
+        let frames = store.frames_of_nodes().remove(&NODE).unwrap();
+        let ranges = |numbers: &record::Numbers| numbers.ranges().collect::<Vec<_>>();
+        (ranges(&frames.taken), ranges(&frames.stored))
+    };
+    let numbers_read = |store: &Store, range| {
+        let units = store.units_of_frames(NODE, range).unwrap();
+        let lines = units.iter().flat_map(|unit| lines_of(std::slice::from_ref(unit), &host));
+        let numbers = lines.map(|line| line.0.sequence).filter(|n| (range.0..=range.1).contains(n));
+        numbers.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert!(store.frames_of_nodes().is_empty());
+    store.admit(&identity(1, 1), 1).unwrap();
+    forward(&store, (1..=4).chain(8..=9));
+    for state in ["hot", "sealed"] {
+        assert_eq!(told(&store), (vec![(1, 4), (8, 9)], vec![(1, 4), (8, 9)]), "{state}");
+        assert_eq!(numbers_read(&store, (3, 8)), [3, 4, 8], "{state}");
+        assert_eq!(numbers_read(&store, (5, 7)), [0; 0], "{state}");
+        store.roll();
+        parse_all(&store, &host);
+        work(&store, &host);
+    }
+    // Another copy has taken these, and nothing is left of them there.
+    let mut taken = record::Numbers::new();
+    taken.insert_range(10, 12);
+    store.note_taken(NODE, &taken);
+    forward(&store, [13]);
+    drop(store);
+    let expiring = StoreConfig { age_ns: Some(1), ..config.clone() };
+    let store = open(&expiring, &disk, &clock);
+    store.run_retention(1_000);
+    assert_eq!(told(&store), (vec![(1, 4), (8, 13)], vec![]), "after everything expired");
+}
+
+#[test]
 fn copies_and_namesakes_are_refused() {
     let (config, disk, clock) = bench();
     let store = open(&config, &disk, &clock);

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use mio::Waker;
 use platform::Clock;
-use record::Frame;
+use record::{Frame, Numbers};
 
 use super::super::lock;
 use super::super::secret::Secret;
-use super::super::session::Ledger;
+use super::super::session::{Ledger, check_frame};
 use super::super::status::CollectorStatus;
 use super::super::wire::StoreHealth;
 use super::{NodeStore, TICK};
@@ -34,6 +34,8 @@ pub(super) const FUTURE_MAX_NS: i64 = 60 * 1_000_000_000;
 pub(super) const RECEIVED_MIN_NS: i64 = 946_684_800 * 1_000_000_000;
 /// How often a full disk is checked for room again.
 const RETRY: Duration = Duration::from_millis(100);
+/// The pause before it is looked again whether all frames of another copy are durable.
+const DURABLE_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct Shared {
     pub(super) store: Arc<dyn NodeStore>,
@@ -152,6 +154,44 @@ impl Shared {
             Err(_) => handed.lost = DropReason::ShuttingDown,
         };
         self.store.keep(frame, Box::new(on_durable))
+    }
+
+    /// See [`super::Filler::fill`]. The ledger decides, as for frames that collectors bring at
+    /// the same time, so that none is kept twice.
+    pub(super) fn fill(
+        self: &Arc<Self>,
+        node: u32,
+        frames: Vec<Frame>,
+        taken: &Numbers,
+    ) -> Result<u64, KeepError> {
+        for frame in &frames {
+            check_frame(frame, node).map_err(|error| KeepError::Failed(error.to_string()))?;
+        }
+        if self.stopped.load(Relaxed) {
+            return Err(KeepError::Closed);
+        }
+        lock(&self.ledger).add_held(node, &self.store.held(node));
+        let mut kept = 0;
+        let mut numbers = Numbers::new();
+        for frame in frames {
+            let number = frame.header().sequence;
+            numbers.insert(number);
+            if lock(&self.ledger).take(node, number) {
+                self.keep(frame)?;
+                kept += 1;
+            }
+        }
+        // Some of them may be on their way from the collector just now.
+        while !lock(&self.ledger).are_durable(node, &numbers) {
+            if self.stopped.load(Relaxed) {
+                return Err(KeepError::Closed);
+            }
+            std::thread::sleep(DURABLE_PAUSE);
+        }
+        self.store.note_taken(node, taken);
+        lock(&self.ledger).add_held(node, taken);
+        self.wake();
+        Ok(kept)
     }
 
     /// Sets impossible receive times to now. Lines from the future would outlive retention, and

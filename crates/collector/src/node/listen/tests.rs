@@ -59,6 +59,14 @@ impl NodeStore for Faulty {
         Ok(lock(&self.held).clone())
     }
 
+    fn held(&self, _: u32) -> Numbers {
+        lock(&self.held).clone()
+    }
+
+    fn note_taken(&self, _: u32, numbers: &Numbers) {
+        lock(&self.held).insert_all(numbers);
+    }
+
     fn leave(&self, _: u32) {
         self.here.fetch_sub(1, Relaxed);
     }
@@ -400,4 +408,31 @@ fn incomplete_large_frames_leave_room_for_others() {
         })
         .collect();
     assert!(acknowledged(&mut send(listener.local_addr(), &[1]), 1));
+}
+
+#[test]
+fn frames_of_another_copy_are_kept_once_whoever_brings_them_first() {
+    let store = Arc::new(Faulty::default());
+    let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &Arc::default());
+    let filler = listener.filler();
+    let numbers = |first, last| {
+        let mut numbers = Numbers::new();
+        numbers.insert_range(first, last);
+        numbers
+    };
+    let mut stream = send(listener.local_addr(), &[3, 4]);
+    assert!(acknowledged(&mut stream, 2));
+    // Nothing is left of frame 2 in the other copy.
+    let frames = vec![frame(1, 1), frame(3, 1), frame(5, 1)];
+    assert_eq!(filler.fill(IDENTITY.node, frames, &numbers(1, 5)), Ok(2));
+    assert_eq!(*lock(&store.held), numbers(1, 5));
+    // The collector brings what it still has of them.
+    let mut stream = send(listener.local_addr(), &[2, 5, 6]);
+    assert!(acknowledged(&mut stream, 3));
+    assert_eq!(store.keeps.load(Relaxed), 5);
+    let other = filler.fill(8, vec![frame(9, 1)], &numbers(9, 9));
+    assert!(matches!(other, Err(KeepError::Failed(_))), "a frame of another collector");
+    drop(listener);
+    let late = filler.fill(IDENTITY.node, vec![frame(9, 1)], &numbers(9, 9));
+    assert_eq!(late, Err(KeepError::Closed), "the next listener does not know of it");
 }

@@ -70,6 +70,12 @@ impl Server {
         Server::run(command, Data::Own(directory), &[], config)
     }
 
+    /// A server over a directory that the caller keeps, at an address of HTTP.
+    pub fn start_in_at(directory: &Path, http_listen: &str, arguments: &[&str]) -> Server {
+        let command = serve_command_at(directory, http_listen);
+        Server::run(command, Data::Lent(directory.to_owned()), arguments, "")
+    }
+
     fn launch(data: Data, arguments: &[&str], config: &str) -> Server {
         Server::run(serve_command(data.path()), data, arguments, config)
     }
