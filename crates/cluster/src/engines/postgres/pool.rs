@@ -12,6 +12,7 @@ use tokio_postgres::{Client, Config, Connection, NoTls};
 
 use super::PgSettings;
 use super::tls::Tls;
+use crate::engines::meter::{Meter, Metered};
 use crate::error::CatalogError;
 
 /// What a transaction does.
@@ -51,6 +52,7 @@ pub struct Pool {
     tls: Option<Tls>,
     idle: Mutex<Vec<Client>>,
     places: Semaphore,
+    meter: Meter,
 }
 
 impl Pool {
@@ -76,11 +78,25 @@ impl Pool {
         builder.worker_threads(1).max_blocking_threads(4).thread_name("catalog").enable_all();
         let runtime = builder.build().map_err(|error| refused(&error))?;
         let places = Semaphore::new(settings.connections_max.max(1));
-        Ok(Pool { runtime, settings, config, tls, idle: Mutex::default(), places })
+        let (idle, meter) = (Mutex::default(), Meter::default());
+        Ok(Pool { runtime, settings, config, tls, idle, places, meter })
     }
 
     /// Runs `body` as one transaction.
     pub fn run<T>(
+        &self,
+        access: Access,
+        body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
+    ) -> Result<T, CatalogError> {
+        self.meter.call(is_failure, || self.transaction(access, body))
+    }
+
+    /// The calls so far.
+    pub fn metered(&self) -> Metered {
+        self.meter.read()
+    }
+
+    fn transaction<T>(
         &self,
         access: Access,
         body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
@@ -210,6 +226,12 @@ fn not_committed(error: &tokio_postgres::Error) -> CatalogError {
 fn is_passing(code: &SqlState) -> bool {
     let classes = ["08", "40", "53", "55", "57", "58"];
     classes.contains(&&code.code()[..2]) || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+}
+
+/// Whether an error is one of the database, or of the way to it. Others are its answers.
+fn is_failure(error: &CatalogError) -> bool {
+    use CatalogError::{Refused, Unavailable, Unknown};
+    matches!(error, Unavailable(_) | Unknown(_) | Refused(_))
 }
 
 /// An error with its causes.
