@@ -79,6 +79,8 @@ struct State {
     unpublished_since_ns: Option<u64>,
     /// Messages between `committed` and `position` that the log deleted unread.
     lost: u64,
+    /// Everything below is published as soon as possible, whatever its size and age.
+    wanted: u64,
     /// Ends of published offsets, with the times of their publication.
     published: VecDeque<(u64, u64)>,
     /// Ends of the log above `position`, with the times when they were first heard of.
@@ -112,6 +114,7 @@ impl HotPart {
             bytes_published: 0,
             unpublished_since_ns: None,
             lost: 0,
+            wanted: 0,
             published: VecDeque::new(),
             ends: VecDeque::new(),
             serve_until_ns: 0,
@@ -229,12 +232,24 @@ impl HotPart {
         self.read_on.notify_all();
     }
 
-    /// Up to about `bytes_max` of what is not published, if there are as many or the oldest was
-    /// read `age` ago.
+    /// Has everything that was read so far published as soon as possible. Returns the number of
+    /// frames that waited for it.
+    pub fn publish_now(&self) -> usize {
+        let mut state = self.lock();
+        state.wanted = state.position;
+        let committed = state.committed;
+        state.frames.len() - state.frames.partition_point(|frame| frame.offset < committed)
+    }
+
+    /// Up to about `bytes_max` of what is not published, if there are as many, or the oldest was
+    /// read `age` ago, or [`publish_now`](Self::publish_now) asked for it.
     pub(crate) fn cut(&self, bytes_max: usize, age: Duration, now_ns: u64) -> Option<Cut> {
         let state = self.lock();
         let since = state.unpublished_since_ns?;
-        if state.bytes_unpublished < bytes_max && now_ns.saturating_sub(since) < nanos(age) {
+        let is_due = state.bytes_unpublished >= bytes_max
+            || now_ns.saturating_sub(since) >= nanos(age)
+            || state.committed < state.wanted;
+        if !is_due {
             return None;
         }
         let first = state.frames.partition_point(|frame| frame.offset < state.committed);

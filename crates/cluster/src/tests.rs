@@ -411,3 +411,23 @@ fn the_age_of_a_lag_is_that_of_the_oldest_message_that_was_not_read() {
     hot.append(Vec::new(), 100, 0, 200 * SECOND_NS);
     assert_eq!(hot.lag(200 * SECOND_NS), Lag::default());
 }
+
+#[test]
+fn what_was_read_is_published_at_once_on_demand() {
+    let mut bench = Bench::new(100_000, 100_000);
+    for sequence in 1..=3 {
+        bench.append(7, sequence);
+    }
+    bench.read(0);
+    assert_eq!(bench.publish_step(1).unwrap(), Progress::Idle);
+    assert_eq!(bench.partition.hot.publish_now(), 3);
+    // What is read later waits for its size or age.
+    bench.append(7, 4);
+    assert_eq!(bench.publish(1), 0..3);
+    bench.read(1);
+    assert_eq!(bench.publish_step(2).unwrap(), Progress::Idle);
+    assert_eq!((bench.partition.hot.publish_now(), bench.lines()), (1, 3));
+    assert_eq!(bench.publish(2), 3..4);
+    assert_eq!(bench.partition.hot.publish_now(), 0);
+    assert_eq!(bench.publish_step(3).unwrap(), Progress::Idle);
+}
