@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// An engine that has not been called for this long is not called failing because its last call
+/// failed.
+const CALLED_WITHIN: Duration = Duration::from_secs(60);
 /// Longest text of an error that is kept.
 const ERROR_CHARS_MAX: usize = 500;
 
@@ -19,8 +22,8 @@ pub struct Meter {
 
 #[derive(Debug, Default)]
 struct Failing {
-    /// Since when no call succeeded; none while the engine works.
-    since: Option<Instant>,
+    /// When the first and the last call failed since one succeeded; none while the engine works.
+    since: Option<(Instant, Instant)>,
     /// What failed last, even if calls succeed again.
     error: Option<String>,
 }
@@ -69,18 +72,20 @@ impl Meter {
     pub fn failed(&self, begun: Instant, error: &impl Display) {
         self.errors.fetch_add(1, Relaxed);
         let mut failing = self.failing();
-        failing.since.get_or_insert(begun);
+        let now = Instant::now();
+        failing.since = Some((failing.since.map_or(begun, |(first, _)| first), now));
         failing.error = Some(error.to_string().chars().take(ERROR_CHARS_MAX).collect());
     }
 
     /// The counts so far.
     pub fn read(&self) -> Metered {
         let failing = self.failing();
+        let since = failing.since.filter(|(_, last)| last.elapsed() < CALLED_WITHIN);
         Metered {
             calls: self.calls.load(Relaxed),
             errors: self.errors.load(Relaxed),
             time: Duration::from_nanos(self.time_ns.load(Relaxed)),
-            failing: failing.since.map(|since| since.elapsed()),
+            failing: since.map(|(first, _)| first.elapsed()),
             error: failing.error.clone(),
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
@@ -13,6 +12,7 @@ use tokio_postgres::{Client, Config, Connection, NoTls};
 use super::PgSettings;
 use super::tls::Tls;
 use crate::engines::meter::{Meter, Metered};
+use crate::engines::runtime::Runtime;
 use crate::error::CatalogError;
 
 /// What a transaction does.
@@ -74,9 +74,7 @@ impl Pool {
             return Err(CatalogError::Refused(error.to_owned()));
         }
         // One worker drives all connections; callers wait on their own threads.
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(1).max_blocking_threads(4).thread_name("catalog").enable_all();
-        let runtime = builder.build().map_err(|error| refused(&error))?;
+        let runtime = Runtime::start("catalog", 1).map_err(|error| refused(&error))?;
         let places = Semaphore::new(settings.connections_max.max(1));
         let (idle, meter) = (Mutex::default(), Meter::default());
         Ok(Pool { runtime, settings, config, tls, idle, places, meter })
@@ -243,4 +241,17 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server drops its last reference to the catalog in a task, and must not panic there.
+    #[test]
+    fn a_pool_may_be_dropped_in_a_task() {
+        let pool = Pool::new(PgSettings::new("host=127.0.0.1 user=nobody")).unwrap();
+        let outer = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        outer.block_on(async move { drop(pool) });
+    }
 }
