@@ -201,7 +201,8 @@ async fn bulk(State(to): State<Arc<Inserting>>, request: Request, body: Body) ->
     match insert(&to, &request, Shape::BULK, body).await {
         Ok(kept) => {
             let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            ([PRODUCT, content_type], Body::from_stream(items(kept.lines))).into_response()
+            let body = Body::from_stream(items(kept.lines));
+            to.acknowledged(([PRODUCT, content_type], body).into_response())
         }
         Err(error) => ([PRODUCT], error).into_response(),
     }
@@ -225,7 +226,7 @@ async fn document(
                 "_seq_no": 0,
                 "_primary_term": 1,
             });
-            (StatusCode::CREATED, [PRODUCT], Json(body)).into_response()
+            to.acknowledged((StatusCode::CREATED, [PRODUCT], Json(body)).into_response())
         }
         Err(error) => ([PRODUCT], error).into_response(),
     }

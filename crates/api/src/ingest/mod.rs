@@ -30,7 +30,7 @@ use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
 use axum::http::header::EXPECT;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use collector::Accounting;
 use collector::body::{Decoder, Encoding, Shape};
@@ -66,6 +66,9 @@ impl Default for InsertOptions {
     }
 }
 
+/// The header that says where acknowledged lines are durable.
+const DURABLE: &str = "x-loginson-durable";
+
 /// What ingest requests share, in a server and in a collector.
 pub struct Inserting {
     options: InsertOptions,
@@ -89,6 +92,15 @@ impl Inserting {
         let memory = Arc::clone(memory);
         Arc::new(Inserting { options, slots, memory, to: Box::new(to) })
     }
+
+    /// Adds to the acknowledgement of lines where they are durable, if that may be the spool of this
+    /// collector alone: no answer has lines that wait there.
+    pub fn acknowledged(&self, mut response: Response) -> Response {
+        if response.status().is_success() && (self.to)().is_ok_and(|lines| lines.is_spooling()) {
+            response.headers_mut().insert(DURABLE, HeaderValue::from_static("spool"));
+        }
+        response
+    }
 }
 
 /// The routes of this file.
@@ -101,11 +113,11 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
 }
 
 async fn jsonline(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    answer(insert(&to, &request, Shape::JsonLines, body).await)
+    to.acknowledged(answer(insert(&to, &request, Shape::JsonLines, body).await))
 }
 
 async fn lines(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    answer(insert(&to, &request, Shape::Lines, body).await)
+    to.acknowledged(answer(insert(&to, &request, Shape::Lines, body).await))
 }
 
 fn answer(result: ApiResult<Counts>) -> Response {

@@ -207,6 +207,10 @@ impl Deliver for Copies {
         self.stripes.iter().any(|stripe| stripe.iter().all(Forwarder::has_room))
     }
 
+    fn is_spooling(&self) -> bool {
+        self.stores().any(Forwarder::is_spooling)
+    }
+
     fn refusal(&self) -> Option<KeepError> {
         lock(&self.turn).closed.then_some(KeepError::Closed)
     }
