@@ -9,6 +9,7 @@ pub mod engines;
 pub mod message;
 pub mod node;
 mod options;
+mod reachable;
 mod source;
 mod trust;
 
@@ -74,6 +75,8 @@ pub struct Cluster {
     /// The stores of each copy; none in a cluster on engines.
     copies: Vec<Copy>,
     engines: Option<Arc<Engines>>,
+    /// Why no copy can be read whole, as of the last look.
+    unready: Mutex<Option<String>>,
 }
 
 /// The stores that have all lines together.
@@ -94,12 +97,12 @@ impl Cluster {
             Ok(Copy { nodes: nodes.collect::<Result<_>>()? })
         };
         let copies = config.copies.iter().map(copy).collect::<Result<_>>()?;
-        Ok(Arc::new(Cluster { copies, engines: None }))
+        Ok(Arc::new(Cluster { copies, engines: None, unready: Mutex::default() }))
     }
 
     /// The nodes of a cluster on engines.
     pub fn on_engines(engines: Arc<Engines>) -> Arc<Cluster> {
-        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines) })
+        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines), unready: Mutex::default() })
     }
 
     /// The engines, where the cluster has them.
