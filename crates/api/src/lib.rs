@@ -62,6 +62,7 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
         .merge(queries::queue::routes())
         .merge(queries::share::routes())
         .merge(admin::cluster::routes())
+        .merge(admin::engines::routes())
         .merge(admin::seal::routes())
         .merge(admin::config::routes())
         .merge(queries::context::routes())

@@ -162,6 +162,8 @@ pub struct PartitionRow {
     pub partition: u32,
     /// Every message below is in a segment of the snapshot, if its times overlap the range.
     pub offset: u64,
+    /// Messages that the log deleted before a node read them, since the catalog was made.
+    pub lost: u64,
     /// The node with a live lease.
     pub owner: Option<Owner>,
 }

@@ -79,9 +79,26 @@ struct State {
     unpublished_since_ns: Option<u64>,
     /// Messages between `committed` and `position` that the log deleted unread.
     lost: u64,
+    /// Everything below is published as soon as possible, whatever its size and age.
+    wanted: u64,
     /// Ends of published offsets, with the times of their publication.
     published: VecDeque<(u64, u64)>,
+    /// Ends of the log above `position`, with the times when they were first heard of.
+    ends: VecDeque<(u64, u64)>,
     serve_until_ns: u64,
+}
+
+/// Ends of the log that are remembered with their times. Of more, the age of the newest is taken for
+/// greater than it is.
+const ENDS_MAX: usize = 64;
+
+/// What the log has, and the owner of the partition does not have yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Offsets between the last one read and the end of the log.
+    pub messages: u64,
+    /// How long ago the node heard of the oldest of them.
+    pub age: Duration,
 }
 
 impl HotPart {
@@ -97,7 +114,9 @@ impl HotPart {
             bytes_published: 0,
             unpublished_since_ns: None,
             lost: 0,
+            wanted: 0,
             published: VecDeque::new(),
+            ends: VecDeque::new(),
             serve_until_ns: 0,
         };
         HotPart { state: Mutex::new(state), read_on: Condvar::new() }
@@ -116,7 +135,8 @@ impl HotPart {
     /// The frames from offset `from` on and below `until`, without duplicates: all of them, or an
     /// error. They stay in memory for as long as the caller has them.
     pub fn read(&self, from: u64, until: u64, now_ns: u64) -> Result<Vec<HotFrame>, HotError> {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.hear_end(until, now_ns);
         if now_ns >= state.serve_until_ns {
             return Err(HotError::NotOwner);
         }
@@ -145,6 +165,36 @@ impl HotPart {
         let state = self.lock();
         let first = state.frames.partition_point(|frame| frame.offset < from);
         state.frames.range(first..).cloned().collect()
+    }
+
+    /// Somebody found that the log ends there. What is below is to be read.
+    pub fn hear_end(&self, end: u64, now_ns: u64) {
+        self.lock().hear_end(end, now_ns);
+    }
+
+    /// The end of the log as far as anybody told, or what was read if that is more.
+    pub fn end(&self) -> u64 {
+        let state = self.lock();
+        state.ends.back().map_or(state.position, |(end, _)| *end)
+    }
+
+    /// What is still to be read.
+    pub fn lag(&self, now_ns: u64) -> Lag {
+        let state = self.lock();
+        let (Some((_, oldest_ns)), Some((end, _))) = (state.ends.front(), state.ends.back()) else {
+            return Lag::default();
+        };
+        Lag {
+            messages: end - state.position,
+            age: Duration::from_nanos(now_ns.saturating_sub(*oldest_ns)),
+        }
+    }
+
+    /// How long ago the oldest frame that is not published was read. After a publication, how long
+    /// ago that was.
+    pub fn unpublished_age(&self, now_ns: u64) -> Duration {
+        let since_ns = self.lock().unpublished_since_ns;
+        Duration::from_nanos(since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
     }
 
     /// The first offset that is in memory.
@@ -176,16 +226,30 @@ impl HotPart {
         state.bytes_unpublished += frames.iter().map(|f| f.frame.memory_bytes()).sum::<usize>();
         state.frames.extend(frames);
         state.position = position.max(state.position);
+        let position = state.position;
+        while state.ends.pop_front_if(|(end, _)| *end <= position).is_some() {}
         state.lost += lost;
         self.read_on.notify_all();
     }
 
-    /// Up to about `bytes_max` of what is not published, if there are as many or the oldest was
-    /// read `age` ago.
+    /// Has everything that was read so far published as soon as possible. Returns the number of
+    /// frames that waited for it.
+    pub fn publish_now(&self) -> usize {
+        let mut state = self.lock();
+        state.wanted = state.position;
+        let committed = state.committed;
+        state.frames.len() - state.frames.partition_point(|frame| frame.offset < committed)
+    }
+
+    /// Up to about `bytes_max` of what is not published, if there are as many, or the oldest was
+    /// read `age` ago, or [`publish_now`](Self::publish_now) asked for it.
     pub(crate) fn cut(&self, bytes_max: usize, age: Duration, now_ns: u64) -> Option<Cut> {
         let state = self.lock();
         let since = state.unpublished_since_ns?;
-        if state.bytes_unpublished < bytes_max && now_ns.saturating_sub(since) < nanos(age) {
+        let is_due = state.bytes_unpublished >= bytes_max
+            || now_ns.saturating_sub(since) >= nanos(age)
+            || state.committed < state.wanted;
+        if !is_due {
             return None;
         }
         let first = state.frames.partition_point(|frame| frame.offset < state.committed);
@@ -241,5 +305,17 @@ impl HotPart {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state is changed by statements that do not panic; a panic elsewhere leaves it whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn hear_end(&mut self, end: u64, now_ns: u64) {
+        if end <= self.ends.back().map_or(self.position, |(end, _)| *end) {
+            return;
+        }
+        if self.ends.len() >= ENDS_MAX {
+            self.ends.pop_back();
+        }
+        self.ends.push_back((end, now_ns));
     }
 }

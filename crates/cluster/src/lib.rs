@@ -37,7 +37,7 @@ pub use catalog::{
 };
 pub use error::{CatalogError, Failure, LogError, ObjectError};
 pub use frame_log::{FrameLog, Message};
-pub use hot::{HotError, HotFrame, HotPart};
+pub use hot::{HotError, HotFrame, HotPart, Lag};
 pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
 pub use jobs::{
     JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
@@ -49,4 +49,4 @@ pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };
-pub use reader::{Duplicates, Reader, ReaderSettings, Taken};
+pub use reader::{Duplicates, Reader, ReaderSettings, Stall, Taken};

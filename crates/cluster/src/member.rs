@@ -82,8 +82,9 @@ impl Member {
         self.info.node
     }
 
-    /// Says whether the node can take partitions: not while its disk is full or while it shuts
-    /// down. While another store accepts, a node that does not gives its partitions back.
+    /// Says whether the node can take partitions: not while its disk is full, for example. While
+    /// another store accepts, a node that does not gives its partitions back. While none does, those
+    /// of a node that dies go to any other, so that their newest frames can be queried.
     pub fn set_accepting(&mut self, accepting: bool) {
         if self.info.accepting != accepting {
             self.info.accepting = accepting;
@@ -210,14 +211,7 @@ impl Member {
     /// How many partitions this node is to have. Stores share them evenly, in the order of their
     /// ids; those with the lowest ids have one more if there is a remainder.
     fn quota(&self, partitions: u32) -> usize {
-        let stores: Vec<NodeId> = self
-            .view
-            .nodes
-            .iter()
-            .filter(|row| row.info.roles.contains(&Role::Store) && row.info.accepting)
-            .filter(|row| row.silent < self.settings.ttl)
-            .map(|row| row.info.node)
-            .collect();
+        let stores = self.accepting_stores();
         match stores.iter().position(|node| *node == self.info.node) {
             Some(rank) if self.info.accepting => {
                 let (each, rest) =
@@ -231,9 +225,21 @@ impl Member {
         }
     }
 
+    /// The live stores that take partitions, in the order of their ids.
+    fn accepting_stores(&self) -> Vec<NodeId> {
+        let accepting = self
+            .view
+            .nodes
+            .iter()
+            .filter(|row| row.info.roles.contains(&Role::Store) && row.info.accepting)
+            .filter(|row| row.silent < self.settings.ttl);
+        accepting.map(|row| row.info.node).collect()
+    }
+
     /// What the node takes next: a free partition, if it may have one more, or the programs.
     fn wanted(&self, partitions: u32, wants_partition: bool) -> Option<Resource> {
-        if !self.info.accepting || !self.info.roles.contains(&Role::Store) {
+        let may_take = self.info.accepting || self.accepting_stores().is_empty();
+        if !may_take || !self.info.roles.contains(&Role::Store) {
             return None;
         }
         // Nodes begin at different places, so that they seldom want the same one.
@@ -362,6 +368,28 @@ mod tests {
         assert_eq!(cluster.shares(), [4]);
         cluster.run(10);
         assert_eq!((cluster.shares(), cluster.with_programs()), (vec![7], vec![1]));
+    }
+
+    /// Better a store whose disk is full than none.
+    #[test]
+    fn while_no_store_accepts_others_take_what_a_dead_one_had() {
+        let mut cluster = Cluster::new();
+        (1..=3).for_each(|node| cluster.join(node));
+        cluster.run(20);
+        cluster.members.iter_mut().for_each(|member| member.set_accepting(false));
+        cluster.run(20);
+        assert_eq!(cluster.shares().iter().sum::<usize>(), 7);
+        cluster.members.remove(0);
+        cluster.run(20);
+        assert_eq!(cluster.shares().iter().sum::<usize>(), 7);
+        assert_eq!(cluster.with_programs().len(), 1);
+        // One that accepts again has all, and then shares.
+        cluster.members[0].set_accepting(true);
+        cluster.run(20);
+        assert_eq!(cluster.shares(), [7, 0]);
+        cluster.members[1].set_accepting(true);
+        cluster.run(20);
+        assert_eq!(cluster.shares(), [4, 3]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::error::LogError;
 use crate::frame_log::{FrameLog, Message};
 use crate::hot::{HotFrame, HotPart};
 use crate::ids::NodeId;
+use crate::member::nanos;
 
 /// Recognises frames that are in a partition twice, because their producer repeated an append whose
 /// answer was lost.
@@ -49,6 +50,46 @@ pub struct ReaderSettings {
     /// Bytes of frames that are not published. Beyond, nothing is read until something is
     /// published; the frames wait in the log.
     pub unpublished_bytes_max: usize,
+    /// How long reads may bring nothing although the log has more, before the partition is reached
+    /// anew ([`FrameLog::renew`]).
+    pub patience: Duration,
+}
+
+/// Most doublings of the patience, while renewals do not help.
+const PATIENCE_DOUBLINGS_MAX: u32 = 4;
+
+/// Notices that reads bring nothing although the log has more: the broker that was read from is gone,
+/// or answers without telling what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stall {
+    /// When the first read came back empty, or the partition was reached anew last.
+    since_ns: Option<u64>,
+    renewals: u32,
+}
+
+impl Stall {
+    /// Reads bring what there is.
+    pub fn end(&mut self) {
+        *self = Stall::default();
+    }
+
+    /// A read brought nothing although the log has more. True if the partition is to be reached anew
+    /// now; each time after a longer wait.
+    pub fn is_renewal_due(&mut self, patience: Duration, now_ns: u64) -> bool {
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        let wait = patience.saturating_mul(1 << self.renewals.min(PATIENCE_DOUBLINGS_MAX));
+        let is_due = now_ns.saturating_sub(since_ns) >= nanos(wait);
+        if is_due {
+            self.since_ns = Some(now_ns);
+            self.renewals += 1;
+        }
+        is_due
+    }
+
+    /// Whether reaching the partition anew did not help.
+    pub fn is_trouble(&self) -> bool {
+        self.renewals > 1
+    }
 }
 
 /// What a step read.
@@ -64,6 +105,11 @@ pub struct Taken {
     pub lost: u64,
     /// Whether nothing was read because too much is not published.
     pub is_full: bool,
+    /// Whether the partition is reached anew with the next step, since reads bring nothing although
+    /// the log has more.
+    pub is_renewed: bool,
+    /// Whether that was done before, and did not help.
+    pub is_stalled: bool,
 }
 
 /// Reads a partition of the log into its hot part; stepped by one thread.
@@ -72,6 +118,7 @@ pub struct Reader {
     hot: Arc<HotPart>,
     duplicates: Duplicates,
     settings: ReaderSettings,
+    stall: Stall,
 }
 
 impl Reader {
@@ -82,10 +129,13 @@ impl Reader {
         duplicates: Duplicates,
         settings: ReaderSettings,
     ) -> Reader {
-        Reader { partition, hot, duplicates, settings }
+        Reader { partition, hot, duplicates, settings, stall: Stall::default() }
     }
 
     /// Reads what is there, with one call of the log, which waits up to `wait` for a message.
+    ///
+    /// An empty answer is not taken for "there is nothing": while the end that the hot part was told
+    /// of ([`HotPart::hear_end`]) is ahead, the partition is reached anew from time to time.
     pub fn step(
         &mut self,
         log: &dyn FrameLog,
@@ -99,7 +149,10 @@ impl Reader {
         }
         let position = self.hot.position();
         match log.read(self.partition, position, self.settings.read_bytes_max, wait) {
-            Ok(messages) => self.take(messages, position, now_ns, &mut taken),
+            Ok(messages) => {
+                self.take(messages, position, now_ns, &mut taken);
+                self.look_for_stall(log, position, now_ns, &mut taken);
+            }
             // The log deleted messages unread: they are lost. What follows is not.
             Err(LogError::OutOfRange { start, end, .. }) if start > position && end >= start => {
                 taken.lost = start - position;
@@ -108,6 +161,19 @@ impl Reader {
             Err(error) => return Err(error),
         }
         Ok(taken)
+    }
+
+    fn look_for_stall(&mut self, log: &dyn FrameLog, before: u64, now_ns: u64, taken: &mut Taken) {
+        let position = self.hot.position();
+        if position > before || self.hot.end() <= position {
+            self.stall.end();
+            return;
+        }
+        if self.stall.is_renewal_due(self.settings.patience, now_ns) {
+            log.renew(self.partition);
+            taken.is_renewed = true;
+        }
+        taken.is_stalled = self.stall.is_trouble();
     }
 
     fn take(&mut self, messages: Vec<Message>, position: u64, now_ns: u64, taken: &mut Taken) {

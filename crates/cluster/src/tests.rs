@@ -10,7 +10,7 @@ use record::{Format, Frame, FrameBuilder, Origin, Transport};
 use crate::catalog::{Catalog, PartitionState, TimeRange};
 use crate::error::{CatalogError, LogError, ObjectError};
 use crate::frame_log::FrameLog;
-use crate::hot::{HotError, HotFrame};
+use crate::hot::{HotError, HotFrame, HotPart, Lag};
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::Objects;
 use crate::partition::Partition;
@@ -78,7 +78,8 @@ impl Bench {
         let clock = Arc::new(ManualClock::new(0));
         let catalog = Arc::new(SimCatalog::new(clock.clone()));
         let lease = catalog.acquire(Resource::Partition(0), NodeId(1), HOUR).unwrap().unwrap();
-        let reading = ReaderSettings { read_bytes_max: 10_000, unpublished_bytes_max };
+        let patience = Duration::from_secs(2);
+        let reading = ReaderSettings { read_bytes_max: 10_000, unpublished_bytes_max, patience };
         let publishing = PublisherSettings {
             segment_bytes,
             segment_age_max: Duration::from_secs(10),
@@ -352,4 +353,81 @@ fn a_producer_keeps_the_order_and_its_limit() {
     let sequences = messages.into_iter().map(|message| Frame::decode(message.bytes).unwrap());
     let sequences: Vec<u64> = sequences.map(|frame| frame.header().sequence).collect();
     assert_eq!(sequences, [1, 2, 3, 4, 3, 4]);
+}
+
+/// The broker that leads a partition is gone, and the library answers "no messages" for minutes.
+#[test]
+fn a_partition_that_brings_nothing_although_it_has_more_is_reached_anew() {
+    let mut bench = Bench::new(100_000, 100_000);
+    bench.append(7, 1);
+    bench.log.wedge(0, 3);
+    let hot = bench.partition.hot.clone();
+    let look = |bench: &mut Bench, now_s: u64| {
+        let taken = bench.read(now_s);
+        (taken.frames, taken.is_renewed, taken.is_stalled)
+    };
+    // As long as nobody heard that there is more, nothing is wrong.
+    assert_eq!(look(&mut bench, 0), (0, false, false));
+    assert_eq!(look(&mut bench, 10), (0, false, false));
+    assert_eq!(hot.lag(10 * SECOND_NS), Lag::default());
+    // A query heard it: it wants what it cannot get.
+    assert_eq!(hot.read(0, 1, 11 * SECOND_NS).err(), Some(HotError::Behind { position: 0 }));
+    let lag = Lag { messages: 1, age: Duration::from_secs(9) };
+    assert_eq!((hot.end(), hot.lag(20 * SECOND_NS)), (1, lag));
+    // After the patience of 2 s, and then after twice as long each time. The second time is trouble.
+    assert_eq!(look(&mut bench, 20), (0, false, false));
+    assert_eq!(look(&mut bench, 21), (0, false, false));
+    assert_eq!(look(&mut bench, 22), (0, true, false));
+    assert_eq!(look(&mut bench, 25), (0, false, false));
+    assert_eq!(look(&mut bench, 26), (0, true, true));
+    assert_eq!(look(&mut bench, 33), (0, false, true));
+    assert_eq!(look(&mut bench, 34), (0, true, true));
+    assert_eq!(look(&mut bench, 34), (1, false, false));
+    assert_eq!((hot.end(), hot.lag(40 * SECOND_NS)), (1, Lag::default()));
+    // The next time, the patience is the first one again.
+    bench.append(7, 2);
+    bench.log.wedge(0, 1);
+    hot.hear_end(2, 50 * SECOND_NS);
+    assert_eq!(look(&mut bench, 50), (0, false, false));
+    assert_eq!(look(&mut bench, 52), (0, true, false));
+    assert_eq!(look(&mut bench, 52), (1, false, false));
+}
+
+#[test]
+fn the_age_of_a_lag_is_that_of_the_oldest_message_that_was_not_read() {
+    let hot = HotPart::new(0);
+    for end in 1..=100 {
+        hot.hear_end(end, end * SECOND_NS);
+        // An older end, and the same one, say nothing new.
+        hot.hear_end(end / 2, end * SECOND_NS);
+    }
+    let lag = |messages, age_s| Lag { messages, age: Duration::from_secs(age_s) };
+    assert_eq!(hot.lag(200 * SECOND_NS), lag(100, 199));
+    hot.append(Vec::new(), 50, 0, 200 * SECOND_NS);
+    assert_eq!(hot.lag(200 * SECOND_NS), lag(50, 149));
+    // More ends are not remembered one by one.
+    hot.append(Vec::new(), 99, 0, 200 * SECOND_NS);
+    assert_eq!(hot.lag(200 * SECOND_NS), lag(1, 100));
+    hot.append(Vec::new(), 100, 0, 200 * SECOND_NS);
+    assert_eq!(hot.lag(200 * SECOND_NS), Lag::default());
+}
+
+#[test]
+fn what_was_read_is_published_at_once_on_demand() {
+    let mut bench = Bench::new(100_000, 100_000);
+    for sequence in 1..=3 {
+        bench.append(7, sequence);
+    }
+    bench.read(0);
+    assert_eq!(bench.publish_step(1).unwrap(), Progress::Idle);
+    assert_eq!(bench.partition.hot.publish_now(), 3);
+    // What is read later waits for its size or age.
+    bench.append(7, 4);
+    assert_eq!(bench.publish(1), 0..3);
+    bench.read(1);
+    assert_eq!(bench.publish_step(2).unwrap(), Progress::Idle);
+    assert_eq!((bench.partition.hot.publish_now(), bench.lines()), (1, 3));
+    assert_eq!(bench.publish(2), 3..4);
+    assert_eq!(bench.partition.hot.publish_now(), 0);
+    assert_eq!(bench.publish_step(3).unwrap(), Progress::Idle);
 }

@@ -75,6 +75,7 @@ async fn serve(
     let (stop, stopping) = watch::channel(false);
     let tls = https(&config)?;
     let cluster = config.stores.as_ref().map(Cluster::new).transpose()?;
+    cluster.iter().try_for_each(Cluster::watch).context("cannot start a thread")?;
     let app = App::new(
         config.api.clone(),
         address,

@@ -1,5 +1,8 @@
 //! Metrics of a node of a cluster on engines, and of one that answers for copies on several stores.
 
+use cluster::engines::Metered;
+use node::cluster::engines::OwnedPartition;
+
 use crate::wire::metrics::Text;
 use node::cluster::{Engines, StoreLacks};
 
@@ -9,7 +12,7 @@ pub fn text(engines: &Engines, out: &mut Text) {
     let mut one = |name: &str, kind: &str, help: &str, value: u64| {
         out.one(name, kind, help, &[], value);
     };
-    let sum = |value: fn(&node::cluster::engines::OwnedPartition) -> u64| -> u64 {
+    let sum = |value: fn(&OwnedPartition) -> u64| -> u64 {
         owned.iter().map(|partition| value(partition)).sum()
     };
     one(
@@ -48,6 +51,18 @@ pub fn text(engines: &Engines, out: &mut Text) {
         "Messages of the log that are no frames, and were passed over.",
         sum(|partition| partition.rejected()),
     );
+    one(
+        "loginson_cluster_lost_total",
+        "counter",
+        "Messages that the log deleted before this node could read them.",
+        sum(|partition| partition.lost()),
+    );
+    one(
+        "loginson_cluster_accepting",
+        "gauge",
+        "1 while this node takes partitions, or is no store.",
+        u64::from(engines.refusal().is_none()),
+    );
     let cache = engines.cache_counts();
     one(
         "loginson_cluster_cache_bytes",
@@ -72,6 +87,89 @@ pub fn text(engines: &Engines, out: &mut Text) {
         "counter",
         "Parts of segments on the local disk that were damaged, and were fetched again.",
         cache.damaged,
+    );
+    partitions(&owned, engines.monotonic_ns(), out);
+    calls(engines, out);
+}
+
+/// Each partition that the node owns.
+fn partitions(owned: &[std::sync::Arc<OwnedPartition>], now_ns: u64, out: &mut Text) {
+    let mut each = |name: &str, help: &str, value: &dyn Fn(&OwnedPartition) -> f64| {
+        out.head(name, "gauge", help);
+        for partition in owned {
+            let number = partition.number.to_string();
+            out.sample(name, &[("partition", &number)], value(partition));
+        }
+    };
+    each(
+        "loginson_cluster_partition_end",
+        "Where the partition ended in the log when this node last heard of it.",
+        &|partition| partition.hot.end() as f64,
+    );
+    each(
+        "loginson_cluster_partition_read",
+        "The offset up to which this node has read the partition.",
+        &|partition| partition.hot.position() as f64,
+    );
+    each(
+        "loginson_cluster_partition_published",
+        "The offset up to which everything is in segments.",
+        &|partition| partition.hot.committed() as f64,
+    );
+    each(
+        "loginson_cluster_partition_lag_messages",
+        "Messages of the log that this node has not read.",
+        &|partition| partition.hot.lag(now_ns).messages as f64,
+    );
+    each(
+        "loginson_cluster_partition_lag_seconds",
+        "How long ago this node heard of the oldest of them.",
+        &|partition| partition.hot.lag(now_ns).age.as_secs_f64(),
+    );
+    each(
+        "loginson_cluster_partition_unpublished_seconds",
+        "How long ago the oldest frame was read that is in no segment.",
+        &|partition| partition.hot.unpublished_age(now_ns).as_secs_f64(),
+    );
+    each(
+        "loginson_cluster_partition_troubled",
+        "1 while the partition cannot be read or published.",
+        &|partition| f64::from(u8::from(partition.trouble().is_some())),
+    );
+}
+
+/// The calls of each engine.
+fn calls(engines: &Engines, out: &mut Text) {
+    let calls = engines.calls();
+    let mut each = |name: &str, kind: &str, help: &str, value: &dyn Fn(&Metered) -> f64| {
+        out.head(name, kind, help);
+        for (engine, metered) in &calls {
+            out.sample(name, &[("engine", engine)], value(metered));
+        }
+    };
+    each(
+        "loginson_cluster_engine_calls_total",
+        "counter",
+        "Calls of Kafka (without reads), the object storage and PostgreSQL.",
+        &|metered| metered.calls as f64,
+    );
+    each(
+        "loginson_cluster_engine_errors_total",
+        "counter",
+        "Calls that failed because of the engine or the way to it.",
+        &|metered| metered.errors as f64,
+    );
+    each(
+        "loginson_cluster_engine_seconds_total",
+        "counter",
+        "Time of all calls; divided by their number it is the mean latency.",
+        &|metered| metered.time.as_secs_f64(),
+    );
+    each(
+        "loginson_cluster_engine_failing_seconds",
+        "gauge",
+        "For how long no call has succeeded; 0 while the engine works.",
+        &|metered| metered.failing.unwrap_or_default().as_secs_f64(),
     );
 }
 

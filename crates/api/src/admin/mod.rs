@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod cluster_metrics;
 pub mod config;
 pub mod deletions;
+pub mod engines;
 pub mod forwarding;
 pub mod frames;
 pub mod metrics;

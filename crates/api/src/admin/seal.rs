@@ -4,6 +4,9 @@
 //! `store.sealing.lag_segments` of `/api/v1/status` is 0 once all are sealed. Lines that arrive
 //! after the call go into a new segment. Frequent calls make many small segments, which are merged
 //! later.
+//!
+//! In a cluster on engines all stores publish what they have read. The response says how many
+//! partitions and frames wait for that; `unpublished` of `/api/v1/cluster` tells when it is done.
 
 use std::sync::Arc;
 
@@ -27,6 +30,12 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn seal(State(app): State<Arc<App>>, caller: Caller, _: Params) -> ApiResult {
     let pipeline = app.pipeline()?;
+    if let Some(engines) = app.cluster().and_then(|cluster| cluster.engines().cloned()) {
+        let sealed = tokio::task::spawn_blocking(move || super::engines::seal(&engines)).await;
+        let sealed = sealed.map_err(|error| ApiError::internal(error.to_string()))??;
+        audit::note(&caller, "publication of all partitions asked for", "");
+        return Ok((StatusCode::ACCEPTED, Json(sealed)).into_response());
+    }
     let work = move || {
         pipeline.store().roll();
         pipeline.store().stats().sealing.lag_segments

@@ -38,7 +38,8 @@ async fn health() -> &'static str {
     "ok\n"
 }
 
-/// 200 while the server accepts lines and answers queries.
+/// 200 while the server accepts lines and answers queries. One that answers for several stores does
+/// so only while they let it.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     match not_ready(&app) {
         None => "ready\n".into_response(),
@@ -55,7 +56,9 @@ fn not_ready(app: &App) -> Option<ApiError> {
     match app.pipeline() {
         Ok(_) if app.is_ending() => Some(ApiError::unavailable("the server is shutting down")),
         Ok(pipeline) => {
-            pipeline.delivery.refusal().map(|refusal| ApiError::unavailable(refusal.to_string()))
+            let refusal = pipeline.delivery.refusal().map(|refusal| refusal.to_string());
+            let unready = || app.cluster().and_then(|cluster| cluster.unready());
+            refusal.or_else(unready).map(ApiError::unavailable)
         }
         Err(error) => Some(error),
     }

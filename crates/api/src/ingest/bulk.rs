@@ -213,7 +213,7 @@ async fn bulk(State(to): State<Arc<Inserting>>, request: Request, body: Body) ->
     };
     let answer = ([PRODUCT, content_type], items).into_response();
     match error.filter(|_| kept == 0) {
-        None => answer,
+        None => to.acknowledged(answer),
         Some(error) => {
             let mut refused = error.into_response();
             *refused.body_mut() = answer.into_body();
@@ -240,7 +240,7 @@ async fn document(
                 "_seq_no": 0,
                 "_primary_term": 1,
             });
-            (StatusCode::CREATED, [PRODUCT], Json(body)).into_response()
+            to.acknowledged((StatusCode::CREATED, [PRODUCT], Json(body)).into_response())
         }
         Err(error) => ([PRODUCT], error).into_response(),
     }

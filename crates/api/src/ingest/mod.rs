@@ -31,7 +31,7 @@ use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
 use axum::http::header::EXPECT;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use collector::Accounting;
 use collector::body::{Decoder, Encoding, Runs, Shape};
@@ -71,6 +71,9 @@ impl Default for InsertOptions {
     }
 }
 
+/// The header that says where acknowledged lines are durable.
+const DURABLE: &str = "x-loginson-durable";
+
 /// What ingest requests share, in a server and in a collector.
 pub struct Inserting {
     options: InsertOptions,
@@ -106,6 +109,15 @@ impl Inserting {
         let _ = timeout(OPENING_WAIT_MAX, opened.wait_for(|is_open| *is_open)).await;
         (self.to)()
     }
+
+    /// Adds to the acknowledgement of lines where they are durable, if that may be the spool of this
+    /// collector alone: no answer has lines that wait there.
+    pub fn acknowledged(&self, mut response: Response) -> Response {
+        if response.status().is_success() && (self.to)().is_ok_and(|lines| lines.is_spooling()) {
+            response.headers_mut().insert(DURABLE, HeaderValue::from_static("spool"));
+        }
+        response
+    }
 }
 
 /// The routes of this file.
@@ -118,11 +130,11 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
 }
 
 async fn jsonline(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    answer(insert(&to, &request, Shape::JsonLines, body).await)
+    to.acknowledged(answer(insert(&to, &request, Shape::JsonLines, body).await))
 }
 
 async fn lines(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    answer(insert(&to, &request, Shape::Lines, body).await)
+    to.acknowledged(answer(insert(&to, &request, Shape::Lines, body).await))
 }
 
 fn answer(result: ApiResult<Counts>) -> Response {

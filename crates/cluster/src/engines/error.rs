@@ -42,6 +42,11 @@ impl Error {
         Error { kind, what: what.into(), remedy: remedy.into() }
     }
 
+    /// Whether the engine failed, or the way to it. Other errors are its answers.
+    pub fn is_failure(&self) -> bool {
+        matches!(self.kind, ErrorKind::Retriable | ErrorKind::OutcomeUnknown | ErrorKind::Refused)
+    }
+
     /// Whether the same call may succeed later although nobody changes anything.
     pub fn may_pass(&self) -> bool {
         matches!(self.kind, ErrorKind::Retriable | ErrorKind::OutcomeUnknown)

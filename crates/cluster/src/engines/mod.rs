@@ -21,6 +21,7 @@
 pub mod cache;
 mod error;
 pub mod kafka;
+mod meter;
 pub mod objects;
 pub mod postgres;
 mod protocol;
@@ -29,4 +30,5 @@ mod runtime;
 mod secret;
 
 pub use error::{Error, ErrorKind};
+pub use meter::{Meter, Metered};
 pub use secret::Secret;

@@ -53,6 +53,10 @@ impl FrameLog for Log {
     fn ends(&self) -> Result<Vec<u64>, LogError> {
         Log::ends(self).map_err(of_query)
     }
+
+    fn renew(&self, partition: u32) {
+        self.end_reading(partition);
+    }
 }
 
 /// The error of a call to the log that changes nothing.

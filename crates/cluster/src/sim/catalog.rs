@@ -252,6 +252,7 @@ impl Catalog for SimCatalog {
             let partitions = state.partitions.iter().map(|(&partition, part)| PartitionRow {
                 partition,
                 offset: part.offset,
+                lost: part.lost,
                 owner: owner(partition),
             });
             let segments = state.live.values().filter(|row| row.times.overlaps(&times));

@@ -11,6 +11,8 @@ use crate::frame_log::{FrameLog, Message};
 struct Part {
     start: u64,
     messages: Vec<Vec<u8>>,
+    /// Reads bring nothing until the partition was reached anew so many times.
+    renewals_needed: u32,
 }
 
 /// A log in memory; reads never wait.
@@ -31,6 +33,12 @@ impl SimLog {
             part.messages.drain(..count as usize);
             part.start += count;
         });
+    }
+
+    /// Lets reads of a partition bring nothing, whatever it has, until it was reached anew so many
+    /// times: what a reader sees whose broker is gone.
+    pub fn wedge(&self, partition: u32, renewals: u32) {
+        let _ = self.with(partition, |part| part.renewals_needed = renewals);
     }
 
     fn with<T>(&self, partition: u32, run: impl FnOnce(&mut Part) -> T) -> Result<T, LogError> {
@@ -65,6 +73,9 @@ impl FrameLog for SimLog {
             if from < part.start || from > end {
                 return Err(LogError::OutOfRange { wanted: from, start: part.start, end });
             }
+            if part.renewals_needed > 0 {
+                return Ok(Vec::new());
+            }
             let mut bytes = 0;
             let messages =
                 part.messages.iter().zip(part.start..).skip((from - part.start) as usize);
@@ -74,6 +85,12 @@ impl FrameLog for SimLog {
             });
             Ok(fits.map(|(bytes, offset)| Message { offset, bytes: bytes.clone() }).collect())
         })?
+    }
+
+    fn renew(&self, partition: u32) {
+        let _ = self.with(partition, |part| {
+            part.renewals_needed = part.renewals_needed.saturating_sub(1);
+        });
     }
 
     fn bounds(&self, partition: u32) -> Result<Range<u64>, LogError> {

@@ -143,6 +143,10 @@ impl<E: FrameLog + ?Sized + 'static> FrameLog for Remote<E> {
     fn bounds(&self, partition: u32) -> Result<Range<u64>, LogError> {
         self.read(|log| log.bounds(partition))
     }
+
+    fn renew(&self, partition: u32) {
+        self.engine.renew(partition);
+    }
 }
 
 impl<E: Objects + ?Sized + 'static> Objects for Remote<E> {

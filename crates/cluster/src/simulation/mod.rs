@@ -35,4 +35,6 @@ enum Weakness {
     HotFromNow,
     /// A collector repeats an append to another partition.
     OtherPartition,
+    /// A reader takes an empty read for "nothing new", whatever end the log has.
+    NeverRenews,
 }

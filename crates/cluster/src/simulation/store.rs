@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::Weakness;
 use super::model::Model;
 use super::world::{Count, World};
 use crate::catalog::{NodeInfo, Role, SegmentRow, TimeRange};
 use crate::error::{CatalogError, Failure};
+use crate::frame_log::FrameLog;
 use crate::hot::HotFrame;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::jobs::{
@@ -88,7 +90,11 @@ impl StoreNode {
 
     fn open(&mut self, world: &World, site: usize, lease: Lease) {
         let Resource::Partition(number) = lease.resource else { return };
-        let reading = ReaderSettings { read_bytes_max: 600, unpublished_bytes_max: 4000 };
+        let patience = match world.weakness {
+            Some(Weakness::NeverRenews) => Duration::MAX,
+            _ => Duration::from_secs(1),
+        };
+        let reading = ReaderSettings { read_bytes_max: 600, unpublished_bytes_max: 4000, patience };
         let publishing = PublisherSettings {
             segment_bytes: 1200,
             segment_age_max: world.segment_age_max,
@@ -127,10 +133,17 @@ impl StoreNode {
 
     fn step_reader(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
-        if let Some((_, partition)) = self.any_partition(world) {
+        if let Some((lease, partition)) = self.any_partition(world) {
             let log = world.remote_log(site);
+            if let Resource::Partition(number) = lease.resource
+                && world.chance(300)
+                && let Ok(bounds) = log.bounds(number)
+            {
+                partition.hot.hear_end(bounds.end, now_ns);
+            }
             if let Ok(taken) = partition.reader.step(&log, Duration::ZERO, now_ns) {
                 world.count(Count::Duplicates, taken.duplicates);
+                world.count(Count::Renewed, taken.is_renewed.into());
             }
         }
     }

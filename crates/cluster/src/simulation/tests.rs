@@ -159,6 +159,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Merged, 1.0),
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
+                (Count::Renewed, 0.1),
             ] {
                 let times = of(what) as f64 / count as f64;
                 println!("{what:?}: {times:.2} in a history");
@@ -226,4 +227,9 @@ fn a_hot_part_from_now_on_is_caught() {
 #[test]
 fn repeating_to_another_partition_is_caught() {
     is_caught(Weakness::OtherPartition, 500);
+}
+
+#[test]
+fn taking_empty_reads_for_nothing_new_is_caught() {
+    is_caught(Weakness::NeverRenews, 500);
 }

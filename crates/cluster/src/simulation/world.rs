@@ -41,10 +41,12 @@ pub enum Count {
     Dropped,
     /// Sealing or merging failed.
     Unsealed,
+    /// A reader that got nothing reached its partition anew.
+    Renewed,
 }
 
 /// How often each thing happened.
-pub type Counts = [u64; Count::Unsealed as usize + 1];
+pub type Counts = [u64; Count::Renewed as usize + 1];
 
 type Later = (i64, Box<dyn FnOnce() + Send>);
 
@@ -346,7 +348,7 @@ impl World {
     fn fault(&self) {
         let site = self.below(self.sites.len());
         let place = &self.sites[site];
-        match self.below(6) {
+        match self.below(7) {
             0 => {
                 self.trace(|| format!("{site}: crashes"));
                 place.has_crashed.store(true, Relaxed);
@@ -378,6 +380,11 @@ impl World {
                 let full = !place.is_disk_full.load(Relaxed);
                 self.trace(|| format!("{site}: disk full: {full}"));
                 place.is_disk_full.store(full, Relaxed);
+            }
+            5 => {
+                let partition = self.below(self.partitions as usize) as u32;
+                self.trace(|| format!("the leader of partition {partition} is gone"));
+                self.log.wedge(partition, 1 + self.below(3) as u32);
             }
             _ => {
                 let wrong_ns = (self.below(20_000) as i64 - 10_000) * 1_000_000;

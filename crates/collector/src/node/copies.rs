@@ -208,6 +208,10 @@ impl Deliver for Copies {
         self.stripes.iter().any(|stripe| stripe.iter().all(Forwarder::has_room))
     }
 
+    fn is_spooling(&self) -> bool {
+        self.stores().any(Forwarder::is_spooling)
+    }
+
     /// A stripe takes nothing while one of its stores has no room: each copy needs the lines.
     fn refusal(&self) -> Option<KeepError> {
         if lock(&self.turn).closed {

@@ -21,7 +21,10 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,7 +41,7 @@ use super::lane_handle::LaneHandle;
 use super::lock;
 use super::log_lane::{AppendLog, LogLane};
 use super::queue::{FrameQueue, Placed, Waiting};
-use super::spool::{STRIPE, Spool};
+use super::spool::{LOG_FILE_BYTES, STRIPE, Spool};
 use super::start::{ForwardError, open_directory, retire_places};
 use super::status::{ForwardStatus, Link, SpoolStatus, StoreStatus};
 use crate::deliver::{Deliver, KeepError, OnDurable, Patience};
@@ -106,7 +109,9 @@ impl Forwarder {
             let lane = LogLane::new(shared, Arc::clone(&log), index, poll);
             Box::new(move || lane.run())
         };
-        Forwarder::start_locked(config, disk, &work)
+        let forwarder = Forwarder::start_locked(config, disk, &work)?;
+        forwarder.shared.spool().set_file_bytes(LOG_FILE_BYTES);
+        Ok(forwarder)
     }
 
     fn start_locked(
@@ -175,6 +180,7 @@ impl Forwarder {
             copy,
             queue: Mutex::new(queue),
             changed: Condvar::new(),
+            has_spooled: AtomicBool::new(!spool.is_empty()),
             spool: Mutex::new(spool),
             directory,
             lanes,
@@ -394,6 +400,10 @@ impl Deliver for Forwarder {
 
     fn has_room(&self) -> bool {
         self.shared.queue().has_room_to_wait()
+    }
+
+    fn is_spooling(&self) -> bool {
+        self.shared.has_spooled.load(SeqCst)
     }
 
     /// While frames wait that neither a store nor the spool takes, others are refused: they would

@@ -2,9 +2,13 @@
 //! handle of each lane.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::directory::{Directory, NumberOwner, Place};
@@ -67,6 +71,32 @@ impl OneOfCopies {
     }
 }
 
+/// The spool, as long as one thread has it.
+pub(super) struct SpoolGuard<'a> {
+    spool: MutexGuard<'a, Spool>,
+    has_spooled: &'a AtomicBool,
+}
+
+impl Deref for SpoolGuard<'_> {
+    type Target = Spool;
+
+    fn deref(&self) -> &Spool {
+        &self.spool
+    }
+}
+
+impl DerefMut for SpoolGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Spool {
+        &mut self.spool
+    }
+}
+
+impl Drop for SpoolGuard<'_> {
+    fn drop(&mut self) {
+        self.has_spooled.store(!self.spool.is_empty(), SeqCst);
+    }
+}
+
 /// The state shared by the threads.
 pub(super) struct ForwardState {
     pub(super) config: ForwardConfig,
@@ -75,6 +105,9 @@ pub(super) struct ForwardState {
     /// Signalled when frames arrived or left, and when the process stops.
     pub(super) changed: Condvar,
     pub(super) spool: Mutex<Spool>,
+    /// Whether the spool has frames, as of the last time that somebody had it. It is brought up to
+    /// date before the sources of frames in the spool are notified.
+    pub(super) has_spooled: AtomicBool,
     pub(super) directory: Arc<Mutex<Directory>>,
     pub(super) lanes: Vec<LaneHandle>,
     /// The connected stores, each with the index of its lane.
@@ -102,17 +135,19 @@ impl ForwardState {
         if self.copy.is_some() { STRIPE } else { store }
     }
 
-    pub(super) fn spool(&self) -> MutexGuard<'_, Spool> {
-        self.spool.lock().unwrap_or_else(|poisoned| self.in_doubt(poisoned))
+    pub(super) fn spool(&self) -> SpoolGuard<'_> {
+        let spool = self.spool.lock().unwrap_or_else(|poisoned| self.in_doubt(poisoned));
+        SpoolGuard { spool, has_spooled: &self.has_spooled }
     }
 
     /// `None` while another thread holds the lock.
-    pub(super) fn try_spool(&self) -> Option<MutexGuard<'_, Spool>> {
-        match self.spool.try_lock() {
-            Ok(spool) => Some(spool),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(poisoned)) => Some(self.in_doubt(poisoned)),
-        }
+    pub(super) fn try_spool(&self) -> Option<SpoolGuard<'_>> {
+        let spool = match self.spool.try_lock() {
+            Ok(spool) => spool,
+            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::Poisoned(poisoned)) => self.in_doubt(poisoned),
+        };
+        Some(SpoolGuard { spool, has_spooled: &self.has_spooled })
     }
 
     /// Unlike the state behind other locks, the spool's view of its files may be wrong after a

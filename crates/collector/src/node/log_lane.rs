@@ -192,7 +192,7 @@ impl LogLane {
         let first = numbers.map_err(|error| error.to_string())?;
         // After an error it may be bound all the same.
         self.may_be_bound = true;
-        let taken = spool.take(self.key(), first);
+        let taken = spool.take_joined(self.key(), first);
         let read = taken.and_then(|bound| bound.map(|bound| spool.read(&bound)).transpose());
         self.file = read.map_err(|error| error.to_string())?;
         Ok(self.file.is_some())

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `<id>.hot` | frames that were sent to no store; their sequence is their index in the file |
 //! | `<id>-<store>-<first>.hot` | frames *bound* to a store, which may have them already: their number there is `first` plus their sequence |
+//! | `<id>-<store>-<first>-joined.hot` | the same for a partition of a log, which gets several frames as one |
 //! | `<id>.part` | a file that was not finished; removed |
 //!
 //! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::{Access, Disk, DiskFile};
-use record::Frame;
+use record::{Frame, FrameBuilder};
 use segment::{
     FrameEntry, HEADER_BYTES, HotWriter, Origin, SegmentError, SegmentHeader, index_bytes,
     read_frame, read_segment, write_index,
@@ -33,6 +34,13 @@ use segment::{
 
 /// A file is closed at this size, which is therefore the unit that is bound to a store.
 const FILE_BYTES: u64 = 64 << 20;
+/// The same where frames go to a log: smaller, so that its partitions share what waits.
+pub const LOG_FILE_BYTES: u64 = 8 << 20;
+/// The most that frames take that are joined into one. Changing this number doubles the lines of
+/// files that are half appended while the collector is updated.
+const JOINED_BYTES_MAX: u64 = 1 << 20;
+/// What the name of a file ends with whose frames are joined.
+const JOINED: &str = "-joined";
 
 /// Instead of a store's id: the store that has the place which the directory belongs to.
 pub const STRIPE: u32 = 0;
@@ -46,6 +54,9 @@ pub struct Bound {
     pub store: u32,
     /// Number of the frame whose sequence is 0.
     pub first: u64,
+    /// Whether small frames that follow each other are sent as one, with the number of the last.
+    /// They always were: which frames are joined follows from the file alone.
+    pub joined: bool,
 }
 
 /// Size of a closed file.
@@ -83,6 +94,7 @@ pub struct Spool {
     dir: PathBuf,
     node: u32,
     bytes_max: u64,
+    file_bytes: u64,
     active: Option<Active>,
     /// Closed files that are not bound.
     free: BTreeMap<u64, Size>,
@@ -102,7 +114,12 @@ pub struct BoundReader {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     entries: VecDeque<FrameEntry>,
+    /// What was read already, if frames are joined.
+    ready: VecDeque<ReadFrame>,
 }
+
+/// A frame with its number in its header, or the error and the lines of a damaged one.
+type ReadFrame = Result<Frame, (SegmentError, u64)>;
 
 impl Spool {
     /// Opens an existing, locked directory, and repairs it after a crash. The second value lists
@@ -118,6 +135,7 @@ impl Spool {
             dir: dir.to_owned(),
             node,
             bytes_max,
+            file_bytes: FILE_BYTES,
             active: None,
             free: BTreeMap::new(),
             bound: BTreeMap::new(),
@@ -136,6 +154,11 @@ impl Spool {
         // start.
         spool.sync_dir()?;
         Ok((spool, warnings))
+    }
+
+    /// Closes files at another size from now on.
+    pub fn set_file_bytes(&mut self, file_bytes: u64) {
+        self.file_bytes = file_bytes;
     }
 
     fn adopt(
@@ -201,13 +224,14 @@ impl Spool {
 
     /// The file for more frames, of which the first has the number `first`, if they have numbers.
     fn active_for(&mut self, first: Option<u64>, bytes: u64) -> Result<&mut Active, SegmentError> {
+        let file_bytes = self.file_bytes;
         let fits = |active: &Active| {
             let follows = match (active.first, first, active.entries.last()) {
                 (Some(base), Some(first), Some(last)) => base + last.sequence < first,
                 (Some(_), Some(_), None) => false,
                 (before, now, _) => before.is_none() && now.is_none(),
             };
-            follows && active.file.end() + bytes <= FILE_BYTES
+            follows && active.file.end() + bytes <= file_bytes
         };
         if self.active.as_ref().is_some_and(|active| !fits(active)) {
             self.roll()?;
@@ -219,7 +243,7 @@ impl Spool {
                 self.id_next += 1;
                 let path = self.dir.join(match first {
                     None => format!("{id}.hot"),
-                    Some(first) => file_name(&Bound { id, store: STRIPE, first }),
+                    Some(first) => file_name(&Bound { id, store: STRIPE, first, joined: false }),
                 });
                 let file = HotWriter::create(&*self.disk, &path, &header(self.node, id));
                 // The caller retries, and the next file has another name.
@@ -311,7 +335,7 @@ impl Spool {
     ) -> Result<(), SegmentError> {
         self.ensure_consistent()?;
         let Some((first, _)) = frames.first() else { return Ok(()) };
-        let bound = Bound { id: self.take_id(), store, first: *first };
+        let bound = Bound { id: self.take_id(), store, first: *first, joined: false };
         let part = self.dir.join(format!("{}.part", bound.id));
         let size = match self.write_bound(&bound, &part, frames) {
             Ok(size) => size,
@@ -356,13 +380,28 @@ impl Spool {
     /// Binds the oldest unbound file to a store; its frames get numbers from `first` on. After an
     /// error it may be bound all the same; [`Spool::read`] then makes sure of it.
     pub fn take(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
+        self.take_oldest(store, first, false)
+    }
+
+    /// The same for a partition of a log. Its messages wait for each other, so that a backlog of many
+    /// small frames would take minutes: the frames are [joined](Bound::joined).
+    pub fn take_joined(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
+        self.take_oldest(store, first, true)
+    }
+
+    fn take_oldest(
+        &mut self,
+        store: u32,
+        first: u64,
+        joined: bool,
+    ) -> Result<Option<Bound>, SegmentError> {
         self.ensure_consistent()?;
         if self.free.is_empty() && self.active.as_ref().is_some_and(|active| active.first.is_none())
         {
             self.roll()?;
         }
         let Some((&id, _)) = self.free.first_key_value() else { return Ok(None) };
-        let bound = Bound { id, store, first };
+        let bound = Bound { id, store, first, joined };
         self.rename(&self.dir.join(format!("{id}.hot")), &self.path(&bound))?;
         let size = self.free.remove(&id).expect("it is there");
         self.bound.insert(id, (bound.clone(), size));
@@ -424,7 +463,8 @@ impl Spool {
         let path = self.path(bound);
         let entries = read_segment(&*self.disk, &path, bound.id, None)?.frames.into();
         let file = self.disk.open(&path, Access::Read).map_err(SegmentError::io(&path, "open"))?;
-        Ok(BoundReader { bound: bound.clone(), path, file, entries })
+        let ready = VecDeque::new();
+        Ok(BoundReader { bound: bound.clone(), path, file, entries, ready })
     }
 
     /// Removes a bound file: all its frames are acknowledged. A crash may restore the file; its
@@ -448,6 +488,12 @@ impl Spool {
         let active = self.active.iter().flat_map(|active| &active.entries);
         active.map(|e| u64::from(e.lines)).sum::<u64>()
             + self.sizes().map(|size| size.lines).sum::<u64>()
+    }
+
+    /// Whether no frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.active.as_ref().is_none_or(|active| active.entries.is_empty())
+            && self.sizes().all(|size| size.lines == 0)
     }
 
     fn sizes(&self) -> impl Iterator<Item = Size> + '_ {
@@ -483,7 +529,7 @@ impl Spool {
         match first {
             None => drop(self.free.insert(id, size)),
             Some(first) => {
-                let bound = Bound { id, store: STRIPE, first };
+                let bound = Bound { id, store: STRIPE, first, joined: false };
                 self.bound.insert(id, (bound, size));
             }
         }
@@ -530,7 +576,8 @@ fn header(node: u32, segment: u64) -> SegmentHeader {
 }
 
 fn file_name(bound: &Bound) -> String {
-    format!("{}-{:08x}-{}.hot", bound.id, bound.store, bound.first)
+    let joined = if bound.joined { JOINED } else { "" };
+    format!("{}-{:08x}-{}{joined}.hot", bound.id, bound.store, bound.first)
 }
 
 fn bytes<'a>(frames: impl Iterator<Item = &'a Frame>) -> u64 {
@@ -569,12 +616,43 @@ impl BoundReader {
 
     /// Whether all its frames were read.
     pub fn is_read(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.ready.is_empty()
     }
 
     /// The next frame, with its number in its header. A damaged frame is an error with its number
     /// of lines; the next call returns the frame behind it.
-    pub fn next_frame(&mut self) -> Option<Result<Frame, (SegmentError, u64)>> {
+    pub fn next_frame(&mut self) -> Option<ReadFrame> {
+        if self.bound.joined && self.ready.is_empty() {
+            self.read_joined();
+        }
+        self.ready.pop_front().or_else(|| self.read_next())
+    }
+
+    /// Reads the frames that are joined next. Which they are follows from the index of the file,
+    /// whether or not they can be read.
+    fn read_joined(&mut self) {
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut bytes = 0;
+        while let Some(entry) = self.entries.front() {
+            bytes += u64::from(entry.frame_bytes);
+            if bytes > JOINED_BYTES_MAX && bytes > u64::from(entry.frame_bytes) {
+                break;
+            }
+            match self.read_next() {
+                // Lines of our own are told apart by their frames.
+                Some(Ok(frame)) if frame.header().flags != 0 => {
+                    self.ready.extend(join(&mut frames).map(Ok));
+                    self.ready.push_back(Ok(frame));
+                }
+                Some(Ok(frame)) => frames.push(frame),
+                Some(Err(damaged)) => self.ready.push_back(Err(damaged)),
+                None => break,
+            }
+        }
+        self.ready.extend(join(&mut frames).map(Ok));
+    }
+
+    fn read_next(&mut self) -> Option<ReadFrame> {
         let entry = self.entries.pop_front()?;
         let number = self.bound.first + entry.sequence;
         let read = read_frame(&*self.file, &self.path, &entry);
@@ -586,6 +664,20 @@ impl BoundReader {
             Err(error) => Err((error, u64::from(entry.lines))),
         })
     }
+}
+
+/// One frame of the lines of several, with the number of the last; takes them.
+fn join(frames: &mut Vec<Frame>) -> Option<Frame> {
+    if frames.len() < 2 {
+        return frames.pop();
+    }
+    let (node, number) = frames.last()?.header().name();
+    let mut builder = FrameBuilder::new();
+    for line in frames.iter().flat_map(Frame::lines) {
+        builder.push_line(line.origin, line.received_ns, line.bytes, line.cut);
+    }
+    frames.clear();
+    builder.finish(node, number)
 }
 
 /// The parsed name of a spool file.
@@ -615,5 +707,6 @@ fn parse_name(name: &str) -> Option<Name> {
     };
     let (store, first) = rest.split_once('-')?;
     let store = u32::from_str_radix(store, 16).ok()?;
-    Some(Name::Bound(Bound { id: id.parse().ok()?, store, first: first.parse().ok()? }))
+    let (first, joined) = first.strip_suffix(JOINED).map_or((first, false), |first| (first, true));
+    Some(Name::Bound(Bound { id: id.parse().ok()?, store, first: first.parse().ok()?, joined }))
 }

@@ -29,8 +29,8 @@ pub struct ClusterArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show the stores or nodes; the exit code is 1 if no copy of the lines is whole, or a
-    /// partition has no owner
+    /// Show the stores or nodes; the exit code is 1 if no copy of the lines is whole, a partition
+    /// has no owner or is in trouble, or an engine is away
     Status(On),
     /// Fill a store from the one at its position in another copy, with all lines of collectors that
     /// it lacks. Lines may arrive meanwhile; a repair that was interrupted is continued by another
@@ -80,6 +80,10 @@ pub fn run(args: ClusterArgs) -> Result<()> {
         unowned == 0,
         "partitions without an owner: {unowned}; their newest lines are missing in answers"
     );
+    let troubled = status["partitions_troubled"].as_u64().unwrap_or(0);
+    anyhow::ensure!(troubled == 0, "partitions in trouble: {troubled}; see above");
+    let errors = list(&status["errors"]);
+    anyhow::ensure!(errors.is_empty(), "not everything is known of the cluster; see above");
     anyhow::ensure!(status["copies_whole"] != 0, "no copy of the lines is whole");
     Ok(())
 }
@@ -146,34 +150,95 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// The nodes, and the partitions with what waits in them.
+/// The nodes, how each finds the engines, and the partitions with what waits in them.
 fn nodes_and_partitions(status: &Value) -> String {
     let mut nodes = vec![
         ["NODE", "NAME", "ADDRESS", "ROLES", "STATE", "VERSION", "PARTITIONS"].map(str::to_owned),
     ];
+    let mut engines = vec![["NODE", "KAFKA", "OBJECTS", "POSTGRESQL"].map(str::to_owned)];
+    let mut wrong: Vec<String> = Vec::new();
     for node in list(&status["nodes"]) {
         let keys = ["node", "name", "address", "roles", "state", "version", "partitions"];
         nodes.push(keys.map(|key| cell(&node[key])));
+        let state = |engine: &str| engine_state(&node["engines"][engine]);
+        engines.push([cell(&node["node"]), state("kafka"), state("objects"), state("postgresql")]);
+        for engine in ["kafka", "objects", "postgresql"] {
+            let calls = &node["engines"][engine];
+            if let (Some(_), Some(error)) =
+                (calls["failing_s"].as_f64(), calls["last_error"].as_str())
+            {
+                wrong.push(format!("{}: {engine}: {error}", cell(&node["node"])));
+            }
+        }
+        if let Some(refusal) = node["refusal"].as_str() {
+            wrong.push(format!("{} takes no partitions: {refusal}", cell(&node["node"])));
+        }
+        wrong.extend(node["error"].as_str().map(str::to_owned));
     }
-    let mut partitions =
-        vec![["PARTITION", "OWNER", "EPOCH", "PUBLISHED", "END", "UNPUBLISHED"].map(str::to_owned)];
+    let titles = [
+        "PARTITION",
+        "OWNER",
+        "EPOCH",
+        "END",
+        "READ",
+        "PUBLISHED",
+        "LAG",
+        "LAG S",
+        "UNPUBLISHED",
+        "LOST",
+        "STATE",
+    ];
+    let mut partitions = vec![titles.map(str::to_owned)];
     for partition in list(&status["partitions"]) {
-        let keys = ["partition", "owner", "epoch", "published", "end", "unpublished"];
-        partitions.push(keys.map(|key| cell(&partition[key])));
+        let keys = ["partition", "owner", "epoch", "end", "read", "published", "lag_messages"];
+        let [number, owner, epoch, end, read, published, lag] =
+            keys.map(|key| cell(&partition[key]));
+        let lag_s =
+            partition["lag_s"].as_f64().map_or_else(|| "-".to_owned(), |s| format!("{s:.0}"));
+        let (unpublished, lost) = (cell(&partition["unpublished"]), cell(&partition["lost"]));
+        let state = match partition["trouble"].as_str() {
+            Some(trouble) => {
+                wrong.push(trouble.to_owned());
+                "trouble"
+            }
+            None => "ok",
+        };
+        let state = state.to_owned();
+        partitions.push([
+            number,
+            owner,
+            epoch,
+            end,
+            read,
+            published,
+            lag,
+            lag_s,
+            unpublished,
+            lost,
+            state,
+        ]);
     }
     let mib = |value: &Value| value.as_u64().unwrap_or(0) >> 20;
-    let mut out = format!("{}\n{}", aligned(&nodes), aligned(&partitions));
+    let mut out = format!("{}\n{}\n{}", aligned(&nodes), aligned(&engines), aligned(&partitions));
     out.push_str(&format!(
         "\n{} segments, {} MiB in object storage\n",
-        status["segments"],
+        cell(&status["segments"]),
         mib(&status["segments_bytes"])
     ));
-    for partition in list(&status["own_partitions"]) {
-        if let Some(trouble) = partition["trouble"].as_str() {
-            out.push_str(&format!("{}\n", escaped(trouble)));
-        }
+    wrong.extend(list(&status["errors"]).iter().filter_map(Value::as_str).map(str::to_owned));
+    for text in wrong {
+        out.push_str(&format!("{}\n", escaped(&text)));
     }
     out
+}
+
+/// How a node finds an engine: `ok 3 ms`, or `failing 12 s`.
+fn engine_state(calls: &Value) -> String {
+    match (calls["failing_s"].as_f64(), calls["mean_ms"].as_f64()) {
+        (Some(failing_s), _) => format!("failing {failing_s:.0} s"),
+        (None, Some(mean_ms)) => format!("ok {mean_ms:.0} ms"),
+        (None, None) => "-".to_owned(),
+    }
 }
 
 /// Rows with columns of equal width.
@@ -252,27 +317,48 @@ store b:1 is away\\x1b[2J
     #[test]
     fn nodes_partitions_and_what_is_wrong() {
         let status = serde_json::json!({
-            "nodes": [{ "node": "0000000a", "name": "box\u{1b}", "address": "http://a:1",
-                "roles": ["store", "query"], "state": "ok", "version": "1.0", "partitions": 1 }],
+            "nodes": [
+                { "node": "0000000a", "name": "box\u{1b}", "address": "http://a:1",
+                  "roles": ["store", "query"], "state": "ok", "version": "1.0", "partitions": 1,
+                  "engines": {
+                      "kafka": { "mean_ms": 2.6, "failing_s": null, "last_error": "long ago" },
+                      "objects": { "mean_ms": 9.0, "failing_s": 12.4, "last_error": "away" },
+                      "postgresql": { "mean_ms": 0.2, "failing_s": null, "last_error": null },
+                  }, "refusal": "disk full", "error": null },
+                { "node": "0000000b", "name": "b", "address": "http://b:1", "roles": ["query"],
+                  "state": "ok", "version": "1.0", "partitions": 0, "engines": null,
+                  "error": "store b:1 is away" },
+            ],
             "partitions": [
                 { "partition": 0, "owner": "0000000a", "epoch": 3, "published": 5, "end": 9,
-                  "unpublished": 4 },
+                  "read": 7, "lag_messages": 2, "lag_s": 3.7, "unpublished": 4, "lost": 1,
+                  "trouble": "partition 0: reading: away" },
                 { "partition": 1, "owner": null, "epoch": null, "published": 0, "end": 2,
-                  "unpublished": 2 },
+                  "read": null, "lag_messages": null, "lag_s": null, "unpublished": 2, "lost": 0,
+                  "trouble": null },
             ],
-            "own_partitions": [{ "trouble": "partition 0: reading: away" }],
+            "errors": ["the log is away"],
             "segments": 7, "segments_bytes": 3 << 20,
         });
         let expected = "\
 NODE      NAME     ADDRESS     ROLES        STATE  VERSION  PARTITIONS
 0000000a  box\\x1b  http://a:1  store,query  ok     1.0      1
+0000000b  b        http://b:1  query        ok     1.0      0
 
-PARTITION  OWNER     EPOCH  PUBLISHED  END  UNPUBLISHED
-0          0000000a  3      5          9    4
-1          -         -      0          2    2
+NODE      KAFKA    OBJECTS       POSTGRESQL
+0000000a  ok 3 ms  failing 12 s  ok 0 ms
+0000000b  -        -             -
+
+PARTITION  OWNER     EPOCH  END  READ  PUBLISHED  LAG  LAG S  UNPUBLISHED  LOST  STATE
+0          0000000a  3      9    7     5          2    4      4            1     trouble
+1          -         -      2    -     0          -    -      2            0     ok
 
 7 segments, 3 MiB in object storage
+0000000a: objects: away
+0000000a takes no partitions: disk full
+store b:1 is away
 partition 0: reading: away
+the log is away
 ";
         assert_eq!(nodes_and_partitions(&status), expected);
     }

@@ -86,6 +86,7 @@ pub fn run(args: ServeArgs) -> Result<()> {
     let ready_file = args.ready_file.clone();
     let settings = Settings::new(args.config.clone(), move |raw| args.clone().apply(raw));
     let loaded = settings.load()?;
+    loaded.config.allow_serving()?;
     log::start()?;
     super::variables::warn(&settings.text());
     server::run(settings, loaded, ready_file)

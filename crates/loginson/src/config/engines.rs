@@ -218,6 +218,11 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOption
         ("postgresql.connection", postgresql.connection != "off"),
     ];
     if !has[1].1 && !has[2].1 {
+        ensure!(
+            has[0].1 || *raw == RawCluster::default(),
+            "[cluster] names no engine: a node needs cluster.kafka.brokers, cluster.objects.bucket and \
+             cluster.postgresql.connection, a collector the first; without a cluster, remove the section"
+        );
         return Ok(None);
     }
     if let Some((missing, _)) = has.iter().find(|(_, is_given)| !is_given) {
@@ -338,6 +343,8 @@ mod tests {
         assert_eq!(config.catalog.connection, r"host=c user=d password='it\'s\\secret'");
         assert_eq!(config.kafka.topic.partitions, 12);
         for (text, expected) in [
+            ("roles = ['query']", "[cluster] names no engine"),
+            ("kafka = { partitions = 3 }", "[cluster] names no engine"),
             ("objects = { bucket = 'b' }", "cluster.kafka.brokers is missing"),
             (&engines.replace("roles = ['store']", "roles = ['shop']"), "'shop' is not known"),
             (&format!("lease = '1s'\n{engines}"), "between 2s and 5m"),

@@ -94,6 +94,18 @@ impl Config {
         sources.syslog_tcp.connections_max = allowed.each_syslog;
         Ok(())
     }
+
+    /// Whether it is the configuration of a server, and not of a collector.
+    ///
+    /// Errors: it names a cluster's Kafka alone. A server would keep its lines to itself.
+    pub fn allow_serving(&self) -> Result<()> {
+        ensure!(
+            self.kafka.is_none() || self.node.engines.is_some(),
+            "[cluster.kafka] without [cluster.objects] and [cluster.postgresql] is the configuration of a collector: \
+             start it by `loginson collect --config FILE`, or add the two for a node that stores or answers queries"
+        );
+        Ok(())
+    }
 }
 
 impl TryFrom<RawConfig> for Config {
@@ -491,6 +503,15 @@ mod tests {
         assert!(node.query.limits.threads > 0);
         assert_eq!(format!("{:#?}", config.node), format!("{node:#?}"));
         assert_eq!(format!("{:#?}", config.api), format!("{:#?}", ApiOptions::new(&node)));
+    }
+
+    #[test]
+    fn a_collector_of_a_cluster_is_no_server() {
+        let mut raw = RawConfig::default();
+        assert!(Config::try_from(raw.clone()).unwrap().allow_serving().is_ok());
+        raw.cluster.kafka.brokers = vec!["a:9092".into()];
+        let error = Config::try_from(raw).unwrap().allow_serving().unwrap_err();
+        assert!(error.to_string().contains("`loginson collect --config FILE`"), "{error}");
     }
 
     #[test]

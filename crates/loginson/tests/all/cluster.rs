@@ -57,6 +57,7 @@ fn a_store_that_is_away_is_named_and_never_left_out_silently() {
     send(&[&here, &away], None, 0..400);
     let one = controller(&[&[&here, &away]]);
     assert_eq!(one.count("*"), 400);
+    assert_eq!(one.get("/ready").status, 200);
     let name = away.http.clone();
     away.kill();
     for path in [
@@ -77,6 +78,10 @@ fn a_store_that_is_away_is_named_and_never_left_out_silently() {
     let rows = one.get("/select/logsql/query?query=*&allow_partial_response=1");
     assert_eq!((rows.status, rows.rows().len()), (200, 200));
     assert_eq!(rows.header("x-loginson-missing-stores"), Some(name.as_str()));
+    // A load balancer is told that no complete answer is possible.
+    one.wait_for("the end of readiness", |one| one.get("/ready").status == 503);
+    let unready = one.get("/ready").text();
+    assert!(unready.contains(&name) && unready.contains("no copy"), "{unready}");
     // A deletion has to reach all stores.
     let deletion = one.post("/api/v1/deletions?filter=error", b"");
     assert_eq!(deletion.status, 503);
@@ -109,6 +114,7 @@ fn another_copy_answers_when_a_store_is_away() {
     assert_eq!(status["copies_whole"], 1);
     assert_eq!(status["copies"][0]["stores"][1]["state"], "away");
     assert_eq!(status["copies"][1]["stores"][0]["lines"], 1_000);
+    assert_eq!(one.get("/ready").status, 200);
 }
 
 #[test]

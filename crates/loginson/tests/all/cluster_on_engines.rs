@@ -58,6 +58,26 @@ impl Engines {
         ["postgresql", "s3", "kafka"].into_iter().for_each(|engine| self.run(engine, "wipe"));
     }
 
+    /// Deletes the object of the newest segment, which is merged with no other one yet; returns its
+    /// name.
+    fn lose_a_segment(&self) -> String {
+        let bucket = self.data.join("s3/objects/loginson");
+        let mut folders = vec![bucket.join("segments")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => files.push((path.metadata().unwrap().modified().unwrap(), path)),
+                }
+            }
+        }
+        let (_, newest) = files.into_iter().max().expect("there are segments");
+        std::fs::remove_file(&newest).unwrap();
+        newest.strip_prefix(&bucket).unwrap().display().to_string()
+    }
+
     /// The configuration of a node.
     fn config(&self, roles: &str) -> String {
         let keys = ["loginson", "loginson-secret"].map(|key| {
@@ -203,7 +223,30 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     assert_eq!(third.count("*"), 3_000);
     compare(&all, &third);
     wait_for_rows(&all, &[&first, &second, &third]);
+    // Sealing reaches all stores, and says what it began.
+    let sealed = third.post("/api/v1/seal", b"");
+    assert_eq!((sealed.status, &sealed.json()["stores"]), (202, &2.into()), "{}", sealed.text());
+    assert!(sealed.json()["frames"].is_u64(), "{}", sealed.text());
     wait_until_published(&third);
+    third.wait_for("the end of all lags", |node| {
+        let state = status(node);
+        state["partitions_troubled"] == 0
+            && state["partitions"].as_array().unwrap().iter().all(|p| {
+                (&p["lag_messages"], &p["lost"], &p["trouble"])
+                    == (&0.into(), &0.into(), &Value::Null)
+                    && p["read"] == p["end"]
+            })
+    });
+    let state = status(&third);
+    for node in state["nodes"].as_array().unwrap() {
+        for engine in ["kafka", "objects", "postgresql"] {
+            assert!(node["engines"][engine]["failing_s"].is_null(), "{state}");
+        }
+    }
+    let metrics = first.get("/metrics").text();
+    for name in ["partition_lag_seconds{partition=", "engine_calls_total{engine=\"kafka\"}"] {
+        assert!(metrics.contains(&format!("loginson_cluster_{name}")), "{metrics}");
+    }
     wait_for_rows(&all, &[&third]);
     compare(&all, &third);
     compare(&all, &first);
@@ -240,14 +283,23 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     assert_eq!(third.count("*"), 3_900);
 
     // Kafka is away: lines are acknowledged by the spool, and come later. Queries say what is away.
+    let line = br#"{"_time":"2026-01-31T12:00:30Z","_msg":"where it is durable"}"#;
+    let sent = first.post("/insert/jsonline", line);
+    assert_eq!((sent.status, sent.header("x-loginson-durable")), (200, None));
+    (0..2).for_each(|_| assert_eq!(all.post("/insert/jsonline", line).status, 200));
     engines.run("kafka", "stop");
     send_to(&[&first], &all, 3_900..4_000);
+    let sent = first.post("/insert/jsonline", line);
+    assert_eq!((sent.status, sent.header("x-loginson-durable")), (200, Some("spool")));
+    let state = status(&third);
+    assert!(state["errors"][0].as_str().is_some_and(|error| error.contains("broker")), "{state}");
+    assert!(state["partitions"][0]["end"].is_null() && state["nodes"].is_array(), "{state}");
     let answer = third.get("/select/logsql/query?query=*|stats+count()n&timeout=5s");
     assert_eq!(answer.status, 503, "{}", answer.text());
     engines.run("kafka", "start");
     third.wait_for("what waited in the spool", |node| {
         let answer = node.get("/select/logsql/query?query=*|stats+count()n");
-        answer.status == 200 && answer.rows()[0]["n"] == "4000"
+        answer.status == 200 && answer.rows()[0]["n"] == "4002"
     });
     compare(&all, &third);
 
@@ -285,4 +337,25 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         assert_eq!(answer.status, 501, "{path}: {}", answer.text());
         assert!(answer.text().contains(why), "{path}: {}", answer.text());
     }
+
+    // An object is missing: the answer names its segment, and is without it where it may be.
+    let mut third = third;
+    wait_until_published(&third);
+    third.kill();
+    drop((first, third));
+    std::fs::remove_dir_all(dirs[2].path().join("objects")).unwrap();
+    let lost = engines.lose_a_segment();
+    let third = start(2, "'store', 'query'");
+    let query = "/select/logsql/query?query=*|stats+count()n";
+    third.wait_for("an answer that names the segment", |node| {
+        let answer = node.get(query);
+        answer.status >= 500 && answer.text().contains(&format!("segment {lost} is missing"))
+    });
+    let answer = third.get(&format!("{query}&allow_partial_response=1"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let missing = answer.header("x-loginson-missing-stores").unwrap_or_default();
+    assert!(missing.contains(&format!("segment {lost} with ")), "{missing}");
+    let found: u64 = answer.rows()[0]["n"].as_str().unwrap().parse().unwrap();
+    let lost_lines: u64 = missing.split(' ').nth(3).unwrap().parse().unwrap();
+    assert!(lost_lines > 0 && found > 0, "{missing}: {found}");
 }

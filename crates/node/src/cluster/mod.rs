@@ -12,6 +12,7 @@ pub mod frames;
 pub mod message;
 pub mod node;
 mod options;
+mod reachable;
 pub mod repair;
 mod source;
 mod trust;
@@ -86,6 +87,8 @@ pub struct Cluster {
     copies: Vec<Copy>,
     engines: Option<Arc<Engines>>,
     watch: Watch,
+    /// Why no copy can be read whole, as of the last look.
+    unready: Mutex<Option<String>>,
 }
 
 /// The stores that have all lines together.
@@ -106,12 +109,14 @@ impl Cluster {
             Ok(Copy { nodes: nodes.collect::<Result<_>>()? })
         };
         let copies = config.copies.iter().map(copy).collect::<Result<_>>()?;
-        Ok(Arc::new(Cluster { copies, engines: None, watch: Watch::default() }))
+        let (watch, unready) = Default::default();
+        Ok(Arc::new(Cluster { copies, engines: None, watch, unready }))
     }
 
     /// The nodes of a cluster on engines.
     pub fn on_engines(engines: Arc<Engines>) -> Arc<Cluster> {
-        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines), watch: Watch::default() })
+        let (watch, unready) = Default::default();
+        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines), watch, unready })
     }
 
     /// The engines, where the cluster has them.

@@ -1,7 +1,7 @@
 //! The nodes of a cluster as a source of lines: queries run as shares on stores that have all lines
 //! together, or on the nodes that have the parts of a plan.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Outcome, Progress, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId, read_rows};
 
-use super::engines::{Engines, Pieces as PieceList};
+use super::engines::{Engines, Pieces as PieceList, missing_segment};
 use super::message::{Counts, Message, ShareRequest};
 use super::node::{Node, NodeError};
 use super::{Cluster, Copy, Missing};
@@ -36,6 +36,11 @@ const OWNER_WAIT_FACTOR: u32 = 3;
 /// limits.md, Nodes of a cluster: wait for an owner of a partition | three times `cluster.lease`;
 /// {} with `allow_partial_response=1` | the query fails, or names what is missing
 const PARTIAL_WAIT: Duration = Duration::from_secs(1);
+/// Most segments that are left out of an answer because their objects are missing.
+///
+/// limits.md, Nodes of a cluster: segments without an object that an answer leaves out, with
+/// `allow_partial_response=1` | {} | the query fails, and names the next one
+const MISSING_SEGMENTS_MAX: usize = 16;
 /// The pause before a query is planned again.
 const PLAN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a store has for the line of an id.
@@ -160,10 +165,11 @@ impl ClusterSource {
         };
         // Nodes that failed when nothing was left to wait for: their part is missing.
         let mut left_out: Vec<String> = Vec::new();
+        let mut missing_segments = BTreeSet::new();
         loop {
             context.check(started)?;
             let is_patient = started.elapsed() < patience;
-            let plan = engines.spread(range).map_err(RunError::Side)?;
+            let plan = engines.spread(range, &missing_segments).map_err(RunError::Side)?;
             match (&self.missing, plan.unanswered.first()) {
                 (_, Some(_)) if is_patient => {
                     std::thread::sleep(PLAN_PAUSE);
@@ -177,6 +183,11 @@ impl ClusterSource {
                 }
                 (_, None) => {}
             }
+            if let Some(missing) = &self.missing {
+                for (name, lines) in &plan.left_out {
+                    missing.add(&format!("segment {name} with {lines} lines"));
+                }
+            }
             let mut shares = plan.shares;
             shares.retain(|(node, _)| !left_out.contains(&node.name));
             let nodes = shares.iter().map(|(node, _)| Arc::clone(node)).collect();
@@ -189,6 +200,14 @@ impl ClusterSource {
             let Err((number, error)) = answer.begins(&|| context.check(started))? else {
                 return Ok(Box::new(answer));
             };
+            if self.missing.is_some()
+                && missing_segments.len() < MISSING_SEGMENTS_MAX
+                && let Some(segment) = missing_segment(&error.message)
+                && missing_segments.insert(segment.to_owned())
+            {
+                tracing::warn!("{}; the query goes on without it", error.message);
+                continue;
+            }
             if !error.is_away && !error.is_stale {
                 return Err(RunError::Side(error.message));
             }
@@ -253,15 +272,18 @@ fn find_on_engines(
     engines: &Engines,
     request: &ShareRequest,
 ) -> Result<Option<Arc<Batch>>, SourceError> {
-    let plan = engines.spread(TimeRange::ALL).map_err(SourceError)?;
+    let plan = engines.spread(TimeRange::ALL, &BTreeSet::new()).map_err(SourceError)?;
+    let mut failed = None;
     for (node, request) in with_pieces(plan.shares, request) {
-        if let Some(batch) = line_of(&node, &request).map_err(SourceError)? {
-            return Ok(Some(batch));
+        match line_of(&node, &request) {
+            Ok(Some(batch)) => return Ok(Some(batch)),
+            Ok(None) => {}
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
     // The line may be among those that nobody answers for.
-    match plan.unanswered.first() {
-        Some(unanswered) => Err(SourceError(unanswered.message())),
+    match failed.or_else(|| plan.unanswered.first().map(|unanswered| unanswered.message())) {
+        Some(why) => Err(SourceError(why)),
         None => Ok(None),
     }
 }

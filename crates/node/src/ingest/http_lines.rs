@@ -74,6 +74,11 @@ impl HttpLines {
         self.intake.has_room()
     }
 
+    /// Whether acknowledged lines may be in the spool of this machine alone.
+    pub fn is_spooling(&self) -> bool {
+        self.deliver.is_spooling()
+    }
+
     /// Why lines would be refused at present.
     pub fn refusal(&self) -> Option<KeepError> {
         self.deliver.refusal()

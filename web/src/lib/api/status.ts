@@ -44,13 +44,51 @@ export interface Status {
   cluster: boolean;
 }
 
+/** How a node finds an engine of the cluster. */
+export interface EngineCalls {
+  calls: number;
+  errors: number;
+  mean_ms: number;
+  /** For how long no call has succeeded; null while the engine works. */
+  failing_s: number | null;
+  last_error: string | null;
+}
+
 /** What `/api/v1/cluster` says: `nodes` and `partitions` of a cluster, or `copies` of several stores. */
 export interface ClusterState {
-  nodes?: { node: string; address: string; roles: string[]; version: string; state: string; silent_s: number; accepting: boolean; partitions: number }[];
-  partitions?: { partition: number; owner: string | null; end: number; unpublished: number }[];
+  nodes?: {
+    node: string;
+    address: string;
+    roles: string[];
+    version: string;
+    state: string;
+    silent_s: number;
+    accepting: boolean;
+    /** Why a store takes no partitions. */
+    refusal?: string | null;
+    /** Null while the catalog is away. */
+    partitions: number | null;
+    /** The calls of the node to each engine; null if it does not answer. */
+    engines?: Record<string, EngineCalls> | null;
+    error?: string | null;
+  }[];
+  /** Empty while the catalog is away. What the log or the owner does not tell is null. */
+  partitions?: {
+    partition: number;
+    owner: string | null;
+    end: number | null;
+    unpublished: number | null;
+    lag_messages?: number | null;
+    lag_s?: number | null;
+    lost?: number;
+    trouble?: string | null;
+  }[];
   partitions_unowned?: number;
-  segments?: number;
-  segments_bytes?: number;
+  partitions_troubled?: number;
+  segments?: number | null;
+  segments_bytes?: number | null;
+  /** Why something is not known. */
+  errors?: string[];
   copies?: { whole: boolean; stores: { store: string; state: string; error?: string; lines?: number; bytes_disk?: number }[] }[];
 }
 

@@ -136,7 +136,7 @@ async fn push(State(inserting): State<Arc<Inserting>>, request: Request, body: B
     let mut body = WholeBody::enter(&inserting, &request, body).await?;
     let taken = take(&request, &mut body).await;
     body.end(taken).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(inserting.acknowledged(StatusCode::NO_CONTENT.into_response()))
 }
 
 /// Takes all lines of a body.

@@ -57,7 +57,8 @@ impl Log {
     pub fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<u64, Error> {
         let mut first = None;
         for (stored, message) in messages.iter().enumerate() {
-            let appended = self.submit(partition, &[message]).and_then(Pending::wait);
+            let append = || self.submit(partition, &[message]).and_then(Pending::wait);
+            let appended = self.meter.call(Error::is_failure, append);
             let offset = appended.map_err(|error| match stored {
                 0 => error,
                 _ => partly(stored, messages.len(), &error),

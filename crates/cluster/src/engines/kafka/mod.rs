@@ -45,6 +45,7 @@ pub use read::Message;
 pub use topic::TopicSettings;
 
 use crate::engines::error::{Error, ErrorKind};
+use crate::engines::meter::{Meter, Metered};
 use crate::engines::runtime::Runtime;
 use errors::{Call, explain};
 use read::Reader;
@@ -62,6 +63,7 @@ pub struct Log {
     producer: Mutex<Option<Arc<Producer>>>,
     /// One for each partition that was read, with connections of its own.
     readers: Mutex<HashMap<u32, Arc<Mutex<Reader>>>>,
+    meter: Meter,
     /// Dropped last.
     runtime: Option<Runtime>,
 }
@@ -87,6 +89,7 @@ impl Log {
             kafka,
             producer: Mutex::default(),
             readers: Mutex::default(),
+            meter: Meter::default(),
             runtime: Some(runtime),
         })
     }
@@ -94,6 +97,11 @@ impl Log {
     /// The options.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The calls so far. Reads wait for messages, so those that succeed are not counted.
+    pub fn metered(&self) -> Metered {
+        self.meter.read()
     }
 
     /// Partitions of the topic; their number only grows. Takes at most twice
@@ -126,27 +134,27 @@ impl Log {
         let topic = &self.config.topic;
         let place = |partition| Ok(TopicPartition::new(topic.clone(), number(partition)?));
         let places = (0..self.partitions()?).map(place).collect::<Result<Vec<_>, Error>>()?;
-        let wanted = places.iter().cloned().map(|place| (place, OffsetSpec::Latest));
-        let admin = self.admin();
-        let found = admin.list_offsets(wanted, ListOffsetsOptions::default());
-        let mut found = self.other("the offsets", found)?;
-        let end = |place| {
-            let end = found.remove(place);
-            let end = end.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the offsets")));
-            let end = end.map_err(|error| explain(&error, Call::Other, &self.config))?;
-            Ok(u64::try_from(end.offset).unwrap_or(0))
-        };
-        places.iter().map(end).collect()
+        self.offsets(&places, OffsetSpec::Latest)
     }
 
     fn listed(&self, partition: u32, spec: OffsetSpec) -> Result<u64, Error> {
         let place = TopicPartition::new(self.config.topic.clone(), number(partition)?);
+        Ok(self.offsets(&[place], spec)?[0])
+    }
+
+    /// An offset of each partition, in their order. One that cannot be told fails the call.
+    fn offsets(&self, places: &[TopicPartition], spec: OffsetSpec) -> Result<Vec<u64>, Error> {
         let admin = self.admin();
-        let found = admin.list_offsets([(place.clone(), spec)], ListOffsetsOptions::default());
-        let found = self.other("the offsets", found)?.remove(&place);
-        let found = found.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the offsets")));
-        let offset = found.map_err(|error| explain(&error, Call::Other, &self.config))?.offset;
-        Ok(u64::try_from(offset).unwrap_or(0))
+        self.other("the offsets", async {
+            let wanted = places.iter().cloned().map(|place| (place, spec));
+            let mut found = admin.list_offsets(wanted, ListOffsetsOptions::default()).await?;
+            let offset = |place| {
+                let found = found.remove(place);
+                let missing = || Err(krafka::KrafkaError::timeout("the offsets"));
+                Ok(u64::try_from(found.unwrap_or_else(missing)?.offset).unwrap_or(0))
+            };
+            places.iter().map(offset).collect()
+        })
     }
 
     fn admin(&self) -> AdminClient {
@@ -165,10 +173,12 @@ impl Log {
         what: &str,
         call: impl Future<Output = krafka::Result<T>>,
     ) -> Result<T, Error> {
-        self.runtime()
-            .block_for(self.config.request_time_max, call)
-            .unwrap_or_else(|| Err(krafka::KrafkaError::timeout(what)))
-            .map_err(|error| explain(&error, Call::Other, &self.config))
+        self.meter.call(Error::is_failure, || {
+            self.runtime()
+                .block_for(self.config.request_time_max, call)
+                .unwrap_or_else(|| Err(krafka::KrafkaError::timeout(what)))
+                .map_err(|error| explain(&error, Call::Other, &self.config))
+        })
     }
 }
 

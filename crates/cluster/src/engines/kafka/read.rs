@@ -64,8 +64,12 @@ impl Log {
         }
         if reader.fetched.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
+            let begun = Instant::now();
             let fetched = self.fetch(partition, &mut reader, left);
-            if fetched.is_err() {
+            if let Err(error) = &fetched {
+                if error.is_failure() {
+                    self.meter.failed(begun, error);
+                }
                 // The next read begins with new connections.
                 reader.consumer = None;
             }
@@ -86,7 +90,9 @@ impl Log {
         Ok(messages)
     }
 
-    /// Ends reading a partition: closes its connections and frees what was fetched ahead.
+    /// Ends reading a partition: closes its connections and frees what was fetched ahead. A read that
+    /// follows asks the brokers anew which of them leads the partition. The library does not: a
+    /// consumer whose broker is gone answers "no messages" until its metadata is old.
     pub fn end_reading(&self, partition: u32) {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition);
     }

@@ -33,6 +33,7 @@ pub use crate::{FileBody, ObjectBody, ObjectInfo};
 pub use config::{Config, Credentials};
 
 use crate::engines::error::{Error, ErrorKind};
+use crate::engines::meter::{Meter, Metered};
 use crate::engines::runtime::Runtime;
 
 /// Threads of the library.
@@ -50,6 +51,7 @@ pub struct Bucket {
     config: Config,
     store: AmazonS3,
     runtime: Runtime,
+    meter: Meter,
 }
 
 impl Bucket {
@@ -76,7 +78,13 @@ impl Bucket {
                 .with_allow_http(endpoint.starts_with("http://"));
         }
         let store = builder.build().map_err(|error| errors::explain(&error, "", &config))?;
-        Ok(Bucket { config, store, runtime: Runtime::start("objects", THREADS)? })
+        let runtime = Runtime::start("objects", THREADS)?;
+        Ok(Bucket { config, store, runtime, meter: Meter::default() })
+    }
+
+    /// The requests so far, repeated ones included.
+    pub fn metered(&self) -> Metered {
+        self.meter.read()
     }
 
     /// The options.
@@ -227,7 +235,10 @@ impl Bucket {
         let mut pause = PAUSE_FIRST;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match bounded(left, call()).await {
+            let begun = Instant::now();
+            let outcome = bounded(left, call()).await;
+            self.meter.note(begun, outcome.as_ref().err().filter(|error| error.is_failure()));
+            match outcome {
                 Err(error) if error.may_pass() && Instant::now() + pause < deadline => {
                     log::debug!("object storage: {error}; repeated in {pause:?}");
                     tokio::time::sleep(pause).await;

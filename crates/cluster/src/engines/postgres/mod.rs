@@ -23,6 +23,7 @@ use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
     View,
 };
+use crate::engines::meter::Metered;
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
@@ -75,6 +76,11 @@ impl PgCatalog {
         let pool = Pool::new(settings)?;
         pool.run(Access::Write, async |client| schema::prepare(client).await)?;
         Ok(PgCatalog { pool })
+    }
+
+    /// The calls so far.
+    pub fn metered(&self) -> Metered {
+        self.pool.metered()
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::SslMode;
@@ -12,6 +11,8 @@ use tokio_postgres::{Client, Config, Connection, NoTls};
 
 use super::PgSettings;
 use super::tls::Tls;
+use crate::engines::meter::{Meter, Metered};
+use crate::engines::runtime::Runtime;
 use crate::error::CatalogError;
 
 /// What a transaction does.
@@ -51,6 +52,7 @@ pub struct Pool {
     tls: Option<Tls>,
     idle: Mutex<Vec<Client>>,
     places: Semaphore,
+    meter: Meter,
 }
 
 impl Pool {
@@ -72,15 +74,27 @@ impl Pool {
             return Err(CatalogError::Refused(error.to_owned()));
         }
         // One worker drives all connections; callers wait on their own threads.
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(1).max_blocking_threads(4).thread_name("catalog").enable_all();
-        let runtime = builder.build().map_err(|error| refused(&error))?;
+        let runtime = Runtime::start("catalog", 1).map_err(|error| refused(&error))?;
         let places = Semaphore::new(settings.connections_max.max(1));
-        Ok(Pool { runtime, settings, config, tls, idle: Mutex::default(), places })
+        let (idle, meter) = (Mutex::default(), Meter::default());
+        Ok(Pool { runtime, settings, config, tls, idle, places, meter })
     }
 
     /// Runs `body` as one transaction.
     pub fn run<T>(
+        &self,
+        access: Access,
+        body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
+    ) -> Result<T, CatalogError> {
+        self.meter.call(is_failure, || self.transaction(access, body))
+    }
+
+    /// The calls so far.
+    pub fn metered(&self) -> Metered {
+        self.meter.read()
+    }
+
+    fn transaction<T>(
         &self,
         access: Access,
         body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
@@ -212,6 +226,12 @@ fn is_passing(code: &SqlState) -> bool {
     classes.contains(&&code.code()[..2]) || *code == SqlState::READ_ONLY_SQL_TRANSACTION
 }
 
+/// Whether an error is one of the database, or of the way to it. Others are its answers.
+fn is_failure(error: &CatalogError) -> bool {
+    use CatalogError::{Refused, Unavailable, Unknown};
+    matches!(error, Unavailable(_) | Unknown(_) | Refused(_))
+}
+
 /// An error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -221,4 +241,17 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server drops its last reference to the catalog in a task, and must not panic there.
+    #[test]
+    fn a_pool_may_be_dropped_in_a_task() {
+        let pool = Pool::new(PgSettings::new("host=127.0.0.1 user=nobody")).unwrap();
+        let outer = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        outer.block_on(async move { drop(pool) });
+    }
 }

@@ -23,7 +23,7 @@ pub async fn snapshot(
 ) -> Result<Snapshot, Failed> {
     let partitions = client
         .query_typed(
-            "SELECT partition, next_offset, node, address, epoch
+            "SELECT partition, next_offset, lost, node, address, epoch
              FROM partitions
              LEFT JOIN leases ON resource = 'partition-' || partition AND expires > now()
              LEFT JOIN nodes ON node = owner
@@ -34,10 +34,11 @@ pub async fn snapshot(
     let partitions = partitions.iter().map(|row| PartitionRow {
         partition: row.get::<_, i64>(0) as u32,
         offset: unsigned(row.get(1)),
-        owner: row.get::<_, Option<i64>>(2).map(|node| Owner {
+        lost: unsigned(row.get(2)),
+        owner: row.get::<_, Option<i64>>(3).map(|node| Owner {
             node: node_id(node),
-            address: row.get(3),
-            epoch: unsigned(row.get(4)),
+            address: row.get(4),
+            epoch: unsigned(row.get(5)),
         }),
     });
     let partitions = partitions.collect();

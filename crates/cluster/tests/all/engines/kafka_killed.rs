@@ -1,11 +1,16 @@
 //! Brokers that are killed and started again while messages are stored and read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cluster::engines::ErrorKind;
 use cluster::engines::kafka::{Config, Log};
+use cluster::sim::SimCatalog;
+use cluster::{Catalog, NodeId, Partition, PublisherSettings, ReaderSettings, Resource};
+use platform::{Clock, RealClock};
+use record::{Format, FrameBuilder, Origin, Transport};
 
 use super::kafka::{noise, settings};
 use super::server::{Server, StopWhenDropped};
@@ -193,4 +198,79 @@ fn any_of_three_brokers_is_killed() {
         }
         wait_for(done, 300);
     });
+}
+
+/// The broker that leads a partition dies and stays away: its reader goes on at the next leader,
+/// while the old one is still dead.
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn a_partition_is_read_on_while_its_leader_is_dead() {
+    let server = Server::kafka(3);
+    server.run("start 3");
+    let log = Log::connect(config(&server, 3)).unwrap();
+    log.create_topic(&settings(3, 3)).unwrap();
+    let append = |number: u64| {
+        let begun = Instant::now();
+        while let Err(error) = log.append(0, &[&frame(number)]) {
+            assert!(error.may_pass() && begun.elapsed() < STALL_MAX, "{error}");
+        }
+    };
+    let clock = RealClock::new();
+    let catalog = SimCatalog::new(Arc::new(RealClock::new()));
+    let hour = Duration::from_secs(3600);
+    let lease = catalog.acquire(Resource::Partition(0), NodeId(1), hour).unwrap().unwrap();
+    let reading = ReaderSettings {
+        read_bytes_max: 1 << 20,
+        unpublished_bytes_max: 1 << 30,
+        patience: Duration::from_secs(2),
+    };
+    let publishing = PublisherSettings {
+        segment_bytes: 1 << 30,
+        segment_age_max: hour,
+        keep_published: hour,
+        published_bytes_max: 1 << 30,
+    };
+    let mut partition = Partition::open(&catalog, lease, reading, publishing).unwrap();
+    let mut read_to_the_end = || {
+        let begun = Instant::now();
+        let end = log.bounds(0).unwrap().end;
+        while partition.hot.position() < end {
+            let now_ns = clock.monotonic_ns();
+            partition.hot.hear_end(end, now_ns);
+            let taken = partition.reader.step(&log, Duration::from_millis(500), now_ns);
+            if let Ok(taken) = taken
+                && (taken.is_renewed || taken.is_stalled)
+            {
+                eprintln!("{:?} after {:?}", taken, begun.elapsed());
+            }
+            // The library's metadata is old after five minutes.
+            assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", taken.err());
+        }
+        eprintln!("read to {end} after {:?}", begun.elapsed());
+    };
+    append(1);
+    read_to_the_end();
+    for number in 2..5 {
+        let leader = leader_of_the_first_partition(&server);
+        server.run(&format!("kill {leader}"));
+        append(number);
+        read_to_the_end();
+        server.run("start 3");
+    }
+}
+
+/// The broker that leads partition 0, counted from 1.
+fn leader_of_the_first_partition(server: &Server) -> u32 {
+    let described =
+        server.tool("org.apache.kafka.tools.TopicCommand", &["--describe", "--topic", TOPIC]);
+    let line = described.lines().find(|line| line.contains("Partition: 0")).expect(&described);
+    let leader = line.split("Leader: ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    leader.and_then(|leader| leader.parse().ok()).expect(line)
+}
+
+fn frame(number: u64) -> Vec<u8> {
+    let mut builder = FrameBuilder::new();
+    let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+    builder.push_line(&origin, 1, b"a line", false);
+    builder.finish(7, number).unwrap().bytes().to_vec()
 }

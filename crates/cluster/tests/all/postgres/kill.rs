@@ -42,7 +42,11 @@ fn store(node: u32, settings: PgSettings, log: &SimLog, objects: &SimObjects, do
     let times = LeaseSettings::of_ttl(Duration::from_secs(2));
     let mut member = Member::new(info(NodeId(node)), times);
     let mut partitions: Vec<(cluster::Lease, Partition)> = Vec::new();
-    let reading = ReaderSettings { read_bytes_max: 500, unpublished_bytes_max: 1 << 20 };
+    let reading = ReaderSettings {
+        read_bytes_max: 500,
+        unpublished_bytes_max: 1 << 20,
+        patience: Duration::from_secs(2),
+    };
     let publishing = PublisherSettings {
         segment_bytes: 400,
         segment_age_max: Duration::from_millis(20),

@@ -155,3 +155,34 @@ fn a_log_that_is_away_at_first_gets_what_waited() {
     wait_for("the log", || is_drained(&forwarder));
     assert_eq!(log.lines().len(), 500);
 }
+
+/// A log whose messages wait for each other takes a backlog of small frames as few messages.
+#[test]
+fn small_frames_that_wait_are_joined() {
+    let log = Arc::new(FaultyLog::default());
+    log.is_away.store(true, Relaxed);
+    let to = Arc::clone(&log) as Arc<dyn AppendLog>;
+    let forwarder = Forwarder::start_log(config(1 << 30), Arc::new(SimDisk::new(1)), to).unwrap();
+    let kept = Arc::<AtomicUsize>::default();
+    // A frame for each partition, so that all are known to be away.
+    let is_away = || {
+        let links = forwarder.status().stores.into_iter().map(|store| store.link);
+        links.into_iter().all(|link| matches!(link, Link::Away { .. }))
+    };
+    let mut sent = 0;
+    while !is_away() {
+        deliver(&forwarder, &format!("first {sent}"), &kept);
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (0..500).for_each(|n| deliver(&forwarder, &n.to_string(), &kept));
+    wait_for("the spool", || kept.load(Relaxed) == 500 + sent);
+    assert!(forwarder.is_spooling());
+    log.is_away.store(false, Relaxed);
+    wait_for("the log", || is_drained(&forwarder));
+    assert!(!forwarder.is_spooling());
+    let lines = log.lines();
+    assert!(lines.len() == 500 + sent && lines.values().all(|count| *count == 1), "{lines:?}");
+    let messages: usize = log.messages.iter().map(|messages| lock(messages).len()).sum();
+    assert!(messages < 100 + sent, "{messages}");
+}

@@ -369,3 +369,66 @@ fn a_full_disk_leaves_no_files_behind() {
     run.append();
     run.check();
 }
+
+/// What a joined file gives to its partition: for each frame its number and its lines.
+fn joined(spool: &mut Spool, bound: &Bound) -> Vec<(u64, Vec<u64>)> {
+    let mut reader = spool.read(bound).unwrap();
+    let mut found = Vec::new();
+    while let Some(read) = reader.next_frame() {
+        match read {
+            Ok(frame) => {
+                let name = |line: record::frame::Line<'_>| {
+                    let digits = line.bytes.split(|&byte| byte == b' ').next().unwrap();
+                    std::str::from_utf8(digits).unwrap().parse().unwrap()
+                };
+                found.push((frame.header().sequence, frame.lines().map(name).collect()));
+            }
+            Err((_, lines)) => found.push((0, vec![lines])),
+        }
+    }
+    assert!(reader.is_read());
+    found
+}
+
+#[test]
+fn frames_are_joined_alike_whenever_they_are_read() {
+    let disk = SimDisk::new(1);
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let mut spool = open(&disk);
+    // 400 KiB each: two are joined, a third one would be too much. The fifth is alone, and so are
+    // small ones in front of a large one.
+    let sizes = [400, 400, 400, 1, 1_100, 1, 1, 1_023];
+    for (name, kib) in (0..).zip(sizes) {
+        spool.append(&mut [&mut frame(name, kib << 10)]).unwrap();
+    }
+    let bound = spool.take_joined(1, 100).unwrap().unwrap();
+    let expected = [(101, vec![0, 1]), (103, vec![2, 3]), (104, vec![4]), (106, vec![5, 6])];
+    let expected = [&expected[..], &[(107, vec![7])]].concat();
+    assert_eq!(joined(&mut spool, &bound), expected);
+    // After a restart the file is known by its name.
+    drop(spool);
+    let mut spool = open(&disk);
+    assert_eq!(spool.bound_to(1).unwrap(), [bound.clone()]);
+    assert_eq!(joined(&mut spool, &bound), expected);
+    // A damaged frame is missing, and changes no number.
+    let path = spool.path(&bound);
+    let file = disk.open(&path, Access::Write).unwrap();
+    let entries = read_segment(&disk, &path, bound.id, None).unwrap().frames;
+    file.write_at(&[0xff; 64], entries[1].offset + 5_000).unwrap();
+    let mut damaged = expected.clone();
+    damaged.splice(0..1, [(0, vec![1]), (100, vec![0])]);
+    let found = joined(&mut spool, &bound);
+    assert_eq!(found[2..], damaged[2..]);
+    assert_eq!(found[0], damaged[0]);
+    spool.remove(bound.id).unwrap();
+    assert!(spool.is_empty());
+}
+
+#[test]
+fn names_of_files_are_read_as_they_are_written() {
+    for joined in [false, true] {
+        let bound = Bound { id: 7, store: 0xab, first: 12, joined };
+        assert_eq!(parse_name(&file_name(&bound)), Some(Name::Bound(bound)));
+    }
+    assert_eq!(parse_name("7-000000ab-12-other.hot"), None);
+}

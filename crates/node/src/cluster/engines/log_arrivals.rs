@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cluster::engines::kafka::Log;
-use cluster::{Duplicates, FrameLog, LogError, NodeId};
+use cluster::{Duplicates, FrameLog, LogError, NodeId, Stall};
 use record::{Batch, Frame};
 
 use super::log_cursor::LogCursor;
@@ -15,6 +15,8 @@ use crate::storage::stored::Parsers;
 
 /// How long a read of a partition that has messages waits for them.
 const READ_WAIT: Duration = Duration::from_secs(2);
+/// How long reads may bring nothing although the partition has more, before it is reached anew.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads the partitions in turn, over connections of its own. For one reader.
 pub struct LogArrivals {
@@ -30,6 +32,8 @@ struct State {
     turn: usize,
     /// For each partition the offset behind what was read, and the frames that were seen.
     seen: HashMap<u32, (u64, Duplicates)>,
+    /// The partitions that bring nothing although they have more.
+    stalls: HashMap<u32, Stall>,
     /// The ends of all partitions when they were last looked at.
     ends: Vec<u64>,
 }
@@ -60,7 +64,7 @@ impl LogArrivals {
         Ok(ends)
     }
 
-    /// Reads some messages of a partition from an offset on. Returns the records of their frames,
+    /// Reads some messages of a partition that has more from an offset on. Returns the records of their frames,
     /// the offset behind them, and messages that the log deleted before.
     fn read(
         &self,
@@ -77,6 +81,15 @@ impl LogArrivals {
             Err(error) => return Err(error.to_string()),
         };
         let mut state = self.state();
+        if messages.is_empty() {
+            let stall = state.stalls.entry(partition).or_default();
+            if stall.is_renewal_due(PATIENCE, self.engines.clock.monotonic_ns()) {
+                tracing::info!("sinks: partition {partition} brings nothing, and is reached anew");
+                FrameLog::renew(log, partition);
+            }
+            return Ok((Vec::new(), from, 0));
+        }
+        state.stalls.remove(&partition);
         let (end, duplicates) = state.seen.entry(partition).or_default();
         if *end != from {
             // It is read again, or by another cursor: what was seen does not count.

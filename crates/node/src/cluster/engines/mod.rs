@@ -15,6 +15,7 @@ mod log_notes;
 mod log_rows;
 mod marks;
 mod options;
+mod outage;
 mod owner;
 mod partition;
 mod pieces;
@@ -29,11 +30,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use cluster::engines::Metered;
 use cluster::engines::cache::Counts;
 use cluster::engines::kafka::Log;
 use cluster::engines::objects::Bucket;
 use cluster::engines::postgres::PgCatalog;
-use cluster::{Catalog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals, View};
+use cluster::{
+    Catalog, CatalogError, FrameLog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals, View,
+};
 use platform::Clock;
 use programs::summary::SummaryConfig;
 
@@ -47,6 +51,8 @@ pub use options::{EngineOptions, KafkaOptions};
 pub use owner::{Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
+
+pub use segments::missing_segment;
 
 use super::Node;
 use crate::data_dir::OBJECTS_FOLDER;
@@ -72,22 +78,30 @@ pub struct Engines {
     view: Mutex<View>,
     /// The partitions that this node owns.
     owned: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
+    /// Behind the last message of each partition, when a store last asked.
+    ends: Mutex<Vec<u64>>,
+    /// Why this node takes no partitions; none if it does.
+    refusal: Mutex<Option<String>>,
     nodes: Mutex<HashMap<String, Arc<Node>>>,
     /// The lease under which programs and sinks run on this node, while they do.
     work_lease: Mutex<Option<Lease>>,
 }
 
-/// The state of a cluster.
+/// The state of a cluster, as far as the engines tell.
 pub struct Status {
-    /// The partitions that ever had an owner, with the offsets below which all is published.
-    pub partitions: Vec<PartitionRow>,
-    /// Behind the last message of each partition.
-    pub ends: Vec<u64>,
-    /// All segments.
-    pub totals: Totals,
-    /// The cache of this node on the local disk.
-    pub cache: Counts,
+    /// The partitions that ever had an owner, with the offsets below which all is published; none
+    /// while the catalog is away.
+    pub partitions: Option<Vec<PartitionRow>>,
+    /// Behind the last message of each partition; none while the log is away.
+    pub ends: Option<Vec<u64>>,
+    /// All segments; none while the catalog is away.
+    pub totals: Option<Totals>,
+    /// Why something is not known.
+    pub errors: Vec<String>,
 }
+
+/// The calls of an engine, with its name.
+pub type EngineCalls = (&'static str, Metered);
 
 impl Engines {
     /// Connects, and waits for engines that are away. Blocks.
@@ -134,6 +148,8 @@ impl Engines {
             summary,
             view: Mutex::default(),
             owned: RwLock::default(),
+            ends: Mutex::default(),
+            refusal: Mutex::default(),
             nodes: Mutex::default(),
             work_lease: Mutex::default(),
         })
@@ -148,14 +164,66 @@ impl Engines {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The partitions with what they wait for, as people and metrics see them. Blocks.
-    ///
-    /// Errors: an engine cannot be reached.
-    pub fn status(&self) -> Result<Status, String> {
-        let snapshot = self.catalog.snapshot(none(), 0).map_err(|error| error.to_string())?;
-        let ends = self.log.ends().map_err(|error| error.to_string())?;
-        let totals = self.catalog.totals().map_err(|error| error.to_string())?;
-        Ok(Status { partitions: snapshot.partitions, ends, totals, cache: self.cache_counts() })
+    /// The partitions with what they wait for, as people see them. Blocks.
+    pub fn status(&self) -> Status {
+        let mut errors = Vec::new();
+        let mut failed = |error: String| errors.push(error);
+        let of_catalog = || {
+            let snapshot = self.catalog.snapshot(none(), 0)?;
+            Ok::<_, CatalogError>((snapshot.partitions, self.catalog.totals()?))
+        };
+        let of_catalog = of_catalog().map_err(|error| failed(error.to_string())).ok();
+        let (partitions, totals) = of_catalog.unzip();
+        let ends = FrameLog::ends(&self.log).map_err(|error| failed(error.to_string())).ok();
+        Status { partitions, ends, totals, errors }
+    }
+
+    /// The calls of the engines so far: log, object storage, catalog.
+    pub fn calls(&self) -> [EngineCalls; 3] {
+        [
+            ("kafka", self.log.metered()),
+            ("objects", self.bucket.metered()),
+            ("postgresql", self.catalog.metered()),
+        ]
+    }
+
+    /// Why this node takes no partitions; none if it does, or is no store.
+    pub fn refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_refusal(&self, refusal: Option<String>) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+    }
+
+    /// How many partitions the log has; 0 while that is not known.
+    fn partitions_known(&self) -> u32 {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+    }
+
+    /// Notes where the partitions end, and tells those that this node owns.
+    fn hear_ends(&self, ends: Vec<u64>) {
+        let now_ns = self.clock.monotonic_ns();
+        for owned in self.all_owned() {
+            if let Some(end) = ends.get(owned.number as usize) {
+                owned.hot.hear_end(*end, now_ns);
+            }
+        }
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+    }
+
+    /// Has everything published that this node has read and not published. Returns the partitions
+    /// and frames that wait for it now.
+    pub fn publish_now(&self) -> (usize, usize) {
+        let frames = self.all_owned().into_iter().map(|owned| owned.hot.publish_now());
+        frames
+            .filter(|frames| *frames > 0)
+            .fold((0, 0), |(count, sum), some| (count + 1, sum + some))
+    }
+
+    /// The time by the clock of lags.
+    pub fn monotonic_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
     }
 
     /// A partition that this node owns.

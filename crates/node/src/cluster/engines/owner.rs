@@ -1,11 +1,12 @@
 //! The work of a store: it keeps its leases, reads its partitions, publishes segments, and does the
 //! jobs on segments that are due.
 //!
-//! Threads: one for the leases; one for each partition, which reads and parses; one that publishes;
-//! one for jobs; one that starts and stops programs and sinks. A node that only queries has the
-//! first alone.
+//! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever else
+//! is away; one for each partition, which reads and parses; one that publishes; one that asks where
+//! the partitions end; one that looks whether engines fail for this node alone; one for jobs; one
+//! that starts and stops programs and sinks. A node that only queries has the first alone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +14,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use cluster::engines::Metered;
 use cluster::{
-    Catalog, CatalogError, Change, JobError, Lease, LeaseSettings, Member, Merge, MergeSettings,
-    Partition, Progress, PublishError, PublisherSettings, ReaderSettings, Resource, Retention,
-    RetentionSettings, Sweep, SweepSettings,
+    Catalog, CatalogError, Change, FrameLog, JobError, Lease, LeaseSettings, Member, Merge,
+    MergeSettings, ObjectError, Objects, Partition, Progress, PublishError, PublisherSettings,
+    ReaderSettings, Resource, Retention, RetentionSettings, Sweep, SweepSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
 use record::Batch;
 
 use super::Engines;
+use super::outage::{Outage, patience};
 use super::partition::OwnedPartition;
 use super::sealing::{FrameSealer, Sealing, SegmentMerger};
 use crate::storage::stored::Parsers;
@@ -39,8 +42,14 @@ const READ_BYTES_MAX: usize = 8 << 20;
 const PUBLISH_TICK: Duration = Duration::from_millis(50);
 /// How long published frames stay in memory, for queries that were planned before.
 const KEEP_PUBLISHED: Duration = Duration::from_secs(10);
-/// How often the number of partitions is asked.
-const PARTITIONS_TICK: Duration = Duration::from_secs(30);
+/// How often the ends of the partitions are asked.
+const ENDS_TICK: Duration = Duration::from_secs(2);
+/// How long reads of a partition may bring nothing although it has more, before it is reached anew.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a store that gave its partitions away looks whether it can publish again.
+const PROBE_TICK: Duration = Duration::from_secs(5);
+/// The object that it writes for that, and deletes. No segment has such a name.
+const PROBE_PREFIX: &str = "probes/";
 /// How often the room on the local disk is asked.
 const DISK_TICK: Duration = Duration::from_secs(5);
 /// How often jobs are looked for.
@@ -103,6 +112,10 @@ struct Shared {
     programs: Mutex<Option<Lease>>,
     is_over: AtomicBool,
     is_full: AtomicBool,
+    /// The partitions that cannot be published: since when, and why.
+    unpublished: Mutex<BTreeMap<u32, (Instant, String)>>,
+    /// Why the store cannot do its work although others can.
+    cut_off: Mutex<Option<String>>,
 }
 
 impl Owner {
@@ -137,11 +150,17 @@ impl Owner {
             programs: Mutex::default(),
             is_over: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
+            unpublished: Mutex::default(),
+            cut_off: Mutex::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
+            // Nobody waits for the end of these: they may wait for an engine that is away.
+            let (asks, watches) = (Arc::clone(&owner.shared), Arc::clone(&owner.shared));
+            spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
+            spawn("outages", Role::Writer, move || watches.watch_for_outages())?;
             owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
@@ -216,8 +235,6 @@ impl Shared {
 
     /// The loop of the thread for leases.
     fn keep_leases(self: &Arc<Self>) {
-        let mut partitions = None;
-        let mut asked: Option<Instant> = None;
         let mut gained = VecDeque::new();
         let mut said = String::new();
         let mut looked: Option<Instant> = None;
@@ -226,13 +243,7 @@ impl Shared {
                 looked = Some(Instant::now());
                 self.look_for_room();
             }
-            if asked.is_none_or(|asked| asked.elapsed() > PARTITIONS_TICK) {
-                match self.engines.log.partitions() {
-                    Ok(count) => (partitions, asked) = (Some(count), Some(Instant::now())),
-                    Err(error) => tracing::warn!("the partitions are not known: {error}"),
-                }
-            }
-            let stepped = match self.step_member(partitions.unwrap_or(0), &mut gained) {
+            let stepped = match self.step_member(self.engines.partitions_known(), &mut gained) {
                 Ok(changed) => {
                     said.clear();
                     changed
@@ -258,7 +269,15 @@ impl Shared {
         let Ok(space) = rustix::fs::statvfs(&self.directory) else { return };
         let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
         let has_room = free_bytes >= self.settings.disk_free_bytes_min;
-        let accepting = self.engines.config.stores && has_room;
+        let refusal = match has_room {
+            true => lock(&self.cut_off).clone(),
+            false => Some(format!(
+                "{} has {free_bytes} bytes free, fewer than store.disk_free_bytes_min",
+                self.directory.display()
+            )),
+        };
+        let accepting = self.engines.config.stores && refusal.is_none();
+        self.engines.set_refusal(refusal.filter(|_| self.engines.config.stores));
         lock(&self.member).set_accepting(accepting);
         if !has_room && self.engines.config.stores && !self.is_full.swap(true, Relaxed) {
             tracing::error!(
@@ -313,6 +332,7 @@ impl Shared {
         let reading = ReaderSettings {
             read_bytes_max: READ_BYTES_MAX,
             unpublished_bytes_max: 2 * segment_bytes,
+            patience: PATIENCE,
         };
         let publishing = PublisherSettings {
             segment_bytes,
@@ -346,6 +366,7 @@ impl Shared {
     fn forget(&self, lease: &Lease) {
         lock(&self.programs).take_if(|programs| programs == lease);
         let Resource::Partition(number) = lease.resource else { return };
+        lock(&self.unpublished).remove(&number);
         let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
         if all.get(&number).is_some_and(|owned| owned.lease == *lease)
             && let Some(owned) = all.remove(&number)
@@ -365,10 +386,24 @@ impl Shared {
                 Ok(taken) => {
                     owned.duplicates.fetch_add(taken.duplicates, Relaxed);
                     owned.rejected.fetch_add(taken.rejected, Relaxed);
+                    owned.lost.fetch_add(taken.lost, Relaxed);
+                    if taken.is_renewed {
+                        let number = owned.number;
+                        tracing::info!(
+                            "partition {number}: nothing comes from offset {from} on although the log has more; its leader is looked up anew"
+                        );
+                    }
                     if taken.lost > 0 {
                         let lost = taken.lost;
                         owned.note(RETENTION, &format!("the log deleted {lost} messages unread"));
-                    } else {
+                    } else if taken.is_stalled {
+                        let what = format!(
+                            "nothing comes from offset {from} on although the log has more, and looking up its leader anew did not help; see the logs of the brokers"
+                        );
+                        owned.note(READING, &what);
+                    } else if taken.frames + taken.duplicates + taken.rejected > 0
+                        || owned.hot.lag(self.now_ns()).messages == 0
+                    {
                         owned.works(READING);
                     }
                     for hot in owned.hot.frames_from(from) {
@@ -400,6 +435,11 @@ impl Shared {
                     Ok(stepped) => is_idle &= !stepped,
                     Err(error) => {
                         owned.note(PUBLISHING, &error);
+                        if matches!(error, PublishError::Seal(_) | PublishError::Objects(_)) {
+                            let mut unpublished = lock(&self.unpublished);
+                            let now = (Instant::now(), String::new());
+                            unpublished.entry(owned.number).or_insert(now).1 = error.to_string();
+                        }
                         failed.push((owned.number, Instant::now()));
                     }
                 }
@@ -419,8 +459,11 @@ impl Shared {
         match stepped {
             Ok(Progress::Idle) => Ok(false),
             Ok(Progress::Advanced) => Ok(true),
-            Ok(Progress::Published(_)) => {
+            Ok(Progress::Published(publication)) => {
                 owned.works(PUBLISHING);
+                if publication.segment.is_some() {
+                    lock(&self.unpublished).remove(&owned.number);
+                }
                 Ok(true)
             }
             Err(PublishError::Over(error)) => {
@@ -431,6 +474,107 @@ impl Shared {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The loop of the thread that asks where the partitions end, so that an empty read is not taken
+    /// for "there is nothing".
+    fn ask_ends(self: &Arc<Self>) {
+        let mut said = String::new();
+        while !self.is_over() {
+            match FrameLog::ends(&self.engines.log) {
+                Ok(ends) => {
+                    said.clear();
+                    self.engines.hear_ends(ends);
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if said != error {
+                        tracing::warn!("the ends of the partitions are not known: {error}");
+                        said = error;
+                    }
+                }
+            }
+            self.pause(ENDS_TICK);
+        }
+    }
+
+    /// Sleeps, or returns early when the threads are to end.
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.is_over() && Instant::now() < until {
+            std::thread::sleep(MEMBER_TICK);
+        }
+    }
+
+    /// The loop of the thread that gives the partitions away while an engine fails for this store
+    /// alone, and takes some again when it works.
+    fn watch_for_outages(self: &Arc<Self>) {
+        let mut outage = Outage::default();
+        while !self.is_over() {
+            self.pause(PROBE_TICK);
+            if outage.is_alone() {
+                match self.probe() {
+                    Ok(()) => {
+                        outage.end();
+                        lock(&self.unpublished).clear();
+                        *lock(&self.cut_off) = None;
+                        tracing::info!("what failed works again; this store takes partitions");
+                    }
+                    Err(error) => *lock(&self.cut_off) = Some(error),
+                }
+                continue;
+            }
+            let Some(why) = self.outage() else {
+                outage.end();
+                continue;
+            };
+            let Ok(snapshot) = self.engines.catalog.snapshot(super::none(), 0) else { continue };
+            if outage.look(self.engines.info.node, &snapshot.partitions) {
+                tracing::error!(
+                    "other stores publish, and this one cannot: {why}; its partitions go to them"
+                );
+                *lock(&self.cut_off) = Some(why);
+            }
+        }
+    }
+
+    /// What has failed for so long that other stores should have the partitions, if they can.
+    fn outage(&self) -> Option<String> {
+        let config = &self.engines.config;
+        let unpublished = lock(&self.unpublished).values().min_by_key(|(since, _)| *since).cloned();
+        let unpublished = unpublished.map(|(since, why)| (since.elapsed(), why));
+        let failing = |metered: Metered| {
+            let error = metered.error.unwrap_or_default();
+            metered.failing.map(|failing| (failing, error))
+        };
+        let Engines { log, bucket, .. } = &*self.engines;
+        let all = [
+            (unpublished, false),
+            (failing(bucket.metered()), false),
+            (failing(log.metered()), true),
+        ];
+        all.into_iter().find_map(|(failing, is_log)| {
+            let (failing, why) = failing?;
+            (failing >= patience(config.lease, config.segment_age, is_log)).then_some(why)
+        })
+    }
+
+    /// Whether the store can do its work: seal, store segments, read the log.
+    fn probe(&self) -> Result<(), String> {
+        let file = self.directory.join("probe");
+        let written = std::fs::write(&file, b"probe").and_then(|()| std::fs::remove_file(&file));
+        written.map_err(|error| format!("{}: {error}", file.display()))?;
+        let Engines { log, bucket, info, .. } = &*self.engines;
+        let name = format!("{PROBE_PREFIX}{}", info.node);
+        match Objects::put_new(&**bucket, &name, &b"probe".to_vec()) {
+            Ok(()) | Err(ObjectError::Exists(_)) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        // One that stays is there the next time.
+        if let Err(error) = Objects::delete(&**bucket, &name) {
+            tracing::debug!("{error}");
+        }
+        FrameLog::ends(log).map(drop).map_err(|error| error.to_string())
     }
 
     /// The loop of the thread for jobs.

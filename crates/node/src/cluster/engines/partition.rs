@@ -34,6 +34,8 @@ pub struct OwnedPartition {
     /// Copies of frames that were dropped, and messages that were no frames.
     pub(super) duplicates: AtomicU64,
     pub(super) rejected: AtomicU64,
+    /// Messages that the log deleted before they were read.
+    pub(super) lost: AtomicU64,
     parsers: Arc<Parsers>,
     /// The records of frames in memory, by their offsets.
     batches: Mutex<BTreeMap<u64, Arc<Batch>>>,
@@ -57,6 +59,7 @@ impl OwnedPartition {
             trouble: Mutex::default(),
             duplicates: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             parsers,
             batches: Mutex::default(),
         }
@@ -121,6 +124,11 @@ impl OwnedPartition {
     /// Messages that were no frames, and were passed over.
     pub fn rejected(&self) -> u64 {
         self.rejected.load(Relaxed)
+    }
+
+    /// Messages that the log deleted before this node could read them.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
     }
 
     /// What went wrong last, and has not gone right since.

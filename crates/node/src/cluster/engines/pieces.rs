@@ -156,7 +156,16 @@ impl Source for PiecesSource {
         if let Some(frame) = self.frames.iter().find(|frame| frame.has(id)) {
             return frame.load();
         }
-        for file in self.engines.segments.open_all(&self.segments)? {
+        // A segment that cannot be read is no reason not to look for the line in the others.
+        let mut failed = None;
+        for segment in &self.segments {
+            let file = match self.engines.segments.open(segment) {
+                Ok(file) => file,
+                Err(error) => {
+                    failed = failed.or(Some(error));
+                    continue;
+                }
+            };
             for (place, block) in file.footer().blocks.iter().enumerate() {
                 if !block.numbers.iter().any(|numbers| numbers.may_hold(id.node, id.sequence)) {
                     continue;
@@ -167,7 +176,7 @@ impl Source for PiecesSource {
                 }
             }
         }
-        Ok(None)
+        failed.map_or(Ok(None), Err)
     }
 }
 

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use cluster::Objects;
+use cluster::engines::ErrorKind;
 use cluster::engines::cache::{Options, RangeCache};
 use cluster::engines::objects::Bucket;
+use cluster::{ObjectName, Objects};
 use foldhash::quality::FixedState;
 use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
@@ -33,9 +35,59 @@ const FOOTERS_BYTES_MAX: usize = 128 << 20;
 /// limits.md, Nodes of a cluster: segments that a query opens at a time | {} | further ones wait
 const OPENINGS_MAX: usize = 16;
 
+/// How long an object that was missing is not asked for again. Until then queries over its segment
+/// fail before they send rows, or leave it out.
+const MISSING_FOR: Duration = Duration::from_secs(30);
+/// Objects that are known to be missing. Of more, all are asked for again.
+const MISSING_MAX: usize = 1_024;
+/// What an error says of an object that is missing; its name is before.
+const IS_MISSING: &str = " is missing in the object storage";
+
+/// The segment whose object is missing according to an error of any node.
+pub fn missing_segment(error: &str) -> Option<&str> {
+    let (before, _) = error.split_once(IS_MISSING)?;
+    let name = before.rsplit(' ').next()?;
+    name.parse::<ObjectName>().is_ok().then_some(name)
+}
+
+fn missing(name: &str) -> String {
+    format!(
+        "segment {name}{IS_MISSING}: restore the object from a backup of the bucket, or ask with \
+         allow_partial_response=1 for an answer without it"
+    )
+}
+
+/// The objects that were found missing lately.
+#[derive(Default)]
+struct MissingObjects(Mutex<HashMap<String, Instant>>);
+
+impl MissingObjects {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, name: &str) {
+        let mut names = self.lock();
+        if names.len() >= MISSING_MAX {
+            names.clear();
+        }
+        if names.insert(name.to_owned(), Instant::now()).is_none() {
+            tracing::error!("{}", missing(name));
+        }
+    }
+
+    /// Whether the object was found missing a moment ago.
+    fn has(&self, name: &str) -> bool {
+        let mut names = self.lock();
+        names.retain(|_, at| at.elapsed() < MISSING_FOR);
+        names.contains_key(name)
+    }
+}
+
 /// The bytes of an object, through the cache on the local disk.
 struct CachedObject {
     cache: Arc<RangeCache<SharedBucket>>,
+    missing: Arc<MissingObjects>,
     name: String,
     bytes: u64,
 }
@@ -60,7 +112,13 @@ impl Blob for CachedObject {
     }
 
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.cache.read_range(&self.name, offset, buffer).map_err(io::Error::other)
+        self.cache.read_range(&self.name, offset, buffer).map_err(|error| match error.kind {
+            ErrorKind::NotFound => {
+                self.missing.add(&self.name);
+                io::Error::new(io::ErrorKind::NotFound, missing(&self.name))
+            }
+            _ => io::Error::other(error),
+        })
     }
 }
 
@@ -91,6 +149,7 @@ pub fn open_once(bucket: &Arc<Bucket>, name: &str, bytes: u64) -> Result<SealedF
 pub struct Segments {
     disk: Arc<RangeCache<SharedBucket>>,
     memory: Arc<MemoryCache>,
+    missing: Arc<MissingObjects>,
     open: Mutex<Open>,
 }
 
@@ -113,7 +172,8 @@ impl Segments {
     ) -> Result<Segments, cluster::engines::Error> {
         let options = Options { bytes_max, ..Options::new(directory) };
         let disk = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
-        Ok(Segments { disk, memory: MemoryCache::new(MEMORY_BYTES_MAX), open: Mutex::default() })
+        let memory = MemoryCache::new(MEMORY_BYTES_MAX);
+        Ok(Segments { disk, memory, missing: Arc::default(), open: Mutex::default() })
     }
 
     /// What the cache on the local disk did so far.
@@ -143,15 +203,25 @@ impl Segments {
         Ok(files)
     }
 
-    fn open(
+    /// Opens a segment.
+    ///
+    /// Errors: as of [`open_all`](Self::open_all).
+    pub fn open(
         &self,
         SegmentPiece(name, bytes): &SegmentPiece,
     ) -> Result<Arc<SealedFile>, SourceError> {
+        if self.missing.has(name) {
+            return Err(SourceError(missing(name)));
+        }
         if let Some(file) = self.get(name) {
             return Ok(file);
         }
-        let object =
-            CachedObject { cache: Arc::clone(&self.disk), name: name.clone(), bytes: *bytes };
+        let object = CachedObject {
+            cache: Arc::clone(&self.disk),
+            missing: Arc::clone(&self.missing),
+            name: name.clone(),
+            bytes: *bytes,
+        };
         let blob = CachedBlob::new(Arc::new(object), key(name), Arc::clone(&self.memory));
         let blob = blob.map_err(|error| SourceError(format!("{name}: {error}")))?;
         let file = SealedFile::of_blob(Arc::new(blob), Path::new(name));
@@ -277,5 +347,34 @@ impl ScanUnit for ObjectBlock {
             return Ok(false);
         }
         Ok(self.file.footer().visit_counts(fields, bucket_ns, (from_ns, to_ns), each))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_segment_that_is_missing_is_known_from_the_error_of_a_node() {
+        let name = "segments/partition-1/7-0000000a-12";
+        assert!(name.parse::<ObjectName>().is_ok());
+        let error = format!("store b:9514: cannot read {name}: {}", missing(name));
+        assert_eq!(missing_segment(&error), Some(name));
+        for other in ["", IS_MISSING, "segment x is missing in the object storage", name] {
+            assert_eq!(missing_segment(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn objects_are_remembered_as_missing() {
+        let objects = MissingObjects::default();
+        objects.add("a");
+        assert!(objects.has("a") && !objects.has("b"));
+        for number in 1..MISSING_MAX {
+            objects.add(&number.to_string());
+        }
+        assert!(objects.has("a"));
+        objects.add("b");
+        assert!(!objects.has("a") && objects.has("b"));
     }
 }

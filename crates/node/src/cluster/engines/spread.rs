@@ -2,7 +2,7 @@
 //! query node some of the segments, always the same ones as long as the nodes are the same, so that
 //! caches stay warm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
@@ -45,13 +45,16 @@ pub struct Spread {
     pub shares: Vec<(Arc<Node>, Pieces)>,
     /// Partitions without an owner, whose newest lines are missing.
     pub unanswered: Vec<Unanswered>,
+    /// Segments that were to be left out, with their lines.
+    pub left_out: Vec<(String, u64)>,
 }
 
 impl Engines {
-    /// Plans a query over event times, with one call of the catalog and one of the log. Blocks.
+    /// Plans a query over event times, with one call of the catalog and one of the log. Leaves out
+    /// the segments `without`. Blocks.
     ///
     /// Errors: an engine cannot be reached, or no node can read segments; the text says so.
-    pub fn spread(&self, range: TimeRange) -> Result<Spread, String> {
+    pub fn spread(&self, range: TimeRange, without: &BTreeSet<String>) -> Result<Spread, String> {
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
         let times = Times { first_ns: range.start_ns, last_ns };
         let plan = plan(&self.catalog, &self.log, times, SEGMENTS_MAX);
@@ -72,7 +75,12 @@ impl Engines {
             }
         }
         let readers = self.readers();
+        let mut left_out = Vec::new();
         for segment in plan.segments {
+            if without.contains(&segment.name) {
+                left_out.push((segment.name, segment.lines));
+                continue;
+            }
             let reader = reader_of(&readers, &segment.name);
             let piece = SegmentPiece(segment.name, segment.bytes);
             pieces.entry(reader.to_owned()).or_default().segments.push(piece);
@@ -86,7 +94,7 @@ impl Engines {
             Ok::<_, String>((node, pieces))
         };
         let shares = pieces.into_iter().map(share).collect::<Result<_, _>>()?;
-        Ok(Spread { shares, unanswered })
+        Ok(Spread { shares, unanswered, left_out })
     }
 
     /// The addresses of the nodes that read segments; this one if there is no other.
