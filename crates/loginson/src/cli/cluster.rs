@@ -114,6 +114,16 @@ fn repair(args: &Repair) -> Result<()> {
         "store {} has no lines of collectors; only those can be copied",
         from.name
     );
+    for node in [&from, &to] {
+        let deletions = node.call("GET", "/api/v1/deletions", &[]);
+        let deletions = deletions.map_err(|error| anyhow!("{}", escaped(&error.message)))?;
+        let running = list(&deletions["deletions"]).iter().any(|one| one["state"] == "running");
+        anyhow::ensure!(
+            !running,
+            "store {} is deleting lines; try again when that is done, so that none is copied before",
+            node.name
+        );
+    }
     let plan = repair::plan(&source, &target);
     let frames = plan.values().map(record::Numbers::count).sum();
     let bar = count_bar("copying frames", frames);

@@ -168,7 +168,8 @@ pub fn choose(copies: &[Vec<usize>], known: &[Known<'_>]) -> Choice {
         copies.iter().map(|copy| of_copy(copies, copy, known)).collect();
     let best = whole_copies.into_iter().min_by_key(|choice| choice.badness(known));
     let best = best.unwrap_or_default();
-    if best.is_whole() || !may_mix(copies, known) {
+    let have_stripes = copies.len() > 1 && copies[0].len() > 1 && are_stripes(copies, known);
+    if best.is_whole() || !have_stripes {
         return best;
     }
     let mut mixed = Choice::default();
@@ -187,7 +188,10 @@ pub fn choose(copies: &[Vec<usize>], known: &[Known<'_>]) -> Choice {
             None => mixed.away.push(stripe),
         }
     }
-    match mixed.badness(known) <= best.badness(known) {
+    // Only the frames of collectors tell which store has which stripe.
+    let is_fed = |store: &usize| known[*store].now.is_some_and(|now| !now.collectors.is_empty());
+    let is_known = mixed.stores.iter().all(is_fed);
+    match is_known && mixed.badness(known) <= best.badness(known) {
         true => mixed,
         false => best,
     }
@@ -261,16 +265,6 @@ fn taken(stores: &[usize], known: &[Known<'_>]) -> BTreeMap<u32, Numbers> {
         }
     }
     all
-}
-
-/// Whether stores of several copies may answer together: it is known from the frames of collectors
-/// which store has which stripe.
-fn may_mix(copies: &[Vec<usize>], known: &[Known<'_>]) -> bool {
-    let is_fed = |store: &usize| known[*store].now.is_none_or(|now| !now.collectors.is_empty());
-    copies.len() > 1
-        && copies[0].len() > 1
-        && copies.iter().flatten().all(is_fed)
-        && are_stripes(copies, known)
 }
 
 /// What `stores`, which are read together, lack of what each of the `others` has.

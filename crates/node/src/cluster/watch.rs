@@ -22,7 +22,7 @@ const BASE_AGE_MAX: Duration = Duration::from_secs(10);
 /// query reads another copy, or names what is missing
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// The pause before a store is asked again whether it has the frames.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the stores said, in the order of all stores.
 pub struct Seen {
