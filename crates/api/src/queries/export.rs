@@ -50,6 +50,7 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     }
     pending.context.range = params.range(now_ns)?;
     pending.context.restriction = params.restriction(now_ns)?;
+    pending.allow_partial(&params, &caller);
     pending.context.order = Some(cursor.order.clone());
     pending.context.include = export::fields(format, params.include()?);
     pending.context.limits.run_time = Duration::MAX;

@@ -158,15 +158,21 @@ impl PendingQuery {
         let mut pending = PendingQuery::new(app, kind, params.required("query")?, caller)?;
         pending.context.range = params.range(now_ns)?;
         pending.context.restriction = params.restriction(now_ns)?;
-        if params.flag("allow_partial_response") {
-            pending.missing = Some(Arc::clone(&caller.missing));
-            pending.context.damages = Some(Arc::clone(&caller.missing.damages));
-        }
+        pending.allow_partial(params, caller);
         if let Some(timeout_ns) = params.duration_ns("timeout")? {
             let limits = &mut pending.context.limits;
             limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
         }
         Ok(pending)
+    }
+
+    /// With the parameter `allow_partial_response`, what cannot be read is named in the head of the
+    /// answer, and the rest is read.
+    pub fn allow_partial(&mut self, params: &Params, caller: &Caller) {
+        if params.flag("allow_partial_response") {
+            self.missing = Some(Arc::clone(&caller.missing));
+            self.context.damages = Some(Arc::clone(&caller.missing.damages));
+        }
     }
 
     /// The pipeline.

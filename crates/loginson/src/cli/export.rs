@@ -76,6 +76,9 @@ pub struct ExportArgs {
     /// Data directory that no server is using, or a backup, instead of a running server
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Export the rest where lines are damaged or stores are away, and say what is missing
+    #[arg(long, conflicts_with_all = ["data_dir", "cursor_file"])]
+    allow_partial: bool,
     /// Configuration file with the rules for types; with --data-dir
     #[arg(long, value_name = "FILE.toml", requires = "data_dir")]
     config: Option<PathBuf>,
@@ -104,13 +107,15 @@ pub fn run(args: ExportArgs) -> Result<()> {
 }
 
 fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
-    let (body, _watch) = request(args, form(args))?;
-    let mut body = body;
+    let Answer { mut body, missing, _watch, id, client } = request(args, form(args))?;
     let mut buffer = vec![0; 256 << 10];
     let mut tail = Vec::new();
     loop {
-        let read =
-            body.read(&mut buffer).context("the export is not complete: the server ended it")?;
+        let read = body.read(&mut buffer).map_err(|error| {
+            let why = id.as_deref().and_then(|id| reason(&client, id));
+            let why = why.unwrap_or_else(|| format!("the server ended it: {error}"));
+            anyhow!("the export is not complete: {why}")
+        })?;
         if read == 0 {
             break;
         }
@@ -123,7 +128,18 @@ fn by_server(args: &ExportArgs, output: &mut Output) -> Result<()> {
     if let Some(error) = export::error_of(last).filter(|_| args.format == Format::Jsonl) {
         bail!("the export is not complete: {}", crate::cli::terminal::escaped(&error));
     }
+    if !missing.is_empty() {
+        output.keep()?;
+        bail!("the rest was exported: {}", crate::cli::terminal::escaped(&missing.join("; ")));
+    }
     Ok(())
+}
+
+/// Why a query ended, as the server tells afterwards: a body of lines has no place for it.
+fn reason(client: &Client, id: &str) -> Option<String> {
+    let entry = client.get_json(&format!("/api/v1/queries/{id}")).ok()?;
+    let error = entry["error"].as_str().filter(|error| !error.is_empty())?;
+    Some(crate::cli::terminal::escaped(error).to_string())
 }
 
 /// The parameters of the request.
@@ -135,6 +151,9 @@ fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
         Format::Parquet => "parquet",
     };
     let mut form = vec![("query", args.query.clone()), ("format", format.to_owned())];
+    if args.allow_partial {
+        form.push(("allow_partial_response", "1".to_owned()));
+    }
     form.extend(args.start.clone().map(|start| ("start", start)));
     form.extend(args.end.clone().map(|end| ("end", end)));
     form.extend(args.include.iter().map(|field| ("include", field.clone())));
@@ -142,19 +161,33 @@ fn form(args: &ExportArgs) -> Vec<(&'static str, String)> {
 }
 
 /// The response as it arrives, and the display of its progress.
-fn request(
-    args: &ExportArgs,
-    form: Vec<(&'static str, String)>,
-) -> Result<(impl Read + use<>, Watch)> {
+struct Answer {
+    body: Box<dyn Read>,
+    /// What the answer lacks, in the words of the server.
+    missing: Vec<String>,
+    client: Client,
+    /// The id of the query.
+    id: Option<String>,
+    _watch: Watch,
+}
+
+fn request(args: &ExportArgs, form: Vec<(&'static str, String)>) -> Result<Answer> {
     let client = Client::new(&args.server)?;
     let response = match client.post_form("/api/v1/export", &form)? {
         Ok(response) => response,
         Err(refusal) => return Err(explain_query_refusal(&refusal)),
     };
-    let id = response.headers().get("x-loginson-query-id");
-    let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let watch = Watch::start(&client, id);
-    Ok((response.into_body().into_reader(), watch))
+    let header = |name: &str| {
+        let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+        value.map(str::to_owned)
+    };
+    let id = header("x-loginson-query-id");
+    let stores = header("x-loginson-missing-stores");
+    let stores = stores.map(|stores| format!("the lines of these stores are missing: {stores}"));
+    let missing = stores.into_iter().chain(header("x-loginson-missing-lines")).collect();
+    let _watch = Watch::start(&client, id.clone());
+    let body = Box::new(response.into_body().into_reader());
+    Ok(Answer { body, missing, client, id, _watch })
 }
 
 /// The content of a cursor file.
@@ -221,7 +254,7 @@ fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
             Box::new(file)
         }
     };
-    let (body, _watch) = request(args, form)?;
+    let Answer { body, _watch, .. } = request(args, form)?;
     let mut body = BufReader::new(body);
     loop {
         let Piece { bytes, cursor, last } = Piece::read(&mut body)?;
