@@ -263,7 +263,8 @@ def main():
             alike = [file for file in files if file.suffix == place.suffix and file != place]
             other = alike[0] if alike else next(file for file in files if file != place)
             for fault in FAULTS:
-                of_file = total if "segments" not in place.parts else LINES
+                sealed = [file for file in files if file.suffix == ".sealed"]
+                of_file = {".sealed": LINES, ".hot": total - LINES * len(sealed)}.get(place.suffix, total)
                 try:
                     found = cell(base, backup, place, fault, other, of_file, total)
                 except AssertionError as error:

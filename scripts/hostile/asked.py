@@ -198,6 +198,11 @@ def cases(corpus):
     ]:
         add(f"LogsQL: {name}", params_say((200, 400, 413, 503), q, query=text, timeout="20s"), fast=True)
 
+    # What nodes ask each other.
+    for name, path in [("a share", "/api/v1/shares"), ("frames", "/api/v1/frames/0000000a/1/2")]:
+        body = b"\x00" * 1000
+        add(f"{name} that is none", refused((400, 403, 404, 415), "", "POST", path, body=body), fast=True)
+
     # LogQL.
     loki = "/loki/api/v1/query"
     for name, text in [

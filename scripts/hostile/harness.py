@@ -137,6 +137,15 @@ class Server:
             return 0, 0
         return found.get("VmRSS", 0), found.get("VmHWM", 0)
 
+    def cpu_s(self):
+        """Seconds of processor time that it used so far."""
+        try:
+            with open(f"/proc/{self.process.pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def reset_peak(self):
         try:
             with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:

@@ -347,6 +347,8 @@ def cases(corpus):
         ("an action without its document", b'{"create":{}}\n', (200, 400)),
         ("an action that is none", b'{"explode":{}}\n{"a":1}\n', (200, 400)),
         ("a delete", b'{"delete":{"_id":"1"}}\n', (200, 400)),
+        ("100,000 kinds of actions in turn", b'{"delete":{}}\n{"create":{}}\n{"_msg":"bulk"}\n' * 50_000, (400,)),
+        ("a million deletes", b'{"delete":{}}\n' * 1_000_000, (200,)),
         ("actions 100,000 deep", b'{"create":' * 100_000 + b"\n", (200, 400)),
         ("an action of 8 MiB", b'{"create":{"_index":"' + b"i" * (8 << 20) + b'"}}\n{"a":1}\n', (200, 400, 413)),
         ("20,000 documents", b'{"create":{}}\n{"_msg":"bulk"}\n' * 20_000, (200,)),

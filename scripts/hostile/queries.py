@@ -75,6 +75,34 @@ def query(text, **params):
     return bounded(lambda server: decided(server.form("/select/logsql/query", query=text, **params)))
 
 
+# Processor time that a query with a time limit of a second may take, with what honest senders cost beside it: a query
+# uses several threads, and looks at its limit between pieces of work.
+CPU_MAX_S = 20
+
+
+def ended(text):
+    """It ends soon after its time limit, in processor time: a busy machine makes no difference."""
+
+    def run(server):
+        before = server.cpu_s()
+        decided(server.form("/select/logsql/query", query=text, timeout="1s"))
+        taken = server.cpu_s() - before
+        expect(taken <= CPU_MAX_S, f"it takes {taken:.1f} s of processor time")
+
+    return bounded(run)
+
+
+# What can be done for long to one value.
+HOLDING = {
+    "a filter": "~\"(hug[a-z] |x+ ){1,1000}z\"",
+    "a filter in any case": "~\"(?i)(HUGE |x+ ){1,500}z\"",
+    "extract_regexp": "| extract_regexp \"(?P<a>(huge |x+ ){1,1000}z)\"",
+    "replace_regexp": "| replace_regexp (\"(huge |x+ ){1,1000}z\", \"\") at _msg",
+    "a condition": "| format if (_msg:~\"(huge |x+ ){1,1000}z\") \"y\" as y",
+    "a function": "| stats count() if (_msg:~\"(huge |x+ ){1,1000}z\") n",
+}
+
+
 def repeated(name, count):
     return ", ".join([name] * count)
 
@@ -304,7 +332,10 @@ def cases(corpus):
             made = {"query": f"set:{kind}", **made}
             corpus.add(f"endpoint {name} over {kind}", endpoint(name, made), fast=kind == "huge")
 
-    # The examples of the review, and what is like them.
+    for name, text in HOLDING.items():
+        corpus.add(f"a counted group over one line of 8 MiB: {name}", ended(f"set:huge {text}"), fast=True)
+
+    # Many copies of one huge value, and what is like them.
     corpus.add("hits by 400 times the same field", endpoint("hits", {"query": "set:huge", "field": ["_msg"] * 400}), fast=True)
     corpus.add("hits by 101 fields", error_says(400, "different fields", "*", "hits", field=[f"f{i}" for i in range(101)]), fast=True)
     corpus.add("sort by 250 times the same field", query(f"set:huge | sort by ({repeated('_msg', 250)})"), fast=True)
