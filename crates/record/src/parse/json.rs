@@ -21,9 +21,7 @@
 //! quotes.
 
 use super::json_level;
-use super::json_names::{
-    DOCKER_RANK, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
-};
+use super::json_names::{DOCKER_RANK, LEVELS, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find};
 use super::json_scan::{Broken, Fault, Scan};
 use super::json_time;
 use super::logfmt;
@@ -105,7 +103,7 @@ pub(crate) struct FoundParts {
 pub(crate) enum LevelFound {
     None,
     Known(&'static str),
-    /// An unknown word.
+    /// An unknown word under a key that was configured for the level.
     Other(Value),
 }
 
@@ -611,7 +609,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
         found
     }
 
-    /// The preferred valid level. An unknown word counts if it has one of the usual names.
+    /// The preferred valid level. An unknown word counts if its key was configured.
     fn take_level(&mut self) -> LevelFound {
         let held = std::mem::take(&mut self.memory.levels);
         let named = self.line_context.names.level;
@@ -627,10 +625,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
                 found = LevelFound::Known(level);
                 break;
             }
-            if matches!(found, LevelFound::None)
-                && (!named.is_empty() || rank < LEVELS_OWN)
-                && !text.is_empty()
-            {
+            if matches!(found, LevelFound::None) && !named.is_empty() && !text.is_empty() {
                 found = LevelFound::Other(value);
             }
         }

@@ -17,8 +17,8 @@ pub(super) struct Opening<'a> {
     pub(super) message: &'a [u8],
     pub(super) has_head: bool,
     pub(super) has_time: bool,
-    /// The head contains a severity.
-    pub(super) severe: bool,
+    /// The level that the message states in its first word as Cisco does: it needs no search.
+    pub(super) mnemonic: Option<&'static str>,
     /// Keys that were configured for time, message and level.
     pub(super) names: Names<'a>,
 }
@@ -86,13 +86,12 @@ impl Parser {
         {
             self.set_time(written, line, rows);
         }
-        let level = || match timed {
-            Some((_, length)) => level::of_timed(message, &message[length..]),
-            None => level::find(message),
+        let level = match (opening.mnemonic, timed) {
+            (Some(level), _) => Some(level),
+            (None, Some((_, length))) => level::of_timed(message, &message[length..]),
+            (None, None) => level::find(message),
         };
-        if !opening.severe
-            && let Some(level) = level()
-        {
+        if let Some(level) = level {
             rows.put_static(Own::Severe, level);
         }
         MessageKind::Plain
@@ -131,7 +130,7 @@ impl Parser {
                 self.made_message(&text, Opening { has_time, ..opening }, line, rows);
             }
             None if !found.message => rows.put(Own::Msg, object),
-            None => {}
+            None => self.put_found_in_message(&found, opening, line, rows),
         }
         Ok(())
     }
@@ -160,7 +159,47 @@ impl Parser {
             rows.builder.push_made(id, &text);
         }
         self.put_found(&found, message, opening, rows);
+        if found.message {
+            self.put_found_in_message(&found, opening, line, rows);
+        }
         true
+    }
+
+    /// Writes the level of the text in `_msg`, and its time, if the keys of the object or the pairs
+    /// have none.
+    fn put_found_in_message(
+        &mut self,
+        found: &FoundParts,
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut RowsBuilder<'_>,
+    ) {
+        let wants_level = matches!(found.level, LevelFound::None) && !rows.has(Own::Severe);
+        let wants_time = !opening.has_time && matches!(found.time, TimeFound::None);
+        if !wants_level && !wants_time {
+            return;
+        }
+        let id = rows.id(Own::Msg);
+        let Some(text) = rows.builder.get(id) else { return };
+        let timed = time_plain::find(text, &mut self.plain_form);
+        let level = match wants_level {
+            true => self.level_of_text(text, timed.map(|(_, length)| length)),
+            false => None,
+        };
+        if let Some((written, _)) = timed.filter(|_| wants_time) {
+            self.set_time(written, line, rows);
+        }
+        if let Some(level) = level {
+            rows.put_static(Own::Severe, level);
+        }
+    }
+
+    /// The level of a text within an object.
+    fn level_of_text(&mut self, text: &[u8], time_bytes: Option<usize>) -> Option<&'static str> {
+        match access::parse(text, &mut self.times) {
+            Some(access) => Some(level::from_status(access.status)),
+            None => level::of_text(text, time_bytes),
+        }
     }
 
     /// Writes a message that is in the line with escapes, or in parts, and its content: the fields
@@ -191,11 +230,11 @@ impl Parser {
                 if !opening.has_time {
                     self.set_time(written, line, rows);
                 }
-                level::of_timed(text, &text[length..])
+                self.level_of_text(text, Some(length))
             }
-            None => level::find(text),
+            None => self.level_of_text(text, None),
         };
-        if let Some(level) = level.filter(|_| !opening.severe) {
+        if let Some(level) = level {
             rows.put_static(Own::Severe, level);
         }
         MessageKind::Plain
@@ -217,8 +256,8 @@ impl Parser {
         }
     }
 
-    /// Writes time and level from the keys of an object. An unknown word for the level is kept
-    /// unchanged, unless the head has a severity.
+    /// Writes time and level from the keys of an object. An unknown word under a key that was
+    /// configured for the level is kept unchanged.
     pub(super) fn put_found(
         &mut self,
         found: &FoundParts,
@@ -243,7 +282,7 @@ impl Parser {
         }
         match found.level {
             LevelFound::Known(level) => rows.put_static(Own::Severe, level),
-            LevelFound::Other(value) if !opening.severe => {
+            LevelFound::Other(value) => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(json::bytes(value, object, rows));
                 let id = rows.id(Own::Severe);

@@ -218,7 +218,7 @@ impl Parser {
             message: head.message,
             has_head: head.format.is_some(),
             has_time: head.written.is_some() || container.is_some(),
-            severe: head.priority.is_some() || head.severity.is_some(),
+            mnemonic: head.severity.map(|severity| level::LEVELS[usize::from(severity)]),
             names: names(rule),
         };
         let mut joined = Vec::new();
@@ -320,8 +320,7 @@ impl Parser {
         let message = &text[sight.message_at()..];
         let message = if known.bom { without_bom(message) } else { message };
         let names = Names::of(&line.origin.hints);
-        let opening =
-            Opening { message, has_head: true, has_time: true, severe: known.severe, names };
+        let opening = Opening { message, has_head: true, has_time: true, mnemonic: None, names };
         let kind = self.message(opening, known.format, line, rows);
         match known.stem(variant(kind, rows)) {
             Some(stem) if common.may_share(line, rows) => {
@@ -413,8 +412,7 @@ impl Parser {
 /// in having `level` and `_level` or not.
 fn variant(kind: MessageKind, rows: &mut RowsBuilder<'_>) -> usize {
     let (has_level, is_severe) = match kind {
-        // If a text is searched for a level, the head has none.
-        MessageKind::Plain => (false, false),
+        MessageKind::Plain => (false, rows.has(Own::Severe)),
         MessageKind::Access => (false, true),
         MessageKind::Json | MessageKind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
     };

@@ -7,7 +7,8 @@
 //! Decisions where RFC 3164 and devices leave it open:
 //! - The word behind the time is the host, unless it is a tag (`app:`, `app[pid]:`). Without a time
 //!   there is no host, because any first word would look like one.
-//! - [`super::tag`] decides what is a tag.
+//! - [`super::tag`] decides what is a tag. A level (`ERROR`) is neither a host nor a tag; without
+//!   PRI, a line with a level behind its time is not syslog.
 //! - An IPv6 address is the same host with and without brackets; the brackets are dropped.
 //! - `-` in RFC 5424 means that the field is not present.
 //! - An unreadable time of RFC 5424 is noted; the words behind it keep their meaning if structured
@@ -23,6 +24,7 @@
 //! Left out: the content of messages, including CEF and LEEF.
 
 use super::head::{Head, Priority};
+use super::level;
 use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
 
@@ -87,20 +89,40 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
         b'1'..=b'9' if line.get(1) == Some(&b' ') => {
             return rfc5424(line).filter(|h| h.written.is_some());
         }
-        b'A'..=b'Z' => rfc3164(line),
+        b'A'..=b'Z' => Some(rfc3164(line)).filter(|h| !begins_with_level(h))?,
         // Many plain lines begin with digits: only a tag makes them syslog.
         b'0'..=b'9' | b'*' | b'.' if expect == Expect::Syslog => {
-            Some(rfc3164(line)).filter(|h| !h.app_name.is_empty())?
+            Some(rfc3164(line)).filter(|h| !h.app_name.is_empty() && is_host_and_tag(h))?
         }
         // The traditional file format with ISO times, as rsyslog and syslog-ng write it.
         b'0'..=b'9' if line.get(10) == Some(&b'T') => {
             let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
             let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.offset_s.is_some());
-            Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h))?
+            Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
         }
         _ => return None,
     };
     head.written.is_some().then_some(head)
+}
+
+/// Whether what follows the time is a level: `Jan 31 12:00:00 ERROR x` is a line of a program that
+/// writes times in this form.
+fn begins_with_level(head: &Head<'_>) -> bool {
+    let first = word(head.message.trim_ascii_start()).0;
+    head.hostname.is_empty()
+        && head.app_name.is_empty()
+        && level::is_level(first.strip_suffix(b":").unwrap_or(first))
+}
+
+/// Whether the words behind a time that begins with digits are those of a syslog head, and not the
+/// beginning of a text: `Starting worker: 5`, `Server listening on port: 80`, `12 app: x`.
+fn is_host_and_tag(head: &Head<'_>) -> bool {
+    let begins_sentence = || match head.hostname {
+        [first, rest @ ..] => first.is_ascii_uppercase() && rest.iter().all(u8::is_ascii_lowercase),
+        [] => false,
+    };
+    let is_number = || !head.hostname.is_empty() && head.hostname.iter().all(u8::is_ascii_digit);
+    !head.bare && !is_number() && (!head.proc_id.is_empty() || !begins_sentence())
 }
 
 /// `<NNN>` and the text behind it.
@@ -320,6 +342,9 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     if !colon && !tag(&mut head) && head.hostname.is_empty() {
         let (first, behind) = word(rest.trim_ascii_start());
         let first = unbracketed(first);
+        if level::is_level(first.strip_suffix(b":").unwrap_or(first)) {
+            return head;
+        }
         if is_hostname(first) {
             has_host = true;
             head.hostname = not_nil(first);

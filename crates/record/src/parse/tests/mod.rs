@@ -6,6 +6,7 @@ mod device;
 mod formats;
 mod heads;
 mod json;
+mod levels;
 mod message;
 mod own;
 mod rule;
