@@ -59,6 +59,8 @@ pub(crate) struct Known {
     frame_at: u32,
     span_bytes: u32,
     origin: u16,
+    /// Whether the head has a priority.
+    pub severe: bool,
     /// Whether a byte order mark may precede the message.
     pub bom: bool,
     pub format: MessageFormat,
@@ -195,6 +197,7 @@ impl Heads {
                 frame_at: line.offset + sight.span_at,
                 span_bytes: sight.span_bytes,
                 origin: line.origin_index,
+                severe: learnt.head.priority.is_some(),
                 bom: learnt.head.format == Some("rfc5424"),
                 format: learnt.format,
                 rule: learnt.rule,

@@ -15,11 +15,12 @@
 //! depends on other keys (`json_level`).
 //!
 //! Speed: this runs for every line of text. Bytes that may begin a sign of a level (a capital, a
-//! bracket, a colon, `=`) are found in blocks without branches; only there is the text examined.
+//! bracket, a colon, `=`) are found eight at a time; only there is the text examined.
 
 use super::json_level;
 use super::json_names::{self, LevelKind, Marks, Use};
 use super::json_parts::{self, JsonKind};
+use super::short;
 
 /// Levels by syslog severity (RFC 5424 section 6.2.1).
 pub(crate) const LEVELS: [&str; 8] =
@@ -27,6 +28,8 @@ pub(crate) const LEVELS: [&str; 8] =
 
 /// A text names its level early; beyond that a level word is part of the message.
 pub(crate) const LEVEL_SEARCH_BYTES: usize = 128;
+/// The same behind a priority, which is a level already.
+pub(crate) const NEAR_SEARCH_BYTES: usize = 64;
 /// Pairs of `key=value` and objects may name their level later.
 const PAIRS_SEARCH_BYTES: usize = 4 << 10;
 /// How deep an object within a text is searched.
@@ -35,34 +38,34 @@ const OBJECT_DEPTH: usize = 3;
 const OBJECT_BYTES_MAX: usize = 64 << 10;
 
 const WORDS: [(&[u8], &str); 28] = [
-    (b"info", "info"),
-    (b"error", "error"),
-    (b"warn", "warning"),
-    (b"debug", "debug"),
-    (b"warning", "warning"),
-    (b"notice", "notice"),
-    (b"err", "error"),
-    (b"fatal", "critical"),
+    (b"alert", "alert"),
     (b"critical", "critical"),
     (b"crit", "critical"),
-    (b"trace", "debug"),
-    (b"alert", "alert"),
+    (b"debug", "debug"),
+    (b"dbg", "debug"),
+    (b"dpanic", "critical"),
+    (b"error", "error"),
+    (b"err", "error"),
     (b"emerg", "emerg"),
     (b"emergency", "emerg"),
-    (b"panic", "emerg"),
-    (b"severe", "error"),
-    (b"dbg", "debug"),
-    (b"verbose", "debug"),
+    (b"fatal", "critical"),
+    (b"ftl", "critical"),
+    (b"info", "info"),
     (b"inf", "info"),
-    (b"wrn", "warning"),
     (b"informational", "info"),
     (b"information", "info"),
-    (b"ftl", "critical"),
-    (b"trc", "debug"),
-    (b"vrb", "debug"),
-    (b"dpanic", "critical"),
+    (b"notice", "notice"),
+    (b"panic", "emerg"),
     (b"pnc", "emerg"),
+    (b"severe", "error"),
+    (b"trace", "debug"),
+    (b"trc", "debug"),
     (b"trivia", "debug"), // VMware
+    (b"verbose", "debug"),
+    (b"vrb", "debug"),
+    (b"warn", "warning"),
+    (b"warning", "warning"),
+    (b"wrn", "warning"),
 ];
 /// Lengths of the words.
 const WORD_BYTES: std::ops::RangeInclusive<usize> = 3..=13;
@@ -108,14 +111,33 @@ const KEY_BYTES_MAX: usize = 10;
 
 /// The level of a word, in any case.
 pub(crate) fn from_word(word: &[u8]) -> Option<&'static str> {
+    if !WORD_BYTES.contains(&word.len()) {
+        return None;
+    }
     let same = |(known, level): &(&[u8], &'static str)| {
         (known.len() == word.len() && known.eq_ignore_ascii_case(word)).then_some(*level)
     };
-    if !WORD_BYTES.contains(&word.len()) || !word[0].is_ascii_alphabetic() {
-        return None;
-    }
-    WORDS.iter().find_map(same).or_else(|| numbered(word))
+    // The words are in the order of their letters, so the first letter selects a few of them.
+    let letter = usize::from((word[0] | 0x20).checked_sub(b'a').filter(|n| *n < 26)?);
+    let (begin, end) = (WORDS_AT[letter], WORDS_AT[letter + 1]);
+    WORDS[usize::from(begin)..usize::from(end)].iter().find_map(same).or_else(|| numbered(word))
 }
+
+/// Index of the first word that begins with a letter or a later one.
+const WORDS_AT: [u8; 27] = {
+    let mut at = [0; 27];
+    let mut letter = 0;
+    while letter < 26 {
+        let mut index = at[letter];
+        while (index as usize) < WORDS.len() && WORDS[index as usize].0[0] == b'a' + letter as u8 {
+            index += 1;
+        }
+        at[letter + 1] = index;
+        letter += 1;
+    }
+    at
+};
+const _: () = assert!(WORDS_AT[26] as usize == WORDS.len(), "in the order of letters");
 
 /// `trace1` to `trace8` of Apache, `DEBUG1` to `DEBUG5` of PostgreSQL.
 fn numbered(word: &[u8]) -> Option<&'static str> {
@@ -385,7 +407,13 @@ fn of_start(text: &[u8], start: usize) -> Option<Option<&'static str>> {
                 _ => from_word(title),
             });
         }
-        [b'P' | b'F' | b'R' | b'C' | b'D' | b'S', ..] => {
+        [b'P', b'H', b'P', b' ', ..]
+        | [b'F', b'a', b't', ..]
+        | [b'P', b'a', b'r', ..]
+        | [b'R', b'e', b'c', ..]
+        | [b'D', b'e', b'p', ..]
+        | [b'S', b't', b'r', ..]
+        | [b'C', b'o' | b'a', b'r' | b'm' | b't', ..] => {
             let rest = rest.strip_prefix(b"PHP message: ").unwrap_or(rest);
             let rest = rest.strip_prefix(b"PHP ").unwrap_or(rest);
             if let Some((_, level)) = OF_PHP.iter().find(|(text, _)| rest.starts_with(text)) {
@@ -523,15 +551,20 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
 
 /// A level word in front of a colon with a blank behind it, and behind another colon or a bracket:
 /// `general: error: x`, `unbound[12:0] error: x`; or the value of a key: `"level":"error"`.
+#[inline]
 fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
+    let last = text[..at].last()?;
+    let is_blank = matches!(text.get(at + 1), None | Some(b' '));
+    let may_be = *last == b'"' || (is_blank && last.is_ascii_alphanumeric());
+    if may_be { before_likely_colon(text, at) } else { None }
+}
+
+fn before_likely_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let (before, behind) = (&text[..at], &text[at + 1..]);
     if let Some(key) = before.strip_suffix(b"\"") {
         let begin = memchr::memrchr(b'"', key)?;
         let is_level = is_key(&key[begin + 1..]);
         return is_level.then(|| value(behind.trim_ascii_start())).flatten();
-    }
-    if !matches!(behind.first(), None | Some(b' ')) {
-        return None;
     }
     let letters = before.iter().rev().take(14).take_while(|b| b.is_ascii_alphanumeric()).count();
     let (before, word) = before.split_at(at - letters);
@@ -540,7 +573,17 @@ fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
 }
 
 /// The level in `level=error`, given the place of the `=`.
+#[inline]
 fn of_pair(text: &[u8], at: usize) -> Option<&'static str> {
+    // The bytes beside the sign exclude nearly all other pairs.
+    let last = text[..at].last()? | 0x20;
+    let next = *text.get(at + 1)?;
+    let may_be = matches!(last, b'l' | b'y' | b'e' | b't')
+        && (next.is_ascii_alphabetic() || matches!(next, b'"' | b'\'' | 0x1b));
+    if may_be { of_likely_pair(text, at) } else { None }
+}
+
+fn of_likely_pair(text: &[u8], at: usize) -> Option<&'static str> {
     let before = &text[..at];
     let length = before.iter().rev().take(KEY_BYTES_MAX + 1).take_while(|b| is_word(**b)).count();
     let (before, key) = before.split_at(at - length);
@@ -594,28 +637,45 @@ struct Signs<'a> {
     text: &'a [u8],
     /// The first byte that is searched: what is before it is no part of a word.
     start: usize,
-    /// Where the next block begins.
+    /// Where the next eight bytes begin.
     at: usize,
-    /// Signs of the current block, one bit each, and where the block begins.
-    found: u32,
-    block_at: usize,
+    /// Signs among the eight bytes before `at`, as the highest bits of bytes.
+    found: u64,
+    /// The end of the block that is known to have a sign.
+    checked: usize,
 }
 
-const BLOCK_BYTES: usize = 16;
+const BLOCK_BYTES: usize = 32;
+
+/// Whether a byte of a block may be a sign; the last byte is that behind the block.
+#[inline]
+fn has_sign(block: &[u8; BLOCK_BYTES + 1]) -> bool {
+    let is_capital = |b: u8| b.wrapping_sub(b'A') < 26;
+    let is_letter = |b: u8| (b | 0x20).wrapping_sub(b'a') < 26;
+    // Without branches, so that it is vectorised.
+    let mut any = false;
+    for index in 0..BLOCK_BYTES {
+        let (b, next) = (block[index], block[index + 1]);
+        let is_quote = (next == b'"') | (next == b'\'');
+        any |= (is_capital(b) & is_capital(next))
+            | ((b == b'[') | (b == b'<') | (b == 0x1b) | (next == 0x1b))
+            | ((b == b':') & ((next == b' ') | is_quote | (next == 0)))
+            | ((b == b'=') & (is_letter(next) | is_quote));
+    }
+    any
+}
 
 impl<'a> Signs<'a> {
     fn new(text: &'a [u8], at: usize) -> Self {
-        Signs { text, start: at, at, found: 0, block_at: at }
+        Signs { text, start: at, at, found: 0, checked: at }
     }
 
     /// Leaves out what is before `at`.
     fn skip_to(&mut self, at: usize) {
-        let bits = at.saturating_sub(self.block_at);
-        if bits >= BLOCK_BYTES {
-            self.found = 0;
-            self.at = self.at.max(at);
+        if at >= self.at {
+            (self.at, self.found) = (at, 0);
         } else {
-            self.found &= u32::MAX << bits;
+            self.found &= u64::MAX << (8 * (at + 8).saturating_sub(self.at));
         }
     }
 
@@ -623,50 +683,63 @@ impl<'a> Signs<'a> {
     fn next(&mut self) -> Option<usize> {
         loop {
             while self.found != 0 {
-                let at = self.block_at + self.found.trailing_zeros() as usize;
+                let at = self.at - 8 + self.found.trailing_zeros() as usize / 8;
                 self.found &= self.found - 1;
-                let inside = at > self.start && is_word(self.text[at - 1]);
-                // A capital within a word is no sign, except behind a point: `local.ERROR:`.
-                if inside && self.text[at].is_ascii_uppercase() && self.text[at - 1] != b'.' {
+                // Capitals within a word are no sign, except behind a point: `local.ERROR:`.
+                if self.text[at].is_ascii_uppercase()
+                    && at > self.start
+                    && self.text[at - 1] != b'.'
+                    && is_word(self.text[at - 1])
+                {
                     continue;
                 }
                 return Some(at);
             }
             let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
-            self.block_at = self.at;
-            self.found = match rest.first_chunk::<BLOCK_BYTES>() {
-                Some(block) => signs(block),
-                None => {
-                    let mut block = [0; BLOCK_BYTES];
-                    block[..rest.len()].copy_from_slice(rest);
-                    signs(&block)
+            if self.at >= self.checked {
+                self.checked = self.at + BLOCK_BYTES;
+                let is_without = match rest.first_chunk() {
+                    Some(block) => !has_sign(block),
+                    None => {
+                        let mut last = [0; BLOCK_BYTES + 1];
+                        last[..rest.len()].copy_from_slice(rest);
+                        !has_sign(&last)
+                    }
+                };
+                if is_without {
+                    self.at = self.checked;
+                    continue;
                 }
-            };
-            self.at += BLOCK_BYTES;
+            }
+            let eight = short::eight(rest, 0).unwrap_or_else(|| {
+                let mut last = [0; 8];
+                last[..rest.len()].copy_from_slice(rest);
+                u64::from_le_bytes(last)
+            });
+            self.found = signs(eight);
+            self.at += 8;
         }
     }
 }
 
-/// The bits of the bytes in a block that may be signs.
+/// The highest bit of each of eight bytes that may be a sign.
 #[inline]
-fn signs(block: &[u8; BLOCK_BYTES]) -> u32 {
-    // Without branches, so that it is vectorised.
-    let mut marks = [0u8; BLOCK_BYTES];
-    for (mark, byte) in marks.iter_mut().zip(block) {
-        let b = *byte;
-        let is_capital = b.wrapping_sub(b'A') <= b'[' - b'A';
-        let is_mark = b.wrapping_sub(b':') <= b'=' - b':';
-        *mark = u8::from(is_capital | is_mark | (b == 0x1b));
-    }
-    let marks = u128::from_le_bytes(marks);
-    if marks == 0 {
-        return 0;
-    }
-    // Gathers the lowest bit of each of eight bytes.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let low = (marks as u64).wrapping_mul(GATHER) >> 56;
-    let high = ((marks >> 64) as u64).wrapping_mul(GATHER) >> 56;
-    low as u32 | (high as u32) << 8
+fn signs(eight: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x80 * ONES;
+    let low = eight & !HIGHS;
+    // The sums of low bytes and small numbers do not reach the next byte.
+    let within = |first: u8, last: u8| {
+        let not_below = low + ONES * u64::from(0x80 - first);
+        let above = low + ONES * u64::from(0x7f - last);
+        not_below & !above
+    };
+    let capitals = within(b'A', b'Z') & !eight & HIGHS;
+    // The first of several capitals: the last byte may be one, too.
+    let first = capitals & !(capitals << 8) & (capitals >> 8 | 1 << 63);
+    // `:`, `;`, `<`, `=`.
+    let marks = within(b':', b'=') | within(b'[', b'[') | within(0x1b, 0x1b);
+    first | (marks & !eight & HIGHS)
 }
 
 /// Bytes that belong to a word, so that `ERROR_CODE` and `x.ERROR` are not levels.

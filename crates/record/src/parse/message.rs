@@ -17,6 +17,8 @@ pub(super) struct Opening<'a> {
     pub(super) message: &'a [u8],
     pub(super) has_head: bool,
     pub(super) has_time: bool,
+    /// The head has a priority.
+    pub(super) severe: bool,
     /// The level that the message states in its first word as Cisco does: it needs no search.
     pub(super) mnemonic: Option<&'static str>,
     /// Keys that were configured for time, message and level.
@@ -89,6 +91,9 @@ impl Parser {
         let level = match (opening.mnemonic, timed) {
             (Some(level), _) => Some(level),
             (None, Some((_, length))) => level::of_timed(message, &message[length..]),
+            (None, None) if opening.severe => {
+                level::find(&message[..message.len().min(level::NEAR_SEARCH_BYTES)])
+            }
             (None, None) => level::find(message),
         };
         if let Some(level) = level {
@@ -181,7 +186,15 @@ impl Parser {
         }
         let id = rows.id(Own::Msg);
         let Some(text) = rows.builder.get(id) else { return };
-        let timed = time_plain::find(text, &mut self.plain_form);
+        // The level alone rarely depends on the time in front.
+        let may_be_timed = match text {
+            [b'0'..=b'9' | b'[' | 0x1b, ..] | [b'A'..=b'Z', b'0'..=b'9', ..] => true,
+            _ => wants_time,
+        };
+        let timed = match may_be_timed {
+            true => time_plain::find(text, &mut self.plain_form),
+            false => None,
+        };
         let level = match wants_level {
             true => self.level_of_text(text, timed.map(|(_, length)| length)),
             false => None,

@@ -218,6 +218,7 @@ impl Parser {
             message: head.message,
             has_head: head.format.is_some(),
             has_time: head.written.is_some() || container.is_some(),
+            severe: head.priority.is_some(),
             mnemonic: head.severity.map(|severity| level::LEVELS[usize::from(severity)]),
             names: names(rule),
         };
@@ -320,7 +321,9 @@ impl Parser {
         let message = &text[sight.message_at()..];
         let message = if known.bom { without_bom(message) } else { message };
         let names = Names::of(&line.origin.hints);
-        let opening = Opening { message, has_head: true, has_time: true, mnemonic: None, names };
+        let severe = known.severe;
+        let opening =
+            Opening { message, has_head: true, has_time: true, severe, mnemonic: None, names };
         let kind = self.message(opening, known.format, line, rows);
         match known.stem(variant(kind, rows)) {
             Some(stem) if common.may_share(line, rows) => {
