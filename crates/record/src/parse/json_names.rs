@@ -215,6 +215,8 @@ pub(crate) const MESSAGES: [MsgName; 26] = [
 /// that read these files.
 const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
 pub(crate) const DOCKER_RANK: u8 = 22;
+/// The message of journald.
+pub(crate) const JOURNAL_RANK: u8 = 4;
 const _: () = assert!(MESSAGES[DOCKER_RANK as usize].needs.0 == Marks::STREAM.0);
 
 /// Names for levels, the most certain first.

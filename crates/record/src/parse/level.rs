@@ -195,7 +195,7 @@ pub(crate) fn of_text(text: &[u8], time_bytes: Option<usize>) -> Option<&'static
         return of_object(text).or_else(|| find(text));
     }
     let found = match time_bytes {
-        Some(length) => of_timed(text, &text[length..]),
+        Some(length) => of_timed(text, length),
         None => find(text),
     };
     found.or_else(|| of_late_pair(text))
@@ -250,7 +250,7 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
         .find_map(|at| of_pair(text, at + LEVEL_SEARCH_BYTES - KEY_BYTES_MAX))
 }
 
-/// The level of a text whose time was found; `rest` is the text behind the time. Recognises what
+/// The level of a text whose time was found, which ends at `time_bytes`. Recognises what
 /// [`find`] does, and also words that mean a level only right behind a time or in lines of one
 /// program:
 ///
@@ -260,7 +260,7 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
 /// - a first letter of its own: of MongoDB before 4.4 (`… I NETWORK  [conn1] x`), of etcd (`… I |
 ///   x`), of Android behind process and thread (`… 12  34 E Tag: x`), in brackets (`… [E] x`)
 /// - Redis' mark behind process and role: `1:M 31 Jan 2026 12:00:00.123 # x`
-pub(crate) fn of_timed(line: &[u8], rest: &[u8]) -> Option<&'static str> {
+pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     match line {
         [letter @ (b'I' | b'W' | b'E' | b'F'), digits @ ..]
             if digits.iter().take(4).filter(|b| b.is_ascii_digit()).count() == 4 =>
@@ -270,8 +270,15 @@ pub(crate) fn of_timed(line: &[u8], rest: &[u8]) -> Option<&'static str> {
         [b'[', letter @ (b'D' | b'I' | b'W' | b'E' | b'C'), b' ', b'0'..=b'9', ..] => {
             return from_letter(*letter);
         }
-        [b'0'..=b'9', ..] if is_redis(line) => return of_redis(rest),
+        [b'0'..=b'9', ..] if is_redis(line) => return of_redis(&line[time_bytes..]),
         _ => {}
+    }
+    // The level may be in front of the time.
+    let (front, rest) = line.split_at(time_bytes);
+    if matches!(front, [b'A'..=b'Z' | b'=', ..] | [b'[', b'A'..=b'Z' | b'a'..=b'z', ..])
+        && let Some(level) = find(front)
+    {
+        return Some(level);
     }
     let start = rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b':' | b',' | b']'));
     let first = &rest[start.unwrap_or(rest.len())..];
@@ -284,6 +291,13 @@ pub(crate) fn of_timed(line: &[u8], rest: &[u8]) -> Option<&'static str> {
             if words >= 3 && matches!(letter, b'F' | b'E' | b'W' | b'I' | b'D') {
                 return from_letter(*letter);
             }
+        }
+        // Most lines: `2026-01-31 12:00:00 INFO x`.
+        ([b'A'..=b'Z', b'A'..=b'Z', ..], [b' ', ..])
+            if let Some(level) = from_word(&first[..length])
+                && !first[..length].iter().any(u8::is_ascii_lowercase) =>
+        {
+            return Some(level);
         }
         ([letter], [b' ', b'|', b' ', ..]) => return from_letter(*letter),
         ([], [b'[', letter @ (b'F' | b'E' | b'W' | b'I' | b'D' | b'T' | b'C'), b']', ..]) => {
@@ -856,7 +870,8 @@ mod tests {
             ("2026", "", None),
         ];
         for (line, rest, level) in rows {
-            assert_eq!(of_timed(line.as_bytes(), rest.as_bytes()), level, "{line}{rest}");
+            let text = format!("{line}{rest}");
+            assert_eq!(of_timed(text.as_bytes(), line.len()), level, "{text}");
         }
     }
 

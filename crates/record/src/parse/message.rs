@@ -7,9 +7,13 @@ use super::json::{self, Faults, FoundParts, LevelFound, ParseContext, TimeFound}
 use super::row::{Own, RowsBuilder};
 use super::rules::Names;
 use super::{
-    Parser, access, cef, given, json_parts, json_scan, level, logfmt, time_plain, trimmed,
+    Parser, access, cef, given, json_parts, json_scan, level, logfmt, otlp, syslog, time_plain,
+    trimmed,
 };
 use crate::frame::{Line, MessageFormat};
+
+/// The note of a time that has the form of one, or stands under a usual key, and is none.
+pub(super) const TIME_UNREADABLE: &str = "time not readable, arrival taken";
 
 /// What parsing a message needs to know about the line.
 #[derive(Clone, Copy)]
@@ -88,9 +92,12 @@ impl Parser {
         {
             self.set_time(written, line, rows);
         }
+        if timed.is_none() && !opening.has_head && !opening.has_time && is_like_time(message) {
+            rows.note(TIME_UNREADABLE);
+        }
         let level = match (opening.mnemonic, timed) {
             (Some(level), _) => Some(level),
-            (None, Some((_, length))) => level::of_timed(message, &message[length..]),
+            (None, Some((_, length))) => level::of_timed(message, length),
             (None, None) if opening.severe => {
                 level::find(&message[..message.len().min(level::NEAR_SEARCH_BYTES)])
             }
@@ -134,10 +141,38 @@ impl Parser {
                 let has_time = opening.has_time || matches!(found.time, TimeFound::Resolved(_));
                 self.made_message(&text, Opening { has_time, ..opening }, line, rows);
             }
-            None if !found.message => rows.put(Own::Msg, object),
+            None if !found.message => {
+                rows.put(Own::Msg, object);
+                self.put_export(opening, line, rows);
+            }
             None => self.put_found_in_message(&found, opening, line, rows),
         }
         Ok(())
+    }
+
+    /// Writes the first record of an export of OpenTelemetry, if the object is one.
+    fn put_export(&mut self, opening: Opening<'_>, line: &Line<'_>, rows: &mut RowsBuilder<'_>) {
+        let Some(id) = rows.builder.known_id(otlp::NAME) else { return };
+        let Some(export) = rows.builder.get(id).and_then(otlp::first_record) else { return };
+        let context = self.json_context(opening, true, line);
+        let record = export.record.as_bytes();
+        let Ok(found) = self.inner.flatten(record, context, &mut self.times, rows) else { return };
+        self.put_found(&found, record, opening, rows);
+        if found.message {
+            self.put_found_in_message(&found, opening, line, rows);
+        }
+        for (name, value) in &export.resource {
+            match rows.key_id(name) {
+                Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
+                    rows.builder.push_made(id, value.as_bytes());
+                }
+                Some(_) => {}
+                None => rows.no_room(),
+            }
+        }
+        if export.has_more {
+            rows.note("several records in one line, the first one gives its fields");
+        }
     }
 
     /// Writes the fields of a message of pairs; returns whether it has any.
@@ -286,7 +321,7 @@ impl Parser {
             TimeFound::Absurd if opening.has_time => rows.note("absurd time in the named field"),
             TimeFound::Absurd => rows.note("absurd time, arrival taken"),
             TimeFound::Unreadable if opening.has_time => rows.note("named time not readable"),
-            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
+            TimeFound::Unreadable => rows.note(TIME_UNREADABLE),
             TimeFound::None => {}
         }
         // The line may contain an explicit `_level`.
@@ -352,6 +387,12 @@ impl Parser {
             self.set_time(written, line, rows);
         }
     }
+}
+
+/// Whether a text begins like a time in numbers.
+fn is_like_time(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"[").unwrap_or(text);
+    text.first().is_some_and(u8::is_ascii_digit) && syslog::like_timestamp(text).is_some()
 }
 
 fn note_faults(faults: Faults, object: &[u8], rows: &mut RowsBuilder<'_>) {

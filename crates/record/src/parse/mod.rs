@@ -40,6 +40,7 @@ mod json_time;
 mod level;
 mod logfmt;
 mod message;
+mod otlp;
 mod row;
 mod rules;
 mod short;

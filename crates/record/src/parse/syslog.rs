@@ -25,6 +25,7 @@
 
 use super::head::{Head, Priority};
 use super::level;
+use super::message::TIME_UNREADABLE;
 use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
 
@@ -149,7 +150,7 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
         Some((written, length)) if length == timestamp.len() => Some(written),
         _ if timestamp == b"-" || is_empty => None,
         _ if !msg_id.is_empty() && matches!(rest, b"-" | [b'-', b' ', ..] | [b'[', ..]) => {
-            unreadable = Some("time not readable, arrival taken");
+            unreadable = Some(TIME_UNREADABLE);
             None
         }
         _ => return None,
@@ -201,7 +202,7 @@ fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let (app_name, message) = word(rest);
     Some(Head {
         format: Some("rfc3164"),
-        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true }),
+        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false }),
         hostname,
         app_name,
         message,
@@ -319,6 +320,12 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
         rest = cisco_prefix(rest, &mut head);
         timed = timestamp(rest);
     }
+    let unreadable = if timed.is_none() { like_timestamp(rest) } else { None };
+    if unreadable.is_some() {
+        head.note = Some(TIME_UNREADABLE);
+    }
+    let timed = timed.map(|(written, length, unset)| (Some(written), length, unset));
+    let timed = timed.or_else(|| unreadable.map(|length| (None, length, false)));
     let Some((written, length, clock_unset)) = timed else {
         head.message = rest;
         if rest.starts_with(b"date=") || rest.starts_with(b"device=") {
@@ -328,7 +335,7 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
         }
         return head;
     };
-    (head.written, head.clock_unset) = (Some(written), clock_unset);
+    (head.written, head.clock_unset) = (written, clock_unset);
     rest = behind_zone(&rest[length..]);
     // `12:00:00: %SYS…` of Cisco, `12:00:00 : %ASA…`, `12:00:00.123 : SSHD[1]…` of IOS XR.
     let colon = rest.starts_with(b":") || rest.starts_with(b" : ");
@@ -415,6 +422,27 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     let clock_unset = marks == 1; // `.` says: set once, but no longer synchronised.
     let ends = matches!(text.get(length), Some(b' ' | b':') | None);
     ends.then_some((written, length + marks, clock_unset))
+}
+
+/// Length of a text that has the form of a time, but is none: `Nov 31 12:00:00`,
+/// `2026-13-01T12:00:00Z`.
+pub(crate) fn like_timestamp(text: &[u8]) -> Option<usize> {
+    let like = |form: &[u8]| {
+        let text = text.get(..form.len())?;
+        let fits = text.iter().zip(form).all(|(b, form)| match form {
+            b'a' => b.is_ascii_alphabetic(),
+            b'0' => b.is_ascii_digit(),
+            b'_' => b.is_ascii_digit() || *b == b' ',
+            b'T' => matches!(b, b'T' | b' '),
+            _ => b == form,
+        });
+        fits.then_some(form.len())
+    };
+    let length = like(b"aaa _0 00:00:00").or_else(|| like(b"0000-00-00T00:00:00"))?;
+    let more = text[length..].iter().take(16);
+    let more = more.take_while(|b| b.is_ascii_digit() || b".,+-:Z".contains(b)).count();
+    let length = length + more - usize::from(text[..length + more].ends_with(b":"));
+    matches!(text.get(length), None | Some(b' ' | b':' | b']')).then_some(length)
 }
 
 /// Skips `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the

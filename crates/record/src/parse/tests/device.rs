@@ -33,7 +33,7 @@ fn cisco() {
             ),
             (
                 "<189>29: Nov 21 12:00:00.5 CET: %SEC_LOGIN-5-LOGIN_SUCCESS: x",
-                "_msg=%SEC_LOGIN-5-LOGIN_SUCCESS: x|app_name=SEC_LOGIN|msg_id=LOGIN_SUCCESS|sequence=29|@2026-11-21T12:00:00.5Z",
+                "_msg=%SEC_LOGIN-5-LOGIN_SUCCESS: x|app_name=SEC_LOGIN|msg_id=LOGIN_SUCCESS|sequence=29|@2026-11-21T11:00:00.5Z",
             ),
             (
                 "<189>45: 1w2d: %SYS-5-CONFIG_I: x",

@@ -11,6 +11,7 @@ mod message;
 mod own;
 mod rule;
 mod syslog;
+mod times;
 mod vendor;
 
 use std::sync::Arc;
