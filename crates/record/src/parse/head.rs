@@ -18,6 +18,8 @@ pub(crate) struct Head<'a> {
     pub clock_unset: bool,
     pub hostname: &'a [u8],
     pub app_name: &'a [u8],
+    /// The application is a first word without colon and process id.
+    pub bare: bool,
     pub proc_id: &'a [u8],
     pub msg_id: &'a [u8],
     pub sequence: &'a [u8],

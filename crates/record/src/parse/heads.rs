@@ -59,7 +59,7 @@ pub(crate) struct Known {
     frame_at: u32,
     span_bytes: u32,
     origin: u16,
-    /// Whether the head contains a severity.
+    /// Whether the head has a priority.
     pub severe: bool,
     /// Whether a byte order mark may precede the message.
     pub bom: bool,
@@ -197,7 +197,7 @@ impl Heads {
                 frame_at: line.offset + sight.span_at,
                 span_bytes: sight.span_bytes,
                 origin: line.origin_index,
-                severe: learnt.head.priority.is_some() || learnt.head.severity.is_some(),
+                severe: learnt.head.priority.is_some(),
                 bom: learnt.head.format == Some("rfc5424"),
                 format: learnt.format,
                 rule: learnt.rule,

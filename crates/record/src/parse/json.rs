@@ -22,7 +22,7 @@
 
 use super::json_level;
 use super::json_names::{
-    DOCKER_RANK, LEVELS, LEVELS_OWN, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
+    DOCKER_RANK, JOURNAL_RANK, LEVELS, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
 };
 use super::json_scan::{Broken, Fault, Scan};
 use super::json_time;
@@ -105,7 +105,7 @@ pub(crate) struct FoundParts {
 pub(crate) enum LevelFound {
     None,
     Known(&'static str),
-    /// An unknown word.
+    /// An unknown word under a key that was configured for the level.
     Other(Value),
 }
 
@@ -246,21 +246,7 @@ impl Flattener {
             let role = flight.role(Some(pair.key));
             flight.take(role, value);
         });
-        let mut found = flight.found(times);
-        if let (TimeFound::None, Some(context)) = (found.time, line_context.wants_time)
-            && line_context.names.time.is_empty()
-        {
-            let value = |name: &str| rows.builder.get(rows.builder.known_id(name)?);
-            let (date, time) =
-                (value("date").unwrap_or_default(), value("time").unwrap_or_default());
-            let zone = value("tz").unwrap_or_default();
-            if !date.is_empty()
-                && let Some(time_ns) = json_time::of_date_and_time(date, time, zone, context)
-            {
-                found.time = TimeFound::Resolved(time_ns);
-            }
-        }
-        (found, whole)
+        (flight.found(times), whole)
     }
 
     fn start<'a, 'm, 'f>(
@@ -314,8 +300,25 @@ impl<'a> ObjectParse<'a, '_, '_> {
 
     fn found(&mut self, times: &mut Times) -> FoundParts {
         let (message, docker) = self.put_message();
-        let time = self.take_time(times);
+        let time = match self.take_time(times) {
+            time @ (TimeFound::None | TimeFound::Unreadable) => {
+                self.of_date_and_time().unwrap_or(time)
+            }
+            time => time,
+        };
         FoundParts { message, time, level: self.take_level(), docker }
+    }
+
+    /// The time of firewalls and of other devices, in separate fields for day and time.
+    fn of_date_and_time(&self) -> Option<TimeFound> {
+        let context = self.line_context.wants_time?;
+        if !self.line_context.names.time.is_empty() {
+            return None;
+        }
+        let value = |name: &str| self.rows.builder.get(self.rows.builder.known_id(name)?);
+        let date = value("date").filter(|date| !date.is_empty())?;
+        let (time, zone) = (value("time")?, value("tz").unwrap_or_default());
+        json_time::of_date_and_time(date, time, zone, context).map(TimeFound::Resolved)
     }
 
     /// The members of an object and its closing brace; the opening one was consumed.
@@ -547,7 +550,9 @@ impl<'a> ObjectParse<'a, '_, '_> {
             }
             if is_chosen {
                 let id = self.rows.id(Own::Msg);
-                self.push(id, value);
+                let is_journal = named.is_empty() && rank == JOURNAL_RANK;
+                let bytes = if is_journal { self.bytes_of_numbers(value) } else { None };
+                self.push(id, bytes.unwrap_or(value));
             }
             let name = match named.is_empty() {
                 true => MESSAGES[usize::from(rank)].name,
@@ -560,6 +565,15 @@ impl<'a> ObjectParse<'a, '_, '_> {
         }
         self.memory.messages = held;
         (chosen.is_some(), docker)
+    }
+
+    /// The bytes of `[104,195,169]`: so `journalctl` writes a message that is not plain text.
+    fn bytes_of_numbers(&mut self, value: Value) -> Option<Value> {
+        let text = self.text(value);
+        let inner = text.strip_prefix(b"[")?.strip_suffix(b"]")?;
+        let byte = |part: &[u8]| std::str::from_utf8(part.trim_ascii()).ok()?.parse::<u8>().ok();
+        let bytes: Option<Vec<u8>> = inner.split(|b| *b == b',').map(byte).collect();
+        Some(Value::Made(self.rows.builder.keep_made(&bytes?)))
     }
 
     /// The preferred readable time; the other candidates become fields.
@@ -583,14 +597,22 @@ impl<'a> ObjectParse<'a, '_, '_> {
                 let outcome = match json_time::read(&text, number_only, context, times) {
                     Some(Ok(time_ns)) => TimeFound::Resolved(time_ns),
                     // A name that can mean something else does not count as a time then.
-                    _ if keeps => TimeFound::None,
+                    Some(Err(_)) if keeps => TimeFound::None,
                     Some(Err(_)) => TimeFound::Absurd,
-                    None if known.is_none() || matches!(name, "_time" | "@timestamp") => {
-                        TimeFound::Unreadable
+                    None if number_only => TimeFound::None,
+                    None if keeps && !json_time::looks_like_time(&text) => TimeFound::None,
+                    None if !keeps
+                        && !matches!(name, "_time" | "@timestamp")
+                        && known.is_some()
+                        && json_time::is_duration(&text) =>
+                    {
+                        TimeFound::None
                     }
-                    None => TimeFound::None,
+                    None => TimeFound::Unreadable,
                 };
-                if outcome != TimeFound::None {
+                // A time that was found first to be absurd is noted, even if a further one cannot be
+                // read.
+                if matches!(outcome, TimeFound::Resolved(_)) || found == TimeFound::None {
                     found = outcome;
                 }
                 if matches!(found, TimeFound::Resolved(_)) && !keeps {
@@ -611,7 +633,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
         found
     }
 
-    /// The preferred valid level. An unknown word counts if it has one of the usual names.
+    /// The preferred valid level. An unknown word counts if its key was configured.
     fn take_level(&mut self) -> LevelFound {
         let held = std::mem::take(&mut self.memory.levels);
         let named = self.line_context.names.level;
@@ -627,10 +649,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
                 found = LevelFound::Known(level);
                 break;
             }
-            if matches!(found, LevelFound::None)
-                && (!named.is_empty() || rank < LEVELS_OWN)
-                && !text.is_empty()
-            {
+            if matches!(found, LevelFound::None) && !named.is_empty() && !text.is_empty() {
                 found = LevelFound::Other(value);
             }
         }

@@ -18,9 +18,11 @@ pub(crate) fn find(kind: LevelKind, text: &[u8], marks: Marks) -> Option<&'stati
     let Some(number) = number(text) else {
         return match kind {
             LevelKind::Mongo => marks.has(Marks::T_DATE).then(|| letter(text)).flatten(),
-            LevelKind::Word | LevelKind::Level | LevelKind::Severity | LevelKind::Azure => {
-                word(text)
-            }
+            LevelKind::Word
+            | LevelKind::Level
+            | LevelKind::Severity
+            | LevelKind::Azure
+            | LevelKind::Syslog => word(text),
             _ => None,
         };
     };

@@ -182,13 +182,14 @@ const fn kept_msg(name: &'static str, needs: Marks) -> MsgName {
 }
 
 /// Names for messages, the most certain first.
-pub(crate) const MESSAGES: [MsgName; 25] = [
+pub(crate) const MESSAGES: [MsgName; 26] = [
     msg("_msg"),
     msg("message"),
     msg("msg"),
-    msg("Message"), // .NET
-    msg("MESSAGE"), // journald
-    msg("@m"),      // Serilog
+    msg("Message"),  // .NET
+    msg("MESSAGE"),  // journald
+    msg("@message"), // HashiCorp
+    msg("@m"),       // Serilog
     msg("RenderedMessage"),
     msg("short_message"),  // GELF
     msg("fields.message"), // tracing of Rust
@@ -213,18 +214,21 @@ pub(crate) const MESSAGES: [MsgName; 25] = [
 /// The log line of a container's program, in files of Docker's `json-file` driver and from shippers
 /// that read these files.
 const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
-pub(crate) const DOCKER_RANK: u8 = 21;
+pub(crate) const DOCKER_RANK: u8 = 22;
+/// The message of journald.
+pub(crate) const JOURNAL_RANK: u8 = 4;
 const _: () = assert!(MESSAGES[DOCKER_RANK as usize].needs.0 == Marks::STREAM.0);
 
-/// Names for levels, the most certain first. Under one of the first [`LEVELS_OWN`] names, an
-/// unknown word is still a level.
-pub(crate) const LEVELS: [(&str, LevelKind); 34] = [
+/// Names for levels, the most certain first.
+pub(crate) const LEVELS: [(&str, LevelKind); 51] = [
     ("level", LevelKind::Level),
     ("severity", LevelKind::Severity),
     ("lvl", LevelKind::Level),
     ("log.level", LevelKind::Level),
-    ("levelname", LevelKind::Word),  // Python
-    ("level_name", LevelKind::Word), // Monolog
+    ("@level", LevelKind::Word),         // HashiCorp
+    ("detected_level", LevelKind::Word), // shippers of Loki
+    ("levelname", LevelKind::Word),      // Python
+    ("level_name", LevelKind::Word),     // Monolog
     ("levelName", LevelKind::Word),
     ("@l", LevelKind::Word),           // Serilog
     ("SeverityText", LevelKind::Word), // OpenTelemetry
@@ -238,6 +242,21 @@ pub(crate) const LEVELS: [(&str, LevelKind); 34] = [
     ("LEVEL", LevelKind::Level),
     ("Severity", LevelKind::Severity),
     ("SEVERITY", LevelKind::Severity),
+    ("LVL", LevelKind::Level),
+    ("Lvl", LevelKind::Level),
+    ("LogLevelName", LevelKind::Word),
+    ("LOG_LEVEL", LevelKind::Word),
+    ("Severity_Text", LevelKind::Word),
+    ("SEVERITY_TEXT", LevelKind::Word),
+    ("severityName", LevelKind::Word),
+    ("SeverityLevel", LevelKind::Word),
+    ("LevelDisplayName", LevelKind::Word), // Windows
+    ("winlog.level", LevelKind::Word),     // Winlogbeat
+    ("fields.level", LevelKind::Word),
+    ("context.level", LevelKind::Word),
+    ("syslog.severity", LevelKind::Syslog),
+    ("syslog_severity", LevelKind::Syslog), // Logstash
+    ("severity_label", LevelKind::Word),
     ("L", LevelKind::Word),                 // zap for developers
     ("record.level.name", LevelKind::Word), // loguru
     ("log.syslog.severity.name", LevelKind::Word),
@@ -254,9 +273,6 @@ pub(crate) const LEVELS: [(&str, LevelKind); 34] = [
     ("severity_number", LevelKind::Otel),
     ("severityLevel", LevelKind::Azure),
 ];
-
-/// See [`LEVELS`].
-pub(crate) const LEVELS_OWN: u8 = 4;
 
 const PARTS: [(&str, Part); 8] = [
     ("instant.epochSecond", Part::Seconds), // log4j2

@@ -19,6 +19,24 @@ pub(crate) fn read(
     Some(time::resolve(written, context))
 }
 
+/// Whether a text that could not be read was meant as a time: it has the length and the separators
+/// of one.
+pub(crate) fn looks_like_time(text: &[u8]) -> bool {
+    text.len() >= 8
+        && text.iter().filter(|b| b.is_ascii_digit()).count() >= 4
+        && text.iter().filter(|b| matches!(b, b':' | b'-' | b'/' | b'.')).count() >= 2
+}
+
+/// Whether a text is a number, perhaps with a unit: too small for a time, so a duration or a count.
+pub(crate) fn is_duration(text: &[u8]) -> bool {
+    let number = text.iter().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+'));
+    let number = number.count();
+    let unit = text[number..].trim_ascii_start();
+    (1..=12).contains(&number)
+        && unit.len() <= 12
+        && unit.iter().all(|b| b.is_ascii_alphabetic() || *b >= 0x80)
+}
+
 /// The time from separate seconds and nanoseconds.
 pub(crate) fn of_parts(seconds: &[u8], nanos: &[u8], context: Context) -> Option<i64> {
     let mut written = number(seconds)?;
@@ -37,7 +55,8 @@ pub(crate) fn of_date_and_time(
     zone: &[u8],
     context: Context,
 ) -> Option<i64> {
-    let text = [date, b" ", time, zone].concat();
+    let blank: &[u8] = if zone.first().is_some_and(u8::is_ascii_alphabetic) { b" " } else { b"" };
+    let text = [date, b" ", time, blank, zone].concat();
     let (written, length) =
         time::iso(&text).or_else(|| time::iso(&text[..date.len() + 1 + time.len()]))?;
     (length >= date.len() + 1 + time.len()).then_some(())?;
@@ -54,7 +73,7 @@ fn number(text: &[u8]) -> Option<Written> {
             time::since_1970(format!("{seconds:.6}").as_bytes())?
         }
     };
-    Some(Written { local_s, nanos, offset_s: Some(0), has_year: true })
+    Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false })
 }
 
 fn written(text: &[u8]) -> Option<Written> {
@@ -94,7 +113,7 @@ fn without_seconds(text: &[u8]) -> Option<Written> {
     (length == whole.len() && written.offset_s.is_some()).then_some(written)
 }
 
-/// ` CET`: ignored, since most zone names have several meanings.
+/// ` CST`: ignored, since it has several meanings.
 fn is_zone_name(text: &[u8]) -> bool {
     matches!(text, [b' ', name @ ..] if (2..=5).contains(&name.len())
         && name.iter().all(u8::is_ascii_uppercase))
@@ -114,7 +133,15 @@ mod tests {
             ("2026-01-31T12:00:00Z", noon),
             ("2026-01-31 12:00:00", noon),
             ("2026-01-31 12:00:00,250", quarter),
-            ("2026-01-31 12:00:00.250 CET", quarter),
+            ("2026-01-31 13:00:00.250 CET", quarter),
+            ("2026-01-31 12:00:00.250 CST", quarter),
+            ("2026-01-31T12:00:00.250Z[UTC]", quarter),
+            ("2026-01-31T13:00:00.250+01:00[Europe/Berlin]", quarter),
+            ("Jan 31, 2026 12:00:00 PM", noon),
+            ("1/31/2026 12:00:00 PM", noon),
+            ("31.01.2026 12:00:00", noon),
+            ("2026-01-31 12:00", noon),
+            ("2026-01-31", Some(1_769_817_600_000_000_000)),
             ("2026-01-31T12:00:00.2500000Z", quarter),
             ("2026-01-31T13:00:00.250+0100", quarter),
             ("2026/01/31 12:00:00", noon),
@@ -133,7 +160,6 @@ mod tests {
             ("0", None),
             ("now", None),
             ("12:00:00", None),
-            ("2026-01-31", None),
             ("2026-01-31T12:00:00Z and more", None),
             ("0.25", None),
             ("1e999", None),
@@ -154,7 +180,7 @@ mod tests {
         assert_eq!(of_parts(b"1769860800", b"", context), noon);
         assert_eq!(of_parts(b"1769860800", b"x", context), None);
         assert_eq!(of_date_and_time(b"2026-01-31", b"13:00:00", b"+0100", context), noon);
-        assert_eq!(of_date_and_time(b"2026-01-31", b"12:00:00", b"CET", context), noon);
+        assert_eq!(of_date_and_time(b"2026-01-31", b"13:00:00", b"CET", context), noon);
         assert_eq!(of_date_and_time(b"2026-01-31", b"noon", b"", context), None);
         assert_eq!(of_date_and_time(b"", b"", b"", context), None);
     }

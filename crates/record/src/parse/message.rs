@@ -7,9 +7,13 @@ use super::json::{self, Faults, FoundParts, LevelFound, ParseContext, TimeFound}
 use super::row::{Own, RowsBuilder};
 use super::rules::Names;
 use super::{
-    Parser, access, cef, given, json_parts, json_scan, level, logfmt, time_plain, trimmed,
+    Parser, access, cef, given, json_parts, json_scan, level, logfmt, otlp, syslog, time_plain,
+    trimmed,
 };
 use crate::frame::{Line, MessageFormat};
+
+/// The note of a time that has the form of one, or stands under a usual key, and is none.
+pub(super) const TIME_UNREADABLE: &str = "time not readable, arrival taken";
 
 /// What parsing a message needs to know about the line.
 #[derive(Clone, Copy)]
@@ -17,8 +21,10 @@ pub(super) struct Opening<'a> {
     pub(super) message: &'a [u8],
     pub(super) has_head: bool,
     pub(super) has_time: bool,
-    /// The head contains a severity.
+    /// The head has a priority.
     pub(super) severe: bool,
+    /// The level that the message states in its first word as Cisco does: it needs no search.
+    pub(super) mnemonic: Option<&'static str>,
     /// Keys that were configured for time, message and level.
     pub(super) names: Names<'a>,
 }
@@ -86,13 +92,18 @@ impl Parser {
         {
             self.set_time(written, line, rows);
         }
-        let level = || match timed {
-            Some((_, length)) => level::of_timed(message, &message[length..]),
-            None => level::find(message),
+        if timed.is_none() && !opening.has_head && !opening.has_time && is_like_time(message) {
+            rows.note(TIME_UNREADABLE);
+        }
+        let level = match (opening.mnemonic, timed) {
+            (Some(level), _) => Some(level),
+            (None, Some((_, length))) => level::of_timed(message, length),
+            (None, None) if opening.severe => {
+                level::find(&message[..message.len().min(level::NEAR_SEARCH_BYTES)])
+            }
+            (None, None) => level::find(message),
         };
-        if !opening.severe
-            && let Some(level) = level()
-        {
+        if let Some(level) = level {
             rows.put_static(Own::Severe, level);
         }
         MessageKind::Plain
@@ -130,10 +141,38 @@ impl Parser {
                 let has_time = opening.has_time || matches!(found.time, TimeFound::Resolved(_));
                 self.made_message(&text, Opening { has_time, ..opening }, line, rows);
             }
-            None if !found.message => rows.put(Own::Msg, object),
-            None => {}
+            None if !found.message => {
+                rows.put(Own::Msg, object);
+                self.put_export(opening, line, rows);
+            }
+            None => self.put_found_in_message(&found, opening, line, rows),
         }
         Ok(())
+    }
+
+    /// Writes the first record of an export of OpenTelemetry, if the object is one.
+    fn put_export(&mut self, opening: Opening<'_>, line: &Line<'_>, rows: &mut RowsBuilder<'_>) {
+        let Some(id) = rows.builder.known_id(otlp::NAME) else { return };
+        let Some(export) = rows.builder.get(id).and_then(otlp::first_record) else { return };
+        let context = self.json_context(opening, true, line);
+        let record = export.record.as_bytes();
+        let Ok(found) = self.inner.flatten(record, context, &mut self.times, rows) else { return };
+        self.put_found(&found, record, opening, rows);
+        if found.message {
+            self.put_found_in_message(&found, opening, line, rows);
+        }
+        for (name, value) in &export.resource {
+            match rows.key_id(name) {
+                Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
+                    rows.builder.push_made(id, value.as_bytes());
+                }
+                Some(_) => {}
+                None => rows.no_room(),
+            }
+        }
+        if export.has_more {
+            rows.note("several records in one line, the first one gives its fields");
+        }
     }
 
     /// Writes the fields of a message of pairs; returns whether it has any.
@@ -160,7 +199,55 @@ impl Parser {
             rows.builder.push_made(id, &text);
         }
         self.put_found(&found, message, opening, rows);
+        if found.message {
+            self.put_found_in_message(&found, opening, line, rows);
+        }
         true
+    }
+
+    /// Writes the level of the text in `_msg`, and its time, if the keys of the object or the pairs
+    /// have none.
+    fn put_found_in_message(
+        &mut self,
+        found: &FoundParts,
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut RowsBuilder<'_>,
+    ) {
+        let wants_level = matches!(found.level, LevelFound::None) && !rows.has(Own::Severe);
+        let wants_time = !opening.has_time && matches!(found.time, TimeFound::None);
+        if !wants_level && !wants_time {
+            return;
+        }
+        let id = rows.id(Own::Msg);
+        let Some(text) = rows.builder.get(id) else { return };
+        // The level alone rarely depends on the time in front.
+        let may_be_timed = match text {
+            [b'0'..=b'9' | b'[' | 0x1b, ..] | [b'A'..=b'Z', b'0'..=b'9', ..] => true,
+            _ => wants_time,
+        };
+        let timed = match may_be_timed {
+            true => time_plain::find(text, &mut self.plain_form),
+            false => None,
+        };
+        let level = match wants_level {
+            true => self.level_of_text(text, timed.map(|(_, length)| length)),
+            false => None,
+        };
+        if let Some((written, _)) = timed.filter(|_| wants_time) {
+            self.set_time(written, line, rows);
+        }
+        if let Some(level) = level {
+            rows.put_static(Own::Severe, level);
+        }
+    }
+
+    /// The level of a text within an object.
+    fn level_of_text(&mut self, text: &[u8], time_bytes: Option<usize>) -> Option<&'static str> {
+        match access::parse(text, &mut self.times) {
+            Some(access) => Some(level::from_status(access.status)),
+            None => level::of_text(text, time_bytes),
+        }
     }
 
     /// Writes a message that is in the line with escapes, or in parts, and its content: the fields
@@ -191,11 +278,11 @@ impl Parser {
                 if !opening.has_time {
                     self.set_time(written, line, rows);
                 }
-                level::of_timed(text, &text[length..])
+                self.level_of_text(text, Some(length))
             }
-            None => level::find(text),
+            None => self.level_of_text(text, None),
         };
-        if let Some(level) = level.filter(|_| !opening.severe) {
+        if let Some(level) = level {
             rows.put_static(Own::Severe, level);
         }
         MessageKind::Plain
@@ -217,8 +304,8 @@ impl Parser {
         }
     }
 
-    /// Writes time and level from the keys of an object. An unknown word for the level is kept
-    /// unchanged, unless the head has a severity.
+    /// Writes time and level from the keys of an object. An unknown word under a key that was
+    /// configured for the level is kept unchanged.
     pub(super) fn put_found(
         &mut self,
         found: &FoundParts,
@@ -234,7 +321,7 @@ impl Parser {
             TimeFound::Absurd if opening.has_time => rows.note("absurd time in the named field"),
             TimeFound::Absurd => rows.note("absurd time, arrival taken"),
             TimeFound::Unreadable if opening.has_time => rows.note("named time not readable"),
-            TimeFound::Unreadable => rows.note("time not readable, arrival taken"),
+            TimeFound::Unreadable => rows.note(TIME_UNREADABLE),
             TimeFound::None => {}
         }
         // The line may contain an explicit `_level`.
@@ -243,7 +330,7 @@ impl Parser {
         }
         match found.level {
             LevelFound::Known(level) => rows.put_static(Own::Severe, level),
-            LevelFound::Other(value) if !opening.severe => {
+            LevelFound::Other(value) => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(json::bytes(value, object, rows));
                 let id = rows.id(Own::Severe);
@@ -300,6 +387,12 @@ impl Parser {
             self.set_time(written, line, rows);
         }
     }
+}
+
+/// Whether a text begins like a time in numbers.
+fn is_like_time(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"[").unwrap_or(text);
+    text.first().is_some_and(u8::is_ascii_digit) && syslog::like_timestamp(text).is_some()
 }
 
 fn note_faults(faults: Faults, object: &[u8], rows: &mut RowsBuilder<'_>) {

@@ -40,6 +40,7 @@ mod json_time;
 mod level;
 mod logfmt;
 mod message;
+mod otlp;
 mod row;
 mod rules;
 mod short;
@@ -218,7 +219,8 @@ impl Parser {
             message: head.message,
             has_head: head.format.is_some(),
             has_time: head.written.is_some() || container.is_some(),
-            severe: head.priority.is_some() || head.severity.is_some(),
+            severe: head.priority.is_some(),
+            mnemonic: head.severity.map(|severity| level::LEVELS[usize::from(severity)]),
             names: names(rule),
         };
         let mut joined = Vec::new();
@@ -320,8 +322,9 @@ impl Parser {
         let message = &text[sight.message_at()..];
         let message = if known.bom { without_bom(message) } else { message };
         let names = Names::of(&line.origin.hints);
+        let severe = known.severe;
         let opening =
-            Opening { message, has_head: true, has_time: true, severe: known.severe, names };
+            Opening { message, has_head: true, has_time: true, severe, mnemonic: None, names };
         let kind = self.message(opening, known.format, line, rows);
         match known.stem(variant(kind, rows)) {
             Some(stem) if common.may_share(line, rows) => {
@@ -413,8 +416,7 @@ impl Parser {
 /// in having `level` and `_level` or not.
 fn variant(kind: MessageKind, rows: &mut RowsBuilder<'_>) -> usize {
     let (has_level, is_severe) = match kind {
-        // If a text is searched for a level, the head has none.
-        MessageKind::Plain => (false, false),
+        MessageKind::Plain => (false, rows.has(Own::Severe)),
         MessageKind::Access => (false, true),
         MessageKind::Json | MessageKind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
     };

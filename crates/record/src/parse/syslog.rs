@@ -7,7 +7,8 @@
 //! Decisions where RFC 3164 and devices leave it open:
 //! - The word behind the time is the host, unless it is a tag (`app:`, `app[pid]:`). Without a time
 //!   there is no host, because any first word would look like one.
-//! - [`super::tag`] decides what is a tag.
+//! - [`super::tag`] decides what is a tag. A level (`ERROR`) is neither a host nor a tag; without
+//!   PRI, a line with a level behind its time is not syslog.
 //! - An IPv6 address is the same host with and without brackets; the brackets are dropped.
 //! - `-` in RFC 5424 means that the field is not present.
 //! - An unreadable time of RFC 5424 is noted; the words behind it keep their meaning if structured
@@ -23,6 +24,8 @@
 //! Left out: the content of messages, including CEF and LEEF.
 
 use super::head::{Head, Priority};
+use super::level;
+use super::message::TIME_UNREADABLE;
 use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
 
@@ -87,20 +90,40 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
         b'1'..=b'9' if line.get(1) == Some(&b' ') => {
             return rfc5424(line).filter(|h| h.written.is_some());
         }
-        b'A'..=b'Z' => rfc3164(line),
+        b'A'..=b'Z' => Some(rfc3164(line)).filter(|h| !begins_with_level(h))?,
         // Many plain lines begin with digits: only a tag makes them syslog.
         b'0'..=b'9' | b'*' | b'.' if expect == Expect::Syslog => {
-            Some(rfc3164(line)).filter(|h| !h.app_name.is_empty())?
+            Some(rfc3164(line)).filter(|h| !h.app_name.is_empty() && is_host_and_tag(h))?
         }
         // The traditional file format with ISO times, as rsyslog and syslog-ng write it.
         b'0'..=b'9' if line.get(10) == Some(&b'T') => {
             let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
             let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.offset_s.is_some());
-            Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h))?
+            Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
         }
         _ => return None,
     };
     head.written.is_some().then_some(head)
+}
+
+/// Whether what follows the time is a level: `Jan 31 12:00:00 ERROR x` is a line of a program that
+/// writes times in this form.
+fn begins_with_level(head: &Head<'_>) -> bool {
+    let first = word(head.message.trim_ascii_start()).0;
+    head.hostname.is_empty()
+        && head.app_name.is_empty()
+        && level::is_level(first.strip_suffix(b":").unwrap_or(first))
+}
+
+/// Whether the words behind a time that begins with digits are those of a syslog head, and not the
+/// beginning of a text: `Starting worker: 5`, `Server listening on port: 80`, `12 app: x`.
+fn is_host_and_tag(head: &Head<'_>) -> bool {
+    let begins_sentence = || match head.hostname {
+        [first, rest @ ..] => first.is_ascii_uppercase() && rest.iter().all(u8::is_ascii_lowercase),
+        [] => false,
+    };
+    let is_number = || !head.hostname.is_empty() && head.hostname.iter().all(u8::is_ascii_digit);
+    !head.bare && !is_number() && (!head.proc_id.is_empty() || !begins_sentence())
 }
 
 /// `<NNN>` and the text behind it.
@@ -127,7 +150,7 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
         Some((written, length)) if length == timestamp.len() => Some(written),
         _ if timestamp == b"-" || is_empty => None,
         _ if !msg_id.is_empty() && matches!(rest, b"-" | [b'-', b' ', ..] | [b'[', ..]) => {
-            unreadable = Some("time not readable, arrival taken");
+            unreadable = Some(TIME_UNREADABLE);
             None
         }
         _ => return None,
@@ -179,7 +202,7 @@ fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let (app_name, message) = word(rest);
     Some(Head {
         format: Some("rfc3164"),
-        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true }),
+        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false }),
         hostname,
         app_name,
         message,
@@ -297,6 +320,12 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
         rest = cisco_prefix(rest, &mut head);
         timed = timestamp(rest);
     }
+    let unreadable = if timed.is_none() { like_timestamp(rest) } else { None };
+    if unreadable.is_some() {
+        head.note = Some(TIME_UNREADABLE);
+    }
+    let timed = timed.map(|(written, length, unset)| (Some(written), length, unset));
+    let timed = timed.or_else(|| unreadable.map(|length| (None, length, false)));
     let Some((written, length, clock_unset)) = timed else {
         head.message = rest;
         if rest.starts_with(b"date=") || rest.starts_with(b"device=") {
@@ -306,7 +335,7 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
         }
         return head;
     };
-    (head.written, head.clock_unset) = (Some(written), clock_unset);
+    (head.written, head.clock_unset) = (written, clock_unset);
     rest = behind_zone(&rest[length..]);
     // `12:00:00: %SYS…` of Cisco, `12:00:00 : %ASA…`, `12:00:00.123 : SSHD[1]…` of IOS XR.
     let colon = rest.starts_with(b":") || rest.starts_with(b" : ");
@@ -320,6 +349,9 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     if !colon && !tag(&mut head) && head.hostname.is_empty() {
         let (first, behind) = word(rest.trim_ascii_start());
         let first = unbracketed(first);
+        if level::is_level(first.strip_suffix(b":").unwrap_or(first)) {
+            return head;
+        }
         if is_hostname(first) {
             has_host = true;
             head.hostname = not_nil(first);
@@ -390,6 +422,27 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     let clock_unset = marks == 1; // `.` says: set once, but no longer synchronised.
     let ends = matches!(text.get(length), Some(b' ' | b':') | None);
     ends.then_some((written, length + marks, clock_unset))
+}
+
+/// Length of a text that has the form of a time, but is none: `Nov 31 12:00:00`,
+/// `2026-13-01T12:00:00Z`.
+pub(crate) fn like_timestamp(text: &[u8]) -> Option<usize> {
+    let like = |form: &[u8]| {
+        let text = text.get(..form.len())?;
+        let fits = text.iter().zip(form).all(|(b, form)| match form {
+            b'a' => b.is_ascii_alphabetic(),
+            b'0' => b.is_ascii_digit(),
+            b'_' => b.is_ascii_digit() || *b == b' ',
+            b'T' => matches!(b, b'T' | b' '),
+            _ => b == form,
+        });
+        fits.then_some(form.len())
+    };
+    let length = like(b"aaa _0 00:00:00").or_else(|| like(b"0000-00-00T00:00:00"))?;
+    let more = text[length..].iter().take(16);
+    let more = more.take_while(|b| b.is_ascii_digit() || b".,+-:Z".contains(b)).count();
+    let length = length + more - usize::from(text[..length + more].ends_with(b":"));
+    matches!(text.get(length), None | Some(b' ' | b':' | b']')).then_some(length)
 }
 
 /// Skips `1234: `, `router1: `, `1w2d: `, `*task: `, `: `, `router1 RP/0/RSP0/CPU0:` before the

@@ -9,6 +9,7 @@
 //!   small letters (`Connection closed`), a level (`ERROR …`), syslogd's own `last message
 //!   repeated`, and a message of one word; a `_msg` without its first word would be worse than a
 //!   line without `app_name`.
+//! - A level (`ERROR: x`) is not a tag.
 //! - The tag `CEF` stays in the message, which cannot be parsed without it.
 
 use super::head::Head;
@@ -60,6 +61,10 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     if name.is_empty() || (!colon && proc_id.is_empty()) {
         return false;
     }
+    // `ERROR: x` is a message without tag.
+    if proc_id.is_empty() && level::from_word(name).is_some() {
+        return false;
+    }
     let ends = matches!(behind.first(), None | Some(b' ' | b'\t' | b'[' | b'{'));
     if !(ends || bracketed || glued(name, behind)) {
         return false;
@@ -103,7 +108,7 @@ pub(crate) fn bare_tag(head: &mut Head<'_>) {
         && !matches!(name, b"last" | b"message")
         && level::from_word(name).is_none()
     {
-        (head.app_name, head.message) = (name, &message[end + 1..]);
+        (head.app_name, head.message, head.bare) = (name, &message[end + 1..], true);
     }
 }
 

@@ -5,8 +5,8 @@
 //! Apache) and numbers since 1970; leading times of plain lines are in [`super::time_plain`].
 //!
 //! Invariant: a resolved time is between 1970 and 2262 and at most [`AHEAD_S_MAX`] after its line's
-//! arrival. Left out: zone names other than UTC and GMT (the others are ambiguous), week dates, and
-//! leap seconds, which count as the first second of the next minute.
+//! arrival. Left out: zone names with several meanings, week dates, and leap seconds, which count as
+//! the first second of the next minute.
 
 use text::civil::{civil_from_days, days_from_civil};
 
@@ -39,6 +39,8 @@ pub(crate) struct Written {
     /// Seconds east of UTC, if written.
     pub offset_s: Option<i32>,
     pub has_year: bool,
+    /// Only the day is written; the time is its beginning.
+    pub is_day: bool,
 }
 
 /// Data for determining zones and years that are not written.
@@ -67,8 +69,14 @@ pub(crate) fn resolve(written: Written, context: Context) -> Result<i64, Absurd>
     }
     let utc_s = match written.offset_s {
         Some(offset_s) => local_s - i64::from(offset_s),
+        // A day says nothing of the zone.
+        None if written.is_day => local_s - i64::from(context.zone_offset_s),
         None => with_zone(local_s, arrival_s, context),
     };
+    if written.is_day && (utc_s..utc_s + 86_400).contains(&arrival_s) {
+        // A line of today: its arrival is the better time.
+        return Ok(context.arrival_ns);
+    }
     in_bounds(utc_s, written.nanos, context.arrival_ns)
 }
 
@@ -113,7 +121,7 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     let separator = date[4];
     if !matches!(separator, b'-' | b'/')
         || date[7] != separator
-        || !matches!(date[10], b'T' | b't' | b' ' | b'_')
+        || !matches!(date[10], b'T' | b't' | b' ' | b'_' | b'\t')
     {
         return None;
     }
@@ -123,17 +131,23 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     let mut at = 19;
     let nanos = fraction(text, &mut at);
     let offset_s = zone(text, &mut at);
-    Some((Written { local_s: days * 86_400 + second, nanos, offset_s, has_year: true }, at))
+    Some((
+        Written { local_s: days * 86_400 + second, nanos, offset_s, has_year: true, is_day: false },
+        at,
+    ))
 }
 
 /// RFC 3164 section 4.1.2 and what devices make of it: `Jan 31 12:00:00`, `Jan  1`, `Jan 1`, `Jan
 /// 31 2026 12:00:00`, `Jan 31 12:00:00.123`, `Jan 31 12:00:00 2026`, `Jan 31 12:00:00.123 UTC`.
 pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
-    let month = month_number(text.first_chunk::<3>()?)?;
-    if text.get(3) != Some(&b' ') {
+    let (month, mut at) = match (month_number(text.first_chunk::<3>()?), text.get(3)) {
+        (Some(month), Some(b' ')) => (month, 3),
+        _ => month_name(text)?,
+    };
+    if text.get(at) != Some(&b' ') {
         return None;
     }
-    let mut at = 4;
+    at += 1;
     if text.get(at) == Some(&b' ') {
         at += 1;
     }
@@ -164,7 +178,7 @@ pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
     let offset_s = zone(text, &mut at);
     let days = days_from_civil(i64::from(year.unwrap_or(1972)), month, day)?;
     let local_s = days * 86_400 + second;
-    Some((Written { local_s, nanos, offset_s, has_year: year.is_some() }, at))
+    Some((Written { local_s, nanos, offset_s, has_year: year.is_some(), is_day: false }, at))
 }
 
 /// `2026 Jan 31 12:00:00`, with all variants of [`month_first`]: the year in front, as Cisco's
@@ -192,7 +206,13 @@ pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     let days = days_from_civil(year, month, two(date, 0)?)?;
     let second = clock(&date[12..])?;
     let offset_s = Some(numeric_zone(&date[21..])?.0);
-    Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
+    Some(Written {
+        local_s: days * 86_400 + second,
+        nanos: 0,
+        offset_s,
+        has_year: true,
+        is_day: false,
+    })
 }
 
 /// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished by
@@ -277,7 +297,9 @@ pub(crate) fn fraction_digits(text: &[u8]) -> (u32, usize) {
     (nanos * 10u32.pow(9 - digits.min(9) as u32), digits)
 }
 
-/// Seconds east of UTC of a zone at `at`: `Z`, `+01:00`, `+0100`, `+01`, ` +0100`, ` UTC`, ` GMT`.
+/// Seconds east of UTC of a zone at `at`: `Z`, `+01:00`, `+0100`, `+01`, ` +0100`, ` UTC`, ` GMT`,
+/// `GMT+01:00`, `[UTC]`, a name that has one meaning (` CEST`), also with the name of a region
+/// behind it (`+02:00[Europe/Berlin]`).
 pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<i32> {
     let rest = &text[*at..];
     let (skipped, rest) = match rest {
@@ -286,7 +308,10 @@ pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<i32> {
     };
     let (offset_s, length) = match rest {
         [b'Z' | b'z', ..] if skipped == 0 => (0, 1),
-        [b'U', b'T', b'C', ..] | [b'G', b'M', b'T', ..] => (0, 3),
+        [b'U', b'T', b'C', behind @ ..] | [b'G', b'M', b'T', behind @ ..] => {
+            let (offset_s, length) = behind_utc(behind);
+            (offset_s, 3 + length)
+        }
         [b'+' | b'-', ..] => {
             let (offset_s, length) = numeric_zone(rest)?;
             if skipped == 1 && length == 3 {
@@ -294,13 +319,125 @@ pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<i32> {
             }
             (offset_s, length)
         }
+        [b'[', inner @ ..] => {
+            let end = inner.iter().take(ZONE_NAME_BYTES_MAX + 1).position(|b| *b == b']')?;
+            (named_zone(&inner[..end])?, end + 2)
+        }
+        [b'A'..=b'Y', ..] if skipped == 1 => {
+            if rest[0] == b'C' && rest.starts_with(LONG_UTC) {
+                (0, LONG_UTC.len())
+            } else {
+                let letters = rest.iter().take(ZONE_NAME_BYTES_MAX + 1);
+                let length = letters.take_while(|b| b.is_ascii_uppercase()).count();
+                (named_zone(&rest[..length])?, length)
+            }
+        }
         _ => return None,
     };
     if rest.get(length).is_some_and(u8::is_ascii_alphanumeric) {
         return None;
     }
-    *at += skipped + length;
+    *at += skipped + length + region(&rest[length..]);
     Some(offset_s)
+}
+
+/// As Java writes it in full.
+const LONG_UTC: &[u8] = b"Coordinated Universal Time";
+
+/// `+01:00` or `+1` behind `UTC` or `GMT`.
+fn behind_utc(text: &[u8]) -> (i32, usize) {
+    match (numeric_zone(text), text) {
+        (Some(found), _) => found,
+        (None, [sign @ (b'+' | b'-'), hour @ b'0'..=b'9', ..]) => {
+            let offset_s = i32::from(hour - b'0') * 3600;
+            (if *sign == b'-' { -offset_s } else { offset_s }, 2)
+        }
+        _ => (0, 0),
+    }
+}
+
+/// Length of `[Europe/Berlin]`, which Java writes behind the offset.
+fn region(text: &[u8]) -> usize {
+    let [b'[', inner @ ..] = text else { return 0 };
+    let end = inner.iter().take(64).take_while(|b| **b != b']').count();
+    let is_region = |name: &[u8]| {
+        name.first().is_some_and(u8::is_ascii_uppercase)
+            && (name.contains(&b'/') || named_zone(name).is_some())
+    };
+    if inner.get(end) == Some(&b']') && is_region(&inner[..end]) { end + 2 } else { 0 }
+}
+
+const ZONE_NAME_BYTES_MAX: usize = 5;
+
+/// Names of zones that are used with one meaning, and minutes east of UTC. Names with several are
+/// left out (`CST`, `IST`, `BST`, `AST`, `ADT`): such a zone counts as missing.
+const ZONES: [(&[u8], i32); 33] = [
+    (b"UTC", 0),
+    (b"GMT", 0),
+    (b"Z", 0),
+    (b"WET", 0),
+    (b"WEST", 60),
+    (b"CET", 60),
+    (b"CEST", 120),
+    (b"MET", 60),
+    (b"MEST", 120),
+    (b"EET", 120),
+    (b"EEST", 180),
+    (b"MSK", 180),
+    (b"EST", -300), // RFC 5322, as the next ones
+    (b"EDT", -240),
+    (b"CDT", -300),
+    (b"MST", -420),
+    (b"MDT", -360),
+    (b"PST", -480),
+    (b"PDT", -420),
+    (b"AKST", -540),
+    (b"AKDT", -480),
+    (b"HST", -600),
+    (b"NST", -210),
+    (b"NDT", -150),
+    (b"JST", 540),
+    (b"KST", 540),
+    (b"HKT", 480),
+    (b"SGT", 480),
+    (b"AWST", 480),
+    (b"AEST", 600),
+    (b"AEDT", 660),
+    (b"NZST", 720),
+    (b"NZDT", 780),
+];
+
+fn named_zone(name: &[u8]) -> Option<i32> {
+    // Excludes levels, which often follow a time.
+    if !matches!(name.last()?, b'T' | b'C' | b'K' | b'Z') {
+        return None;
+    }
+    ZONES.iter().find(|(known, _)| *known == name).map(|(_, minutes)| minutes * 60)
+}
+
+/// The hour of a clock of twelve hours with ` AM` or ` PM` at `at`, and moves `at` behind it. The
+/// hour itself if neither is there.
+pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> Option<u32> {
+    let rest = &text[*at..];
+    // Java writes a narrow blank.
+    let blank = match rest {
+        [b' ', ..] => 1,
+        [0xe2, 0x80, 0xaf, ..] => 3,
+        _ => 0,
+    };
+    let (is_afternoon, length) = match &rest[blank..] {
+        [half @ (b'A' | b'P' | b'a' | b'p'), b'M' | b'm', ..] => (half | 0x20 == b'p', 2),
+        [half @ (b'a' | b'p'), b'.', b'm', b'.', ..] => (*half == b'p', 4),
+        _ => return Some(hour),
+    };
+    if rest.get(blank + length).is_some_and(u8::is_ascii_alphanumeric) {
+        return Some(hour);
+    }
+    if !(1..=12).contains(&hour) {
+        return None;
+    }
+    *at += blank + length;
+    Some(hour % 12 + if is_afternoon { 12 } else { 0 })
 }
 
 fn numeric_zone(text: &[u8]) -> Option<(i32, usize)> {
@@ -340,6 +477,69 @@ pub(crate) fn month_number(name: &[u8; 3]) -> Option<u32> {
         b"dec" => 12,
         _ => return None,
     })
+}
+
+/// Names of months other than those of [`month_number`], in small letters: in full, and as they
+/// are abbreviated in German, French, Spanish, Italian, Portuguese and Dutch.
+const MONTHS: [&[&str]; 12] = [
+    &[
+        "january", "januar", "jänner", "jän", "janvier", "janv", "enero", "ene", "gennaio", "gen",
+        "janeiro", "januari",
+    ],
+    &[
+        "february",
+        "februar",
+        "feber",
+        "février",
+        "févr",
+        "fév",
+        "fevr",
+        "fev",
+        "febrero",
+        "febbraio",
+        "fevereiro",
+        "februari",
+    ],
+    &["march", "märz", "mär", "mrz", "mars", "marzo", "março", "mrt", "maart"],
+    &["april", "avril", "avr", "abril", "abr", "aprile"],
+    &["mai", "mayo", "maggio", "mag", "maio", "mei"],
+    &["june", "juni", "juin", "junio", "giugno", "giu", "junho"],
+    &["july", "juli", "juil", "juillet", "julio", "luglio", "lug", "julho"],
+    &["august", "août", "aoû", "aout", "agosto", "ago", "augustus"],
+    &["september", "sept", "septembre", "septiembre", "settembre", "set", "setembro"],
+    &["october", "oktober", "okt", "octobre", "octubre", "ottobre", "ott", "outubro", "out"],
+    &["november", "novembre", "noviembre", "novembro"],
+    &[
+        "december",
+        "dezember",
+        "dez",
+        "decembre",
+        "décembre",
+        "déc",
+        "diciembre",
+        "dic",
+        "dicembre",
+        "dezembro",
+    ],
+];
+const MONTH_BYTES_MAX: usize = 10;
+
+/// The month at the start, in any of the languages of [`MONTHS`], and the length of its name with a
+/// point behind it.
+pub(crate) fn month_name(text: &[u8]) -> Option<(u32, usize)> {
+    let is_letter = |b: &u8| b.is_ascii_alphabetic() || *b >= 0x80;
+    let length = text.iter().take(MONTH_BYTES_MAX + 1).take_while(|b| is_letter(b)).count();
+    let name = &text[..length];
+    let known = || {
+        let is_it = |names: &&[&str]| names.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name));
+        MONTHS.iter().position(|names| is_it(&names)).map(|index| index as u32 + 1)
+    };
+    let month = match name {
+        [a, b, c] => month_number(&[*a, *b, *c]).or_else(known)?,
+        [_, _, _, ..] if length <= MONTH_BYTES_MAX => known()?,
+        _ => return None,
+    };
+    Some((month, length + usize::from(text.get(length) == Some(&b'.'))))
 }
 
 /// The two digits at `at`.

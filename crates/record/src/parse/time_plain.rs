@@ -1,64 +1,142 @@
 //! Times at or near the beginning of plain lines, found by a table of formats.
 //!
 //! A format is a pattern for the start of the line. Lines of one source look alike, so the format
-//! that matched last is tried first. Left out: times further in, and formats that could equally be
-//! a number or a name.
+//! that matched last is tried first. Some programs write the time further in; those are known one by
+//! one. Left out: other times further in, and formats that could equally be a number or a name.
+//! Where month and day are numbers and either may be first, it is the month.
 
+use super::short;
 use super::time::{self, Written};
 
 /// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the
-/// month, `b` its English name, `D` day (two digits or a blank and one), `h` `m` `s` two digits
-/// each, `f` a fraction of any length, `F` one of three, six or nine digits, `H` `N` `S` hour,
-/// minute and second of one or two digits, `k` milliseconds, `U` ten digits of seconds since 1970,
-/// `a` a weekday, `*` a word, `#` a number, `I` an ISO time with all its variants ([`time::iso`]),
-/// `L` a letter for the level. Anything else matches literally.
-const FORMS: [&str; 27] = [
+/// month, `b` its name, `D` day (two digits or a blank and one), `d` day of one or two digits, `o`
+/// day of the year, `n` and `e` month and day of one or two digits, in either order where it can
+/// only be the other; `h` `m` `s` two digits each, `j` the hour with a blank in place of its zero,
+/// `H` `N` `S` hour, minute and second of one or two digits, `f` a fraction of any length, `F` one
+/// of three, six or nine digits, `k` milliseconds, `P` ` AM`, ` PM` or nothing, `Z` a blank and a
+/// zone; `U` ten digits of seconds since 1970, `K` thirteen of milliseconds; `a` a weekday, `*` a
+/// word, `#` a number, `I` an ISO time with all its variants ([`time::iso`]), `B` those of
+/// [`time::month_first`], `L` a letter for the level, `!` at the end: no more digits. Anything else
+/// matches literally. Behind a form that ends with the seconds there may be a fraction, and behind
+/// every form AM or PM and a zone.
+///
+/// Invariant: no line matches two forms with different results, because the form that is tried
+/// first depends on the lines before.
+const FORMS: [&str; 78] = [
     "I",
     "[I",
+    "(I",           // sssd
     "y/M/D h:m:s",  // Spark
     "yMD hms ",     // HDFS
     "YMD-H:N:S:k|", // HealthApp
     "Y.M.D h:m:s",
     "[a b D h:m:s Y]",   // Apache error log
     "[a b D h:m:s.f Y]", // the same since 2.4
+    "(a b D h:m:s Y)",   // sssd of old
+    "(a b D h:m:s:f Y)",
     "[D/b/Y:h:m:s",
+    "[D/b/Y h:m:s", // Django
     "D/b/Y:h:m:s",
+    "D/b/Y h:m:s",
     "* I",              // OpenStack: the file, then the time
     "* U Y.M.D ",       // BGL
     "# * * * U ",       // HPC
     "LMD h:m:s.f ",     // klog and glog, without a year
     "LYMD h:m:s.f ",    // glog since 0.5
+    "LyMD h:m:s.f ",    // CockroachDB
+    "[L I",             // Jupyter
+    "[L yMD h:m:s",     // Tornado
     "* [I",             // Ruby: `I, [`
-    "yMD h:m:s ",       // MySQL and MariaDB of old
+    "* [D/b/Y:h:m:s",   // CUPS
+    "yMD j:m:s",        // MySQL and MariaDB of old
+    "Y-M-D j:m:s",      // MariaDB
     "D-b-Y h:m:s",      // Tomcat, BIND
-    "D b Y h:m:s",      // day first, as people write it
+    "d-b-Y h:m:s",      // Oracle
+    "[D-b-Y h:m:s",     // PHP
+    "DbY h:m:s",        // Check Point
+    "d b Y h:m:s",      // day first, as people write it
+    "d. b Y h:m:s",     // in German
     "* D b Y h:m:s.f ", // Redis: process and role, then the time
+    "* D b h:m:s.f ",   // Redis before 5
     "a b D h:m:s Y",    // ctime
-    "a, D b Y h:m:s",   // RFC 2822
-    "U.f\t",            // zap without a time encoder
-    "U.F ",             // Squid
-    "[U]",              // Nagios
-    "YMDTh:m:s",        // ISO 8601 without dashes
-    "YMDThms",          // and without colons
+    "a b D h:m:sPZ Y",  // date
+    "a D b Y h:m:s",    // date in other locales
+    "a. D b Y h:m:s",
+    "a D. b Y h:m:s",
+    "a, D b Y h:m:s", // RFC 2822
+    "a I",            // systemd
+    "B",              // RFC 3164 in files
+    "[B",             // Asterisk
+    "b d, Y H:m:s",   // Java's own logging
+    "b d, Y, H:m:s",
+    "b d, Y @ H:m:s", // Kibana
+    "Y b D h:m:s",
+    "U.f\t", // zap without a time encoder
+    "U.F ",  // Squid
+    "[U]",   // Nagios
+    "[U.F]",
+    "K ",        // milliseconds since 1970
+    "YMDTh:m:s", // ISO 8601 without dashes
+    "YMDThms",   // and without colons
+    "YMD.hms",
+    "YMD h:m:s",
+    "YMD-h:m:s",
+    "YMD-hms",
+    "Y-oTh:m:s",      // ISO 8601 with the day of the year
+    "Y-M-D-h.m.s",    // DB2
+    "[Y-M-D, h:m:s",  // Airflow
+    "[n/e/y H:m:s:k", // WebSphere
+    "[n/e/y, H:m:s:k",
+    "[n/e/Y H:m:s",
+    "n/e/Y H:m:s",
+    "n/e/Y, H:m:s",
+    "n/e/Y-h:m:s",  // Suricata
+    "n/e/Y:h:m:s",  // NetScaler
+    "n/e-h:m:s.f ", // Snort
+    "n/e h:m:s ",
+    "n-e-Y h:m:s",  // Splunk
+    "n-e h:m:s.f ", // Android
+    "D.M.Y h:m:s",
+    "[D.M.Y h:m:s",
+    "Y-M-D h:m!",
+    "Y-M-DTh:m!",
+    "[Y-M-D h:m!",
 ];
+
+/// Forms that are tried last, and never first: days without a time, which begin other forms, and
+/// times without seconds.
+const LAST_FORMS: [&str; 9] = [
+    "Y/M/D h:m!",
+    "D.M.Y h:m!",
+    "n/e/Y H:m!",
+    "b d, Y H:m!",
+    "Y-M-D!",
+    "Y/M/D!",
+    "Y.M.D!",
+    "D.M.Y!",
+    "[Y-M-D!",
+];
+
+const fn starts_with(form: &str, b: u8) -> bool {
+    match form.as_bytes()[0] {
+        b'I' | b'Y' | b'y' | b'U' | b'K' | b'#' | b'n' | b'd' => b.is_ascii_digit(),
+        b'D' => b.is_ascii_digit() || b == b' ',
+        b'L' => b.is_ascii_uppercase(),
+        b'a' | b'b' | b'B' => b.is_ascii_alphabetic() || b >= 0x80,
+        b'*' => b != b' ',
+        literal => literal == b,
+    }
+}
 
 /// For each byte the formats that a line beginning with it may have, one bit each: this excludes
 /// most formats for most lines.
-const STARTS: [u32; 256] = {
+static STARTS: [u128; 256] = {
     let mut starts = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        let b = byte as u8;
         let mut index = 0;
         while index < FORMS.len() {
-            let fits = match FORMS[index].as_bytes()[0] {
-                b'I' | b'Y' | b'y' | b'U' | b'#' => b.is_ascii_digit(),
-                b'D' => b.is_ascii_digit() || b == b' ',
-                b'L' | b'a' => b.is_ascii_uppercase(),
-                b'*' => b != b' ',
-                literal => literal == b,
-            };
-            if fits {
+            if starts_with(FORMS[index], byte as u8) {
                 starts[byte] |= 1 << index;
             }
             index += 1;
@@ -66,6 +144,23 @@ const STARTS: [u32; 256] = {
         byte += 1;
     }
     starts
+};
+
+/// The formats that begin with a word, and those of them that go on with a bracket.
+const WITH_WORD: [u128; 2] = {
+    let mut forms = [0; 2];
+    let mut index = 0;
+    while index < FORMS.len() {
+        let form = FORMS[index].as_bytes();
+        if form[0] == b'*' {
+            forms[0] |= 1 << index;
+            if form[2] == b'[' {
+                forms[1] |= 1 << index;
+            }
+        }
+        index += 1;
+    }
+    forms
 };
 
 /// Finds the time of a line; `memo` is the index of the format that matched last. Returns the time,
@@ -77,6 +172,15 @@ pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     {
         return Some(found);
     }
+    if candidates & WITH_WORD[0] != 0 {
+        let head = &line[..line.len().min(WORD_BYTES_MAX)];
+        let behind = short::first_blank(head).and_then(|at| line.get(at + 1));
+        candidates &= match behind {
+            Some(b'0'..=b'9' | b' ') => !WITH_WORD[1],
+            Some(b'[') => !WITH_WORD[0] | WITH_WORD[1],
+            _ => !WITH_WORD[0],
+        };
+    }
     while candidates != 0 {
         let index = candidates.trailing_zeros() as usize;
         if let Some(found) = fit(FORMS[index], line) {
@@ -85,16 +189,118 @@ pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         }
         candidates &= candidates - 1;
     }
-    match line {
+    of_one_program(line, memo)
+}
+
+/// Times in places that only one program uses, and the forms that are tried last.
+fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
+    let behind = |skipped: usize, memo: &mut usize| {
+        let (written, length) = find(line.get(skipped..)?, memo)?;
+        Some((written, skipped + length))
+    };
+    let fit_at = |form: &str, at: usize| {
+        let (written, length) = fit(form, line.get(at..)?)?;
+        Some((written, at + length))
+    };
+    let window = &line[..line.len().min(4 * WORD_BYTES_MAX)];
+    let found = match line {
         [b't', b'y', b'p', b'e', b'=', ..] | [b'n', b'o', b'd', b'e', b'=', ..] => audit(line),
         // Terminal colours are skipped.
-        [0x1b, ..] => {
-            let colours = super::level::colours(line);
-            let (written, length) = find(line.get(colours..).filter(|_| colours > 0)?, memo)?;
-            Some((written, colours + length))
+        [0x1b, ..] => match super::level::colours(line) {
+            0 => None,
+            colours => behind(colours, memo),
+        },
+        [b'@', label @ ..] => tai64(label),
+        // MySQL's slow log.
+        [b'#', b' ', b'T', b'i', b'm', b'e', b':', b' ', ..] => behind(8, memo),
+        // WebLogic
+        [b'#', b'#', b'#', b'#', b'<', ..] => behind(5, memo),
+        // Erlang: `=ERROR REPORT==== 6-Jun-2026::12:00:00 ===`
+        [b'=', ..] => fit_at(
+            "d-b-Y::h:m:s",
+            memchr::memmem::find(&window[..window.len().min(40)], b"==== ")? + 5,
+        ),
+        // uWSGI
+        [b'[', b'p', b'i', b'd', b':', ..] => {
+            fit_at("[a b D h:m:s Y]", memchr::memmem::find(window, b"} [")? + 2)
         }
+        // Rails
+        [b'S', b't', b'a', b'r', b't', b'e', b'd', b' ', ..] => {
+            fit_at("I", memchr::memmem::rfind(&line[..line.len().min(4096)], b" at ")? + 4)
+        }
+        [b'0'..=b'9' | b'[', ..] => LAST_FORMS.iter().find_map(|form| fit(form, line)),
+        [b'A'..=b'Z', ..] => fit("b d, Y H:m!", line),
         _ => None,
+    };
+    found.or_else(|| behind_level(line)).or_else(|| behind_words(line))
+}
+
+/// `ERROR [main] 2026-01-31 12:00:00,123 x` of Cassandra, `[error] 2026-01-31T12:00:00Z x` of
+/// CouchDB: the level, then perhaps a name in brackets, then the time.
+fn behind_level(line: &[u8]) -> Option<(Written, usize)> {
+    let mut at = usize::from(line.first() == Some(&b'['));
+    let length = line[at..].iter().take(14).take_while(|b| b.is_ascii_alphabetic()).count();
+    super::level::from_word(&line[at..at + length])?;
+    at += length;
+    let skip_blanks = |at: &mut usize| {
+        let mark = |b: &&u8| matches!(**b, b' ' | b']' | b':' | b'-' | b'\t' | b'|');
+        *at += line[*at..].iter().take_while(mark).count();
+    };
+    skip_blanks(&mut at);
+    let is_time = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
+    if line.get(at) == Some(&b'[') && !is_time(at + 1) {
+        at += memchr::memchr(b']', &line[at..line.len().min(at + WORD_BYTES_MAX)])? + 1;
+        skip_blanks(&mut at);
     }
+    at += usize::from(line.get(at) == Some(&b'['));
+    let (written, length) = time::iso(line.get(at..)?)?;
+    Some((written, at + length))
+}
+
+/// `79a5 bucket [31/Jan/2026:12:00:00 +0000] …` of S3, `web-1  | 2026-01-31T12:00:00Z …` of docker
+/// compose.
+fn behind_words(line: &[u8]) -> Option<(Written, usize)> {
+    let window = &line[..line.len().min(WORD_BYTES_MAX)];
+    let first = short::first_blank(window)?;
+    let blanks = window[first..].iter().take_while(|b| **b == b' ').count();
+    if window[first + blanks..].starts_with(b"| ") {
+        // Not by `find`: a line of bars must not recurse.
+        let skipped = first + blanks + 2;
+        let mut candidates = STARTS[usize::from(*line.get(skipped)?)] & !WITH_WORD[0];
+        while candidates != 0 {
+            let index = candidates.trailing_zeros() as usize;
+            if let Some((written, length)) = fit(FORMS[index], &line[skipped..]) {
+                return Some((written, skipped + length));
+            }
+            candidates &= candidates - 1;
+        }
+        return None;
+    }
+    let second = first
+        + 1
+        + short::first_blank(&line[first + 1..line.len().min(first + 1 + WORD_BYTES_MAX)])?;
+    if line.get(second + 1) != Some(&b'[') {
+        return None;
+    }
+    let (written, length) = fit("[D/b/Y:h:m:s", &line[second + 1..])?;
+    Some((written, second + 1 + length))
+}
+
+/// Labels of TAI64N behind their `@`: 16 hexadecimal digits of seconds and 8 of nanoseconds, as
+/// multilog writes them, which counts ten seconds more than UTC.
+fn tai64(label: &[u8]) -> Option<(Written, usize)> {
+    const ZERO: u64 = (1 << 62) + 10;
+    let digits = label.iter().take(25).take_while(|b| b.is_ascii_hexdigit()).count();
+    let number = |part: &[u8]| u64::from_str_radix(std::str::from_utf8(part).ok()?, 16).ok();
+    let nanos = match digits {
+        24 => u32::try_from(number(&label[16..24])?).ok().filter(|n| *n < 1_000_000_000)?,
+        16 => 0,
+        _ => return None,
+    };
+    let local_s = i64::try_from(number(&label[..16])?.checked_sub(ZERO)?).ok()?;
+    let ends = matches!(label.get(digits), None | Some(b' '));
+    let written = Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false };
+    ends.then_some((written, 1 + digits))
 }
 
 /// The time of a line of Linux's audit: `type=SYSCALL msg=audit(1769860800.123:456): …`, also with
@@ -105,7 +311,10 @@ fn audit(line: &[u8]) -> Option<(Written, usize)> {
     let at = memchr::memmem::find(window, MARK)? + MARK.len();
     let length = line[at..].iter().position(|b| *b == b':')?;
     let (local_s, nanos) = time::since_1970(&line[at..at + length])?;
-    Some((Written { local_s, nanos, offset_s: Some(0), has_year: true }, at + length))
+    Some((
+        Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false },
+        at + length,
+    ))
 }
 
 /// 2100: greater numbers of ten digits are not times.
@@ -117,8 +326,8 @@ const WORD_BYTES_MAX: usize = 128;
 fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     let (mut year, mut month, mut day) = (1970, 1, 1);
     let (mut hour, mut minute, mut second, mut nanos) = (0, 0, 0, 0);
-    let mut since_1970 = None;
-    let mut has_year = false;
+    let (mut since_1970, mut zone_s, mut day_of_year) = (None, None, None);
+    let (mut has_year, mut is_either) = (false, false);
     let mut at = 0;
     for letter in form.bytes() {
         let rest = line.get(at..)?;
@@ -138,12 +347,33 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 2
             }
             b'b' => {
-                month = time::month_number(rest.first_chunk()?)?;
-                3
+                let length;
+                (month, length) = time::month_name(rest)?;
+                length
             }
-            b'L' => matches!(rest.first()?, b'I' | b'W' | b'E' | b'F').then_some(1)?,
+            b'L' => {
+                matches!(rest.first()?, b'I' | b'W' | b'E' | b'F' | b'D' | b'C').then_some(1)?
+            }
             b'D' => {
                 day = match rest.first()? {
+                    b' ' => time::number(&rest[1..], 1)?.0,
+                    _ => time::two(rest, 0)?,
+                };
+                2
+            }
+            b'd' => digits_of(&mut day, rest, 2)?,
+            b'n' => digits_of(&mut month, rest, 2)?,
+            b'e' => {
+                is_either = true;
+                digits_of(&mut day, rest, 2)?
+            }
+            b'o' => {
+                let (found, digits) = time::number(rest, 3)?;
+                day_of_year = Some(i64::from(found));
+                (digits == 3 && (1..=366).contains(&found)).then_some(3)?
+            }
+            b'j' => {
+                hour = match rest.first()? {
                     b' ' => time::number(&rest[1..], 1)?.0,
                     _ => time::two(rest, 0)?,
                 };
@@ -177,10 +407,30 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 since_1970.filter(|s| (100_000_000..SECONDS_END).contains(s))?;
                 10
             }
-            b'a' => {
-                const DAYS: [&[u8; 3]; 7] =
-                    [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
-                DAYS.contains(&rest.first_chunk()?).then_some(3)?
+            b'K' => {
+                let digits = rest.iter().take(14).take_while(|b| b.is_ascii_digit()).count();
+                let (seconds, found) = time::since_1970(rest.get(..13).filter(|_| digits == 13)?)?;
+                nanos = found;
+                since_1970 = Some(seconds).filter(|s| (1_000_000_000..SECONDS_END).contains(s));
+                since_1970.map(|_| 13)?
+            }
+            b'a' => weekday(rest)?,
+            b'P' => {
+                hour = time::of_twelve(hour, line, &mut at)?;
+                0
+            }
+            b'Z' => {
+                zone_s = time::zone(line, &mut at);
+                match zone_s {
+                    Some(_) => 0,
+                    // A zone of several meanings.
+                    None => {
+                        let name = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase());
+                        let length = name.count();
+                        (rest.first() == Some(&b' ') && (2..=5).contains(&length))
+                            .then_some(1 + length)?
+                    }
+                }
             }
             b'*' => {
                 let head = &rest[..rest.len().min(WORD_BYTES_MAX)];
@@ -191,23 +441,70 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 let (written, length) = time::iso(rest)?;
                 return Some((written, at + length));
             }
+            b'B' => {
+                let (written, length) = time::month_first(rest)?;
+                return Some((written, at + length));
+            }
+            b'!' => 0,
             literal => (*rest.first()? == literal).then_some(1)?,
         };
     }
     if let Some(seconds) = since_1970 {
-        return Some((Written { local_s: seconds, nanos, offset_s: Some(0), has_year: true }, at));
+        let written =
+            Written { local_s: seconds, nanos, offset_s: Some(0), has_year: true, is_day: false };
+        return Some((written, at));
+    }
+    if form.ends_with('s') {
+        nanos = time::fraction(line, &mut at);
+    }
+    let is_day = form.ends_with('!') && !form.contains('m');
+    if !is_day {
+        hour = time::of_twelve(hour, line, &mut at)?;
+        zone_s = zone_s.or_else(|| time::zone(line, &mut at));
+    }
+    // Another form has more digits.
+    let goes_on = match line[at..] {
+        [b':', next, ..] => next.is_ascii_digit(),
+        // A time that cannot be read.
+        [b' ', b'0'..=b'9', b'0'..=b'9', b':', ..] => is_day,
+        [] => false,
+        [next, ..] if form.ends_with('!') => {
+            !matches!(next, b' ' | b']' | b'\t' | b')' | b'|' | b':')
+        }
+        _ => false,
+    };
+    if goes_on {
+        return None;
+    }
+    if is_either && month > 12 {
+        (month, day) = (day, month);
     }
     if !has_year {
         // A leap year; the parser determines the actual year.
         year = 1972;
     }
-    if form.ends_with('s') {
-        nanos = time::fraction(line, &mut at);
-    }
-    let days = text::civil::days_from_civil(year, month, day)?;
+    let days = match day_of_year {
+        Some(day) => text::civil::days_from_civil(year, 1, 1)? + day - 1,
+        None => text::civil::days_from_civil(year, month, day)?,
+    };
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
-    let offset_s = time::zone(line, &mut at);
-    Some((Written { local_s, nanos, offset_s, has_year }, at))
+    Some((Written { local_s, nanos, offset_s: zone_s, has_year, is_day }, at))
+}
+
+/// Length of a weekday in English, German or French.
+fn weekday(text: &[u8]) -> Option<usize> {
+    const DAYS: [&[u8; 3]; 13] = [
+        b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun", b"lun", b"mar", b"mer", b"jeu",
+        b"ven", b"sam",
+    ];
+    const SHORT: [&[u8; 2]; 7] = [b"Mo", b"Di", b"Mi", b"Do", b"Fr", b"Sa", b"So"];
+    let length = text.iter().take(4).take_while(|b| b.is_ascii_alphabetic()).count();
+    let known = match length {
+        3 => DAYS.contains(&text.first_chunk()?) || text.starts_with(b"dim"),
+        2 => SHORT.contains(&text.first_chunk()?),
+        _ => false,
+    };
+    known.then_some(length)
 }
 
 fn digits_of(value: &mut u32, rest: &[u8], digits_max: usize) -> Option<usize> {
@@ -290,7 +587,6 @@ mod tests {
             "",
             "hello",
             "12345",
-            "2015-10-18",
             "081109 993615 x",
             "1 node unix.hw x 107780474 1",
             "1 node unix.hw x 10778047421 1",
@@ -309,6 +605,23 @@ mod tests {
             "\u{1b}[0m",
             "31-Jan-26 12:00",
             "Sat Jan 31 of 2026",
+            "2015-10-18-backup.tar",
+            "2015-10-18T12",
+            "1428634687123456 x",
+            "9428634687123 x",
+            "@400000004332258 x",
+            "@40000000433225833b6e1a8cc x",
+            "ERROR [main] x",
+            "Started at noon",
+            "=ERROR REPORT==== x",
+            "web-1  | hello",
+            "a | b | c | d",
+            "79a5 bucket [x]",
+            "13/13/2026 12:00:00",
+            "Jan 32, 2026 12:00:00 PM",
+            "Jan 31, 2026 13:00:00 PM",
+            "set 5 of 6",
+            "out 12 12:00",
         ] {
             assert_eq!(find(line.as_bytes(), &mut 0), None, "{line}");
         }

@@ -63,7 +63,13 @@ impl Times {
             self.accessed = (around, days, written.offset_s);
         }
         let (_, days, offset_s) = self.accessed;
-        Some(Written { local_s: days * 86_400 + second, nanos: 0, offset_s, has_year: true })
+        Some(Written {
+            local_s: days * 86_400 + second,
+            nanos: 0,
+            offset_s,
+            has_year: true,
+            is_day: false,
+        })
     }
 
     /// The time in nanoseconds since 1970 UTC, if all of `text` is a time of RFC 3339. `None` if it
@@ -151,7 +157,7 @@ impl Times {
             self.named_in_year = local_s.div_euclid(86_400);
         }
         let local_s = self.named_in_year * 86_400 + second;
-        Some((Written { local_s, nanos: 0, offset_s: None, has_year: true }, LENGTH))
+        Some((Written { local_s, nanos: 0, offset_s: None, has_year: true, is_day: false }, LENGTH))
     }
 
     /// `2026-01-31T12:00:00`, with or without a fraction, and with its zone.
@@ -176,7 +182,7 @@ impl Times {
         let offset_s = time::zone(text, &mut at);
         let local_s = self.numbered.1 * 86_400 + second;
         offset_s?;
-        Some((Written { local_s, nanos, offset_s, has_year: true }, at))
+        Some((Written { local_s, nanos, offset_s, has_year: true, is_day: false }, at))
     }
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::LINE_BYTES_MAX;
 
-const SAMPLES: [&str; 18] = [
+const SAMPLES: [&str; 34] = [
     "<34>1 2003-10-11T22:14:15.003Z mymachine su - ID47 [a@1 x=\"1\" y=\"\\\"\"][b] \u{feff}msg",
     "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
     "<189>router1: 000123: *Jan 31 12:00:00.123 UTC: %LINK-3-UPDOWN: x",
@@ -23,6 +23,22 @@ const SAMPLES: [&str; 18] = [
     "{\"t\":{\"$date\":\"2026-01-31T12:00:00Z\"},\"s\":\"I\",\"msg\":\"\\ud83d\",\"a\":NaN,\"a\":[1,],}",
     "type=SYSCALL msg=audit(1769860800.250:1): arch=c000003e",
     "\u{1b}[2m2026-01-31T12:00:00Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x",
+    "98738:M 31 Jan 12:00:00.250 * Ready",
+    "=ERROR REPORT==== 31-Jan-2026::12:00:00.250000 === x",
+    "@40000000697deeca0ee6b280 tcpserver: status: 5/30",
+    "web-1  | 2026-01-31T12:00:00.250000000Z WARNING: x",
+    "[pid: 1|app: 0|req: 1/1] 192.0.2.1 () {38 vars in 6 bytes} [Sat Jan 31 12:00:00 2026] POST /x",
+    "####<Jan 31, 2026, 12:00:00,250 PM Coordinated Universal Time> <Info> x",
+    "[1/31/26, 13:00:00:250 CET] 00000001 SystemOut     O x",
+    "2026-01-31T13:00:00.250+01:00[Europe/Berlin] local.ERROR: x",
+    "Jan 31, 2026 12:00:00\u{202f}PM com.example.Main main",
+    "<13>août 19 11:08:37 h app[5]: PHP Fatal error:  x",
+    "Started GET \"/x\" for 192.0.2.1 at 2026-01-31 13:00:00 +0100",
+    "ERROR [main] 2026-01-31 12:00:00,250 x",
+    "[2026-01-31 12:00:00,735: WARNING/MainProcess] \u{1b}[31merror\u{1b}[0m: x",
+    "{\"resourceLogs\":[{\"scopeLogs\":[{\"logRecords\":[{\"timeUnixNano\":\"1\",\"body\":{\"stringValue\":\"m\"}}]}]}]}",
+    "{\"MESSAGE\":[104,195,169],\"PRIORITY\":\"err\",\"time\":\"soon\"}",
+    "{\"_msg\":\"{\\\"level\\\":\\\"warn\\\"}\",\"date\":\"2026-01-31\",\"time\":\"12:00:00\"}",
     "- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL INFO x",
 ];
 

@@ -29,11 +29,11 @@ fn cisco() {
             ),
             (
                 "<189>router1: 000123: Jan 31 12:00:00.123 UTC: %LINK-3-UPDOWN: Interface GigabitEthernet0/1, changed state to up",
-                "_msg=%LINK-3-UPDOWN: Interface GigabitEthernet0/1, changed state to up|app_name=LINK|hostname=router1|msg_id=UPDOWN|sequence=000123|@2026-01-31T12:00:00.123Z",
+                "_level=error|_msg=%LINK-3-UPDOWN: Interface GigabitEthernet0/1, changed state to up|app_name=LINK|hostname=router1|msg_id=UPDOWN|sequence=000123|@2026-01-31T12:00:00.123Z",
             ),
             (
                 "<189>29: Nov 21 12:00:00.5 CET: %SEC_LOGIN-5-LOGIN_SUCCESS: x",
-                "_msg=%SEC_LOGIN-5-LOGIN_SUCCESS: x|app_name=SEC_LOGIN|msg_id=LOGIN_SUCCESS|sequence=29|@2026-11-21T12:00:00.5Z",
+                "_msg=%SEC_LOGIN-5-LOGIN_SUCCESS: x|app_name=SEC_LOGIN|msg_id=LOGIN_SUCCESS|sequence=29|@2026-11-21T11:00:00.5Z",
             ),
             (
                 "<189>45: 1w2d: %SYS-5-CONFIG_I: x",
@@ -52,15 +52,15 @@ fn cisco() {
             // ASA with year, with and without host.
             (
                 "<189>Jan 31 2026 12:00:00 asa1 : %ASA-6-302013: Built outbound TCP connection",
-                "_msg=%ASA-6-302013: Built outbound TCP connection|app_name=ASA|hostname=asa1|msg_id=302013|@2026-01-31T12:00:00Z",
+                "_level=info|_msg=%ASA-6-302013: Built outbound TCP connection|app_name=ASA|hostname=asa1|msg_id=302013|@2026-01-31T12:00:00Z",
             ),
             (
                 "<189>Jan 31 2026 12:00:00: %ASA-session-6-302013: x",
-                "_msg=%ASA-session-6-302013: x|app_name=ASA-session|msg_id=302013|@2026-01-31T12:00:00Z",
+                "_level=info|_msg=%ASA-session-6-302013: x|app_name=ASA-session|msg_id=302013|@2026-01-31T12:00:00Z",
             ),
             (
                 "<189>Jan 31 2026 12:00:00 asa1 %ASA-6-302013: x",
-                "_msg=%ASA-6-302013: x|app_name=ASA|hostname=asa1|msg_id=302013|@2026-01-31T12:00:00Z",
+                "_level=info|_msg=%ASA-6-302013: x|app_name=ASA|hostname=asa1|msg_id=302013|@2026-01-31T12:00:00Z",
             ),
             // A percent sign alone is not a mnemonic.
             ("<189>Nov 21 12:00:00 h %CPU high", "_msg=%CPU high|hostname=h"),

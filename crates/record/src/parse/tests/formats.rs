@@ -231,6 +231,31 @@ fn json_loggers() {
             "warning",
             "m",
         ),
+        // HashiCorp, the bytes of journald, an export of OpenTelemetry, audit of Kubernetes
+        (
+            r#"{"@level":"warn","@message":"m","@module":"storage.raft","@timestamp":"2026-01-31T12:00:00.250000Z","time":4959141198}"#,
+            QUARTER,
+            "warning",
+            "m",
+        ),
+        (
+            r#"{"__REALTIME_TIMESTAMP":"1769860800250000","PRIORITY":"6","MESSAGE":[104,195,169, 32,109]}"#,
+            QUARTER,
+            "info",
+            "hé m",
+        ),
+        (
+            r#"{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"pay"}}]},"scopeLogs":[{"logRecords":[{"timeUnixNano":"1769860800250000000","severityText":"ERROR","body":{"stringValue":"m"}}]}]}]}"#,
+            QUARTER,
+            "error",
+            "m",
+        ),
+        (
+            r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"a1","verb":"get","requestReceivedTimestamp":"2026-01-31T11:59:59Z","stageTimestamp":"2026-01-31T12:00:00.25Z"}"#,
+            QUARTER,
+            "-",
+            "-",
+        ),
         // Clouds
         (
             r#"{"severity":"CRITICAL","timestamp":{"seconds":1769860800,"nanos":250000000},"message":"m"}"#,

@@ -70,7 +70,8 @@ fn objects() {
                 r#"{"lvl":"trace","severity":"odd","msg":"m"}"#,
                 "_msg=m|_level=debug|lvl=trace|severity=odd",
             ),
-            (r#"{"level":30,"msg":"m"}"#, "_msg=m|_level=30|level=30"),
+            (r#"{"level":30,"msg":"m"}"#, "_msg=m|level=30"),
+            (r#"{"level":"odd","msg":"m"}"#, "_msg=m|level=odd"),
             (r#"{"level":"","msg":"m"}"#, "_msg=m|level="),
             // Names of fields that Loginson gives lines, or computes for them.
             (

@@ -6,10 +6,12 @@ mod device;
 mod formats;
 mod heads;
 mod json;
+mod levels;
 mod message;
 mod own;
 mod rule;
 mod syslog;
+mod times;
 mod vendor;
 
 use std::sync::Arc;

@@ -146,7 +146,10 @@ fn rfc3164() {
             ("<34>Nov 21 12:00:00", "_msg="),
             ("<34>Nov 21 12:00:00 h", "_msg=|hostname=h"),
             ("<34>Nov 21 12:0", "_msg=Nov 21 12:0"),
-            ("<34>Nov 31 12:00:00 h a: x", "_msg=Nov 31 12:00:00 h a: x"),
+            (
+                "<34>Nov 31 12:00:00 h a: x",
+                "_msg=x|_note=time not readable, arrival taken|app_name=a|hostname=h",
+            ),
             // An IPv6 address for a host.
             ("<34>Nov 21 12:00:00 2001:db8::1 a: x", "_msg=x|app_name=a|hostname=2001:db8::1"),
             // Zone and year from the arrival.

@@ -179,9 +179,10 @@ fn times_of_heads() {
         ("<13>Jan 31 13:00:00.250+01:00 h a: x", "2026-01-31T12:00:00.25Z"),
         ("<13>Jan 31 2026 13:00:00 +0100 h a: x", STARTED),
         ("<13>Jan 31 12:00:00 UTC h a: x", STARTED),
-        // Zone names are skipped. VL: the zone is the host.
-        ("<13>Jan 31 12:00:00 CET h a: x", STARTED),
-        ("<13>Jan 31 2026 12:00:00 EST h a: x", STARTED),
+        // Names of zones, skipped if they have several meanings. VL: the zone is the host.
+        ("<13>Jan 31 13:00:00 CET h a: x", STARTED),
+        ("<13>Jan 31 2026 07:00:00 EST h a: x", STARTED),
+        ("<13>Jan 31 2026 12:00:00 CST h a: x", STARTED),
         // A version before an RFC 3164 head. VL: everything is the message.
         ("<13>1 Jan 31 12:00:00 h a: x", STARTED),
         // Without PRI, as in octet-counted messages.
@@ -288,7 +289,7 @@ fn cisco() {
                 "2026-11-21T11:59:00.123Z",
             ),
             head(
-                "<189>1234: Nov 21 2026 11:59:00.123 CET: %SYS-5-CONFIG_I: x",
+                "<189>1234: Nov 21 2026 12:59:00.123 CET: %SYS-5-CONFIG_I: x",
                 ["", "SYS", ""],
                 "%SYS-5-CONFIG_I: x",
                 "2026-11-21T11:59:00.123Z",
