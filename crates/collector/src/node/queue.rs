@@ -374,16 +374,16 @@ mod tests {
             (Patience::Unlimited, waiting(200)),
             (Patience::Awaited, waiting(200)),
             (Patience::Awaited, numbered),
-            (Patience::Awaited, waiting(201)),
+            (Patience::Awaited, waiting(208)),
         ] {
             queue.push(Waiting { patience, ..frame });
         }
         let mut frames = queue.take_for_spool(900);
         assert!(queue.put_back_patient(&mut frames, Duration::MAX).is_empty(), "none is over");
-        assert_eq!(queue.waiting_bytes(), 801);
+        assert_eq!(queue.waiting_bytes(), 808);
         let mut frames = queue.take_for_spool(900);
         let over = queue.put_back_patient(&mut frames, Duration::ZERO);
-        assert_eq!(over.iter().map(Waiting::bytes).collect::<Vec<_>>(), [200, 201]);
+        assert_eq!(over.iter().map(Waiting::bytes).collect::<Vec<_>>(), [200, 208]);
         assert_eq!(queue.waiting_bytes(), 400);
         let left: Vec<_> = queue.take_for_spool(900).iter().map(|left| left.number).collect();
         assert_eq!(left, [None, Some(1)], "the order stays");
