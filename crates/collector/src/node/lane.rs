@@ -28,7 +28,7 @@ use super::lock;
 use super::queue::Waiting;
 use super::secret;
 use super::sender::{Heard, Sender};
-use super::spool::{BoundReader, STRIPE};
+use super::spool::{BoundReader, STRIPE, keep_damaged};
 use super::status::Link;
 use super::wire::{self, StoreHealth};
 use crate::deliver::OnDurable;
@@ -468,6 +468,7 @@ impl Connection {
                 }
                 Some(Err((error, lines))) => {
                     tracing::error!("{error}; its {lines} lines are lost");
+                    keep_damaged(&mut shared.spool(), id);
                     shared.lines_damaged.fetch_add(lines, Relaxed);
                 }
                 None => {

@@ -23,7 +23,7 @@ use super::forward_state::ForwardState;
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::queue::Waiting;
-use super::spool::BoundReader;
+use super::spool::{BoundReader, keep_damaged};
 use super::status::Link;
 use crate::deliver::{KeepError, OnDurable};
 
@@ -209,6 +209,7 @@ impl LogLane {
                 }
                 Some(Err((error, lines))) => {
                     tracing::error!("{error}; its {lines} lines are lost");
+                    keep_damaged(&mut self.shared.spool(), file.bound.id);
                     self.shared.lines_damaged.fetch_add(lines, Relaxed);
                 }
                 None => is_read = true,

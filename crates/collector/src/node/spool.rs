@@ -7,6 +7,7 @@
 //! | `<id>-<store>-<first>.hot` | frames *bound* to a store, which may have them already: their number there is `first` plus their sequence |
 //! | `<id>-<store>-<first>-joined.hot` | the same for a partition of a log, which gets several frames as one |
 //! | `<id>.part` | a file that was not finished; removed |
+//! | `….hot.damaged` | a file in which frames cannot be read, as it was found; never read or removed |
 //!
 //! A file is bound by renaming it, durably, before its first frame is sent. From then on its frames
 //! go to no other store, because nobody can know which of them the first one has. With copies
@@ -28,8 +29,8 @@ use std::sync::Arc;
 use platform::{Access, Disk, DiskFile};
 use record::{Frame, FrameBuilder};
 use segment::{
-    FrameEntry, HEADER_BYTES, HotWriter, Origin, SegmentError, SegmentHeader, index_bytes,
-    read_frame, read_segment, write_index,
+    Contents, FrameEntry, HEADER_BYTES, HotWriter, Origin, SegmentError, SegmentHeader,
+    index_bytes, read_frame, read_segment, write_index,
 };
 
 /// A file is closed at this size, which is therefore the unit that is bound to a store.
@@ -39,6 +40,8 @@ pub const LOG_FILE_BYTES: u64 = 8 << 20;
 /// The most that frames take that are joined into one. Changing this number doubles the lines of
 /// files that are half appended while the collector is updated.
 const JOINED_BYTES_MAX: u64 = 1 << 20;
+/// What is added to the name of a file in which frames cannot be read.
+const DAMAGED: &str = "damaged";
 /// What the name of a file ends with whose frames are joined.
 const JOINED: &str = "-joined";
 
@@ -145,10 +148,11 @@ impl Spool {
         };
         let mut warnings = Vec::new();
         let names = spool.disk.list(dir).map_err(SegmentError::io(dir, "list"))?;
+        let last = last_written(&names);
         for name in names {
             let Some(kind) = parse_name(&name) else { continue };
             spool.id_next = spool.id_next.max(kind.id() + 1);
-            spool.adopt(&name, kind, &mut warnings)?;
+            spool.adopt(&name, kind, last, &mut warnings)?;
         }
         // Files and renames that are visible may not be durable, if a sync failed before this
         // start.
@@ -161,10 +165,12 @@ impl Spool {
         self.file_bytes = file_bytes;
     }
 
+    /// Takes a file that is there. The last write of the file `last` may have been interrupted.
     fn adopt(
         &mut self,
         name: &str,
         kind: Name,
+        last: Option<u64>,
         warnings: &mut Vec<String>,
     ) -> Result<(), SegmentError> {
         let path = self.dir.join(name);
@@ -173,14 +179,19 @@ impl Spool {
             return self.remove_file(&path);
         }
         let contents = read_segment(&*self.disk, &path, id, None)?;
-        if let Origin::Scan(scan) = &contents.origin {
+        let is_damaged = is_damaged(&contents, last == Some(id));
+        if is_damaged {
+            let aside = self.set_aside(&path)?;
+            warnings.push(describe(&path, &contents, &aside));
+        } else if let Origin::Scan(scan) = &contents.origin {
             warnings.extend(scan.damages.iter().map(ToString::to_string));
         }
         if contents.frames.is_empty() {
             return self.remove_file(&path);
         }
         let mut bytes = contents.file_bytes;
-        if matches!(contents.origin, Origin::Scan(_)) {
+        // A damaged file is left as it is: its other name is for the same bytes.
+        if matches!(contents.origin, Origin::Scan(_)) && !is_damaged {
             let end = contents.data_end;
             // Files are small, so the whole file is rewritten.
             let file = HotWriter::resume(&*self.disk, &path, id, end, end)?;
@@ -297,6 +308,7 @@ impl Spool {
         }
         let names = self.disk.list(&self.dir).map_err(SegmentError::io(&self.dir, "list"))?;
         let (mut there, mut warnings) = (BTreeSet::new(), Vec::new());
+        let last = last_written(&names);
         for name in names {
             let Some(kind) = parse_name(&name) else { continue };
             let id = kind.id();
@@ -311,7 +323,7 @@ impl Spool {
                     // The caller of `bind` got no confirmation, and still has the frames.
                     None => self.remove_file(&self.dir.join(&name))?,
                 },
-                kind => self.adopt(&name, kind, &mut warnings)?,
+                kind => self.adopt(&name, kind, last, &mut warnings)?,
             }
             there.insert(id);
         }
@@ -477,6 +489,26 @@ impl Spool {
         Ok(())
     }
 
+    /// Gives a file a second name, under which it stays when its frames are delivered: some of them
+    /// cannot be read. Returns that name.
+    pub fn keep_damaged(&mut self, id: u64) -> Result<Option<PathBuf>, SegmentError> {
+        self.ensure_consistent()?;
+        let path = self.bound.get(&id).map(|(bound, _)| self.path(bound));
+        path.map(|path| self.set_aside(&path)).transpose()
+    }
+
+    fn set_aside(&self, path: &Path) -> Result<PathBuf, SegmentError> {
+        let aside = path.with_added_extension(DAMAGED);
+        match self.disk.hard_link(path, &aside) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(SegmentError::io(&aside, "make the link")(error));
+            }
+            _ => {}
+        }
+        self.sync_dir()?;
+        Ok(aside)
+    }
+
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         let active = self.active.as_ref().map_or(0, |active| active.file.allocated_bytes());
@@ -608,6 +640,15 @@ fn close(file: HotWriter, entries: &[FrameEntry]) -> u64 {
     })
 }
 
+/// Keeps a file some of whose frames cannot be read, for whoever looks into it later.
+pub(super) fn keep_damaged(spool: &mut Spool, id: u64) {
+    match spool.keep_damaged(id) {
+        Ok(Some(aside)) => tracing::warn!("the file is kept as {}", aside.display()),
+        Ok(None) => {}
+        Err(error) => tracing::warn!("the damaged file cannot be kept: {error}"),
+    }
+}
+
 impl BoundReader {
     /// Skips the frames whose numbers are at most `through`.
     pub fn skip_through(&mut self, through: u64) {
@@ -695,6 +736,41 @@ impl Name {
             Name::Bound(bound) => bound.id,
         }
     }
+}
+
+/// The file that was written last among those that are written bit by bit: others get their names
+/// when they are complete.
+fn last_written(names: &[String]) -> Option<u64> {
+    let written = names.iter().filter_map(|name| match parse_name(name)? {
+        Name::Free(id) => Some(id),
+        Name::Bound(bound) => (bound.store == STRIPE).then_some(bound.id),
+        Name::Part(_) => None,
+    });
+    written.max()
+}
+
+/// Whether frames of a file that were durable cannot be read. The last write of the file that was
+/// written last may have been interrupted, and then was confirmed to nobody.
+fn is_damaged(contents: &Contents, is_last: bool) -> bool {
+    let Origin::Scan(scan) = &contents.origin else { return false };
+    let has_gap = scan.damaged_at.is_some_and(|at| at < contents.data_end);
+    let has_lost_end = scan.tail_bytes > 0 && !scan.tail_is_index;
+    let had_header = contents.file_bytes > HEADER_BYTES as u64;
+    let is_empty = contents.frames.is_empty();
+    has_gap
+        || (contents.header.is_err() && (had_header || !is_last))
+        || (!is_last && (has_lost_end || is_empty))
+}
+
+fn describe(path: &Path, contents: &Contents, aside: &Path) -> String {
+    let first = match (&contents.header, &contents.origin) {
+        (Err(error), _) => error.to_string(),
+        (_, Origin::Scan(scan)) if !scan.damages.is_empty() => scan.damages[0].to_string(),
+        _ => format!("{} at byte {}: its frames end here", path.display(), contents.data_end),
+    };
+    let frames = contents.frames.len();
+    let aside = aside.display();
+    format!("{first}; {frames} frames of it can be read and are delivered, it is kept as {aside}")
 }
 
 fn parse_name(name: &str) -> Option<Name> {

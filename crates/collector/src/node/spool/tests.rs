@@ -432,3 +432,65 @@ fn names_of_files_are_read_as_they_are_written() {
     }
     assert_eq!(parse_name("7-000000ab-12-other.hot"), None);
 }
+
+/// Damages a file of the spool with the first frames, and returns what it then contains.
+fn damage(disk: &SimDisk, path: &Path, at: u64, bytes: &[u8]) -> Vec<u8> {
+    let file = disk.open(path, Access::Write).unwrap();
+    file.write_at(bytes, at).unwrap();
+    contents(disk, path)
+}
+
+fn contents(disk: &SimDisk, path: &Path) -> Vec<u8> {
+    let file = disk.open(path, Access::Read).unwrap();
+    let mut bytes = vec![0; file.bytes().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn names(spool: &mut Spool) -> Vec<u64> {
+    let bound = spool.take(1, 100).unwrap();
+    let mut reader = spool.read(&bound.expect("a file is there")).unwrap();
+    let mut found = Vec::new();
+    while let Some(frame) = reader.next_frame() {
+        found.extend(frame.ok().map(|frame| name(&frame)));
+    }
+    found
+}
+
+#[test]
+fn damaged_files_are_kept_and_the_rest_of_them_is_delivered() {
+    for (at, bytes, expected) in [
+        // A frame in the middle, the header, the end, and all.
+        (4_096 + 1_500, vec![0xff; 64], vec![0, 2]),
+        (0, vec![0; 4_096], vec![0, 1, 2]),
+        (4_096 + 2_400, vec![0xff; 1 << 16], vec![0, 1]),
+        (0, vec![0xff; 1 << 17], vec![]),
+    ] {
+        let disk = SimDisk::new(1);
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        let mut spool = open(&disk);
+        for number in 0..3 {
+            spool.append(&mut [&mut frame(number, 1_000)]).unwrap();
+        }
+        // Without an index, as after a crash, but not the last file.
+        drop(spool);
+        let path = Path::new(DIR).join("1.hot");
+        let before = damage(&disk, &path, at, &bytes);
+        let mut last =
+            HotWriter::create(&disk, &Path::new(DIR).join("2.hot"), &header(NODE, 2)).unwrap();
+        last.append(frame(9, 10).bytes()).unwrap();
+        last.commit().unwrap();
+        drop(last);
+        let (mut spool, warnings) =
+            Spool::open(Arc::new(disk.clone()), Path::new(DIR), NODE, 1 << 40).unwrap();
+        let aside = Path::new(DIR).join("1.hot.damaged");
+        assert!(warnings.iter().any(|warning| warning.contains("1.hot.damaged")), "{warnings:?}");
+        if !expected.is_empty() {
+            assert_eq!(names(&mut spool), expected);
+            let bound = spool.bound_to(1).unwrap().remove(0);
+            spool.remove(bound.id).unwrap();
+        }
+        assert_eq!(names(&mut spool), [9]);
+        assert_eq!(contents(&disk, &aside), before, "it stays as it was found");
+    }
+}
