@@ -1,10 +1,11 @@
 //! The work of a store: it keeps its leases, reads its partitions, publishes segments, and does the
 //! jobs on segments that are due.
 //!
-//! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever else
-//! is away; one for each partition, which reads and parses; one that publishes; one that asks where
-//! the partitions end; one that looks whether engines fail for this node alone; one for jobs; one
-//! that starts and stops programs and sinks. A node that only queries has the first alone.
+//! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
+//! else is away; one for each partition, which reads and parses; one that publishes; one that asks
+//! where the partitions end; one that looks whether engines fail for this node alone; one for jobs;
+//! one that starts and stops programs and sinks. A node that only queries has the one for leases and
+//! the one that looks at engines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -479,8 +480,8 @@ impl Shared {
         }
     }
 
-    /// The loop of the thread that asks where the partitions end, so that an empty read is not taken
-    /// for "there is nothing".
+    /// The loop of the thread that asks where the partitions end, so that an empty read is not
+    /// taken for "there is nothing".
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
         while !self.is_over() {
