@@ -38,8 +38,8 @@ pub trait FrameLog: Send + Sync {
     /// append was acknowledged before this call lies below the end.
     fn bounds(&self, partition: u32) -> Result<Range<u64>, LogError>;
 
-    /// Forgets how a partition was reached, so that the next read finds its leader anew. For a reader
-    /// that gets nothing although the log has more: see [`crate::Reader::step`].
+    /// Forgets how a partition was reached, so that the next read finds its leader anew. For a
+    /// reader that gets nothing although the log has more: see [`crate::Reader::step`].
     fn renew(&self, _partition: u32) {}
 
     /// One past the last offset of each partition, in their order; see [`bounds`](Self::bounds).

@@ -88,8 +88,8 @@ struct State {
     serve_until_ns: u64,
 }
 
-/// Ends of the log that are remembered with their times. Of more, the age of the newest is taken for
-/// greater than it is.
+/// Ends of the log that are remembered with their times. Of more, the age of the newest is taken
+/// for greater than it is.
 const ENDS_MAX: usize = 64;
 
 /// What the log has, and the owner of the partition does not have yet.

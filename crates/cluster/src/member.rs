@@ -83,8 +83,8 @@ impl Member {
     }
 
     /// Says whether the node can take partitions: not while its disk is full, for example. While
-    /// another store accepts, a node that does not gives its partitions back. While none does, those
-    /// of a node that dies go to any other, so that their newest frames can be queried.
+    /// another store accepts, a node that does not gives its partitions back. While none does,
+    /// those of a node that dies go to any other, so that their newest frames can be queried.
     pub fn set_accepting(&mut self, accepting: bool) {
         if self.info.accepting != accepting {
             self.info.accepting = accepting;

@@ -58,8 +58,8 @@ pub struct ReaderSettings {
 /// Most doublings of the patience, while renewals do not help.
 const PATIENCE_DOUBLINGS_MAX: u32 = 4;
 
-/// Notices that reads bring nothing although the log has more: the broker that was read from is gone,
-/// or answers without telling what it has.
+/// Notices that reads bring nothing although the log has more: the broker that was read from is
+/// gone, or answers without telling what it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
     /// When the first read came back empty, or the partition was reached anew last.
@@ -73,8 +73,8 @@ impl Stall {
         *self = Stall::default();
     }
 
-    /// A read brought nothing although the log has more. True if the partition is to be reached anew
-    /// now; each time after a longer wait.
+    /// A read brought nothing although the log has more. True if the partition is to be reached
+    /// anew now; each time after a longer wait.
     pub fn is_renewal_due(&mut self, patience: Duration, now_ns: u64) -> bool {
         let since_ns = *self.since_ns.get_or_insert(now_ns);
         let wait = patience.saturating_mul(1 << self.renewals.min(PATIENCE_DOUBLINGS_MAX));
@@ -134,8 +134,8 @@ impl Reader {
 
     /// Reads what is there, with one call of the log, which waits up to `wait` for a message.
     ///
-    /// An empty answer is not taken for "there is nothing": while the end that the hot part was told
-    /// of ([`HotPart::hear_end`]) is ahead, the partition is reached anew from time to time.
+    /// An empty answer is not taken for "there is nothing": while the end that the hot part was
+    /// told of ([`HotPart::hear_end`]) is ahead, the partition is reached anew from time to time.
     pub fn step(
         &mut self,
         log: &dyn FrameLog,

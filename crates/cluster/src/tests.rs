@@ -374,7 +374,8 @@ fn a_partition_that_brings_nothing_although_it_has_more_is_reached_anew() {
     assert_eq!(hot.read(0, 1, 11 * SECOND_NS).err(), Some(HotError::Behind { position: 0 }));
     let lag = Lag { messages: 1, age: Duration::from_secs(9) };
     assert_eq!((hot.end(), hot.lag(20 * SECOND_NS)), (1, lag));
-    // After the patience of 2 s, and then after twice as long each time. The second time is trouble.
+    // After the patience of 2 s, and then after twice as long each time. The second time is
+    // trouble.
     assert_eq!(look(&mut bench, 20), (0, false, false));
     assert_eq!(look(&mut bench, 21), (0, false, false));
     assert_eq!(look(&mut bench, 22), (0, true, false));

@@ -30,8 +30,8 @@ pub trait Deliver: Send + Sync {
         false
     }
 
-    /// Whether frames that count as durable may be on this machine alone, in the spool: no store and
-    /// no log has them yet, so no answer has their lines. If this is false after a frame was
+    /// Whether frames that count as durable may be on this machine alone, in the spool: no store
+    /// and no log has them yet, so no answer has their lines. If this is false after a frame was
     /// acknowledged, that frame is where it goes to.
     fn is_spooling(&self) -> bool {
         false

@@ -60,7 +60,7 @@ pub fn text(engines: &Engines, out: &mut Text) {
     one(
         "loginson_cluster_accepting",
         "gauge",
-        "1 while this node takes partitions, or is no store.",
+        "1 while this node takes partitions, and reads segments for others.",
         u64::from(engines.refusal().is_none()),
     );
     let cache = engines.cache_counts();

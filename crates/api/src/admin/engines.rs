@@ -256,3 +256,56 @@ pub fn seal(engines: &Engines) -> Result<Value, ApiError> {
         "errors": errors,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_shows_what_its_owner_says_and_why_nobody_does() {
+        let owner = |node| Owner { node: NodeId(node), address: String::new(), epoch: 3 };
+        let row = |node: Option<u32>| PartitionRow {
+            partition: 7,
+            offset: 100,
+            lost: 2,
+            owner: node.map(owner),
+        };
+        let own = json!({ "own_partitions": [
+            { "partition": 6, "read": 1 },
+            { "partition": 7, "read": 130, "lag_s": 4.5, "unpublished_s": 9.0, "trouble": "slow" },
+        ]});
+        let away = NodeError::away("store b is away".to_owned());
+        let told: Told = [(NodeId(1), Ok(own)), (NodeId(2), Err(away))].into();
+        let shown = |row: Option<&PartitionRow>, end| partition(7, row, end, &told, &[]);
+
+        let known = shown(Some(&row(Some(1))), Some(150));
+        for (key, expected) in [
+            ("owner", json!("00000001")),
+            ("end", json!(150)),
+            ("read", json!(130)),
+            ("published", json!(100)),
+            ("lag_messages", json!(20)),
+            ("lag_s", json!(4.5)),
+            ("unpublished", json!(50)),
+            ("lost", json!(2)),
+            ("trouble", json!("slow")),
+        ] {
+            assert_eq!(known[key], expected, "{key}");
+        }
+        // Nothing is left to read.
+        assert_eq!(shown(Some(&row(Some(1))), Some(130))["lag_s"], 0);
+        // The log is away.
+        let unknown = shown(Some(&row(Some(1))), None);
+        assert!(unknown["end"].is_null() && unknown["lag_messages"].is_null(), "{unknown}");
+        // Its owner does not answer, has just taken it, or is none.
+        let silent = shown(Some(&row(Some(2))), Some(150));
+        assert_eq!(silent["trouble"], "partition 7: store b is away");
+        let begins = shown(Some(&row(Some(3))), Some(150));
+        assert!(begins["trouble"].is_null() && begins["read"].is_null(), "{begins}");
+        for row in [Some(row(None)), None] {
+            let unowned = shown(row.as_ref(), Some(150));
+            assert!(unowned["owner"].is_null(), "{unowned}");
+            assert!(unowned["trouble"].as_str().unwrap().contains("no store owns it"));
+        }
+    }
+}

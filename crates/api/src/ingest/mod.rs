@@ -110,8 +110,8 @@ impl Inserting {
         (self.to)()
     }
 
-    /// Adds to the acknowledgement of lines where they are durable, if that may be the spool of this
-    /// collector alone: no answer has lines that wait there.
+    /// Adds to the acknowledgement of lines where they are durable, if that may be the spool of
+    /// this collector alone: no answer has lines that wait there.
     pub fn acknowledged(&self, mut response: Response) -> Response {
         if response.status().is_success() && (self.to)().is_ok_and(|lines| lines.is_spooling()) {
             response.headers_mut().insert(DURABLE, HeaderValue::from_static("spool"));

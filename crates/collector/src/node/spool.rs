@@ -395,8 +395,8 @@ impl Spool {
         self.take_oldest(store, first, false)
     }
 
-    /// The same for a partition of a log. Its messages wait for each other, so that a backlog of many
-    /// small frames would take minutes: the frames are [joined](Bound::joined).
+    /// The same for a partition of a log. Its messages wait for each other, so that a backlog of
+    /// many small frames would take minutes: the frames are [joined](Bound::joined).
     pub fn take_joined(&mut self, store: u32, first: u64) -> Result<Option<Bound>, SegmentError> {
         self.take_oldest(store, first, true)
     }

@@ -181,7 +181,7 @@ fn nodes_and_partitions(status: &Value) -> String {
             }
         }
         if let Some(refusal) = node["refusal"].as_str() {
-            wrong.push(format!("{} takes no partitions: {refusal}", cell(&node["node"])));
+            wrong.push(format!("{} takes no part: {refusal}", cell(&node["node"])));
         }
         wrong.extend(node["error"].as_str().map(str::to_owned));
     }
@@ -365,7 +365,7 @@ PARTITION  OWNER     EPOCH  END  READ  PUBLISHED  LAG  LAG S  UNPUBLISHED  LOST 
 
 7 segments, 3 MiB in object storage
 0000000a: objects: away
-0000000a takes no partitions: disk full
+0000000a takes no part: disk full
 store b:1 is away
 partition 0: reading: away
 the log is away

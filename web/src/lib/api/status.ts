@@ -64,7 +64,7 @@ export interface ClusterState {
     state: string;
     silent_s: number;
     accepting: boolean;
-    /** Why a store takes no partitions. */
+    /** Why a node takes no partitions and reads no segments for others. */
     refusal?: string | null;
     /** Null while the catalog is away. */
     partitions: number | null;

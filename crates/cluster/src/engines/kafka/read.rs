@@ -90,9 +90,9 @@ impl Log {
         Ok(messages)
     }
 
-    /// Ends reading a partition: closes its connections and frees what was fetched ahead. A read that
-    /// follows asks the brokers anew which of them leads the partition. The library does not: a
-    /// consumer whose broker is gone answers "no messages" until its metadata is old.
+    /// Ends reading a partition: closes its connections and frees what was fetched ahead. A read
+    /// that follows asks the brokers anew which of them leads the partition. The library does not:
+    /// a consumer whose broker is gone answers "no messages" until its metadata is old.
     pub fn end_reading(&self, partition: u32) {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition);
     }

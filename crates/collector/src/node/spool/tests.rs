@@ -408,7 +408,7 @@ fn frames_are_joined_alike_whenever_they_are_read() {
     // After a restart the file is known by its name.
     drop(spool);
     let mut spool = open(&disk);
-    assert_eq!(spool.bound_to(1).unwrap(), [bound.clone()]);
+    assert_eq!(spool.bound_to(1).unwrap(), std::slice::from_ref(&bound));
     assert_eq!(joined(&mut spool, &bound), expected);
     // A damaged frame is missing, and changes no number.
     let path = spool.path(&bound);

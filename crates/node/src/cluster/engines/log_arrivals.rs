@@ -64,8 +64,8 @@ impl LogArrivals {
         Ok(ends)
     }
 
-    /// Reads some messages of a partition that has more from an offset on. Returns the records of their frames,
-    /// the offset behind them, and messages that the log deleted before.
+    /// Reads some messages of a partition that has more from an offset on. Returns the records of
+    /// their frames, the offset behind them, and messages that the log deleted before.
     fn read(
         &self,
         log: &Log,

@@ -80,7 +80,7 @@ pub struct Engines {
     owned: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
     /// Behind the last message of each partition, when a store last asked.
     ends: Mutex<Vec<u64>>,
-    /// Why this node takes no partitions; none if it does.
+    /// Why this node takes no partitions and reads no segments for others; none if it does.
     refusal: Mutex<Option<String>>,
     nodes: Mutex<HashMap<String, Arc<Node>>>,
     /// The lease under which programs and sinks run on this node, while they do.
@@ -135,7 +135,7 @@ impl Engines {
             address: config.address.clone().unwrap_or_else(|| address.to_owned()),
             roles: roles.into_iter().filter(|(has, _)| *has).map(|(_, role)| role).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            accepting: config.stores,
+            accepting: config.stores || config.queries,
         };
         Ok(Engines {
             config,
@@ -187,7 +187,7 @@ impl Engines {
         ]
     }
 
-    /// Why this node takes no partitions; none if it does, or is no store.
+    /// Why this node takes no partitions and reads no segments for others; none if it does.
     pub fn refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -276,11 +276,14 @@ impl Engines {
 
     /// The nodes of a role that heartbeat.
     pub fn live(&self, role: Role) -> Vec<Arc<Node>> {
+        self.live_and(role, |_| true)
+    }
+
+    fn live_and(&self, role: Role, is_wanted: impl Fn(&NodeInfo) -> bool) -> Vec<Arc<Node>> {
         let view = self.view();
-        let live = view
-            .nodes
-            .iter()
-            .filter(|row| row.info.roles.contains(&role) && row.silent < self.config.lease);
+        let live = view.nodes.iter().filter(|row| {
+            row.info.roles.contains(&role) && row.silent < self.config.lease && is_wanted(&row.info)
+        });
         live.filter_map(|row| self.node(&row.info.address).ok()).collect()
     }
 }

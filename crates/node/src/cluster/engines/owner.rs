@@ -1,10 +1,11 @@
 //! The work of a store: it keeps its leases, reads its partitions, publishes segments, and does the
 //! jobs on segments that are due.
 //!
-//! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever else
-//! is away; one for each partition, which reads and parses; one that publishes; one that asks where
-//! the partitions end; one that looks whether engines fail for this node alone; one for jobs; one
-//! that starts and stops programs and sinks. A node that only queries has the first alone.
+//! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
+//! else is away; one for each partition, which reads and parses; one that publishes; one that asks
+//! where the partitions end; one that looks whether engines fail for this node alone; one for jobs;
+//! one that starts and stops programs and sinks. A node that only queries has the one for leases and
+//! the one that looks at engines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -137,7 +138,7 @@ impl Owner {
         let sealing = sealing.with_context(|| format!("cannot use {}", directory.display()))?;
         let leases = LeaseSettings::of_ttl(engines.config.lease);
         let member = Mutex::new(Member::new(engines.info.clone(), leases));
-        let stores = engines.config.stores;
+        let (stores, queries) = (engines.config.stores, engines.config.queries);
         let shared = Arc::new(Shared {
             engines,
             parsers,
@@ -157,12 +158,15 @@ impl Owner {
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
-            // Nobody waits for the end of these: they may wait for an engine that is away.
-            let (asks, watches) = (Arc::clone(&owner.shared), Arc::clone(&owner.shared));
+            // Nobody waits for the end of this: it may wait for a log that is away.
+            let asks = Arc::clone(&owner.shared);
             spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
-            spawn("outages", Role::Writer, move || watches.watch_for_outages())?;
             owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
+        }
+        if stores || queries {
+            let watches = Arc::clone(&owner.shared);
+            spawn("outages", Role::Writer, move || watches.watch_for_outages())?;
         }
         Ok(owner)
     }
@@ -264,11 +268,12 @@ impl Shared {
         }
     }
 
-    /// Says whether the node can take partitions: sealing needs room on the local disk.
+    /// Says whether the node can take its part: sealing needs room on the local disk.
     fn look_for_room(&self) {
         let Ok(space) = rustix::fs::statvfs(&self.directory) else { return };
         let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-        let has_room = free_bytes >= self.settings.disk_free_bytes_min;
+        let (stores, queries) = (self.engines.config.stores, self.engines.config.queries);
+        let has_room = !stores || free_bytes >= self.settings.disk_free_bytes_min;
         let refusal = match has_room {
             true => lock(&self.cut_off).clone(),
             false => Some(format!(
@@ -276,10 +281,9 @@ impl Shared {
                 self.directory.display()
             )),
         };
-        let accepting = self.engines.config.stores && refusal.is_none();
-        self.engines.set_refusal(refusal.filter(|_| self.engines.config.stores));
-        lock(&self.member).set_accepting(accepting);
-        if !has_room && self.engines.config.stores && !self.is_full.swap(true, Relaxed) {
+        lock(&self.member).set_accepting((stores || queries) && refusal.is_none());
+        self.engines.set_refusal(refusal);
+        if !has_room && !self.is_full.swap(true, Relaxed) {
             tracing::error!(
                 "{} has {free_bytes} bytes free, fewer than store.disk_free_bytes_min; the partitions go to other stores",
                 self.directory.display()
@@ -476,8 +480,8 @@ impl Shared {
         }
     }
 
-    /// The loop of the thread that asks where the partitions end, so that an empty read is not taken
-    /// for "there is nothing".
+    /// The loop of the thread that asks where the partitions end, so that an empty read is not
+    /// taken for "there is nothing".
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
         while !self.is_over() {
@@ -506,8 +510,8 @@ impl Shared {
         }
     }
 
-    /// The loop of the thread that gives the partitions away while an engine fails for this store
-    /// alone, and takes some again when it works.
+    /// The loop of the thread that gives the partitions away while an engine fails for this node
+    /// alone, and takes some again when it works. Meanwhile others read segments for queries.
     fn watch_for_outages(self: &Arc<Self>) {
         let mut outage = Outage::default();
         while !self.is_over() {
@@ -518,7 +522,7 @@ impl Shared {
                         outage.end();
                         lock(&self.unpublished).clear();
                         *lock(&self.cut_off) = None;
-                        tracing::info!("what failed works again; this store takes partitions");
+                        tracing::info!("what failed works again; this node takes its part again");
                     }
                     Err(error) => *lock(&self.cut_off) = Some(error),
                 }
@@ -531,7 +535,7 @@ impl Shared {
             let Ok(snapshot) = self.engines.catalog.snapshot(super::none(), 0) else { continue };
             if outage.look(self.engines.info.node, &snapshot.partitions) {
                 tracing::error!(
-                    "other stores publish, and this one cannot: {why}; its partitions go to them"
+                    "stores publish, and this node cannot do its part: {why}; others do it"
                 );
                 *lock(&self.cut_off) = Some(why);
             }

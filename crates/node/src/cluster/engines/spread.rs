@@ -97,9 +97,13 @@ impl Engines {
         Ok(Spread { shares, unanswered, left_out })
     }
 
-    /// The addresses of the nodes that read segments; this one if there is no other.
+    /// The addresses of the nodes that read segments; this one if there is no other. One that alone
+    /// is cut off from the object storage reads none, unless all are.
     pub(super) fn readers(&self) -> Vec<String> {
-        let mut nodes = self.live(Role::Query);
+        let mut nodes = self.live_and(Role::Query, |info| info.accepting);
+        if nodes.is_empty() {
+            nodes = self.live(Role::Query);
+        }
         if nodes.iter().any(|node| !node.is_away()) {
             nodes.retain(|node| !node.is_away());
         }
