@@ -37,6 +37,7 @@ mod json_names;
 mod json_parts;
 mod json_scan;
 mod json_time;
+mod leef;
 mod level;
 mod logfmt;
 mod message;
@@ -220,7 +221,7 @@ impl Parser {
             has_head: head.format.is_some(),
             has_time: head.written.is_some() || container.is_some(),
             severe: head.priority.is_some(),
-            mnemonic: head.severity.map(|severity| level::LEVELS[usize::from(severity)]),
+            mnemonic: head.own_level(),
             names: names(rule),
         };
         let mut joined = Vec::new();
