@@ -212,6 +212,7 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 struct Rule {
     name: String,
+    asks_for_head: bool,
     hostname: Vec<String>,
     remote_ip: Vec<(IpAddr, u8)>,
     contains: Option<memmem::Finder<'static>>,
@@ -295,6 +296,11 @@ impl Rules {
         }
     }
 
+    /// Whether a rule has conditions on the parts of a head.
+    pub(crate) fn asks_for_head(&self, index: usize) -> bool {
+        self.rules[index].asks_for_head
+    }
+
     pub(crate) fn name(&self, index: usize) -> &str {
         &self.rules[index].name
     }
@@ -342,6 +348,7 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     };
     let regex = given.regex.as_deref().map(regex::bytes::Regex::new).transpose();
     Ok(Rule {
+        asks_for_head: !(given.app_name.is_empty() && given.hostname.is_empty()),
         hostname: given.hostname.clone(),
         remote_ip: given.remote_ip.iter().map(network).collect::<Result<_, _>>()?,
         contains: given.contains.as_ref().map(|t| memmem::Finder::new(t.as_bytes()).into_owned()),

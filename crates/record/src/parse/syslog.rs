@@ -463,6 +463,10 @@ fn forwarded(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Ubiquiti: `MODEL,MAC,VERSION: `, also as `("MODEL,MAC,VERSION") `, in place of the host.
 fn unifi(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (first, message) = word(rest);
+    if !first.ends_with(b":") && !first.starts_with(b"(\"") || memchr::memchr(b',', first).is_none()
+    {
+        return None;
+    }
     let inner = first.strip_prefix(b"(\"").and_then(|inner| inner.strip_suffix(b"\")"));
     let inner = inner.or_else(|| first.strip_suffix(b":"))?;
     let mut parts = inner.split(|b| *b == b',');
@@ -536,8 +540,16 @@ fn relayed(head: &mut Head<'_>) -> bool {
             None => return false,
         },
         Some(b'0'..=b'9' | b'*' | b'.' | b':') => rfc3164(message),
-        Some(_) if time::month_name(message).is_some() => rfc3164(message),
-        _ => return false,
+        Some(_) => {
+            let (name, behind) = word(message);
+            let may_be = (3..=10).contains(&name.len())
+                && behind.first().is_some_and(|b| b.is_ascii_digit() || *b == b' ');
+            if !may_be || time::month_name(name).is_none() {
+                return false;
+            }
+            rfc3164(message)
+        }
+        None => return false,
     };
     let is_cisco = inner.severity.is_some();
     let is_head = inner.written.is_some()

@@ -55,7 +55,7 @@ fn devices() {
             "<166>xr1:Nov 21 11:59:58: config[65539]: %MGBL-SYS-5-CONFIG_I : Configured",
             "xr1 config 65539",
             BEFORE,
-            "info",
+            "notice",
             "%MGBL",
         ),
         (
