@@ -41,7 +41,10 @@ pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8]))
 }
 
 /// Pairs whose values may contain blanks: a value extends to the last blank before the next `=`.
-fn extension<'a>(text: &'a [u8], each: &mut dyn FnMut(&'a [u8], &'a [u8])) -> Option<()> {
+pub(crate) fn extension<'a>(
+    text: &'a [u8],
+    each: &mut dyn FnMut(&'a [u8], &'a [u8]),
+) -> Option<()> {
     let mut rest = text.trim_ascii();
     while !rest.is_empty() {
         let equals = unescaped(rest, b'=')?;

@@ -1,5 +1,6 @@
 //! The parts of a line before its message.
 
+use super::level::LEVELS;
 use super::time::Written;
 
 /// Digits and value of a PRI.
@@ -11,6 +12,8 @@ pub(crate) struct Head<'a> {
     pub priority: Option<Priority<'a>>,
     /// Severity from a source other than the PRI.
     pub severity: Option<u8>,
+    /// The level that a device writes between host and application.
+    pub level: Option<&'static str>,
     /// `rfc5424` or `rfc3164`; `None` if the line is not syslog.
     pub format: Option<&'static str>,
     pub written: Option<Written>,
@@ -27,4 +30,11 @@ pub(crate) struct Head<'a> {
     pub structured: &'a [u8],
     pub message: &'a [u8],
     pub note: Option<&'static str>,
+}
+
+impl Head<'_> {
+    /// The level that the head states beside the priority.
+    pub fn own_level(&self) -> Option<&'static str> {
+        self.level.or(self.severity.map(|severity| LEVELS[usize::from(severity)]))
+    }
 }

@@ -15,7 +15,6 @@ impl Parser {
     ) {
         let Some(format) = head.format else { return };
         let mut severity = head.severity;
-        let own = severity;
         if let Some((digits, value)) = head.priority {
             put_part(Own::Priority, digits, rows);
             put_facility(value >> 3, rows);
@@ -29,8 +28,7 @@ impl Parser {
                 rows.put_static(Own::Level, word);
             }
             if !rows.has(Own::Severe) {
-                let own = own.map(|own| level::LEVELS[usize::from(own)]);
-                rows.put_static(Own::Severe, own.unwrap_or(word));
+                rows.put_static(Own::Severe, head.own_level().unwrap_or(word));
             }
         }
         put_word(Own::Format, format, rows);

@@ -22,7 +22,8 @@
 
 use super::json_level;
 use super::json_names::{
-    DOCKER_RANK, JOURNAL_RANK, LEVELS, LevelKind, MESSAGES, Marks, Part, TIMES, Use, find,
+    DOCKER_RANK, HOST, HOSTS, JOURNAL_RANK, LEVELS, LevelKind, MESSAGES, Marks, Part, TIMES, Use,
+    find,
 };
 use super::json_scan::{Broken, Fault, Scan};
 use super::json_time;
@@ -63,6 +64,8 @@ struct Meaning {
     /// Its rank among the keys of the level.
     level: Option<u8>,
     part: Option<Part>,
+    /// Its rank among the keys of the host.
+    host: Option<u8>,
 }
 
 /// A value, in the object or in the batch.
@@ -83,6 +86,11 @@ pub(crate) struct ParseContext<'a> {
     pub is_made: bool,
     /// Which names the hints give to the line.
     pub given: GivenFields,
+    /// Whether an object's host is that of the line: there is no head, and the stream has its
+    /// usual fields.
+    pub wants_host: bool,
+    /// The text is that of a firewall, in whose pairs `hostname` is the site that was asked for.
+    pub is_firewall: bool,
     /// Set if the time is not known yet: the object's time is wanted, and this is the context for
     /// parsing it.
     pub wants_time: Option<Context>,
@@ -133,13 +141,14 @@ pub(crate) struct Flattener {
     text: Vec<u8>,
     stack: Vec<u8>,
     seen: Vec<Seen>,
-    /// The origin, rule, presence of a head and of a known time for which `seen` is valid.
-    seen_for: Option<(u16, Option<u16>, bool, bool)>,
+    /// The origin, rule, presence of a head and of a known time, and being a firewall's, for which `seen` is valid.
+    seen_for: Option<(u16, Option<u16>, bool, bool, bool)>,
     /// Values of the object that may be its time or message, by rank among the candidates,
     /// ascending.
     times: Vec<(u8, Value)>,
     messages: Vec<(u8, Value)>,
     levels: Vec<(u8, Value)>,
+    hosts: Vec<(u8, Value)>,
     /// Seconds and nanoseconds that are separate members.
     parts: [Option<Value>; 2],
     marks: Marks,
@@ -257,7 +266,13 @@ impl Flattener {
         rows: &'m mut RowsBuilder<'f>,
     ) -> ObjectParse<'a, 'm, 'f> {
         let head = (line_context.given.head, line_context.wants_time.is_some());
-        let surroundings = Some((line_context.origin, line_context.names.rule, head.0, head.1));
+        let surroundings = Some((
+            line_context.origin,
+            line_context.names.rule,
+            head.0,
+            head.1,
+            line_context.is_firewall,
+        ));
         if self.seen_for != surroundings {
             self.seen.clear();
             self.seen_for = surroundings;
@@ -266,6 +281,7 @@ impl Flattener {
         self.times.clear();
         self.messages.clear();
         self.levels.clear();
+        self.hosts.clear();
         self.parts = [None; 2];
         self.marks = Marks::NONE;
         self.members = 0;
@@ -300,6 +316,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
 
     fn found(&mut self, times: &mut Times) -> FoundParts {
         let (message, docker) = self.put_message();
+        self.put_host();
         let time = match self.take_time(times) {
             time @ (TimeFound::None | TimeFound::Unreadable) => {
                 self.of_date_and_time().unwrap_or(time)
@@ -455,6 +472,9 @@ impl<'a> ObjectParse<'a, '_, '_> {
                 if let Some(rank) = meaning.level {
                     hold(&mut memory.levels, rank, value);
                 }
+                if let Some(rank) = meaning.host {
+                    hold(&mut memory.hosts, rank, value);
+                }
                 if let Some(part) = meaning.part {
                     memory.parts[part as usize] = Some(value);
                 }
@@ -574,6 +594,37 @@ impl<'a> ObjectParse<'a, '_, '_> {
         let byte = |part: &[u8]| std::str::from_utf8(part.trim_ascii()).ok()?.parse::<u8>().ok();
         let bytes: Option<Vec<u8>> = inner.split(|b| *b == b',').map(byte).collect();
         Some(Value::Made(self.rows.builder.keep_made(&bytes?)))
+    }
+
+    /// Gives the line the host of the object, if it has no `hostname`.
+    fn put_host(&mut self) {
+        if self.memory.hosts.is_empty() || !self.line_context.wants_host {
+            return;
+        }
+        let named = self.line_context.names.host;
+        let is_site = |rank: u8| {
+            named.is_empty()
+                && HOSTS[usize::from(rank)] == HOST
+                && self.memory.marks.has(Marks::REQUEST)
+        };
+        let chosen =
+            self.memory.hosts.iter().find(|(rank, value)| !value.is_empty() && !is_site(*rank));
+        let Some(value) = chosen.map(|(_, value)| *value) else { return };
+        if self.rows.has(Own::Hostname) {
+            if named.is_empty() {
+                return;
+            }
+            // What was sent under that name is kept beside.
+            let id = self.rows.id(Own::Hostname);
+            let sent = self.rows.builder.get(id).map(<[u8]>::to_vec).unwrap_or_default();
+            if let Some(beside) = self.rows.key_id("json.hostname")
+                && self.rows.has_room(beside)
+            {
+                self.rows.builder.push_made(beside, &sent);
+            }
+        }
+        let id = self.rows.id(Own::Hostname);
+        self.push(id, value);
     }
 
     /// The preferred readable time; the other candidates become fields.
@@ -758,7 +809,15 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut RowsBuilder<
         Use::Message(rank) => return Role::Message(rank, marks),
         _ => {}
     }
-    let Some(id) = field(name, rows) else { return Role::NoRoom };
+    let in_firewall = line_context.is_firewall && name == "hostname";
+    let id = if in_firewall { rows.key_id("logfmt.hostname") } else { field(name, rows) };
+    let Some(id) = id else { return Role::NoRoom };
+    let host = match usage {
+        _ if !names.host.is_empty() => named(names.host),
+        Use::Host(rank) => Some(rank),
+        _ if line_context.is_firewall && matches!(name, "devname" | "device_name") => Some(0),
+        _ => None,
+    };
     let level = match usage {
         _ if !names.level.is_empty() => named(names.level),
         Use::Level(rank, _) => Some(rank),
@@ -768,9 +827,9 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut RowsBuilder<
         Use::TimePart(part) => Some(part),
         _ => None,
     };
-    let given = is_given(name, line_context.given);
-    let meaning = Meaning { given, marks, level, part };
-    match given || marks != Marks::NONE || level.is_some() || part.is_some() {
+    let given = !in_firewall && is_given(name, line_context.given);
+    let meaning = Meaning { given, marks, level, part, host };
+    match given || marks != Marks::NONE || level.is_some() || part.is_some() || host.is_some() {
         true => Role::Known(id, meaning),
         false => Role::Field(id),
     }

@@ -62,6 +62,8 @@ impl Marks {
     pub const AT_T: Marks = Marks(1 << 10);
     pub const AT_M: Marks = Marks(1 << 11);
     pub const AT_L: Marks = Marks(1 << 12);
+    /// A request of HTTP, in whose object `host` is the site that was asked for.
+    pub const REQUEST: Marks = Marks(1 << 13);
 
     #[inline]
     pub fn add(&mut self, other: Marks) {
@@ -110,6 +112,7 @@ pub(crate) enum Use {
     TimePart(Part),
     Message(u8),
     Level(u8, LevelKind),
+    Host(u8),
     /// No use by itself, only a mark.
     Mark,
 }
@@ -274,6 +277,34 @@ pub(crate) const LEVELS: [(&str, LevelKind); 51] = [
     ("severityLevel", LevelKind::Azure),
 ];
 
+/// Names for the host, the most certain first, where an object has no `hostname`. They stay fields.
+pub(crate) const HOSTS: [&str; 22] = [
+    "host.name", // ECS, OpenTelemetry
+    "host.hostname",
+    "_HOSTNAME", // journald
+    "Hostname",  // NXLog
+    "HOSTNAME",
+    "hostName",
+    "HostName",
+    "host_name",
+    HOST, // GELF, Vector, Fluent Bit
+    "HOST",
+    "Host",
+    "kubernetes.host",
+    "kubernetes.node.name",
+    "kubernetes.node_name",
+    "Computer", // Windows
+    "computer_name",
+    "MachineName", // .NET
+    "machineName",
+    "agent.hostname", // Beats
+    "beat.hostname",
+    "logsource", // Logstash
+    "syslog_hostname",
+];
+/// In requests this is the site.
+pub(crate) const HOST: &str = "host";
+
 const PARTS: [(&str, Part); 8] = [
     ("instant.epochSecond", Part::Seconds), // log4j2
     ("instant.nanoOfSecond", Part::Nanos),
@@ -285,7 +316,7 @@ const PARTS: [(&str, Part); 8] = [
     ("timestampNanos", Part::Nanos),
 ];
 
-const MARKED: [(&str, Marks); 20] = [
+const MARKED: [(&str, Marks); 29] = [
     ("pid", Marks::PID),
     ("hostname", Marks::HOSTNAME),
     ("v", Marks::V),
@@ -306,6 +337,15 @@ const MARKED: [(&str, Marks); 20] = [
     ("@m", Marks::AT_M),
     ("@mt", Marks::AT_M),
     ("@l", Marks::AT_L),
+    ("request", Marks::REQUEST),
+    ("request_method", Marks::REQUEST),
+    ("request_uri", Marks::REQUEST),
+    ("uri", Marks::REQUEST),
+    ("url", Marks::REQUEST),
+    ("method", Marks::REQUEST),
+    ("http_user_agent", Marks::REQUEST),
+    ("user_agent", Marks::REQUEST),
+    ("http_host", Marks::REQUEST),
 ];
 
 type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
@@ -326,6 +366,9 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         let sure = !matches!(*name, "s" | "L");
         let mark = if sure { Marks::LEVEL } else { Marks::NONE };
         known.insert(name, (Use::Level(rank as u8, *kind), mark));
+    }
+    for (rank, name) in HOSTS.iter().enumerate() {
+        known.insert(name, (Use::Host(rank as u8), Marks::NONE));
     }
     for (name, mark) in MARKED {
         let entry = known.entry(name).or_insert((Use::Mark, Marks::NONE));
@@ -352,7 +395,7 @@ mod tests {
     #[test]
     fn names_have_one_use_and_are_found() {
         let names = TIMES.iter().map(|t| t.name).chain(MESSAGES.iter().map(|m| m.name));
-        let names = names.chain(LEVELS.map(|l| l.0)).chain(PARTS.map(|p| p.0));
+        let names = names.chain(LEVELS.map(|l| l.0)).chain(PARTS.map(|p| p.0)).chain(HOSTS);
         let all: Vec<&str> = names.collect();
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());

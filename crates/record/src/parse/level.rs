@@ -323,7 +323,7 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
         }
         _ => {}
     }
-    find(rest)
+    find(first)
 }
 
 /// `1234:M 31 `: process id and role.
@@ -412,6 +412,13 @@ fn of_start(text: &[u8], start: usize) -> Option<Option<&'static str>> {
                 return Some(from_letter(*letter));
             }
         }
+        // Cisco's `%FACILITY-SEVERITY-MNEMONIC:`, behind a tag.
+        [b'%', code @ ..] => {
+            let end = code.iter().take(64).position(|b| matches!(b, b':' | b' '))?;
+            let mut marks = code[..end].windows(3).rev();
+            let mark = marks.find(|w| w[0] == b'-' && w[2] == b'-' && w[1].is_ascii_digit())?;
+            return LEVELS.get(usize::from(mark[1] - b'0')).map(|level| Some(*level));
+        }
         [b'=', ..] => {
             let title = rest.split(|b| !b.is_ascii_uppercase()).nth(1)?;
             rest[1 + title.len()..].starts_with(b" REPORT====").then_some(())?;
@@ -495,7 +502,10 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
             | 0x1b,
         ) => true,
         // Celery: `: WARNING/MainProcess]`
-        Some(b'/') => before.ends_with(b": ") && behind.get(1).is_some_and(u8::is_ascii_uppercase),
+        Some(b'/') => {
+            (at == start || before.ends_with(b": "))
+                && behind.get(1).is_some_and(u8::is_ascii_uppercase)
+        }
         _ => false,
     };
     if !(opens && closes) {

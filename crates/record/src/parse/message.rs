@@ -7,8 +7,8 @@ use super::json::{self, Faults, FoundParts, LevelFound, ParseContext, TimeFound}
 use super::row::{Own, RowsBuilder};
 use super::rules::Names;
 use super::{
-    Parser, access, cef, given, json_parts, json_scan, level, logfmt, otlp, syslog, time_plain,
-    trimmed,
+    Parser, access, cef, given, json_parts, json_scan, leef, level, logfmt, otlp, syslog,
+    time_plain, trimmed,
 };
 use crate::frame::{Line, MessageFormat};
 
@@ -79,8 +79,8 @@ impl Parser {
                 None => {}
             }
         }
-        if format == Auto && message.starts_with(b"CEF:") {
-            self.put_cef(message, rows);
+        if format == Auto && matches!(message, [b'C' | b'L', b'E', b'F' | b'E', ..]) {
+            self.put_events(message, rows);
         }
         rows.put(Own::Msg, message);
         let timed = match opening.has_head {
@@ -183,7 +183,8 @@ impl Parser {
         line: &Line<'_>,
         rows: &mut RowsBuilder<'_>,
     ) -> bool {
-        let context = self.json_context(opening, false, line);
+        let is_firewall = syslog::is_firewall(message);
+        let context = ParseContext { is_firewall, ..self.json_context(opening, false, line) };
         let (found, whole) = self.flattener.pairs(message, context, &mut self.times, rows);
         if rows.builder.row_fields() == 0 && !found.message {
             return false;
@@ -300,6 +301,8 @@ impl Parser {
             origin: line.origin_index,
             is_made,
             given: given(opening.has_head, line.origin),
+            wants_host: !opening.has_head && line.origin.hints.stream_fields.is_empty(),
+            is_firewall: false,
             wants_time: wants_time.then(|| self.context(line)),
         }
     }
@@ -340,8 +343,23 @@ impl Parser {
         }
     }
 
-    pub(super) fn put_cef(&mut self, message: &[u8], rows: &mut RowsBuilder<'_>) {
+    /// Writes the fields of CEF or LEEF.
+    fn put_events(&mut self, message: &[u8], rows: &mut RowsBuilder<'_>) {
         let scratch = &mut self.scratch;
+        if message.starts_with(b"LEEF:") {
+            let whole = leef::parse(message, |name, value| match rows.key_id(name) {
+                Some(id) if rows.has_room(id) => rows.put_as(id, value),
+                Some(_) => {}
+                None => rows.no_room(),
+            });
+            if whole.is_none() {
+                rows.note("not LEEF to its end");
+            }
+            return;
+        }
+        if !message.starts_with(b"CEF:") {
+            return;
+        }
         let whole = cef::parse(message, |name, value| {
             let Some(id) = rows.key_id(name) else { return rows.no_room() };
             if !rows.has_room(id) {

@@ -37,6 +37,7 @@ mod json_names;
 mod json_parts;
 mod json_scan;
 mod json_time;
+mod leef;
 mod level;
 mod logfmt;
 mod message;
@@ -204,6 +205,15 @@ impl Parser {
             None if !self.rules.is_empty() => self.rules.find(subject),
             _ => None,
         };
+        // A rule for texts as they are, which does not ask for the parts of a head.
+        let is_plain = line.origin.format == Format::Auto
+            && rule.is_some_and(|(index, format)| {
+                format == MessageFormat::Plain && !self.rules.asks_for_head(index)
+            });
+        let (head, container) = match is_plain {
+            true => (Head { message: text, ..Head::default() }, None),
+            false => (head, container),
+        };
         let format = match (common.forced, rule) {
             (Some(RequestedParser::Message(format)), _) => format,
             (_, Some((_, format))) if format != MessageFormat::Auto => format,
@@ -220,7 +230,7 @@ impl Parser {
             has_head: head.format.is_some(),
             has_time: head.written.is_some() || container.is_some(),
             severe: head.priority.is_some(),
-            mnemonic: head.severity.map(|severity| level::LEVELS[usize::from(severity)]),
+            mnemonic: head.own_level(),
             names: names(rule),
         };
         let mut joined = Vec::new();
@@ -236,7 +246,13 @@ impl Parser {
         {
             rule = self.rule_of_json(subject, rows);
             opening.names = names(rule);
-            if opening.names.rule.is_some() && parts.is_none() {
+            // The rule may name keys, or another format.
+            let format = match (common.forced, rule) {
+                (None, Some((_, format))) if format != MessageFormat::Auto => format,
+                _ => format,
+            };
+            let is_other = !matches!(format, MessageFormat::Auto | MessageFormat::Json);
+            if (opening.names.rule.is_some() || is_other) && parts.is_none() {
                 rows.clear();
                 kind = self.message(opening, format, line, rows);
             }

@@ -60,12 +60,13 @@ impl FieldNames {
     }
 }
 
-/// Keys that the source or a rule configured for time, message and level.
+/// Keys that the source or a rule configured for time, message, level and host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Names<'a> {
     pub time: &'a [String],
     pub msg: &'a [String],
     pub level: &'a [String],
+    pub host: &'a [String],
     pub ignore: &'a [String],
     /// Index of the rule, if it names any.
     pub rule: Option<u16>,
@@ -79,6 +80,7 @@ impl<'a> Names<'a> {
             time: &hints.time_fields,
             msg: &hints.msg_fields,
             level: &hints.level_fields,
+            host: &[],
             ignore: &hints.ignore_fields,
             rule: None,
         }
@@ -118,6 +120,9 @@ pub struct TypeRule {
     /// Keys of the message that hold the level.
     #[serde(default)]
     pub level_field: FieldNames,
+    /// Keys of the message that hold the host.
+    #[serde(default)]
+    pub host_field: FieldNames,
 }
 
 /// Why rules are invalid.
@@ -207,6 +212,7 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 struct Rule {
     name: String,
+    asks_for_head: bool,
     hostname: Vec<String>,
     remote_ip: Vec<(IpAddr, u8)>,
     contains: Option<memmem::Finder<'static>>,
@@ -215,6 +221,7 @@ struct Rule {
     time: Vec<String>,
     msg: Vec<String>,
     level: Vec<String>,
+    host: Vec<String>,
 }
 
 impl Rules {
@@ -264,6 +271,7 @@ impl Rules {
             time: first(&rule.time, of_hints.time),
             msg: first(&rule.msg, of_hints.msg),
             level: first(&rule.level, of_hints.level),
+            host: &rule.host,
             ignore: of_hints.ignore,
             rule: Some(index as u16),
         }
@@ -288,6 +296,11 @@ impl Rules {
         }
     }
 
+    /// Whether a rule has conditions on the parts of a head.
+    pub(crate) fn asks_for_head(&self, index: usize) -> bool {
+        self.rules[index].asks_for_head
+    }
+
     pub(crate) fn name(&self, index: usize) -> &str {
         &self.rules[index].name
     }
@@ -299,7 +312,7 @@ impl Rules {
 
 impl Rule {
     fn has_names(&self) -> bool {
-        !(self.time.is_empty() && self.msg.is_empty() && self.level.is_empty())
+        [&self.time, &self.msg, &self.level, &self.host].iter().any(|names| !names.is_empty())
     }
 
     /// Whether the conditions other than that on the application hold; tests the cheap ones first.
@@ -335,6 +348,7 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     };
     let regex = given.regex.as_deref().map(regex::bytes::Regex::new).transpose();
     Ok(Rule {
+        asks_for_head: !(given.app_name.is_empty() && given.hostname.is_empty()),
         hostname: given.hostname.clone(),
         remote_ip: given.remote_ip.iter().map(network).collect::<Result<_, _>>()?,
         contains: given.contains.as_ref().map(|t| memmem::Finder::new(t.as_bytes()).into_owned()),
@@ -343,6 +357,7 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         time: names("time_field", &given.time_field)?,
         msg: names("msg_field", &given.msg_field)?,
         level: names("level_field", &given.level_field)?,
+        host: names("host_field", &given.host_field)?,
         name,
     })
 }

@@ -19,6 +19,8 @@
 //! - Cisco: `%FACILITY-SEVERITY-MNEMONIC` gives `app_name` (the facility: SYS, LINK, ASA), `msg_id`
 //!   (the mnemonic) and, without PRI, the level; it stays in the message, where operators search
 //!   it. The number before the time is the field `sequence`.
+//! - A line that a relay put its own head in front of has the head of its first sender; AIX writes
+//!   `Message forwarded from HOST:`.
 //! - A `*` before Cisco's time means that the clock was never set.
 //!
 //! Left out: the content of messages, including CEF and LEEF.
@@ -78,7 +80,8 @@ pub(crate) fn head(line: &[u8], expect: Expect) -> Head<'_> {
     // Some devices put a blank, or a byte order mark, behind the PRI.
     let rest = super::without_bom(rest);
     let mut head = rfc5424(rest).or_else(|| versioned(rest)).unwrap_or_else(|| rfc3164(rest));
-    head.priority = Some(priority);
+    // That of the first sender, if a relay put its own in front.
+    head.priority = head.priority.or(Some(priority));
     if priority.1 > 191 {
         head.note = Some("priority above 191");
     }
@@ -140,8 +143,12 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let (_, digits) = time::number(rest, 3)?;
     let rest = rest[digits..].strip_prefix(b" ")?;
     let is_empty = rest.is_empty();
+    if let Some(head) = rfc5424_with_month(rest) {
+        return Some(head);
+    }
     let (timestamp, rest) = word(rest);
     let (hostname, rest) = word(rest);
+    let event = rest;
     let (app_name, rest) = word(rest);
     let (proc_id, rest) = word(rest);
     let (msg_id, rest) = word(rest);
@@ -155,6 +162,17 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
         }
         _ => return None,
     };
+    // Events whose senders leave out the words before the message.
+    if let Some(app_name) = event_format(event) {
+        return Some(Head {
+            format: Some("rfc5424"),
+            written,
+            hostname: not_nil(unbracketed(hostname)),
+            app_name,
+            message: event,
+            ..Head::default()
+        });
+    }
     let mut head = Head {
         format: Some("rfc5424"),
         written,
@@ -187,6 +205,46 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     };
     head.message = super::without_bom(message);
     Some(head)
+}
+
+/// RFC 5424 with the time of RFC 3164: `1 Jan 31 12:00:00 host app - - - x`.
+fn rfc5424_with_month(rest: &[u8]) -> Option<Head<'_>> {
+    rest.first().filter(|b| b.is_ascii_alphabetic())?;
+    let (written, length) = time::month_first(rest)?;
+    let (hostname, rest) = word(rest[length..].strip_prefix(b" ")?);
+    let (app_name, rest) = word(rest);
+    let (proc_id, rest) = word(rest);
+    let (msg_id, rest) = word(rest);
+    let mut head = Head {
+        format: Some("rfc5424"),
+        written: Some(written),
+        hostname: not_nil(unbracketed(hostname)),
+        app_name: not_nil(app_name),
+        proc_id: not_nil(proc_id),
+        msg_id: not_nil(msg_id),
+        ..Head::default()
+    };
+    head.message = match rest {
+        [b'-', b' ', message @ ..] => message,
+        b"-" => b"",
+        [b'[', ..] => {
+            let length = structured_length(rest)?;
+            head.structured = &rest[..length];
+            rest[length..].strip_prefix(b" ").unwrap_or(&rest[length..])
+        }
+        _ => return None,
+    };
+    head.message = super::without_bom(head.message);
+    Some(head)
+}
+
+/// `CEF` or `LEEF`, if the text is an event in that format.
+fn event_format(text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [b'C', b'E', b'F', b':', ..] => Some(&text[..3]),
+        [b'L', b'E', b'E', b'F', b':', ..] => Some(&text[..4]),
+        _ => None,
+    }
 }
 
 /// Text that follows a version but is not RFC 5424: the time of RFC 3164, or of Cisco's Meraki (`1
@@ -346,6 +404,14 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     rest = rest.strip_prefix(b" ").unwrap_or(rest);
     head.message = rest;
     let mut has_host = false;
+    if let Some(found) = forwarded(rest).or_else(|| unifi(rest)) {
+        (head.hostname, head.message) = found;
+        tag(&mut head);
+        return head;
+    }
+    if rest.first() == Some(&b' ') && packet_engine(&mut head) {
+        return head;
+    }
     if !colon && !tag(&mut head) && head.hostname.is_empty() {
         let (first, behind) = word(rest.trim_ascii_start());
         let first = unbracketed(first);
@@ -355,8 +421,13 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
         if is_hostname(first) {
             has_host = true;
             head.hostname = not_nil(first);
-            // `asa1 : %ASA-6-…`
-            head.message = behind.strip_prefix(b": ").unwrap_or(behind);
+            head.message = behind;
+            if packet_engine(&mut head) || relayed(&mut head) {
+                return head;
+            }
+            // `asa1 : %ASA-6-…`: an empty tag.
+            head.message = head.message.strip_prefix(b": ").unwrap_or(head.message);
+            between_host_and_tag(&mut head);
         }
     }
     if head.app_name.is_empty() && !tag(&mut head) && has_host {
@@ -365,25 +436,142 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
     head
 }
 
-/// Zone names in use, except UTC and GMT. Most have several meanings, so they are skipped, and the
-/// zone counts as missing.
-const ZONE_NAMES: [&[u8]; 36] = [
-    b"CET", b"CEST", b"MET", b"MEST", b"WET", b"WEST", b"EET", b"EEST", b"BST", b"IST", b"MSK",
-    b"EST", b"EDT", b"CST", b"CDT", b"MST", b"MDT", b"PST", b"PDT", b"AKST", b"AKDT", b"HST",
-    b"AST", b"ADT", b"NST", b"NDT", b"JST", b"KST", b"HKT", b"SGT", b"AEST", b"AEDT", b"ACST",
-    b"AWST", b"NZST", b"NZDT",
-];
+/// Names of zones with several meanings: they are skipped, and the zone counts as missing. Those
+/// with one meaning are a part of the time ([`time::zone`]).
+const ZONE_NAMES: [&[u8]; 8] = [b"IST", b"BST", b"CST", b"AST", b"ADT", b"ACST", b"ACDT", b"GST"];
 
-/// The text behind a zone name that follows a time (` CET: %SYS…`, ` EST router1 …`); the whole
-/// text if there is none.
+/// The text behind a zone name that follows a time (` ET: %SYS…`, ` CST router1 …`); the whole text
+/// if there is none.
 fn behind_zone(rest: &[u8]) -> &[u8] {
     let length = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
-    if !(3..=5).contains(&length) || rest[0] != b' ' {
+    if !(2..=5).contains(&length) || rest[0] != b' ' {
         return rest;
     }
     let (name, behind) = rest[1..].split_at(length);
     let known = || ZONE_NAMES.contains(&name) && matches!(behind.first(), Some(b' ' | b':'));
     if behind.starts_with(b": %") || known() { behind } else { rest }
+}
+
+/// AIX: `Message forwarded from HOST: ` in place of the host. Host, and the text behind.
+fn forwarded(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let behind = rest.strip_prefix(b"Message forwarded from ")?;
+    let (host, message) = word(behind);
+    let host = host.strip_suffix(b":")?;
+    (!host.is_empty() && is_hostname(host)).then_some((host, message))
+}
+
+/// Ubiquiti: `MODEL,MAC,VERSION: `, also as `("MODEL,MAC,VERSION") `, in place of the host.
+fn unifi(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (first, message) = word(rest);
+    if !first.ends_with(b":") && !first.starts_with(b"(\"") || memchr::memchr(b',', first).is_none()
+    {
+        return None;
+    }
+    let inner = first.strip_prefix(b"(\"").and_then(|inner| inner.strip_suffix(b"\")"));
+    let inner = inner.or_else(|| first.strip_suffix(b":"))?;
+    let mut parts = inner.split(|b| *b == b',');
+    let (model, mac, version) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_it = is_mac(mac) && !version.is_empty() && parts.next().is_none() && is_hostname(model);
+    is_it.then_some((model, message))
+}
+
+/// Twelve hexadecimal digits.
+fn is_mac(text: &[u8]) -> bool {
+    text.len() == 12 && text.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), Ubiquiti address and
+/// version (`0123456789ab,U7-4.0: hostapd: x`), and a process without a name (`[712]: x`).
+fn between_host_and_tag(head: &mut Head<'_>) {
+    let (first, behind) = word(head.message);
+    if first.len() > 13
+        && first.get(12) == Some(&b',')
+        && is_mac(&first[..12])
+        && first.ends_with(b":")
+    {
+        head.message = behind;
+    } else if let [b'[', inner @ ..] = first
+        && let Some(proc_id) = inner.strip_suffix(b"]:")
+        && !proc_id.is_empty()
+        && proc_id.iter().all(u8::is_ascii_digit)
+    {
+        (head.proc_id, head.message) = (proc_id, behind);
+    } else if first.first().is_some_and(u8::is_ascii_lowercase)
+        && let Some(level) = level::from_word(first)
+    {
+        let mut inside = Head { message: behind, ..Head::default() };
+        if tag(&mut inside) && !inside.app_name.is_empty() {
+            (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
+            (head.message, head.level) = (inside.message, Some(level));
+        }
+    }
+}
+
+/// NetScaler: `0-PPE-0 : default SSLLOG SSL_HANDSHAKE_SUCCESS 12 0 : x` behind the host. The engine
+/// is the process, the feature the application.
+fn packet_engine(head: &mut Head<'_>) -> bool {
+    let (engine, behind) = word(head.message.trim_ascii_start());
+    let is_engine = engine.starts_with(b"PPE-")
+        || engine.get(1..).is_some_and(|behind| behind.starts_with(b"-PPE-"));
+    let Some(message) = behind.strip_prefix(b": ").filter(|_| is_engine) else { return false };
+    let is_feature = |word: &[u8]| {
+        word.len() >= 2 && word.iter().all(|b| b.is_ascii_uppercase() || b"_-".contains(b))
+    };
+    let (first, rest) = word(message.trim_ascii_start());
+    let (feature, rest) = if is_feature(first) { (first, rest) } else { word(rest) };
+    (head.proc_id, head.message) = (engine, message);
+    if is_feature(feature) {
+        (head.app_name, head.msg_id) = (feature, word(rest).0);
+    }
+    true
+}
+
+/// A message that is a syslog line itself, behind the head that a relay put in front: the head of
+/// the first sender counts. Returns whether it was one.
+fn relayed(head: &mut Head<'_>) -> bool {
+    let message = head.message.trim_ascii_start();
+    let inner = match message.first() {
+        Some(b'<') => match pri(message) {
+            Some((priority, rest)) => {
+                let rest = super::without_bom(rest);
+                let inner = rfc5424(rest).unwrap_or_else(|| rfc3164(rest));
+                Head { priority: Some(priority), ..inner }
+            }
+            None => return false,
+        },
+        Some(b'0'..=b'9' | b'*' | b'.' | b':') => rfc3164(message),
+        Some(_) => {
+            let (name, behind) = word(message);
+            let may_be = (3..=10).contains(&name.len())
+                && behind.first().is_some_and(|b| b.is_ascii_digit() || *b == b' ');
+            if !may_be || time::month_name(name).is_none() {
+                return false;
+            }
+            rfc3164(message)
+        }
+        None => return false,
+    };
+    let is_cisco = inner.severity.is_some();
+    let is_head = inner.written.is_some()
+        && !inner.hostname.is_empty()
+        && !inner.app_name.is_empty()
+        && is_host_and_tag(&inner);
+    if !(is_head || is_cisco) {
+        return false;
+    }
+    let (outer_host, outer_priority) = (head.hostname, head.priority);
+    let written = inner.written.or(head.written);
+    *head = Head { written, priority: inner.priority.or(outer_priority), ..inner };
+    if head.hostname.is_empty() {
+        head.hostname = outer_host;
+    }
+    true
+}
+
+/// Whether a text is pairs of a firewall of Fortinet or Sophos.
+pub(crate) fn is_firewall(message: &[u8]) -> bool {
+    (message.starts_with(b"date=") || message.starts_with(b"device="))
+        && !named_device(message).is_empty()
 }
 
 /// The device name that a firewall of Fortinet or Sophos writes in its pairs.
@@ -416,7 +604,9 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     };
     let (written, length) = match text.first()? {
         b'A'..=b'Z' | b'a'..=b'z' => time::month_first(text)?,
-        b'0'..=b'9' => time::iso(text).or_else(|| time::year_first(text))?,
+        b'0'..=b'9' => {
+            time::iso(text).or_else(|| time::year_first(text)).or_else(|| time::slashed(text))?
+        }
         _ => return None,
     };
     let clock_unset = marks == 1; // `.` says: set once, but no longer synchronised.
@@ -450,8 +640,10 @@ pub(crate) fn like_timestamp(text: &[u8]) -> Option<usize> {
 /// returned unchanged.
 fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
     const PARTS_MAX: usize = 4;
-    // Nexus.
-    let mut rest = text.strip_prefix(b": ").unwrap_or(text);
+    const CLOCK_BYTES_MAX: usize = 40;
+    // Nexus and ASA.
+    let mut rest =
+        text.strip_prefix(b":").map_or(text, |behind| behind.strip_prefix(b" ").unwrap_or(behind));
     let (mut hostname, mut sequence): (&[u8], &[u8]) = (b"", b"");
     for _ in 0..PARTS_MAX {
         if rest.starts_with(b"%") || timestamp(rest).is_some() {
@@ -461,6 +653,14 @@ fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
         let (part, behind) = word(rest);
         if let Some(node) = node_bytes(part) {
             rest = &rest[node..];
+            continue;
+        }
+        // `xr1:Jan 31 12:00:00: …`
+        if let Some(colon) = memchr::memchr(b':', part).filter(|at| *at > 0)
+            && is_hostname(&part[..colon])
+            && timestamp(&rest[colon + 1..]).is_some()
+        {
+            (hostname, rest) = (&part[..colon], &rest[colon + 1..]);
             continue;
         }
         let behind = behind.trim_ascii_start();
@@ -474,6 +674,16 @@ fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
             _ => break,
         }
         rest = behind;
+    }
+    // An unknown clock: `1 2: %SYS-5-RESTART: x`.
+    if rest.len() < text.len()
+        && let Some(at) = memchr::memmem::find(&rest[..rest.len().min(CLOCK_BYTES_MAX)], b": %")
+    {
+        let mut behind = Head { message: &rest[at + 2..], ..Head::default() };
+        if tag(&mut behind) && behind.severity.is_some() {
+            (head.hostname, head.sequence) = (hostname, sequence);
+            return &rest[at + 2..];
+        }
     }
     text
 }

@@ -9,11 +9,11 @@
 //!   small letters (`Connection closed`), a level (`ERROR …`), syslogd's own `last message
 //!   repeated`, and a message of one word; a `_msg` without its first word would be worse than a
 //!   line without `app_name`.
-//! - A level (`ERROR: x`) is not a tag.
-//! - The tag `CEF` stays in the message, which cannot be parsed without it.
+//! - A level (`ERROR: x`) and a number (`12: x`) are not tags.
+//! - The tags `CEF` and `LEEF` stay in the message, which cannot be parsed without it.
 
 use super::head::Head;
-use super::level;
+use super::{level, time};
 
 /// A longer first word of a message is not a tag. RFC 3164 allows 32 bytes, real programs use more.
 const TAG_BYTES_MAX: usize = 128;
@@ -36,7 +36,7 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
         return false;
     };
     let (name, mut rest) = (&message[..end], &message[end..]);
-    if name == b"CEF" && rest.starts_with(b":") {
+    if matches!(name, b"CEF" | b"LEEF") && rest.starts_with(b":") {
         head.message = message;
         if head.written.is_some() {
             head.app_name = name;
@@ -61,8 +61,9 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     if name.is_empty() || (!colon && proc_id.is_empty()) {
         return false;
     }
-    // `ERROR: x` is a message without tag.
-    if proc_id.is_empty() && level::from_word(name).is_some() {
+    // `ERROR: x` is a message without tag; `1234: Jan 31 …` is Cisco's number of a message.
+    let is_number = || name.iter().all(u8::is_ascii_digit);
+    if proc_id.is_empty() && (level::from_word(name).is_some() || is_number()) {
         return false;
     }
     let ends = matches!(behind.first(), None | Some(b' ' | b'\t' | b'[' | b'{'));
@@ -105,7 +106,8 @@ pub(crate) fn bare_tag(head: &mut Head<'_>) {
         && name.iter().all(is_of_program)
         && name.last() != Some(&b'.')
         && !begins_sentence()
-        && !matches!(name, b"last" | b"message")
+        && !matches!(name, b"last" | b"message" | b"forwarded")
+        && time::month_name(name).is_none()
         && level::from_word(name).is_none()
     {
         (head.app_name, head.message, head.bare) = (name, &message[end + 1..], true);

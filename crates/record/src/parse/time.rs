@@ -215,6 +215,22 @@ pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     })
 }
 
+/// NetScaler's `01/31/2026:12:00:00 GMT`; also with the day first, where it can only be that.
+pub(crate) fn slashed(text: &[u8]) -> Option<(Written, usize)> {
+    let date = text.first_chunk::<19>()?;
+    if [date[2], date[5], date[10]] != *b"//:" {
+        return None;
+    }
+    let (first, second) = (two(date, 0)?, two(date, 3)?);
+    let (month, day) = if first > 12 { (second, first) } else { (first, second) };
+    let year = i64::from(four_digits(date, 6)?);
+    let local_s = days_from_civil(year, month, day)? * 86_400 + clock(&date[11..])?;
+    let mut at = 19;
+    let nanos = fraction(text, &mut at);
+    let offset_s = zone(text, &mut at);
+    Some((Written { local_s, nanos, offset_s, has_year: true, is_day: false }, at))
+}
+
 /// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished by
 /// magnitude, with or without a fraction. Returns seconds and nanoseconds. Numbers below
 /// 100,000,000 (1973) are not times: they are durations and counts.

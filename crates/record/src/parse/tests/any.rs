@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::LINE_BYTES_MAX;
 
-const SAMPLES: [&str; 34] = [
+const SAMPLES: [&str; 44] = [
     "<34>1 2003-10-11T22:14:15.003Z mymachine su - ID47 [a@1 x=\"1\" y=\"\\\"\"][b] \u{feff}msg",
     "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
     "<189>router1: 000123: *Jan 31 12:00:00.123 UTC: %LINK-3-UPDOWN: x",
@@ -23,6 +23,16 @@ const SAMPLES: [&str; 34] = [
     "{\"t\":{\"$date\":\"2026-01-31T12:00:00Z\"},\"s\":\"I\",\"msg\":\"\\ud83d\",\"a\":NaN,\"a\":[1,],}",
     "type=SYSCALL msg=audit(1769860800.250:1): arch=c000003e",
     "\u{1b}[2m2026-01-31T12:00:00Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x",
+    "<166>1 Nov 21 12:00:00 vm1 Vpxa - - [Originator@6876 sub=\"vpxLro\"] [VpxLRO] text",
+    "<38>Nov 21 12:00:00 Message forwarded from aix7: sshd[123456]: x",
+    "<166>20: ios1: 1 2: %SYSMGR-STANDBY-3-SHUTDOWN_START: started",
+    "<166>xr1:Nov 21 11:59:58: config[65539]: %MGBL-SYS-5-CONFIG_I : x",
+    "<134>Nov 21 11:59:58 slot1/f5b err mcpd[5]: 01070734:3: x",
+    "<30>Nov 21 12:00:00 (\"U7PG2,788a20aabbcc,v4.0.42\") hostapd[9]: x",
+    "<134> 11/21/2026:11:59:58 GMT ns1 0-PPE-0 : default SSLLOG SSL_HANDSHAKE_SUCCESS 12 0 : x",
+    "<13>Nov 21 12:00:00 relay1 <38>1 2026-11-21T11:59:58Z web1 sshd 7 - - Accepted",
+    "<13>1 2026-11-21T11:59:58Z h LEEF:2.0|V|P|4.0 SP1|15345|x5E|src=192.0.2.0^msg=a b",
+    "date=2026-11-21 time=12:00:00 devname=\"f\" hostname=\"x\" level=\"notice\"",
     "98738:M 31 Jan 12:00:00.250 * Ready",
     "=ERROR REPORT==== 31-Jan-2026::12:00:00.250000 === x",
     "@40000000697deeca0ee6b280 tcpserver: status: 5/30",

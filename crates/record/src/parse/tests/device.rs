@@ -112,10 +112,10 @@ fn others() {
                 "<134>2026-11-21T12:00:00.000Z esx1.example.com Hostd: info hostd[2099] x",
                 "_msg=info hostd[2099] x|app_name=Hostd|format=rfc3164|hostname=esx1.example.com",
             ),
-            // UniFi: the colon behind the host makes it a tag.
+            // UniFi: model, address and version in place of the host.
             (
                 "<134>Nov 21 12:00:00 US-8,18e829aabbcc,5.43: switch: x",
-                "_msg=switch: x|app_name=US-8,18e829aabbcc,5.43|format=rfc3164",
+                "_msg=x|app_name=switch|format=rfc3164|hostname=US-8",
             ),
             // MikroTik: topics for a tag.
             (

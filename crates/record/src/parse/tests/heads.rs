@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Lines of a few senders, and variations of their heads.
-const LINES: [&str; 48] = [
+const LINES: [&str; 66] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
     "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
@@ -54,6 +54,24 @@ const LINES: [&str; 48] = [
     "<30>1 - db2 hdfs 27896 - - a message",
     "1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - - a message",
     "<30>1 2027-11-21T11:59:58.123Z db2 hdfs 27896 - - of next year",
+    "<30>Nov 21 11:59:58 db2 ERROR: a message",
+    "<30>Nov 21 11:59:58 db2 info hdfs[1]: a message",
+    "<30>Nov 21 11:59:58 db2 : a message",
+    "<30>Nov 21 11:59:58 db2 [712]: a message",
+    "<30>Nov 21 11:59:58 db2 Nov hello there",
+    "<30>Nov 21 11:59:58 db2 NOV hello there",
+    "<30>Nov 21 11:59:58 db2 NOV 21 11:59:57 db3 sshd[1]: a message",
+    "<30>Nov 21 11:59:58 db2 Nov 21 11:59:57 db3 sshd[1]: a message",
+    "<30>Nov 21 11:59:58 db2 <14>Nov 21 11:59:57 db3 sshd[1]: a message",
+    "<30>Nov 21 11:59:58 db2 1234: a message",
+    "<30>Nov 21 11:59:58 db2 1234: Nov 21 11:59:57.1: %SYS-5-CONFIG_I: a message",
+    "<30>Nov 21 11:59:58 db2 2026-11-21T11:59:57Z db3 sshd[1]: a message",
+    "<30>Nov 21 11:59:58 Message forwarded from db3: sshd[1]: a message",
+    "<30>Nov 21 11:59:58 Message forwarded by hand",
+    "<30>Nov 21 11:59:58 Message sshd: a message",
+    "<30>Nov 21 11:59:58 US-8,18e829aabbcc,5.43: switch: a message",
+    "<30>Nov 21 11:59:58 db2 788a20aabbcc,U7PG2-4.0: hostapd[1]: a message",
+    "<30>Nov 21 11:59:58 db2 0-PPE-0 : default TCP CONN 1 0 : a message",
 ];
 
 fn rule(name: &str, change: impl Fn(&mut TypeRule)) -> TypeRule {

@@ -47,6 +47,8 @@ const TIMED: &[Text] = &[
     ("2026-01-31 12:00:00.735 UTC [12] app@shop DEBUG3:  x", "debug"),
     ("2026-01-31 12:00:00.735 UTC [12] app@shop PANIC:  x", "emerg"),
     ("2026-01-31 12:00:00.735 UTC [12] app@shop STATEMENT:  SELECT ERROR FROM t", "-"),
+    ("[31-Jan-2026 12:00:00 UTC] PHP Fatal error:  Uncaught x", "critical"),
+    ("[31-Jan-2026 12:00:00] PHP Warning:  x", "warning"),
     ("31-Jan-2026 12:00:00.735 general: error: x", "error"),
     ("31-Jan-2026 12:00:00.735 queries: info: client 192.0.2.1#53: query: a IN A", "info"),
     ("31-Jan-2026 12:00:00.735 security: warning: client x", "warning"),
@@ -104,6 +106,7 @@ const UNTIMED: &[Text] = &[
     ("NOTIFY [NOTIFICATION] [x]", "notice"),
     ("info hostd[2099] [Originator@6876] x", "info"),
     ("an ERROR was seen", "error"),
+    ("%MGBL-SYS-3-CONFIG_I : x", "error"),
     // Not a level.
     ("an error was seen", "-"),
     ("I/O error on device sda", "-"),

@@ -5,6 +5,7 @@ mod corpora;
 mod device;
 mod formats;
 mod heads;
+mod hosts;
 mod json;
 mod levels;
 mod message;

@@ -54,3 +54,38 @@ fn rules_name_types_and_formats() {
     let hints = Hints { log_type: Some("mine".into()), ..Hints::default() };
     assert_eq!(types_of(&config, &http(Format::Auto, hints), &["shop"]), ["mine"]);
 }
+
+/// A rule for plain texts holds for heads, containers and objects as well.
+#[test]
+fn plain_texts_are_left_as_they_are() {
+    let rule = |change: fn(&mut TypeRule)| {
+        let mut rule =
+            TypeRule { name: "text".into(), format: MessageFormat::Plain, ..TypeRule::default() };
+        change(&mut rule);
+        ParserConfig { types: vec![rule], ..ParserConfig::default() }
+    };
+    let of_text = rule(|rule| rule.contains = Some("x".into()));
+    let of_app = rule(|rule| rule.app_name = vec!["app".into()]);
+    let lines = [
+        "2026-01-31T12:00:00Z web1 app[7]: x",
+        "<13>Jan 31 12:00:00 web1 app[7]: x",
+        "2026-01-31T12:00:00Z stdout F x",
+        "{\"app_name\":\"app\",\"msg\":\"x\"}",
+        "level=info msg=x",
+    ];
+    for line in lines {
+        // Twice: the second time the head could be cached.
+        let twice = [line.as_bytes(); 2];
+        for row in parse_with(&of_text, &file(), &twice).rows() {
+            assert_eq!(row.get_by_name("_msg"), Some(line.as_bytes()));
+            assert_eq!(row.get_by_name("_type"), Some(&b"text"[..]));
+            assert_eq!(row.get_by_name("app_name"), None, "{line}");
+        }
+    }
+    // A rule for an application needs the head, and then leaves the message as it is.
+    let lines = [lines[0].as_bytes(), lines[3].as_bytes()];
+    let batch = parse_with(&of_app, &file(), &lines);
+    assert_eq!(batch.row(0).get_by_name("_msg"), Some(&b"x"[..]));
+    assert_eq!(batch.row(1).get_by_name("_msg"), Some(lines[1]));
+    assert_eq!(batch.row(1).get_by_name("msg"), None);
+}

@@ -456,8 +456,8 @@ fn other_vendors() {
             // F5
             head(
                 "<134>Nov 21 12:00:00 f5.example.com info tmm1[12]: 01220002:6: x",
-                ["f5.example.com", "", ""],
-                "info tmm1[12]: 01220002:6: x",
+                ["f5.example.com", "tmm1", "12"],
+                "01220002:6: x",
                 NOON,
             ),
             // HAProxy, Docker's log driver, Postfix
