@@ -100,22 +100,15 @@ impl KnownDamage {
     }
 }
 
-/// Whether an error says that bytes differ from what was written, or that the file or its place on
-/// the disk cannot be read; and not that the machine is short of something.
+/// Whether an error says that bytes differ from what was written, or that this process may not read
+/// them; and not that the disk failed, which may pass.
 pub(crate) fn is_damage(error: &SegmentError) -> bool {
     match error {
         SegmentError::Damaged { .. } => true,
         SegmentError::Frame { source, .. } => !matches!(source, FrameError::Version(_)),
-        SegmentError::Io { source, .. } => is_unreadable(source),
+        SegmentError::Io { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
         SegmentError::Version { .. } => false,
     }
-}
-
-/// Whether the disk cannot read these bytes, or this process may not.
-fn is_unreadable(error: &std::io::Error) -> bool {
-    // Linux's numbers; the simulated disk has them too.
-    const EIO: i32 = 5;
-    error.raw_os_error() == Some(EIO) || error.kind() == std::io::ErrorKind::PermissionDenied
 }
 
 /// Gives a damaged file a second name that says so, durably; returns that name. A name that exists
