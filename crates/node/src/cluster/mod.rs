@@ -210,8 +210,8 @@ impl Cluster {
         self.copies.iter().flat_map(|copy| &copy.nodes)
     }
 
-    /// The stores whose new lines a tail follows: those that a query would read, unless some of them
-    /// are away; then those of a copy. Blocks while the stores are asked.
+    /// The stores whose new lines a tail follows: those that a query would read, unless some of
+    /// them are away; then those of a copy. Blocks while the stores are asked.
     pub fn to_tail(&self) -> Copy {
         if self.engines.is_none() {
             let chosen = self.readers().choose();

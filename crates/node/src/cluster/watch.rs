@@ -60,8 +60,8 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// What the stores say to `ask` now, or said less than a second ago. Blocks: while one query asks,
-    /// others wait. `lacks` tells whether somebody lacks something.
+    /// What the stores say to `ask` now, or said less than a second ago. Blocks: while one query
+    /// asks, others wait. `lacks` tells whether somebody lacks something.
     pub fn look(
         &self,
         ask: impl Fn() -> Vec<Result<StoreFrames, NodeError>>,

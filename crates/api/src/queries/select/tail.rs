@@ -97,8 +97,8 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     ))
 }
 
-/// Follows stores that have all lines together: their lines as they come, those of each store in its order. A
-/// store that goes away ends the tail with an error.
+/// Follows stores that have all lines together: their lines as they come, those of each store in
+/// its order. A store that goes away ends the tail with an error.
 async fn tail_of_stores(
     app: &Arc<App>,
     cluster: &Arc<Cluster>,
