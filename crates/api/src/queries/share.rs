@@ -30,7 +30,7 @@ use crate::queries::run::{Client, LinesOf, PendingQuery, Running, reading_thread
 use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::engines::PiecesSource;
-use node::cluster::message::{Counts, HEARTBEAT, Message, ShareRequest, VERSION};
+use node::cluster::message::{Counts, FramesWanted, HEARTBEAT, Message, ShareRequest, VERSION};
 use node::queries::QueryOptions;
 use node::storage::stored::Stored;
 
@@ -117,8 +117,8 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         let outcome = pending.run(&link, |running| {
             let _ = tell_progress.send(Arc::clone(&running.context.progress));
             if let Some(frames) = request.frames_wanted() {
-                let (collector, range) = frames.map_err(RunError::Failed)?;
-                return send_frames(&stored, collector, range, running, &sender);
+                let frames = frames.map_err(RunError::Failed)?;
+                return send_frames(&stored, frames, running, &sender);
             }
             let source = pieces.as_ref().map_or(running.source(), |pieces| pieces as &dyn Source);
             answer(&request, source, running, &sender)
@@ -189,8 +189,7 @@ fn answer(
 /// Sends all lines of some frames of a collector.
 fn send_frames(
     stored: &Stored,
-    collector: u32,
-    range: (u64, u64),
+    FramesWanted { collector, range }: FramesWanted,
     running: &Running,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<Outcome, RunError> {

@@ -14,7 +14,8 @@ use node::cluster::Missing;
 const MISSING_STORES: &str = "x-loginson-missing-stores";
 
 /// The header with one sentence about lines that the stores that were read lack: damaged blocks,
-/// with segments, blocks and lines, and frames that another copy has. Only answers to requests with `allow_partial_response=1` have it.
+/// with segments, blocks and lines, and frames that another copy has. Only answers to requests with
+/// `allow_partial_response=1` have it.
 const MISSING_LINES: &str = "x-loginson-missing-lines";
 
 /// Gives the request a list of stores, which the handler fills, and adds the header to the answer.

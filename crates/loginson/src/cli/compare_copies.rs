@@ -4,7 +4,8 @@
 //! lines, or for all hours, the ids of lines are fetched and counted by frame. Frames are compared,
 //! because a frame goes to a copy as a whole: memory grows with the frames of one hour.
 //!
-//! Left out: repairing (`loginson cluster repair`), and comparing the text of lines, which frames keep under a checksum.
+//! Left out: repairing (`loginson cluster repair`), and comparing the text of lines, which frames
+//! keep under a checksum.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,6 @@
 //! Copies of all lines on several stores, and a server that answers for them: a store that lost its
-//! disk is not taken for a whole one, each stripe is read where it lives, and a store is filled from
-//! its copy.
+//! disk is not taken for a whole one, each stripe is read where it lives, and a store is filled
+//! from its copy.
 
 use std::net::TcpStream;
 use std::path::Path;

@@ -2,9 +2,9 @@
 //! output: what each store has taken is given.
 //!
 //! Where all copies have equally many stores, the stores at one position of each copy are a
-//! *stripe*: they have the same frames. A store *lacks* a frame that another store of its stripe has
-//! taken and still stores. A store that came back empty, or from an old backup, lacks frames; so
-//! does one that was away, until the spools have delivered what waits for it.
+//! *stripe*: they have the same frames. A store *lacks* a frame that another store of its stripe
+//! has taken and still stores. A store that came back empty, or from an old backup, lacks frames;
+//! so does one that was away, until the spools have delivered what waits for it.
 //!
 //! The stores of one copy are read if they lack nothing. Else each stripe is read from a store
 //! that lacks nothing. Else the answer is not complete, and says what is missing.

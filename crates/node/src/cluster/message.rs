@@ -120,13 +120,13 @@ impl ShareRequest {
         }
     }
 
-    /// The collector and the numbers of the frames that are wanted; none where a share is wanted.
-    pub fn frames_wanted(&self) -> Option<Result<(u32, (u64, u64)), String>> {
+    /// The frames that are wanted; none where a share is wanted.
+    pub fn frames_wanted(&self) -> Option<Result<FramesWanted, String>> {
         let read = || {
             let mut numbers = self.query.split(' ');
             let mut next = || numbers.next()?.parse::<u64>().ok();
             let collector = u32::try_from(next()?).ok()?;
-            Some((collector, (next()?, next()?)))
+            Some(FramesWanted { collector, range: (next()?, next()?) })
         };
         let wrong = || format!("'{}' does not name frames", self.query);
         (self.wanted == "frames").then(|| read().ok_or_else(wrong))
@@ -156,6 +156,15 @@ impl ShareRequest {
             include: self.include.clone(),
         })
     }
+}
+
+/// Frames of a collector whose lines are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramesWanted {
+    /// The collector.
+    pub collector: u32,
+    /// Their first and last number.
+    pub range: (u64, u64),
 }
 
 /// How far a share is.
@@ -362,7 +371,8 @@ mod tests {
         let request = ShareRequest::line(id, Duration::from_secs(3));
         assert_eq!(request.line_id(), Some(Ok(id)));
         let request = ShareRequest::frames(u32::MAX, (7, 1 << 47), Duration::from_secs(3));
-        assert_eq!(request.frames_wanted(), Some(Ok((u32::MAX, (7, 1 << 47)))));
+        let wanted = FramesWanted { collector: u32::MAX, range: (7, 1 << 47) };
+        assert_eq!(request.frames_wanted(), Some(Ok(wanted)));
         assert_eq!(request.line_id(), None);
         let wrong = ShareRequest { wanted: "all".into(), ..request };
         assert!(wrong.share().unwrap_err().contains("cannot be sent"));

@@ -215,6 +215,18 @@ impl Cluster {
         self.copies.iter().flat_map(|copy| &copy.nodes)
     }
 
+    /// The stores whose new lines a tail follows: those that a query would read, unless some of
+    /// them are away; then those of a copy. Blocks while the stores are asked.
+    pub fn to_tail(&self) -> Copy {
+        if self.engines.is_none() {
+            let chosen = self.readers().choose();
+            if chosen.away.is_empty() {
+                return chosen.copy;
+            }
+        }
+        self.copies_in_order().swap_remove(0)
+    }
+
     /// The copies in the order in which a query tries them: those without a store that was away
     /// lately come first.
     pub fn copies_in_order(&self) -> Vec<Copy> {
@@ -323,7 +335,8 @@ impl Readers<'_> {
 
     fn look(&self) -> Arc<Seen> {
         let lacks = |seen: &Seen| !choose(&self.copies, &seen.known(&[])).lacks.is_empty();
-        self.cluster.watch.look(&self.nodes, lacks)
+        let ask = || Cluster::each(&self.nodes, |node| node.frames());
+        self.cluster.watch.look(ask, lacks)
     }
 
     /// Notes why a store of a choice failed, by its place there.

@@ -251,8 +251,8 @@ impl Node {
         Ok(StoreFrames::from(told))
     }
 
-    /// Gives it frames of a collector, back to back: all that is left of those with the numbers from
-    /// `first` to `last`. Blocks until they are durable there.
+    /// Gives it frames of a collector, back to back: all that is left of those with the numbers
+    /// from `first` to `last`. Blocks until they are durable there.
     pub fn give_frames(
         &self,
         collector: u32,

@@ -1,10 +1,11 @@
 //! Fills a store from another copy: fetches the lines of frames that it lacks, builds the frames
 //! anew, and gives them to it under their old numbers.
 //!
-//! A frame that was built anew has the same lines, byte for byte, with the same origins and times of
-//! arrival, so they are parsed to the same records. Lines keep their ids, except those of a frame of
-//! which lines were deleted: they move up. The store takes each number once, so nothing is kept twice, whatever
-//! collectors bring meanwhile, and a repair that was interrupted continues where it ended.
+//! A frame that was built anew has the same lines, byte for byte, with the same origins and times
+//! of arrival, so they are parsed to the same records. Lines keep their ids, except those of a
+//! frame of which lines were deleted: they move up. The store takes each number once, so nothing is
+//! kept twice, whatever collectors bring meanwhile, and a repair that was interrupted continues
+//! where it ended.
 //!
 //! Left out: lines that the other store received itself, and its own rows of the summary.
 

@@ -7,10 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Cluster;
 use super::choice::Known;
 use super::frames::StoreFrames;
-use super::node::{Node, NodeError};
+use super::node::NodeError;
 
 /// What stores said is believed for this long.
 const FRESH: Duration = Duration::from_secs(1);
@@ -48,15 +47,26 @@ impl Seen {
 }
 
 /// The last that the stores said.
-#[derive(Default)]
 pub struct Watch {
     last: Mutex<Option<Arc<Seen>>>,
+    /// [`CATCH_UP`], except in tests.
+    catch_up: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch { last: Mutex::default(), catch_up: CATCH_UP }
+    }
 }
 
 impl Watch {
-    /// What the stores say now, or said less than a second ago. Blocks: while one query asks, others
-    /// wait. `lacks` tells whether somebody lacks something.
-    pub fn look(&self, nodes: &[Arc<Node>], lacks: impl Fn(&Seen) -> bool) -> Arc<Seen> {
+    /// What the stores say to `ask` now, or said less than a second ago. Blocks: while one query
+    /// asks, others wait. `lacks` tells whether somebody lacks something.
+    pub fn look(
+        &self,
+        ask: impl Fn() -> Vec<Result<StoreFrames, NodeError>>,
+        lacks: impl Fn(&Seen) -> bool,
+    ) -> Arc<Seen> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seen) = &*last
             && seen.at.elapsed() < FRESH
@@ -64,7 +74,7 @@ impl Watch {
             return Arc::clone(seen);
         }
         let begun = Instant::now();
-        let now = ask(nodes);
+        let now = ask();
         for (place, said) in now.iter().enumerate() {
             let was_here = last.as_ref().is_none_or(|last| last.now[place].is_ok());
             if let Err(error) = said
@@ -88,9 +98,9 @@ impl Watch {
         let mut seen = Seen { at: begun, now, before, is_lacking: false };
         seen.is_lacking = lacks(&seen);
         let was_lacking = last.as_ref().is_some_and(|last| last.is_lacking);
-        while seen.is_lacking && !(is_base && was_lacking) && begun.elapsed() < CATCH_UP {
+        while seen.is_lacking && !(is_base && was_lacking) && begun.elapsed() < self.catch_up {
             std::thread::sleep(PAUSE);
-            seen.now = ask(nodes);
+            seen.now = ask();
             seen.is_lacking = lacks(&seen);
         }
         seen.at = Instant::now();
@@ -115,7 +125,64 @@ impl Watch {
     }
 }
 
-/// Asks all stores; one that was away a moment ago is not asked.
-fn ask(nodes: &[Arc<Node>]) -> Vec<Result<StoreFrames, NodeError>> {
-    Cluster::each(nodes, |node| node.frames())
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+
+    use record::Numbers;
+    use store::NodeFrames;
+
+    use super::*;
+    use crate::cluster::choice::choose;
+
+    /// What two stores of a stripe say one time after the other: the last of their frames, 0 for
+    /// none; `None`: the store is away. Gives the store that is read, and whether it lacks nothing.
+    fn look(watch: &Watch, said: &[[Option<u64>; 2]]) -> (Vec<usize>, bool) {
+        let copies = [vec![0], vec![1]];
+        let said: RefCell<VecDeque<_>> = RefCell::new(said.iter().copied().collect());
+        let state = |last: Option<u64>| {
+            let last = last.ok_or_else(|| NodeError::away("it is away".to_owned()))?;
+            let mut frames = NodeFrames::default();
+            frames.taken.insert_range(1, last);
+            frames.stored = frames.taken.clone();
+            let is_empty = frames.taken == Numbers::new();
+            let collectors = if is_empty { [].into() } else { [(7, frames)].into() };
+            Ok(StoreFrames { node: 1, lines: 10, collectors, ..StoreFrames::default() })
+        };
+        let ask = || {
+            let mut said = said.borrow_mut();
+            let now = if said.len() > 1 { said.pop_front().unwrap() } else { said[0] };
+            now.map(state).into()
+        };
+        let chosen = |seen: &Seen| choose(&copies, &seen.known(&[]));
+        let seen = watch.look(ask, |seen| !chosen(seen).lacks.is_empty());
+        watch.ask_again();
+        let choice = chosen(&seen);
+        let is_whole = choice.is_whole();
+        (choice.stores, is_whole)
+    }
+
+    #[test]
+    fn frames_on_their_way_are_waited_for() {
+        let watch = Watch { catch_up: Duration::from_secs(600), ..Watch::default() };
+        // The second store is away, and the first one behind it.
+        assert_eq!(look(&watch, &[[Some(3), Some(5)], [Some(4), None]]), (vec![1], true));
+        assert_eq!(
+            look(&watch, &[[Some(4), None], [Some(4), None], [Some(5), None]]),
+            (vec![0], true)
+        );
+        assert_eq!(look(&watch, &[[Some(5), Some(6)]]), (vec![0], true), "a moment");
+    }
+
+    #[test]
+    fn what_a_store_had_is_remembered_while_it_is_away() {
+        let watch = Watch { catch_up: Duration::ZERO, ..Watch::default() };
+        assert_eq!(look(&watch, &[[Some(5), Some(5)]]), (vec![0], true));
+        assert_eq!(look(&watch, &[[Some(5), None]]), (vec![0], true));
+        // The other one lost its disk meanwhile, and so did the first one.
+        assert_eq!(look(&watch, &[[Some(0), None]]), (vec![0], false));
+        assert_eq!(look(&watch, &[[Some(0), None]]), (vec![0], false));
+        assert_eq!(look(&watch, &[[Some(0), Some(5)]]), (vec![1], true));
+    }
 }

@@ -6,9 +6,10 @@
 //! deleted, even an empty one.
 //!
 //! Invariants: a number is [held](crate::Store::held) once its frame is durable, and only then, or
-//! once an operator has filled the store from another copy that had taken it. A node's own claims make no number held, so that no frame is acknowledged that is not there. A
-//! held number stays held, with one exception: of a node with many gaps, the store forgets the
-//! lowest ranges that the node says it will not send again.
+//! once an operator has filled the store from another copy that had taken it. A node's own claims
+//! make no number held, so that no frame is acknowledged that is not there. A held number stays
+//! held, with one exception: of a node with many gaps, the store forgets the lowest ranges that the
+//! node says it will not send again.
 //!
 //! A node that sent no frame reserves nothing: any other node that needs a place may take its
 //! place, and its id. A node that sent frames keeps its place as long as it may come back for them:

@@ -73,7 +73,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     // Another node that puts tails together asks for the lines of this one alone.
     let is_own = params.flag("own_lines");
     if let Some(cluster) = app.cluster().filter(|_| !is_own) {
-        return tail_of_stores(&app, &cluster, &caller, &params);
+        return tail_of_stores(&app, &cluster, &caller, &params).await;
     }
     // From here on no batch is missed: a client that has the head of the answer, or sees the tail
     // in the list of queries, gets every line that is sent after that.
@@ -97,9 +97,9 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     ))
 }
 
-/// Follows all stores of a copy: their lines as they come, those of each store in its order. A
-/// store that goes away ends the tail with an error.
-fn tail_of_stores(
+/// Follows stores that have all lines together: their lines as they come, those of each store in
+/// its order. A store that goes away ends the tail with an error.
+async fn tail_of_stores(
     app: &Arc<App>,
     cluster: &Arc<Cluster>,
     caller: &Caller,
@@ -115,7 +115,9 @@ fn tail_of_stores(
     passed.push(("own_lines".to_owned(), "1".to_owned()));
     let permit = Arc::new(permit);
     let stopping = app.stopping.clone();
-    let copy = cluster.copies_in_order().swap_remove(0);
+    let cluster = Arc::clone(cluster);
+    let tailed = tokio::task::spawn_blocking(move || cluster.to_tail()).await;
+    let copy = tailed.map_err(|error| ApiError::internal(error.to_string()))?;
     for node in copy.nodes {
         let (permit, sender, params) = (Arc::clone(&permit), sender.clone(), passed.clone());
         let stopping = stopping.clone();

@@ -1,3 +1,5 @@
+//! Stores that took some frames, and which of them are read: cases, and random losses.
+
 use super::*;
 
 fn numbers(ranges: &[(u64, u64)]) -> Numbers {
