@@ -7,8 +7,8 @@ use super::json::{self, Faults, FoundParts, LevelFound, ParseContext, TimeFound}
 use super::row::{Own, RowsBuilder};
 use super::rules::Names;
 use super::{
-    Parser, access, cef, given, json_parts, json_scan, leef, level, logfmt, otlp, syslog,
-    time_plain, trimmed,
+    Parser, access, cef, given, json_parts, json_scan, leef, level, level_text, logfmt, otlp,
+    syslog, time_plain, trimmed,
 };
 use crate::frame::{Line, MessageFormat};
 
@@ -97,11 +97,11 @@ impl Parser {
         }
         let level = match (opening.mnemonic, timed) {
             (Some(level), _) => Some(level),
-            (None, Some((_, length))) => level::of_timed(message, length),
+            (None, Some((_, length))) => level_text::of_timed(message, length),
             (None, None) if opening.severe => {
-                level::find(&message[..message.len().min(level::NEAR_SEARCH_BYTES)])
+                level_text::find(&message[..message.len().min(level_text::NEAR_SEARCH_BYTES)])
             }
-            (None, None) => level::find(message),
+            (None, None) => level_text::find(message),
         };
         if let Some(level) = level {
             rows.put_static(Own::Severe, level);
@@ -247,7 +247,7 @@ impl Parser {
     fn level_of_text(&mut self, text: &[u8], time_bytes: Option<usize>) -> Option<&'static str> {
         match access::parse(text, &mut self.times) {
             Some(access) => Some(level::from_status(access.status)),
-            None => level::of_text(text, time_bytes),
+            None => level_text::of_text(text, time_bytes),
         }
     }
 

@@ -3,7 +3,7 @@
 //! The steps for a line: the parser looks for a head (`syslog`); a rule or the source determines
 //! the type and the format of the message (`rules`); the message becomes fields (`json`, `logfmt`,
 //! `access`, `cef`, or text); an incomplete time is completed from the arrival time (`time`); the
-//! level is mapped to one set of words, as `_level` (`level`).
+//! level is mapped to one set of words, as `_level` (`level`, `level_text`).
 //!
 //! Decisions:
 //! - A line never fails. Text that could not be parsed is in `_msg`, and `_note` says what failed.
@@ -39,6 +39,8 @@ mod json_scan;
 mod json_time;
 mod leef;
 mod level;
+mod level_signs;
+mod level_text;
 mod logfmt;
 mod message;
 mod otlp;

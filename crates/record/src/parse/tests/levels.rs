@@ -274,10 +274,10 @@ fn levels_of_objects_and_pairs() {
 #[test]
 fn each_place_in_the_window() {
     for (sign, level) in [("ERROR x", "error"), ("[warn] x", "warning"), ("level=info x", "info")] {
-        for before in 0..level::LEVEL_SEARCH_BYTES - sign.len() {
+        for before in 0..level_text::LEVEL_SEARCH_BYTES - sign.len() {
             for filler in ["x", "[", "A", ":", "=", "\u{1b}", "."] {
                 let text = format!("{} {sign}", filler.repeat(before));
-                assert_eq!(level::find(text.as_bytes()), Some(level), "{text:?}");
+                assert_eq!(level_text::find(text.as_bytes()), Some(level), "{text:?}");
             }
         }
     }
