@@ -409,7 +409,37 @@ fn silences(state: &dyn Documents) -> Result<Silences> {
     let read = read.with_context(|| format!("reading {}", state.place(SILENCES)))?;
     let Some(body) = read else { return Ok(Silences::default()) };
     serde_json::from_slice(&body).or_else(|error| {
-        tracing::error!("{} cannot be read: {error}; there are no silences", state.place(SILENCES));
+        // The next silence replaces the document.
+        let aside = format!("{SILENCES}.damaged");
+        let kept = match state.read(&aside) {
+            Ok(None) => state.replace(&aside, &body),
+            _ => Ok(()),
+        };
+        let (place, aside) = (state.place(SILENCES), state.place(&aside));
+        kept.with_context(|| format!("{place} is damaged, and cannot be kept as {aside}"))?;
+        tracing::error!(
+            "{place} cannot be read: {error}; there are no silences, and it is kept as {aside}"
+        );
         Ok(Silences::default())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_dir::DocumentFolder;
+
+    #[test]
+    fn damaged_silences_are_kept_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = DocumentFolder::new(directory.path());
+        let aside = format!("{SILENCES}.damaged");
+        state.replace(SILENCES, b"[{\"id\":").unwrap();
+        assert!(silences(&state).is_ok());
+        assert_eq!(state.read(&aside).unwrap().as_deref(), Some(&b"[{\"id\":"[..]));
+        // What was kept first stays.
+        state.replace(SILENCES, b"other").unwrap();
+        assert!(silences(&state).is_ok());
+        assert_eq!(state.read(&aside).unwrap().as_deref(), Some(&b"[{\"id\":"[..]));
+    }
 }
