@@ -141,7 +141,8 @@ pub(crate) struct Flattener {
     text: Vec<u8>,
     stack: Vec<u8>,
     seen: Vec<Seen>,
-    /// The origin, rule, presence of a head and of a known time, and being a firewall's, for which `seen` is valid.
+    /// The origin, rule, presence of a head and of a known time, and being a firewall's, for which
+    /// `seen` is valid.
     seen_for: Option<(u16, Option<u16>, bool, bool, bool)>,
     /// Values of the object that may be its time or message, by rank among the candidates,
     /// ascending.
@@ -661,8 +662,8 @@ impl<'a> ObjectParse<'a, '_, '_> {
                     }
                     None => TimeFound::Unreadable,
                 };
-                // A time that was found first to be absurd is noted, even if a further one cannot be
-                // read.
+                // A time that was found first to be absurd is noted, even if a further one cannot
+                // be read.
                 if matches!(outcome, TimeFound::Resolved(_)) || found == TimeFound::None {
                     found = outcome;
                 }

@@ -5,8 +5,8 @@
 //! Apache) and numbers since 1970; leading times of plain lines are in [`super::time_plain`].
 //!
 //! Invariant: a resolved time is between 1970 and 2262 and at most [`AHEAD_S_MAX`] after its line's
-//! arrival. Left out: zone names with several meanings, week dates, and leap seconds, which count as
-//! the first second of the next minute.
+//! arrival. Left out: zone names with several meanings, week dates, and leap seconds, which count
+//! as the first second of the next minute.
 
 use text::civil::{civil_from_days, days_from_civil};
 

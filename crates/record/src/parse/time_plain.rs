@@ -1,8 +1,8 @@
 //! Times at or near the beginning of plain lines, found by a table of formats.
 //!
 //! A format is a pattern for the start of the line. Lines of one source look alike, so the format
-//! that matched last is tried first. Some programs write the time further in; those are known one by
-//! one. Left out: other times further in, and formats that could equally be a number or a name.
+//! that matched last is tried first. Some programs write the time further in; those are known one
+//! by one. Left out: other times further in, and formats that could equally be a number or a name.
 //! Where month and day are numbers and either may be first, it is the month.
 
 use super::short;
