@@ -126,7 +126,7 @@ const fn usual(name: &'static str) -> TimeName {
 }
 
 /// Names for times, the most certain first.
-pub(crate) const TIMES: [TimeName; 47] = [
+pub(crate) const TIMES: [TimeName; 57] = [
     usual("_time"),
     usual("@timestamp"),
     usual("timestamp"),
@@ -170,10 +170,20 @@ pub(crate) const TIMES: [TimeName; 47] = [
     time("log_timestamp"),
     time("timeStamp"),
     time("TimeStamp"),
-    TimeName { needs: Marks::L, ..time("T") }, // zap for developers
+    time("Time"),
+    time("dateTime"),
+    time("date_time"),
+    time("DateTime"),
+    time("@time"),
+    time("@ts"),
+    time("t.$date.$numberLong"),                   // MongoDB, canonical
+    time("syslog_timestamp"),                      // Logstash
+    time("published"),                             // Okta
+    time("activityDateTime"),                      // Microsoft Graph
+    TimeName { needs: Marks::L, ..time("T") },     // zap for developers
     TimeName { needs: Marks::LEVEL, ..time("t") }, // log15
-    TimeName { number: true, ..time("msec") }, // nginx
-    TimeName { number: true, ..time("date") }, // Fluent Bit
+    TimeName { number: true, ..time("msec") },     // nginx
+    TimeName { number: true, ..time("date") },     // Fluent Bit
 ];
 
 const fn msg(name: &'static str) -> MsgName {

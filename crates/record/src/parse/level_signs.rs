@@ -1,6 +1,6 @@
 //! Finds the bytes of a text at which a sign of a level may begin.
 //!
-//! Blocks without such a byte, which are most, are passed over by code without branches.
+//! A block is examined without branches, whatever is in it.
 
 use super::short;
 
@@ -10,37 +10,43 @@ pub(crate) struct Signs<'a> {
     text: &'a [u8],
     /// The first byte that is searched: what is before it is no part of a word.
     start: usize,
-    /// Where the next eight bytes begin.
+    /// Where the next block begins.
     at: usize,
-    /// Signs among the eight bytes before `at`, as the highest bits of bytes.
-    found: u64,
-    /// The end of the block that is known to have a sign.
-    checked: usize,
+    /// Signs in the block before `at`, one bit each.
+    found: u32,
 }
 
 const BLOCK_BYTES: usize = 32;
 
-/// Whether a byte of a block may be a sign; the last byte is that behind the block.
+/// The bits of the bytes of a block that may be signs; the last byte is that behind the block.
 #[inline]
-fn has_sign(block: &[u8; BLOCK_BYTES + 1]) -> bool {
+fn signs(block: &[u8; BLOCK_BYTES + 1]) -> u32 {
     let is_capital = |b: u8| b.wrapping_sub(b'A') < 26;
     let is_letter = |b: u8| (b | 0x20).wrapping_sub(b'a') < 26;
+    let mut marks = [0u8; BLOCK_BYTES];
     // Without branches, so that it is vectorised.
-    let mut any = false;
     for index in 0..BLOCK_BYTES {
         let (b, next) = (block[index], block[index + 1]);
         let is_quote = (next == b'"') | (next == b'\'');
-        any |= (is_capital(b) & is_capital(next))
-            | ((b == b'[') | (b == b'<') | (b == 0x1b) | (next == 0x1b))
+        let is_sign = (is_capital(b) & is_capital(next))
+            | ((b == b'[') | (b == b'<') | (b == 0x1b))
             | ((b == b':') & ((next == b' ') | is_quote | (next == 0)))
-            | ((b == b'=') & (is_letter(next) | is_quote));
+            | ((b == b'=') & (is_letter(next) | is_quote | (next == 0x1b)));
+        marks[index] = u8::from(is_sign);
     }
-    any
+    // The lowest bits of eight bytes each.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let mut found = 0;
+    for (index, eight) in marks.chunks_exact(8).enumerate() {
+        let eight = short::eight(eight, 0).unwrap_or_default();
+        found |= ((eight.wrapping_mul(GATHER) >> 56) as u32) << (8 * index);
+    }
+    found
 }
 
 impl<'a> Signs<'a> {
     pub fn new(text: &'a [u8], at: usize) -> Self {
-        Signs { text, start: at, at, found: 0, checked: at }
+        Signs { text, start: at, at, found: 0 }
     }
 
     /// Leaves out what is before `at`.
@@ -48,7 +54,7 @@ impl<'a> Signs<'a> {
         if at >= self.at {
             (self.at, self.found) = (at, 0);
         } else {
-            self.found &= u64::MAX << (8 * (at + 8).saturating_sub(self.at));
+            self.found &= u32::MAX << (at + BLOCK_BYTES).saturating_sub(self.at);
         }
     }
 
@@ -56,7 +62,7 @@ impl<'a> Signs<'a> {
     pub fn next(&mut self) -> Option<usize> {
         loop {
             while self.found != 0 {
-                let at = self.at - 8 + self.found.trailing_zeros() as usize / 8;
+                let at = self.at - BLOCK_BYTES + self.found.trailing_zeros() as usize;
                 self.found &= self.found - 1;
                 // Capitals within a word are no sign, except behind a point: `local.ERROR:`.
                 if self.text[at].is_ascii_uppercase()
@@ -69,50 +75,17 @@ impl<'a> Signs<'a> {
                 return Some(at);
             }
             let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
-            if self.at >= self.checked {
-                self.checked = self.at + BLOCK_BYTES;
-                let is_without = match rest.first_chunk() {
-                    Some(block) => !has_sign(block),
-                    None => {
-                        let mut last = [0; BLOCK_BYTES + 1];
-                        last[..rest.len()].copy_from_slice(rest);
-                        !has_sign(&last)
-                    }
-                };
-                if is_without {
-                    self.at = self.checked;
-                    continue;
+            self.found = match rest.first_chunk() {
+                Some(block) => signs(block),
+                None => {
+                    let mut last = [0; BLOCK_BYTES + 1];
+                    last[..rest.len()].copy_from_slice(rest);
+                    signs(&last)
                 }
-            }
-            let eight = short::eight(rest, 0).unwrap_or_else(|| {
-                let mut last = [0; 8];
-                last[..rest.len()].copy_from_slice(rest);
-                u64::from_le_bytes(last)
-            });
-            self.found = signs(eight);
-            self.at += 8;
+            };
+            self.at += BLOCK_BYTES;
         }
     }
-}
-
-/// The highest bit of each of eight bytes that may be a sign.
-#[inline]
-fn signs(eight: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x80 * ONES;
-    let low = eight & !HIGHS;
-    // The sums of low bytes and small numbers do not reach the next byte.
-    let within = |first: u8, last: u8| {
-        let not_below = low + ONES * u64::from(0x80 - first);
-        let above = low + ONES * u64::from(0x7f - last);
-        not_below & !above
-    };
-    let capitals = within(b'A', b'Z') & !eight & HIGHS;
-    // The first of several capitals: the last byte may be one, too.
-    let first = capitals & !(capitals << 8) & (capitals >> 8 | 1 << 63);
-    // `:`, `;`, `<`, `=`.
-    let marks = within(b':', b'=') | within(b'[', b'[') | within(0x1b, 0x1b);
-    first | (marks & !eight & HIGHS)
 }
 
 /// Bytes that belong to a word, so that `ERROR_CODE` and `x.ERROR` are not levels.

@@ -369,8 +369,16 @@ pub(crate) fn unescape(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
+/// Heads of relays in front of that of the first sender. Further ones stay in the message.
+const RELAYS_MAX: usize = 3;
+
 /// RFC 3164 and similar formats, from behind the PRI.
 fn rfc3164(rest: &[u8]) -> Head<'_> {
+    rfc3164_behind(rest, 0)
+}
+
+/// The same behind the heads of `relays` relays.
+fn rfc3164_behind(rest: &[u8], relays: usize) -> Head<'_> {
     let mut head = Head { format: Some("rfc3164"), ..Head::default() };
     let mut rest = rest.trim_ascii_start();
     let mut timed = timestamp(rest);
@@ -422,7 +430,7 @@ fn rfc3164(rest: &[u8]) -> Head<'_> {
             has_host = true;
             head.hostname = not_nil(first);
             head.message = behind;
-            if packet_engine(&mut head) || relayed(&mut head) {
+            if packet_engine(&mut head) || relayed(&mut head, relays + 1) {
                 return head;
             }
             // `asa1 : %ASA-6-…`: an empty tag.
@@ -528,18 +536,21 @@ fn packet_engine(head: &mut Head<'_>) -> bool {
 
 /// A message that is a syslog line itself, behind the head that a relay put in front: the head of
 /// the first sender counts. Returns whether it was one.
-fn relayed(head: &mut Head<'_>) -> bool {
+fn relayed(head: &mut Head<'_>, relays: usize) -> bool {
+    if relays > RELAYS_MAX {
+        return false;
+    }
     let message = head.message.trim_ascii_start();
     let inner = match message.first() {
         Some(b'<') => match pri(message) {
             Some((priority, rest)) => {
                 let rest = super::without_bom(rest);
-                let inner = rfc5424(rest).unwrap_or_else(|| rfc3164(rest));
+                let inner = rfc5424(rest).unwrap_or_else(|| rfc3164_behind(rest, relays));
                 Head { priority: Some(priority), ..inner }
             }
             None => return false,
         },
-        Some(b'0'..=b'9' | b'*' | b'.' | b':') => rfc3164(message),
+        Some(b'0'..=b'9' | b'*' | b'.' | b':') => rfc3164_behind(message, relays),
         Some(_) => {
             let (name, behind) = word(message);
             let may_be = (3..=10).contains(&name.len())
@@ -547,7 +558,7 @@ fn relayed(head: &mut Head<'_>) -> bool {
             if !may_be || time::month_name(name).is_none() {
                 return false;
             }
-            rfc3164(message)
+            rfc3164_behind(message, relays)
         }
         None => return false,
     };

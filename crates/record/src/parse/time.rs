@@ -127,9 +127,13 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     }
     let year = i64::from(two(date, 0)? * 100 + two(date, 2)?);
     let days = days_from_civil(year, two(date, 5)?, two(date, 8)?)?;
-    let second = clock(&date[11..])?;
+    let mut second = clock(&date[11..])?;
     let mut at = 19;
     let nanos = fraction(text, &mut at);
+    if let [b' ', b'A' | b'P' | b'a' | b'p', b'M' | b'm', ..] = text[at..] {
+        let hour = (second / 3600) as u32;
+        second += (i64::from(of_twelve(hour, text, &mut at)) - i64::from(hour)) * 3600;
+    }
     let offset_s = zone(text, &mut at);
     Some((
         Written { local_s: days * 86_400 + second, nanos, offset_s, has_year: true, is_day: false },
@@ -432,8 +436,8 @@ fn named_zone(name: &[u8]) -> Option<i32> {
 }
 
 /// The hour of a clock of twelve hours with ` AM` or ` PM` at `at`, and moves `at` behind it. The
-/// hour itself if neither is there.
-pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> Option<u32> {
+/// hour itself if neither is there, or if it is that of a clock of 24 hours (`13:00:00 PM`).
+pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> u32 {
     let rest = &text[*at..];
     // Java writes a narrow blank.
     let blank = match rest {
@@ -444,16 +448,16 @@ pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> Option<u32> {
     let (is_afternoon, length) = match &rest[blank..] {
         [half @ (b'A' | b'P' | b'a' | b'p'), b'M' | b'm', ..] => (half | 0x20 == b'p', 2),
         [half @ (b'a' | b'p'), b'.', b'm', b'.', ..] => (*half == b'p', 4),
-        _ => return Some(hour),
+        _ => return hour,
     };
     if rest.get(blank + length).is_some_and(u8::is_ascii_alphanumeric) {
-        return Some(hour);
-    }
-    if !(1..=12).contains(&hour) {
-        return None;
+        return hour;
     }
     *at += blank + length;
-    Some(hour % 12 + if is_afternoon { 12 } else { 0 })
+    match hour {
+        1..=12 => hour % 12 + if is_afternoon { 12 } else { 0 },
+        _ => hour,
+    }
 }
 
 fn numeric_zone(text: &[u8]) -> Option<(i32, usize)> {

@@ -166,6 +166,11 @@ const WITH_WORD: [u128; 2] = {
 /// Finds the time of a line; `memo` is the index of the format that matched last. Returns the time,
 /// and the offset behind it.
 pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
+    find_form(line, memo).or_else(|| of_one_program(line, memo))
+}
+
+/// A time in one of [`FORMS`] at the start of a line.
+fn find_form(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     let mut candidates = STARTS[usize::from(*line.first()?)];
     if candidates & 1 << *memo != 0
         && let Some(found) = fit(FORMS[*memo], line)
@@ -189,13 +194,14 @@ pub(crate) fn find(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         }
         candidates &= candidates - 1;
     }
-    of_one_program(line, memo)
+    None
 }
 
 /// Times in places that only one program uses, and the forms that are tried last.
 fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
+    // Not by `find`: a line that repeats what is skipped must not recurse.
     let behind = |skipped: usize, memo: &mut usize| {
-        let (written, length) = find(line.get(skipped..)?, memo)?;
+        let (written, length) = find_form(line.get(skipped..)?, memo)?;
         Some((written, skipped + length))
     };
     let fit_at = |form: &str, at: usize| {
@@ -232,7 +238,7 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         [b'A'..=b'Z', ..] => fit("b d, Y H:m!", line),
         _ => None,
     };
-    found.or_else(|| behind_level(line)).or_else(|| behind_words(line))
+    found.or_else(|| behind_level(line)).or_else(|| behind_words(line, memo))
 }
 
 /// `ERROR [main] 2026-01-31 12:00:00,123 x` of Cassandra, `[error] 2026-01-31T12:00:00Z x` of
@@ -259,22 +265,14 @@ fn behind_level(line: &[u8]) -> Option<(Written, usize)> {
 
 /// `79a5 bucket [31/Jan/2026:12:00:00 +0000] …` of S3, `web-1  | 2026-01-31T12:00:00Z …` of docker
 /// compose.
-fn behind_words(line: &[u8]) -> Option<(Written, usize)> {
+fn behind_words(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     let window = &line[..line.len().min(WORD_BYTES_MAX)];
     let first = short::first_blank(window)?;
     let blanks = window[first..].iter().take_while(|b| **b == b' ').count();
     if window[first + blanks..].starts_with(b"| ") {
-        // Not by `find`: a line of bars must not recurse.
         let skipped = first + blanks + 2;
-        let mut candidates = STARTS[usize::from(*line.get(skipped)?)] & !WITH_WORD[0];
-        while candidates != 0 {
-            let index = candidates.trailing_zeros() as usize;
-            if let Some((written, length)) = fit(FORMS[index], &line[skipped..]) {
-                return Some((written, skipped + length));
-            }
-            candidates &= candidates - 1;
-        }
-        return None;
+        let (written, length) = find_form(&line[skipped..], memo)?;
+        return Some((written, skipped + length));
     }
     let second = first
         + 1
@@ -416,7 +414,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
             }
             b'a' => weekday(rest)?,
             b'P' => {
-                hour = time::of_twelve(hour, line, &mut at)?;
+                hour = time::of_twelve(hour, line, &mut at);
                 0
             }
             b'Z' => {
@@ -459,7 +457,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     }
     let is_day = form.ends_with('!') && !form.contains('m');
     if !is_day {
-        hour = time::of_twelve(hour, line, &mut at)?;
+        hour = time::of_twelve(hour, line, &mut at);
         zone_s = zone_s.or_else(|| time::zone(line, &mut at));
     }
     // Another form has more digits.
@@ -619,7 +617,6 @@ mod tests {
             "79a5 bucket [x]",
             "13/13/2026 12:00:00",
             "Jan 32, 2026 12:00:00 PM",
-            "Jan 31, 2026 13:00:00 PM",
             "set 5 of 6",
             "out 12 12:00",
         ] {

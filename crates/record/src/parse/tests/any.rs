@@ -111,6 +111,36 @@ fn seeds_of_the_fuzzer() {
     assert!(seeds > 0);
 }
 
+/// Whatever a line repeats, it is parsed in bounded depth.
+#[test]
+fn repeated_beginnings() {
+    for part in [
+        "# Time: ",
+        "####<",
+        "\u{1b}[0m# Time: ",
+        "web-1  | ",
+        "<13>Nov 21 12:00:00 h ",
+        "Nov 21 12:00:00 h ",
+        "<13>1 2026-11-21T12:00:00Z h a - - - ",
+        "<13>1 Nov 21 12:00:00 h a - - - ",
+        "1: ",
+        "h:Nov 21 12:00:00 ",
+        "Message forwarded from a: ",
+        "{\"_msg\":\"",
+        "{\"resourceLogs\":[{\"scopeLogs\":[",
+        "ERROR [main] ",
+        "level=",
+        "[[",
+        "LEEF:1.0|",
+        "date=2026-11-21 devname=a ",
+    ] {
+        let line = part.repeat((1 << 18) / part.len());
+        check_any(&[line.as_bytes()]);
+        // Behind a head as well.
+        check_any(&[format!("<13>Nov 21 12:00:00 {line}").as_bytes()]);
+    }
+}
+
 #[test]
 fn the_longest_line() {
     for start in

@@ -41,6 +41,11 @@ const LINES: &[Timed] = &[
     ("Jan 31, 2026 12:00:00\u{202f}PM com.example.Main main", NOON),
     ("Jan 31, 2026 4:48:11 AM com.example.Main main", "2026-01-31T04:48:11Z"),
     ("Jan 31, 2026 4:48:11 PM com.example.Main main", "2026-01-31T16:48:11Z"),
+    ("Jan 31, 2026 13:00:00 PM CET com.example.Main main", NOON),
+    ("2026-01-31 12:00:00 PM x", NOON),
+    ("2026-01-31 04:48:11.250 PM UTC x", "2026-01-31T16:48:11.25Z"),
+    ("2026/01/31 12:00:00 AM x", "2026-01-31T00:00:00Z"),
+    ("2026-01-31 12:00:00 pm", NOON),
     ("Jan 31, 2026 @ 12:00:00.250 x", QUARTER),
     // Erlang
     ("=ERROR REPORT==== 31-Jan-2026::12:00:00.250000 === x", QUARTER),
@@ -187,6 +192,25 @@ fn heads() {
         assert_eq!(row.get_by_name("app_name"), Some(&b"app"[..]), "{line}");
         assert_eq!(row.get_by_name("_note"), None, "{line}");
         assert_eq!(time_text(row.time_ns()), time, "{line}");
+    }
+}
+
+/// Keys of times, and times as values.
+#[test]
+fn keys() {
+    let json = http(Format::Json, Hints::default());
+    for line in [
+        r#"{"time":"2026-01-31 12:00:00 PM","msg":"m"}"#,
+        r#"{"timestamp":"Sat Jan 31 12:00:00 UTC 2026","msg":"m"}"#,
+        r#"{"time":"2026-01-31T12:00:00Z[UTC]","msg":"m"}"#,
+        r#"{"ts":"1/31/2026 12:00:00 PM","msg":"m"}"#,
+        r#"{"dateTime":"2026-01-31T12:00:00Z","msg":"m"}"#,
+        r#"{"DateTime":"2026-01-31T12:00:00Z","msg":"m"}"#,
+        r#"{"t":{"$date":{"$numberLong":"1769860800000"}},"s":"I","msg":"m"}"#,
+        r#"{"date":"2026-01-31","time":"12:00:00","msg":"m"}"#,
+        r#"{"date":"2026-01-31","time":"13:00:00","tz":"+0100","msg":"m"}"#,
+    ] {
+        assert_eq!(time_of(&json, &[line.as_bytes()]), NOON, "{line}");
     }
 }
 
