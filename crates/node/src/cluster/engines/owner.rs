@@ -4,8 +4,8 @@
 //! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
 //! else is away; one for each partition, which reads and parses; one that publishes; one that asks
 //! where the partitions end; one that looks whether engines fail for this node alone; one for jobs;
-//! one that starts and stops programs and sinks. A node that only queries has the one for leases and
-//! the one that looks at engines.
+//! one that starts and stops programs and sinks. A node that only queries has the one for leases
+//! and the one that looks at engines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
