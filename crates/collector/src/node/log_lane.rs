@@ -2,8 +2,10 @@
 //! acknowledge.
 //!
 //! A frame is numbered when it is appended for the first time, and stays with its partition from
-//! then on. While an append fails, its frames are bound to the partition in the spool (or kept in
-//! memory while the disk fails), and appended again with the same numbers before any later frame.
+//! then on. The messages of a partition wait for each other, so small frames that wait together are
+//! joined into one before it is numbered. While an append fails, its frames are bound to the
+//! partition in the spool (or kept in memory while the disk fails), and appended again with the
+//! same numbers before any later frame.
 //!
 //! Invariant: the numbers of this collector rise within a partition, apart from repeated appends,
 //! which begin with the oldest frame that was not acknowledged. Readers of the log recognise copies
@@ -22,13 +24,14 @@ use super::directory::NumberOwner;
 use super::forward_state::ForwardState;
 use super::lane_handle::LaneHandle;
 use super::lock;
-use super::queue::Waiting;
-use super::spool::{BoundReader, keep_damaged};
+use super::spool::{BoundReader, JOINED_BYTES_MAX, join, keep_damaged};
 use super::status::Link;
 use crate::deliver::{KeepError, OnDurable};
 
 /// Bytes of frames that are appended with one call; a larger frame goes alone.
 const APPEND_BYTES_MAX: usize = 4 << 20;
+/// Frames below this size are joined, which copies their lines. Larger ones are worth a message.
+const SMALL_BYTES: usize = 64 << 10;
 /// Pauses after appends that failed.
 const PAUSES: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs(5));
 /// How long the lane waits for frames before it looks for files of the spool again.
@@ -48,14 +51,16 @@ pub trait AppendLog: Send + Sync {
 /// A frame with its number, which is in its header.
 struct Numbered {
     frame: Frame,
-    /// None for a frame of a file.
-    on_durable: Option<OnDurable>,
+    /// The bytes that the queue counts for it: those of the frames that it was joined of.
+    queued_bytes: usize,
+    /// Whom to notify; none for a frame of a file.
+    on_durable: Vec<OnDurable>,
 }
 
-impl Numbered {
-    fn bytes(&self) -> usize {
-        self.frame.bytes().len()
-    }
+/// Whether a frame is joined with others: a small one, and none of our own lines, which are told
+/// apart by their frames.
+fn is_joined(frame: &Frame) -> bool {
+    frame.bytes().len() < SMALL_BYTES && frame.header().flags == 0
 }
 
 /// The state of the thread of one partition.
@@ -97,6 +102,11 @@ impl LogLane {
 
     fn out(&self) -> &LaneHandle {
         &self.shared.lanes[self.index]
+    }
+
+    /// The bytes that the queue counts for the held frames.
+    fn queued_bytes(&self) -> usize {
+        self.held.iter().map(|held| held.queued_bytes).sum()
     }
 
     /// What the spool and the numbers know the partition by.
@@ -204,8 +214,10 @@ impl LogLane {
             let file = self.file.as_mut().expect("a file is open");
             match file.next_frame() {
                 Some(Ok(frame)) => {
-                    bytes += frame.bytes().len();
-                    self.held.push_back(Numbered { frame, on_durable: None });
+                    let queued_bytes = frame.bytes().len();
+                    bytes += queued_bytes;
+                    let on_durable = Vec::new();
+                    self.held.push_back(Numbered { frame, queued_bytes, on_durable });
                 }
                 Some(Err((error, lines))) => {
                     tracing::error!("{error}; its {lines} lines are lost");
@@ -234,39 +246,51 @@ impl LogLane {
     fn fill_from_memory(&mut self) -> Result<(), String> {
         let mut bytes = 0;
         while bytes < APPEND_BYTES_MAX {
-            let Some(waiting) = self.shared.queue().take(self.index) else { break };
+            let Some(first) = self.shared.queue().take(self.index) else { break };
             let number =
                 lock(&self.shared.directory).issue_numbers(NumberOwner::Store(self.key()), 1);
             let number = match number {
                 Ok(number) => number,
                 Err(error) => {
-                    self.shared.queue().give_back(self.index, waiting);
+                    self.shared.queue().give_back(self.index, first);
                     return Err(error.to_string());
                 }
             };
-            let Waiting { mut frame, on_durable, .. } = waiting;
+            let (mut frames, mut queued_bytes) = (Vec::new(), 0);
+            let mut on_durable = Vec::new();
+            let mut next = Some(first);
+            while let Some(waiting) = next.take() {
+                queued_bytes += waiting.bytes();
+                frames.push(waiting.frame);
+                on_durable.push(waiting.on_durable);
+                if frames.last().is_some_and(is_joined) {
+                    let room = (JOINED_BYTES_MAX as usize).saturating_sub(queued_bytes);
+                    next = self.shared.queue().take_small(self.index, room, is_joined);
+                }
+            }
+            let mut frame = join(&mut frames).expect("there is a frame");
             frame.set_sequence(number);
             bytes += frame.bytes().len();
-            self.held.push_back(Numbered { frame, on_durable: Some(on_durable) });
+            self.held.push_back(Numbered { frame, queued_bytes, on_durable });
         }
         Ok(())
     }
 
     /// The log has all held frames.
     fn acknowledge(&mut self) {
-        let (mut bytes, mut lines, frames) = (0, 0, self.held.len() as u64);
-        for Numbered { frame, on_durable } in self.held.drain(..) {
-            bytes += frame.bytes().len();
-            lines += u64::from(frame.header().lines);
-            if let Some(on_durable) = on_durable {
-                on_durable(Ok(()));
-            }
+        let (mut queued_bytes, mut bytes, mut lines) = (0, 0, 0);
+        let frames = self.held.len() as u64;
+        for held in self.held.drain(..) {
+            queued_bytes += held.queued_bytes;
+            bytes += held.frame.bytes().len();
+            lines += u64::from(held.frame.header().lines);
+            held.on_durable.into_iter().for_each(|on_durable| on_durable(Ok(())));
         }
         let out = &self.shared.lanes[self.index];
         out.frames_acknowledged.fetch_add(frames, Relaxed);
         out.lines_acknowledged.fetch_add(lines, Relaxed);
         out.bytes_sent.fetch_add(bytes as u64, Relaxed);
-        self.shared.queue().release(self.index, bytes);
+        self.shared.queue().release(self.index, queued_bytes);
         self.shared.notify();
         self.finish_file();
     }
@@ -274,10 +298,11 @@ impl LogLane {
     /// Moves held frames that are in memory alone into the spool, if there is room. Those of a file
     /// are there already.
     fn bind_held(&mut self) {
-        let bytes: usize = self.held.iter().map(Numbered::bytes).sum();
-        if bytes == 0 || self.held.iter().all(|held| held.on_durable.is_none()) {
+        if self.held.iter().all(|held| held.on_durable.is_empty()) {
             return;
         }
+        let bytes: usize = self.held.iter().map(|held| held.frame.bytes().len()).sum();
+        let queued_bytes = self.queued_bytes();
         let mut numbered: Vec<(u64, &mut Frame)> = self
             .held
             .iter_mut()
@@ -294,11 +319,9 @@ impl LogLane {
             Ok(()) => {
                 self.may_be_bound = true;
                 for held in self.held.drain(..) {
-                    if let Some(on_durable) = held.on_durable {
-                        on_durable(Ok(()));
-                    }
+                    held.on_durable.into_iter().for_each(|on_durable| on_durable(Ok(())));
                 }
-                self.shared.queue().release(self.index, bytes);
+                self.shared.queue().release(self.index, queued_bytes);
                 self.shared.notify();
             }
             Err(error) => {
@@ -328,8 +351,7 @@ impl LogLane {
     }
 
     fn note_away(&self, error: String) {
-        let held = self.held.iter().map(Numbered::bytes).sum();
-        self.shared.queue().close(self.index, held);
+        self.shared.queue().close(self.index, self.queued_bytes());
         self.shared.notify();
         if self.out().set_away(&error) {
             let (name, index) = (self.log.name(), self.index);
@@ -364,14 +386,12 @@ impl LogLane {
     /// Binds what is left to the spool; what finds no room there is given up.
     fn end(&mut self) {
         self.bind_held();
-        let bytes: usize = self.held.iter().map(Numbered::bytes).sum();
-        for held in self.held.drain(..) {
-            if let Some(on_durable) = held.on_durable {
-                on_durable(Err(KeepError::NoRoom));
-            }
+        let queued_bytes = self.queued_bytes();
+        for on_durable in self.held.drain(..).flat_map(|held| held.on_durable) {
+            on_durable(Err(KeepError::NoRoom));
         }
         let mut queue = self.shared.queue();
-        queue.release(self.index, bytes);
+        queue.release(self.index, queued_bytes);
         queue.close(self.index, 0);
         drop(queue);
         self.shared.notify();

@@ -178,6 +178,17 @@ impl FrameQueue {
         self.waiting.pop_front()
     }
 
+    /// The next frame of a lane's own, if it has at most `bytes_max` bytes and is wanted.
+    pub(super) fn take_small(
+        &mut self,
+        lane: usize,
+        bytes_max: usize,
+        is_wanted: fn(&Frame) -> bool,
+    ) -> Option<Waiting> {
+        let fits = |ready: &mut Waiting| ready.bytes() <= bytes_max && is_wanted(&ready.frame);
+        self.lanes[lane].ready.pop_front_if(fits)
+    }
+
     /// Takes back a frame that a lane could not send.
     pub(super) fn give_back(&mut self, lane: usize, waiting: Waiting) {
         self.lanes[lane].ready.push_front(waiting);

@@ -39,7 +39,7 @@ const FILE_BYTES: u64 = 64 << 20;
 pub const LOG_FILE_BYTES: u64 = 8 << 20;
 /// The most that frames take that are joined into one. Changing this number doubles the lines of
 /// files that are half appended while the collector is updated.
-const JOINED_BYTES_MAX: u64 = 1 << 20;
+pub const JOINED_BYTES_MAX: u64 = 1 << 20;
 /// What is added to the name of a file in which frames cannot be read.
 const DAMAGED: &str = "damaged";
 /// What the name of a file ends with whose frames are joined.
@@ -708,7 +708,7 @@ impl BoundReader {
 }
 
 /// One frame of the lines of several, with the number of the last; takes them.
-fn join(frames: &mut Vec<Frame>) -> Option<Frame> {
+pub fn join(frames: &mut Vec<Frame>) -> Option<Frame> {
     if frames.len() < 2 {
         return frames.pop();
     }

@@ -186,3 +186,52 @@ fn small_frames_that_wait_are_joined() {
     let messages: usize = log.messages.iter().map(|messages| lock(messages).len()).sum();
     assert!(messages < 100 + sent, "{messages}");
 }
+
+/// A log that holds up its first append until it is told to go on.
+#[derive(Default)]
+struct SlowLog {
+    inner: FaultyLog,
+    appends: AtomicUsize,
+    goes_on: AtomicBool,
+}
+
+impl AppendLog for SlowLog {
+    fn name(&self) -> String {
+        "a slow log".to_owned()
+    }
+
+    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String> {
+        self.appends.fetch_add(1, Relaxed);
+        wait_for("leave to go on", || self.goes_on.load(Relaxed));
+        self.inner.append(partition, messages)
+    }
+}
+
+#[test]
+fn small_frames_that_arrive_during_an_append_are_joined() {
+    let log = Arc::new(SlowLog::default());
+    let to = Arc::clone(&log) as Arc<dyn AppendLog>;
+    let forwarder = Forwarder::start_log(config(1 << 30), Arc::new(SimDisk::new(1)), to).unwrap();
+    let kept = Arc::<AtomicUsize>::default();
+    // Each partition is at an append.
+    let mut sent = 0;
+    while log.appends.load(Relaxed) < PARTITIONS {
+        deliver(&forwarder, &format!("first {sent}"), &kept);
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (0..300).for_each(|n| deliver(&forwarder, &n.to_string(), &kept));
+    log.goes_on.store(true, Relaxed);
+    wait_for("the log", || is_drained(&forwarder));
+    assert_eq!(kept.load(Relaxed), 300 + sent);
+    let lines = log.inner.lines();
+    assert!(lines.len() == 300 + sent && lines.values().all(|count| *count == 1), "{lines:?}");
+    let messages: usize = log.inner.messages.iter().map(|messages| lock(messages).len()).sum();
+    // Those that waited in front, and one message of each partition for those behind them.
+    assert!(messages <= sent + PARTITIONS, "{messages} of {sent}");
+    let acknowledged = |bytes: fn(&super::super::StoreStatus) -> u64| -> u64 {
+        forwarder.status().stores.iter().map(bytes).sum()
+    };
+    assert_eq!(acknowledged(|store| store.lines_acknowledged), 300 + sent as u64);
+    assert_eq!(acknowledged(|store| store.bytes_in_memory), 0);
+}
