@@ -552,7 +552,7 @@ pub(crate) fn month_name(text: &[u8]) -> Option<(u32, usize)> {
     let name = &text[..length];
     let known = || {
         let is_it = |names: &&[&str]| names.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name));
-        MONTHS.iter().position(|names| is_it(names)).map(|index| index as u32 + 1)
+        MONTHS.iter().position(is_it).map(|index| index as u32 + 1)
     };
     let month = match name {
         [a, b, c] => month_number(&[*a, *b, *c]).or_else(known)?,
