@@ -58,8 +58,8 @@ pub use lang::pipe::{
     Expression, Extract, ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence,
     Join, JoinedWith, JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Moving, Offset,
     Overwrite, Pack, PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction, RunningKind,
-    RunningStats, Sample, Select, SeriesFunction, SetStreamFields, Sort, SortKey, Span, Stats,
-    StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,
+    RunningStats, Sample, Select, SeriesEnd, SeriesFunction, SetStreamFields, Sort, SortKey, Span,
+    Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,
     ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
 pub use lang::source::{Share, SharePiece, SharePieces, Sides, Wanted};

@@ -384,7 +384,12 @@ fn any_source() -> impl Strategy<Value = Memory> {
     let segments = prop::option::of(1usize..3);
     let columns = prop::option::of(0usize..50);
     (batches, any::<bool>(), segments, columns).prop_map(
-        |(batches, known, segment_batches, columns)| {
+        |(mut batches, known, segment_batches, columns)| {
+            // What is read first arrived first, so that both orders are the same.
+            if known {
+                let newest = |records: &[Record]| records.iter().map(|(time_ns, _)| *time_ns).max();
+                batches.sort_by_key(|(records, _)| std::cmp::Reverse(newest(records)));
+            }
             let batch = |(sequence, (records, is_own)): (u64, &(Vec<Record>, bool))| {
                 let transport = if *is_own { Transport::Internal } else { Transport::Http };
                 batch_of(transport, sequence, records)

@@ -196,6 +196,7 @@ const PIPES: &[(&str, &[&str])] = &[
     ("filter", &["filter {f}:* | sort by (n)"]),
     ("limit", &["limit 1000000 | sort by (n)"]),
     ("offset", &["offset 0 | sort by (n)"]),
+    ("deduplicate", &["deduplicate by ({f})", "deduplicate"]),
     ("sort", &["sort by ({c})", "sort by ({f} desc) limit 3", "sort by (n) partition by ({c})"]),
     ("first", &["first 2 by ({c})"]),
     ("last", &["last 2 by ({c})"]),

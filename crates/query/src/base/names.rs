@@ -22,6 +22,14 @@ pub(crate) fn is_stored(name: &str) -> bool {
     !matches!(name, "_time" | "_received" | LINE | LINE_ID | RAW_LINE | "_stream")
 }
 
+/// Stored fields that Loginson adds to lines by itself.
+const ADDED: [&str; 5] = ["_type", "_level", "_remote_ip", "_file", "_note"];
+
+/// Whether Loginson adds the field of this name to lines by itself.
+pub(crate) fn is_added(name: &str) -> bool {
+    ADDED.contains(&name)
+}
+
 /// A field name, or the beginning of field names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern {

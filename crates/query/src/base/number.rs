@@ -1,8 +1,9 @@
 //! Numbers in field values and queries: integers, decimals, durations, byte sizes, IPv4 addresses;
 //! and the order of values.
 //!
-//! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`: whole
-//! numbers beyond 2^53 compare with its precision.
+//! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`. Where
+//! two whole numbers beyond 2^53 are the same `f64`, filters compare them digit by digit
+//! ([`Bound`]); results of functions have the precision of `f64`.
 
 use std::cmp::Ordering;
 
@@ -43,6 +44,73 @@ pub fn parse_quantity(value: &[u8]) -> Option<f64> {
 /// 1970.
 pub fn parse_comparable(value: &[u8]) -> Option<f64> {
     parse_number(value).or_else(|| parse_timestamp(value).map(|ns| ns as f64))
+}
+
+/// From here on, neighbouring whole numbers may be the same `f64`.
+const WHOLE_MAX: f64 = (1_u64 << 53) as f64;
+
+/// A number that others are compared with, exactly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bound {
+    number: f64,
+    /// The number digit by digit, if it is a whole one that its neighbours may be taken for.
+    whole: Option<i128>,
+}
+
+impl Bound {
+    /// Less than every number.
+    pub const LEAST: Bound = Bound { number: f64::NEG_INFINITY, whole: None };
+    /// Greater than every number.
+    pub const GREATEST: Bound = Bound { number: f64::INFINITY, whole: None };
+
+    /// The number that a value is compared as, if it is one.
+    pub fn parse(value: &[u8]) -> Option<Bound> {
+        let number = parse_comparable(value)?;
+        let whole = if number.abs() < WHOLE_MAX { None } else { parse_whole(value, number) };
+        Some(Bound { number, whole })
+    }
+
+    /// How a value, and the number that it is compared as, is ordered beside the bound.
+    #[inline]
+    pub fn order(&self, value: &[u8], number: f64) -> Ordering {
+        // No value is NaN.
+        let ordering = number.total_cmp(&self.number);
+        if ordering.is_eq() && number.abs() >= WHOLE_MAX {
+            self.order_whole(value, number)
+        } else if number == self.number {
+            Ordering::Equal
+        } else {
+            ordering
+        }
+    }
+
+    #[cold]
+    fn order_whole(&self, value: &[u8], number: f64) -> Ordering {
+        match (parse_whole(value, number), self.whole) {
+            (Some(whole), Some(bound)) => whole.cmp(&bound),
+            _ => Ordering::Equal,
+        }
+    }
+}
+
+/// The whole number that a value stands for, digit by digit; `number` is the same as `f64`. None
+/// beyond 128 bits.
+fn parse_whole(value: &[u8], number: f64) -> Option<i128> {
+    let text = std::str::from_utf8(value).ok()?;
+    let digits = text.replace('_', "");
+    let unsigned = digits.trim_start_matches(['-', '+']);
+    let hexadecimal = unsigned.strip_prefix("0x");
+    let parsed = match hexadecimal {
+        Some(digits) => i128::from_str_radix(digits, 16).ok(),
+        None if !unsigned.bytes().all(|byte| byte.is_ascii_digit()) => None,
+        None => unsigned.parse().ok(),
+    };
+    let parsed = parsed.map(|whole: i128| if text.starts_with('-') { -whole } else { whole });
+    let time = || parse_timestamp(value).map(i128::from);
+    let duration = || parse_duration(text).map(i128::from);
+    // What is left is written with a fraction, an exponent or a unit of bytes.
+    let other = || (number.abs() < 1e38).then_some(number as i128);
+    parsed.or_else(time).or_else(duration).or_else(other)
 }
 
 /// Parses an integer of up to 15 digits, with or without a minus. Most numbers in logs are such.
@@ -207,6 +275,26 @@ mod tests {
             assert_eq!(parse_quantity(text.as_bytes()), quantity, "{text}");
             assert_eq!(parse_comparable(text.as_bytes()), comparable, "{text}");
         }
+    }
+
+    #[test]
+    fn neighbours_beyond_doubles_are_told_apart() {
+        let check = |value: &str, bound: &str, expected: Ordering| {
+            let bytes = value.as_bytes();
+            let number = parse_comparable(bytes).unwrap();
+            let bound = Bound::parse(bound.as_bytes()).unwrap();
+            assert_eq!(bound.order(bytes, number), expected, "{value} {bound:?}");
+        };
+        check("9007199254740993", "9007199254740992", Ordering::Greater);
+        check("-9007199254740993", "-9007199254740992", Ordering::Less);
+        check("18446744073709551614", "18_446_744_073_709_551_615", Ordering::Less);
+        check("0x20000000000001", "9007199254740993", Ordering::Equal);
+        check("9007199254740992.0", "9007199254740993", Ordering::Less);
+        check("1e30", "1000000000000000000000000000000", Ordering::Greater);
+        check("2026-01-31T12:00:00.000000001Z", "2026-01-31T12:00:00Z", Ordering::Greater);
+        check("inf", "inf", Ordering::Equal);
+        check("-0.0", "0", Ordering::Equal);
+        check("0.1", "0.2", Ordering::Less);
     }
 
     #[test]

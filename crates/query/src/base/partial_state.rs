@@ -13,10 +13,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use record::LineId;
+
 use crate::base::{Buffer, Meter, RunError};
 
 /// Version of the encoding. Any other version is refused.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Greatest number of lines, rows or hits in a state. Far above what any store has, and small
 /// enough that a sum over [`STATES_MAX`] states fits in 64 bits.
 const COUNT_MAX: u64 = 1 << 48;
@@ -75,6 +77,15 @@ impl<'m> Encoder<'m> {
     pub fn time(&mut self, time_ns: Option<i64>) -> Result<(), RunError> {
         self.flag(time_ns.is_some())?;
         time_ns.map_or(Ok(()), |time_ns| self.number(time_ns as u64))
+    }
+
+    /// Writes the id of a line, or that there is none.
+    pub fn line(&mut self, id: Option<LineId>) -> Result<(), RunError> {
+        self.flag(id.is_some())?;
+        let Some(LineId { node, sequence, line }) = id else { return Ok(()) };
+        self.number(node.into())?;
+        self.number(sequence)?;
+        self.number(line.into())
     }
 
     /// Writes bytes, or that there are none.
@@ -151,6 +162,17 @@ impl<'b> Decoder<'b> {
     /// Reads what [`Encoder::time`] wrote.
     pub fn time(&mut self) -> Result<Option<i64>, RunError> {
         Ok(if self.flag()? { Some(self.number()? as i64) } else { None })
+    }
+
+    /// Reads what [`Encoder::line`] wrote.
+    pub fn line(&mut self) -> Result<Option<LineId>, RunError> {
+        if !self.flag()? {
+            return Ok(None);
+        }
+        let small =
+            |number| u32::try_from(number).map_err(|_| wrong_state("a line has no such id"));
+        let (node, sequence) = (small(self.number()?)?, self.number()?);
+        Ok(Some(LineId { node, sequence, line: small(self.number()?)? }))
     }
 
     /// Reads what [`Encoder::optional`] wrote.

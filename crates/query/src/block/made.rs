@@ -247,7 +247,7 @@ impl MadeRow {
         &self.bytes[field.at as usize..][..field.length as usize]
     }
 
-    pub(super) fn visit(&self, include: &[String], each: Each<'_>) {
+    pub(crate) fn visit(&self, include: &[String], each: Each<'_>) {
         for field in &self.fields {
             let value = self.value(field);
             let shown = !field.hidden || include.iter().any(|i| **i == *field.name);

@@ -467,3 +467,46 @@ fn a_damaged_unit_is_an_error_or_passed_over_and_counts_agree_with_rows() {
         }
     }
 }
+
+/// Many lines of the same time come in the order of their arrival, however units hold them, and in
+/// whatever order lines are inside the units.
+#[test]
+fn equal_rows_come_in_the_order_of_arrival() {
+    let line = |name: &str| record(7, &[("n", name), ("k", "same")]);
+    let later = record(9, &[("n", "later"), ("k", "same")]);
+    let together = vec![batch(1, &["a", "b", "c", "d", "e", "f"].map(line))];
+    // A unit with a newer line is read first, and one that arrived last may be listed first.
+    let apart = |order: [u64; 3]| {
+        let records = |sequence| match sequence {
+            1 => vec![line("a"), line("b")],
+            2 => vec![line("c"), line("d")],
+            _ => vec![line("e"), line("f"), later.clone()],
+        };
+        order.map(|sequence| batch(sequence, &records(sequence))).to_vec()
+    };
+    let names = |text: &str, batches: Vec<Arc<Batch>>, known, threads| {
+        let source = Memory { known, ..Memory::new(batches) };
+        let limits = Limits { threads, ..Limits::default() };
+        let (rows, outcome) = collect(&query(text), &source, &limited(limits));
+        outcome.unwrap();
+        rows.iter().map(|row| row[0].1.as_str()).collect::<Vec<_>>().join("")
+    };
+    for (text, expected) in [
+        ("n:!later | sort by (_time desc) | limit 3 | fields n", "abc"),
+        ("n:!later | sort by (_time) | limit 3 | fields n", "abc"),
+        ("n:!later | sort by (k) offset 2 limit 2 | fields n", "cd"),
+        ("n:!later | sort by (k) | fields n", "abcdef"),
+        ("n:!later | last 2 by (k) | fields n", "ab"),
+        ("n:!later | running_stats last(n) x | fields x", "abcdef"),
+        ("n:!later | stats field_min(k, n) x", "a"),
+        ("n:!later | stats field_max(k, n) x", "a"),
+    ] {
+        assert_eq!(names(text, together.clone(), true, 1), expected, "{text}");
+        for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
+            for (known, threads) in [(true, 1), (true, 3), (false, 1), (false, 3)] {
+                let found = names(text, apart(order), known, threads);
+                assert_eq!(found, expected, "{text} {order:?} {known} {threads}");
+            }
+        }
+    }
+}

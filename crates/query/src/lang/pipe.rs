@@ -95,8 +95,8 @@ pub use set_stream_fields::SetStreamFields;
 pub use sort::{Sort, SortKey};
 pub(crate) use stats::time_bucket;
 pub use stats::{
-    Bucket, By, Function, Moving, RunningFunction, RunningKind, RunningStats, SeriesFunction, Span,
-    Stats, StatsFunction, function_documentation,
+    Bucket, By, Function, Moving, RunningFunction, RunningKind, RunningStats, SeriesEnd,
+    SeriesFunction, Span, Stats, StatsFunction, function_documentation,
 };
 #[cfg(test)]
 pub(crate) use stats::{
@@ -124,6 +124,7 @@ static TABLE: &[&Registration] = &[
     &sort::SORT,
     &sort::FIRST,
     &sort::LAST,
+    &sort::DEDUPLICATE,
     &uniq::UNIQ,
     &top::TOP,
     &stats::STATS,
@@ -345,7 +346,10 @@ pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseErr
     let position = cursor.position();
     let name = cursor.peek_word(false).to_ascii_lowercase();
     let is_sign = name.starts_with(|c: char| !is_word_char(c));
-    if is_sign || cursor.behind_word() == Some(':') && !NAMES.contains(&name.as_str()) {
+    if is_sign
+        || name == "not"
+        || cursor.behind_word() == Some(':') && !NAMES.contains(&name.as_str())
+    {
         // The word `filter` is optional.
         return (select::FILTER.parse)(cursor);
     }

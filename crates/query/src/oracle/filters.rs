@@ -123,7 +123,14 @@ fn passes(test: &Test, text: &str) -> bool {
             address.is_ok_and(|address| *low <= address && address <= *high)
         }
         Test::PatternMatch { pattern, place } => {
-            let text: Vec<char> = text.chars().collect();
+            // White space of any length is one space, and none at the ends of a whole value.
+            let is_space = |c: &char| c.is_ascii_whitespace() || c.is_ascii_control();
+            let mut text: Vec<char> = text.chars().collect();
+            text.dedup_by(|next, before| is_space(next) && is_space(before));
+            text.iter_mut().filter(|c| is_space(c)).for_each(|c| *c = ' ');
+            if *place == PatternPlace::Whole {
+                text = String::from_iter(text).trim_matches(' ').chars().collect();
+            }
             let starts = match place {
                 PatternPlace::Anywhere | PatternPlace::End => 0..text.len() + 1,
                 PatternPlace::Whole | PatternPlace::Beginning => 0..1,

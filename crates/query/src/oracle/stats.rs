@@ -80,7 +80,7 @@ pub(super) fn apply(function: &Function, rows: &[&Row], seconds: Option<f64>) ->
         let mut numbers = numbers(names);
         numbers.sort_by(f64::total_cmp);
         let place = ((share * numbers.len() as f64) as usize).min(numbers.len().saturating_sub(1));
-        text(numbers.get(place).copied().unwrap_or(f64::NAN))
+        numbers.get(place).map_or(String::new(), |number| text(*number))
     };
     if let Some(QuantileCall { share, fields }) = function.get() {
         return quantile(*share, fields);
@@ -207,14 +207,39 @@ pub(super) fn bucketed(by: &By, row: &Row) -> String {
         }
         Some(Bucket::Number { size, offset }) => match parse_number(text.as_bytes()) {
             Some(number) => {
-                let mut out = Vec::new();
-                let (size, offset) = (size.value, offset.as_ref().map_or(0.0, |o| -o.value));
-                write_number(((number - offset) / size).floor() * size + offset, &mut out);
-                String::from_utf8(out).unwrap()
+                let offset = offset.as_ref().map_or(0.0, |o| -o.value);
+                match decimal_step(number, size.value, offset) {
+                    Some(start) => start,
+                    None => {
+                        let mut out = Vec::new();
+                        let steps = ((number - offset) / size.value).floor();
+                        write_number(steps * size.value + offset, &mut out);
+                        String::from_utf8(out).unwrap()
+                    }
+                }
             }
             None => text,
         },
     }
+}
+
+/// The start of the step of a number, computed with the digits of all three alone. None for numbers
+/// of more digits than that takes.
+fn decimal_step(number: f64, size: f64, offset: f64) -> Option<String> {
+    const PLACES: usize = 9;
+    let digits = |number: f64| -> Option<i128> {
+        let text = number.to_string();
+        let (whole, places) = text.split_once('.').unwrap_or((&text, ""));
+        let fits = whole.len() <= 12 && places.len() <= PLACES;
+        fits.then(|| format!("{whole}{places:0<PLACES$}").parse().ok())?
+    };
+    let (number, size, offset) = (digits(number)?, digits(size)?, digits(offset)?);
+    let start = (number - offset).div_euclid(size) * size + offset;
+    let text = format!("{:0>width$}", start.abs(), width = PLACES + 1);
+    let (whole, places) = text.split_at(text.len() - PLACES);
+    let text = format!("{whole}.{places}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    Some(if start < 0 { format!("-{text}") } else { text.to_owned() })
 }
 
 /// Length of the time bucket of a group, seconds.
@@ -321,10 +346,14 @@ pub(super) fn any_stats() -> impl Strategy<Value = Stats> {
         Just(None),
         (1i64..20, -5i64..5)
             .prop_map(|(step_ns, offset_ns)| Some(Bucket::Time { step_ns, offset_ns })),
-        prop::option::of(Just("1")).prop_map(|offset| Some(Bucket::Number {
-            size: Number::parse("2.5").unwrap(),
-            offset: offset.and_then(Number::parse),
-        })),
+        (
+            prop::sample::select(&["2.5", "0.1"][..]),
+            prop::option::of(prop::sample::select(&["1", "0.3"][..])),
+        )
+            .prop_map(|(size, offset)| Some(Bucket::Number {
+                size: Number::parse(size).unwrap(),
+                offset: offset.and_then(Number::parse),
+            })),
         prop::sample::select(vec![1u8, 12])
             .prop_map(|months| Some(Bucket::Months { months, offset_ns: 0 })),
         (0u8..33).prop_map(|bits| Some(Bucket::Ipv4 { bits })),

@@ -53,6 +53,8 @@ enum Node {
     /// Any stored field whose name begins with `beginning`.
     AnyField {
         beginning: String,
+        /// The test as parsed, which knows the fields that it looks at.
+        parsed: Test,
         test: Box<ValueTest>,
     },
     /// A `Field` or `AnyField`, with its index among the tests of the filter ([`tests_of`]).
@@ -174,6 +176,7 @@ impl Node {
             }
             Filter::AnyField { beginning, test } => numbered(Node::AnyField {
                 beginning: beginning.clone(),
+                parsed: test.clone(),
                 test: Box::new(ValueTest::new(test)),
             }),
             _ => return None,
@@ -239,7 +242,9 @@ impl Node {
             Node::Numbered(place, _) if fields.ruled_out.get(*place) == Some(&true) => bits.clear(),
             Node::Numbered(_, node) => return node.narrow(fields, bits),
             Node::Field { name, test } => return test.narrow(name, fields, bits),
-            Node::AnyField { beginning, test } => return test.narrow_any(beginning, fields, bits),
+            Node::AnyField { beginning, parsed, test } => {
+                return test.narrow_any(&|name| parsed.looks_at(name, beginning), fields, bits);
+            }
         }
         Ok(true)
     }
@@ -266,16 +271,16 @@ impl ValueTest {
         }
     }
 
-    /// Removes the rows in which no stored field whose name begins with `beginning` has a value
-    /// that passes; empty values do not count. False if this can be decided only on the lines.
+    /// Removes the rows in which none of the fields that are looked at has a value that passes;
+    /// empty values do not count. False if this can be decided only on the lines.
     fn narrow_any(
         &self,
-        beginning: &str,
+        looks_at: &dyn Fn(&str) -> bool,
         fields: &Fields<'_>,
         bits: &mut Bitmap,
     ) -> Result<bool, SourceError> {
         let mut names = fields.columns.names();
-        names.retain(|name| is_stored(name) && name.starts_with(beginning));
+        names.retain(|name| looks_at(name));
         // The message comes last: if all rows pass by another field, it need not be read.
         names.sort_by_key(|name| *name == crate::base::names::MSG);
         let takes_empty = self.matcher.takes_empty();

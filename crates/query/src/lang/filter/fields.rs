@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use super::Filter;
 use super::value::Comparison;
 use crate::base::names::NamePattern;
-use crate::base::number::SortKind;
+use crate::base::number::{Bound, SortKind};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -42,7 +42,9 @@ impl FieldComparison {
     pub(crate) fn holds(self, left: &[u8], right: &[u8]) -> bool {
         let FieldComparison::Ordered(comparison) = self else { return left == right };
         let ordering = match (SortKind::of(left), SortKind::of(right)) {
-            (SortKind::Number(left), SortKind::Number(right)) => left.partial_cmp(&right),
+            (SortKind::Number(number), SortKind::Number(_)) => {
+                Bound::parse(right).map(|bound| bound.order(left, number))
+            }
             (SortKind::Time(left), SortKind::Time(right)) => Some(left.cmp(&right)),
             _ => Some(left.cmp(right)),
         };
@@ -81,6 +83,8 @@ mod tests {
             ("limit", "200ms"),
             ("from", "2026-01-31T12:00:00Z"),
             ("to", "2026-01-31T12:00:00.5Z"),
+            ("big", "9007199254740993"),
+            ("less", "9007199254740992"),
             ("a", "10x"),
             ("b", "9x"),
         ];
@@ -94,6 +98,8 @@ mod tests {
         check("user_id:le_field(customer_id) user_id:ge_field(customer_id)", &fields, true);
         check("user_id:lt_field(customer_id) or user_id:gt_field(customer_id)", &fields, false);
         check("from:lt_field(to)", &fields, true);
+        check("less:lt_field(big) big:gt_field(less) big:ge_field(less)", &fields, true);
+        check("big:le_field(less)", &fields, false);
         check("a:lt_field(b)", &fields, true);
         check("none:lt_field(a)", &fields, true);
     }

@@ -101,6 +101,7 @@ fn parse_word_or_field(
     field: Option<&NamePattern>,
 ) -> Result<Filter, ParseError> {
     let written = cursor.expect_string(false, "a filter")?;
+    refuse_equals_sign(cursor, &written)?;
     let message = NamePattern::exact(MSG);
     let of = field.unwrap_or(&message);
     if let Some(filter) = parse_function(cursor, of, &written)? {
@@ -112,6 +113,32 @@ fn parse_word_or_field(
         return parse_value(cursor, &named);
     }
     Ok(of.filter(phrase_or_prefix(cursor, written)))
+}
+
+/// Refuses `level="error"`, `level!="error"` and `level=~"err"`. They would be a search for the word
+/// `level=` and the phrase `error` in the message, which nobody means.
+fn refuse_equals_sign(cursor: &Cursor<'_>, written: &Written) -> Result<(), ParseError> {
+    let quote = matches!(cursor.adjacent(), Some('"' | '\'' | '`'));
+    let signs = [
+        ("!=", ":!="),
+        ("!~", ":!~"),
+        ("=~", ":~"),
+        ("==", ":="),
+        (">=", ":>="),
+        ("<=", ":<="),
+        ("=", ":="),
+    ];
+    let found = signs.into_iter().find_map(|(sign, right)| {
+        let name = written.text.strip_suffix(sign).filter(|name| !name.is_empty())?;
+        Some((name, sign, right))
+    });
+    let Some((name, sign, right)) = found.filter(|_| quote && !written.quoted) else {
+        return Ok(());
+    };
+    let message = format!(
+        "a field is compared with a colon, not with \"{sign}\"; to search for the text itself, quote all of it"
+    );
+    Err(cursor.error_at(written.position, &[&format!("{name}{right}\"…\"")], message))
 }
 
 /// Parses the text behind `name:`.
@@ -211,5 +238,35 @@ fn parse_function(
     match value::function(&function).filter(|_| opens && !written.quoted) {
         Some(parse) => parse(cursor, field, &function).map(Some),
         None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Query;
+
+    #[test]
+    fn a_field_without_a_colon_is_refused_with_a_hint() {
+        for (wrong, hint) in [
+            ("lvl=\"error\"", "lvl:=\"…\""),
+            ("a or lvl='error'", "lvl:=\"…\""),
+            ("lvl==`error`", "lvl:=\"…\""),
+            ("lvl=~\"err.*\"", "lvl:~\"…\""),
+            ("took>=\"5\"", "took:>=\"…\""),
+            ("* | filter lvl=\"error\"", "lvl:=\"…\""),
+        ] {
+            let error = Query::parse(wrong, 0).expect_err(wrong).to_string();
+            assert!(error.contains(hint) && error.contains("colon"), "{wrong}: {error}");
+        }
+        // These search for a text of the message.
+        for right in [
+            "lvl=error",
+            "\"lvl=\"error",
+            "\"lvl=\\\"error\\\"\"",
+            "lvl= \"error\"",
+            "lvl:=\"error\"",
+        ] {
+            assert!(Query::parse(right, 0).is_ok(), "{right}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! Names are resolved and the kind of test is chosen once per block, so that the loops over rows
 //! only compare bytes.
 
-use super::value::Matcher;
+use super::value::{Matcher, Test};
 use super::{FieldComparison, Filter, Recurring};
 use crate::base::bitmap::Bitmap;
 use crate::base::names::is_stored;
@@ -26,7 +26,7 @@ enum Node {
     Recurring(Recurring),
     Fields { left: String, comparison: FieldComparison, right: String },
     Field { name: String, matcher: Box<Matcher> },
-    AnyField { beginning: String, matcher: Box<Matcher> },
+    AnyField { beginning: String, parsed: Test, matcher: Box<Matcher> },
 }
 
 impl Selector {
@@ -90,6 +90,7 @@ impl Node {
             }
             Filter::AnyField { beginning, test } => Node::AnyField {
                 beginning: beginning.clone(),
+                parsed: test.clone(),
                 matcher: Box::new(Matcher::new(test)),
             },
             Filter::Field { name, test } => {
@@ -163,12 +164,11 @@ impl Node {
                     comparison.holds(left, block.value(right, row, &mut other))
                 });
             }
-            Node::AnyField { beginning, matcher } => bits.retain(|row| {
+            Node::AnyField { beginning, parsed, matcher } => bits.retain(|row| {
                 let mut any = false;
                 block.visit(row, &[], scratch, &mut |name, value, _| {
                     any |= !any
-                        && is_stored(name)
-                        && name.starts_with(&**beginning)
+                        && parsed.looks_at(name, beginning)
                         && !value.is_empty()
                         && matcher.passes(value, pulse);
                 });

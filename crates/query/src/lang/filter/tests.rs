@@ -47,3 +47,21 @@ fn computed_fields() {
     check_fields("_line_id:=00000001-1-0", &[("a", "b")], true);
     check_fields("_line:foo _received:*", &[("_msg", "a foo")], true);
 }
+
+#[test]
+fn numbers_in_any_field_are_those_of_senders() {
+    let fields = [("_remote_ip", "10.0.0.9"), ("_type", "json"), ("n", "12")];
+    for (filter, expected) in [
+        ("*:>50", false),
+        ("*:>10", true),
+        ("*:range(1000, inf)", false),
+        ("*:ipv4_range(10.0.0.0/8)", false),
+        ("*:len_range(8, 8)", false),
+        ("*:>zzz or *:>jj", false),
+        ("_remote_ip:>50", true),
+        ("_remote*:ipv4_range(10.0.0.0/8)", true),
+        ("*:json *:\"10.0.0.9\"", true),
+    ] {
+        check_fields(filter, &fields, expected);
+    }
+}

@@ -36,7 +36,7 @@ pub(super) fn parse_time_filter(cursor: &mut Cursor<'_>) -> Result<Filter, Parse
         }
         _ => parse_period(cursor)?,
     };
-    let offset = parse_offset(cursor)?;
+    let offset = parse_offset(cursor)?.saturating_add(cursor.inherited.time_offset_ns);
     let shifted =
         |ns: i64| if matches!(ns, i64::MIN | i64::MAX) { ns } else { ns.saturating_sub(offset) };
     Ok(Filter::Time(TimeRange { start_ns: shifted(range.start_ns), end_ns: shifted(range.end_ns) }))

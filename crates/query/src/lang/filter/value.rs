@@ -34,7 +34,7 @@ use text::quoted::quote;
 use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
 use crate::base::bitmap::Bitmap;
-use crate::base::names::NamePattern;
+use crate::base::names::{NamePattern, is_added, is_stored};
 use crate::base::{Phrase, Pulse};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
@@ -138,6 +138,27 @@ pub enum Test {
         /// Most.
         max: u64,
     },
+}
+
+impl Test {
+    /// Whether the test, in a filter over all fields such as `*:>50`, looks at this field. A search
+    /// for text looks at all of them. A test of numbers, addresses or lengths is about what senders
+    /// wrote, and leaves out the fields that Loginson adds, such as the address of the sender.
+    pub(crate) fn looks_at(&self, name: &str, beginning: &str) -> bool {
+        let is_measure = matches!(
+            self,
+            Test::Compare { .. }
+                | Test::Range { .. }
+                | Test::StringRange { .. }
+                | Test::Ipv4Range { .. }
+                | Test::Ipv6Range { .. }
+                | Test::ValueType(_)
+                | Test::Length { .. }
+        );
+        is_stored(name)
+            && name.starts_with(beginning)
+            && !(is_measure && beginning.is_empty() && is_added(name))
+    }
 }
 
 /// Parses the arguments of a filter that is written as a function. Its arguments are the cursor,
@@ -449,9 +470,9 @@ impl Matcher {
             },
             Test::Range { low, low_inside, high, high_inside } => {
                 Matcher::Number(range::NumberRange {
-                    low: low.value,
+                    low: low.bound(),
                     low_inside: *low_inside,
-                    high: high.value,
+                    high: high.bound(),
                     high_inside: *high_inside,
                 })
             }

@@ -1,15 +1,15 @@
 //! `coalesce(a, b) [default "x"] [as c]`: the value of the first field that has one, else a text;
-//! in `_msg` without `as`.
+//! in `_msg` without `as`. Of the fields of `a*`, the first by name counts.
 
 use std::fmt;
 
 use text::quoted::quote;
 
-use super::compute::{Compute, ComputePipe, Output, needs_for, parse_field, write_field};
+use super::columns::{parse_patterns, write_patterns};
+use super::compute::{Compute, ComputePipe, Output, needs_for_patterns, parse_field, write_field};
 use super::operator::{Documentation, Registration, one};
-use super::{parse_names, write_names};
 use crate::base::bitmap::Bitmap;
-use crate::base::names::MSG;
+use crate::base::names::{MSG, NamePattern, is_stored};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Column, Scratch};
 use crate::lang::syntax::cursor::Cursor;
@@ -19,7 +19,7 @@ use crate::lang::syntax::error::ParseError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coalesce {
     /// The fields, the preferred one first; at least one.
-    pub fields: Vec<String>,
+    pub fields: Vec<NamePattern>,
     /// The text for rows in which no field has a value.
     pub otherwise: String,
     /// Field for the value.
@@ -46,10 +46,13 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Coalesce, ParseError> {
             "coalesce needs its fields in parentheses",
         ));
     }
-    let fields = parse_names(cursor)?;
-    if fields.is_empty() {
+    let before = cursor.place();
+    let is_empty = cursor.eat('(') && cursor.eat(')');
+    cursor.go_back(before);
+    if is_empty {
         return Err(cursor.error_at(position, &["field names"], "coalesce needs fields"));
     }
+    let fields = parse_patterns(cursor)?;
     let otherwise = match cursor.eat_keyword("default") {
         true => cursor.expect_string(true, "a text")?.text,
         false => String::new(),
@@ -60,7 +63,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Coalesce, ParseError> {
 
 impl fmt::Display for Coalesce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "coalesce({})", write_names(&self.fields))?;
+        write!(f, "coalesce({})", write_patterns(&self.fields))?;
         if !self.otherwise.is_empty() {
             write!(f, " default {}", quote(&self.otherwise))?;
         }
@@ -74,7 +77,7 @@ impl ComputePipe for Coalesce {
     }
 
     fn needed_fields(&self, wanted: &mut FieldSet) {
-        needs_for(wanted, &self.results(), true, self.fields.iter().map(String::as_str));
+        needs_for_patterns(wanted, &self.results(), true, &self.fields);
     }
 
     fn results(&self) -> Vec<&str> {
@@ -90,14 +93,30 @@ impl Compute for Coalesce {
         out: &mut Output<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        let columns: Vec<Column<'_>> = self.fields.iter().map(|name| block.column(name)).collect();
+        let fields = self.fields.iter();
+        let columns: Vec<Option<Column<'_>>> =
+            fields.map(|field| (!field.prefix).then(|| block.column(&field.name))).collect();
         let to = out.column(&self.result);
+        let (mut name, mut value) = (String::new(), Vec::new());
         rows.iter().try_for_each(|row| {
-            let has_value = |column: &&Column<'_>| !block.value(**column, row, scratch).is_empty();
-            match columns.iter().find(has_value).copied() {
-                Some(column) => out.set(to, row, block.value(column, row, scratch)),
-                None => out.set(to, row, self.otherwise.as_bytes()),
+            for (field, column) in self.fields.iter().zip(&columns) {
+                value.clear();
+                match column {
+                    Some(column) => value.extend_from_slice(block.value(*column, row, scratch)),
+                    None => block.visit(row, &[], scratch, &mut |found, with, _| {
+                        let is_first = value.is_empty() || **found < *name;
+                        if is_first && !with.is_empty() && is_stored(found) && field.matches(found)
+                        {
+                            name = found.to_string();
+                            value = with.to_vec();
+                        }
+                    }),
+                }
+                if !value.is_empty() {
+                    return out.set(to, row, &value);
+                }
             }
+            out.set(to, row, self.otherwise.as_bytes())
         })
     }
 }
@@ -117,6 +136,16 @@ mod tests {
             &["a=y", "a=z", "a=-"],
         );
         check_pipe(&records, "coalesce(none, a) | fields _msg", &["_msg=x", "", ""]);
+        let records = [
+            record(1, &[("k.z", "z"), ("k.b", "b"), ("a", "x")]),
+            record(2, &[("a", "y")]),
+            record(3, &[]),
+        ];
+        check_pipe(
+            &records,
+            "coalesce(none, k.*, a) default \"-\" as c | fields c",
+            &["c=b", "c=y", "c=-"],
+        );
         for wrong in ["coalesce", "coalesce()", "coalesce a as b"] {
             assert!(crate::Query::parse(&format!("* | {wrong}"), 0).is_err(), "{wrong}");
         }

@@ -11,6 +11,7 @@ use std::fmt;
 use super::operator::{Mode, Node, Operator, RowWise, Work};
 use super::shown::Shown;
 use crate::base::bitmap::Bitmap;
+use crate::base::names::NamePattern;
 use crate::base::{FieldSet, Meter, Pulse, RunError};
 use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
@@ -111,6 +112,20 @@ pub(super) fn needs_for<'n>(
         results.iter().for_each(|result| wanted.remove(result));
     }
     sources.into_iter().for_each(|source| wanted.add(source));
+}
+
+/// As [`needs_for`], for sources that may be beginnings of names.
+pub(super) fn needs_for_patterns(
+    wanted: &mut FieldSet,
+    results: &[&str],
+    always: bool,
+    sources: &[NamePattern],
+) {
+    let is_wanted = results.iter().any(|result| wanted.contains(result));
+    needs_for(wanted, results, always, []);
+    if is_wanted {
+        sources.iter().for_each(|source| wanted.add_pattern(source));
+    }
 }
 
 /// Computes fields of rows, each from the fields of its row.

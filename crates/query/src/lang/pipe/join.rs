@@ -112,7 +112,8 @@ pub(super) fn parse_rows(
             }
         }
         rows.push(row);
-        if !cursor.eat(',') {
+        // The commas between rows may be missing, as in VictoriaLogs.
+        if !cursor.eat(',') && cursor.peek() != Some('{') {
             cursor.expect(')', WHAT)?;
             break;
         }

@@ -204,14 +204,14 @@ fn parse_operand(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Result<(), P
     let mut written = cursor.run(STOPS, "a number, a field or a function")?;
     if written.quoted {
         let number = parse_math_number(written.text.as_bytes());
-        let step = match number.is_nan() {
+        let step = match !number.is_finite() {
             true => Step::Field(written.text),
             false => Step::Number(number, written.text),
         };
         return push(cursor, steps, step);
     }
     let is_number = written.text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if is_number {
+    if is_number || written.text.eq_ignore_ascii_case("inf") {
         // The sign belongs to the exponent of a number.
         if written.text.ends_with(['e', 'E']) && matches!(cursor.adjacent(), Some('+' | '-')) {
             let sign = if cursor.eat_adjacent('-') {
@@ -297,13 +297,15 @@ impl fmt::Display for Expression {
             let mut binds = 0;
             let text = match step {
                 Step::Number(_, text) => {
-                    let plain = text.starts_with(|c: char| c.is_ascii_digit())
-                        && text.chars().all(|c| is_word_char(c) || c == '.');
+                    let plain = text.eq_ignore_ascii_case("inf")
+                        || text.starts_with(|c: char| c.is_ascii_digit())
+                            && text.chars().all(|c| is_word_char(c) || c == '.');
                     if plain { text.clone() } else { quote(text) }
                 }
                 Step::Field(name) => {
                     let plain = name.starts_with(|c: char| is_word_char(c) && !c.is_ascii_digit())
                         && name.chars().all(|c| is_word_char(c) || c == '.')
+                        && !name.eq_ignore_ascii_case("inf")
                         && !BINARIES.iter().any(|(sign, ..)| name.eq_ignore_ascii_case(sign));
                     if plain { quote_name(name) } else { quote(name) }
                 }
@@ -550,6 +552,10 @@ mod tests {
         check("abs(-a) + ceil(0.5) + floor(1.5) + exp(0) + ln(1)", "10");
         check("now()", "0");
         check("floor(rand())", "0");
+        check("inf", "+Inf");
+        check("-INF + a", "-Inf");
+        check("min(inf, a)", "7");
+        check("\"inf\" default 3", "3");
         check_pipe(
             &records,
             "math a * 2 as c, c + 1 d, d - c | fields c, d, \"d - c\"",
@@ -572,6 +578,7 @@ mod tests {
         check("a^b^c - (a^(b^c)) x", "a ^ b ^ c - a ^ (b ^ c) as x");
         check("-(a + b) - -(-c) x", "-(a + b) - --c as x");
         check("-a", "-a as \"-a\"");
+        check("inf - \"inf\" x", "inf - \"inf\" as x");
         check("round(a, 1e-2) r", "round(a, \"1e-2\") as r");
         check("\"or\" or default default \"x y\" x", "\"or\" or \"default\" default \"x y\" as x");
     }

@@ -47,15 +47,17 @@ fn record_of(number: usize, (host, n, took): (u8, u8, u16)) -> Record {
     record(number as i64, &fields)
 }
 
-fn block(records: &[Record]) -> Block {
-    Block::Lines(BatchLines::new(batch(1, records), (0..records.len() as u32).collect()))
+/// The lines of a unit; those of the first unit arrived first.
+fn block(unit: usize, records: &[Record]) -> Block {
+    let batch = batch(1 + unit as u64, records);
+    Block::Lines(BatchLines::new(batch, (0..records.len() as u32).collect()))
 }
 
 /// A stage that has taken these rows.
 fn stage_of(pipe: &Pipe, records: &[Record], next: &mut Next<'_>) -> Box<dyn Processor> {
     let mut stage = pipe.processor(&[]);
     if !records.is_empty() {
-        let _ = stage.push(block(records), next).unwrap();
+        let _ = stage.push(block(next.unit, records), next).unwrap();
     }
     stage
 }

@@ -1,13 +1,18 @@
 //! `set_stream_fields [if (filter)] a, b`: sets the stream of rows to the named fields.
+//! `k8s.*` stands for all fields whose names begin so.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use text::json::write_text;
 
-use super::compute::{Compute, ComputePipe, Output, needs_for, parse_condition, write_condition};
+use super::columns::{parse_patterns, write_patterns};
+use super::compute::{
+    Compute, ComputePipe, Output, needs_for_patterns, parse_condition, write_condition,
+};
 use super::operator::{Documentation, Registration, one};
-use super::{parse_names, write_names};
 use crate::base::bitmap::Bitmap;
+use crate::base::names::{NamePattern, is_stored};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::filter::Filter;
@@ -20,7 +25,7 @@ pub struct SetStreamFields {
     /// Selects the rows that get another stream; none: all rows.
     pub condition: Option<Filter>,
     /// The fields of the new stream; at least one.
-    pub fields: Vec<String>,
+    pub fields: Vec<NamePattern>,
 }
 
 pub(super) static SET_STREAM_FIELDS: Registration = Registration {
@@ -37,11 +42,14 @@ pub(super) static SET_STREAM_FIELDS: Registration = Registration {
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<SetStreamFields, ParseError> {
     let condition = parse_condition(cursor)?;
     let position = cursor.position();
-    let fields = parse_names(cursor)?;
-    if fields.is_empty() {
+    let before = cursor.place();
+    let is_empty = cursor.eat('(') && cursor.eat(')');
+    cursor.go_back(before);
+    if is_empty {
         let message = "set_stream_fields needs the fields of the stream";
         return Err(cursor.error_at(position, &["field names"], message));
     }
+    let fields = parse_patterns(cursor)?;
     Ok(SetStreamFields { condition, fields })
 }
 
@@ -49,7 +57,7 @@ impl fmt::Display for SetStreamFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("set_stream_fields")?;
         write_condition(&self.condition, f)?;
-        write!(f, " {}", write_names(&self.fields))
+        write!(f, " {}", write_patterns(&self.fields))
     }
 }
 
@@ -68,7 +76,7 @@ impl ComputePipe for SetStreamFields {
 
     fn needed_fields(&self, wanted: &mut FieldSet) {
         let always = self.condition.is_none();
-        needs_for(wanted, &self.results(), always, self.fields.iter().map(String::as_str));
+        needs_for_patterns(wanted, &self.results(), always, &self.fields);
     }
 
     fn results(&self) -> Vec<&str> {
@@ -84,20 +92,34 @@ impl Compute for SetStreamFields {
         out: &mut Output<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
+        let exact = self.fields.iter().filter(|field| !field.prefix);
         let mut columns: Vec<_> =
-            self.fields.iter().map(|name| (name, block.column(name))).collect();
-        // Names are sorted, as in the streams of lines.
+            exact.map(|field| (field.name.as_str(), block.column(&field.name))).collect();
         columns.sort_by_key(|(name, _)| *name);
+        columns.dedup_by_key(|(name, _)| *name);
+        let has_beginnings = self.fields.iter().any(|field| field.prefix);
         let to = out.column("_stream");
-        let mut stream = Vec::new();
+        // Names are sorted, as in the streams of lines.
+        let (mut parts, mut stream) = (BTreeMap::<String, Vec<u8>>::new(), Vec::new());
         for row in rows.iter() {
-            stream.clear();
-            stream.push(b'{');
+            parts.clear();
             for &(name, column) in &columns {
                 let value = block.value(column, row, scratch);
-                if value.is_empty() {
-                    continue;
+                if !value.is_empty() {
+                    parts.insert(name.to_owned(), value.to_vec());
                 }
+            }
+            if has_beginnings {
+                block.visit(row, &[], scratch, &mut |name, value, _| {
+                    let matches = self.fields.iter().any(|f| f.prefix && f.matches(name));
+                    if matches && is_stored(name) && !value.is_empty() {
+                        parts.insert(name.to_string(), value.to_vec());
+                    }
+                });
+            }
+            stream.clear();
+            stream.push(b'{');
+            for (name, value) in &parts {
                 if stream.len() > 1 {
                     stream.push(b',');
                 }
@@ -123,6 +145,7 @@ mod tests {
             check_pipe(&records, &format!("{pipes} | copy _stream as s | fields s"), &[expected]);
         };
         check("set_stream_fields path, host, empty", "s={host=\"foo\",path=\"/bar\"}");
+        check("set_stream_fields p*, host", "s={host=\"foo\",path=\"/bar\"}");
         check("set_stream_fields if (host:=foobar) path", "s={}");
     }
 }

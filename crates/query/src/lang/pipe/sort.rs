@@ -9,8 +9,9 @@
 //! them; by `_time` if no pipe does.
 //!
 //! Rows are copied, so that a few rows do not keep their batches in memory. With a limit, at most
-//! twice as many rows are held; without one, all rows, up to the memory limit of queries. Equal
-//! rows stay in the order of units and of rows in a unit, whichever thread reads them.
+//! twice as many rows are held; without one, all rows, up to the memory limit of queries. Rows with
+//! equal keys come in the order in which their lines arrived, whichever unit holds the lines and
+//! whichever thread reads them. Rows that pipes made stay in the order of units, and as they came.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -20,13 +21,14 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use record::LineId;
 use text::time::parse_timestamp;
 
 use super::compute::parse_field;
 use super::limit::parse_count;
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use super::shown::Shown;
-use super::{parse_by, tuples, write_names};
+use super::{Pipe, parse_by, tuples, write_names};
 use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::sorted::{Sorted, key_bytes_max, put_key, select};
@@ -64,7 +66,7 @@ pub(super) static SORT: Registration = Registration {
     doc: Documentation {
         name: "sort",
         aliases: &["order"],
-        syntax: "sort [by (<field> [desc], …)] [desc] [partition by (<field>, …)] [offset <n>] [limit <n>] [rank as <name>]",
+        syntax: "sort [by (<field> [desc], …)] [desc] [partition by (<field>, …)] [offset <n>] [limit <n>] [rank [as] <name>]",
         summary: "sorts rows by the values of fields",
         example: "sort by (took desc, _time) partition by (host) offset 10 limit 5 rank as r",
     },
@@ -75,7 +77,7 @@ pub(super) static FIRST: Registration = Registration {
     doc: Documentation {
         name: "first",
         aliases: &[],
-        syntax: "first [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
+        syntax: "first [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank [as] <name>]",
         summary: "passes the first <n> rows in the order of these fields, 1 by default",
         example: "first 3 by (took) partition by (host)",
     },
@@ -86,12 +88,53 @@ pub(super) static LAST: Registration = Registration {
     doc: Documentation {
         name: "last",
         aliases: &[],
-        syntax: "last [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank as <name>]",
+        syntax: "last [<n>] [by (<field> [desc], …)] [partition by (<field>, …)] [rank [as] <name>]",
         summary: "passes the last <n> rows in the order of these fields, 1 by default",
         example: "last 3 by (took)",
     },
     parse: |cursor| parse_ends(cursor, true).map(one),
 };
+
+pub(super) static DEDUPLICATE: Registration = Registration {
+    doc: Documentation {
+        name: "deduplicate",
+        aliases: &["dedup"],
+        syntax: "deduplicate [by (<field>, …)]",
+        summary: "passes the first row of those with the same values in these fields, or in all",
+        example: "deduplicate by (hostname, _msg)",
+    },
+    parse: parse_deduplicate,
+};
+
+/// Field that holds a whole row while rows that are the same are looked for.
+const WHOLE_ROW: &str = "_whole_row";
+
+/// Parses `deduplicate`, which is short for the first row by time of each group of rows.
+fn parse_deduplicate(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
+    let named = cursor.eat_keyword("by");
+    let partition = match named || !matches!(cursor.peek(), None | Some('|' | ')')) {
+        true => parse_by(cursor)?,
+        false => Vec::new(),
+    };
+    if named && partition.is_empty() {
+        return Err(cursor.error(&["field names"], "the fields are missing behind \"by\""));
+    }
+    let first = |partition| Sort {
+        keys: vec![SortKey { name: "_time".to_owned(), descending: false }],
+        partition,
+        limit: Some(1),
+        ..Sort::default()
+    };
+    if !partition.is_empty() {
+        return Ok(vec![Pipe::new(first(partition))]);
+    }
+    let mut around = Cursor::new(WHOLE_ROW, cursor.now_ns);
+    let mut pipes =
+        (super::pack::PACK_JSON.parse)(&mut Cursor::new("as _whole_row", cursor.now_ns))?;
+    pipes.push(Pipe::new(first(vec![WHOLE_ROW.to_owned()])));
+    pipes.extend((super::columns::DELETE.parse)(&mut around)?);
+    Ok(pipes)
+}
 
 fn parse(cursor: &mut Cursor<'_>) -> Result<Sort, ParseError> {
     let mut sort = Sort::default();
@@ -158,12 +201,20 @@ fn parse_rest(cursor: &mut Cursor<'_>, sort: &mut Sort) -> Result<(), ParseError
     }
 }
 
-/// Parses `rank [as name]`, if it comes next.
+/// Parses `rank [[as] name]`, if it comes next.
 pub(super) fn parse_rank(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
     if !cursor.eat_keyword("rank") {
         return Ok(None);
     }
-    Ok(Some(parse_field(cursor, "as")?.unwrap_or("rank".to_owned())))
+    if let Some(name) = parse_field(cursor, "as")? {
+        return Ok(Some(name));
+    }
+    // Another word that may follow is not the name.
+    let word = cursor.peek_word(false);
+    let others = ["limit", "offset", "partition", "hits", "by"];
+    let is_name = !others.iter().any(|other| other.eq_ignore_ascii_case(word));
+    let name = if is_name { cursor.string(false)? } else { None };
+    Ok(Some(name.map_or("rank".to_owned(), |name| name.text)))
 }
 
 /// Writes ` rank as name`.
@@ -299,8 +350,37 @@ struct Entry {
 struct Place {
     /// Values of the sort fields, encoded by [`put_key`].
     key: Box<[u8]>,
-    /// Index of the row's unit, and the count of rows that came before.
-    arrived: (usize, u64),
+    arrived: Arrival,
+}
+
+/// What comes first among rows with equal keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Arrival {
+    /// The line, whose id stays the same wherever it is kept; none for rows that pipes made.
+    line: Option<LineId>,
+    /// Index of the row's unit.
+    unit: usize,
+    /// Count of rows that came before.
+    count: u64,
+}
+
+impl Arrival {
+    /// The arrival of a row of a block from the unit at this index, behind `count` other rows.
+    pub fn of(block: &Block, row: usize, unit: usize, count: u64) -> Arrival {
+        Arrival { line: block.line_key(row).map(|(_, id)| id), unit, count }
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
+        out.line(self.line)?;
+        out.number(self.unit as u64)?;
+        out.number(self.count)
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Arrival, RunError> {
+        let line = from.line()?;
+        let unit = usize::try_from(from.count()?).map_err(|_| wrong_state("there is no place"))?;
+        Ok(Arrival { line, unit, count: from.count()? })
+    }
 }
 
 impl Entry {
@@ -359,7 +439,7 @@ impl Sorter {
             let room = self.key.room(key_bytes_max(value), next.meter())?;
             put_key(value, key.descending, room);
         }
-        let arrived = (unit, self.rows);
+        let arrived = Arrival::of(block, row, unit, self.rows);
         let key = self.key.bytes();
         if let Some(threshold) = &group.threshold
             && (key, arrived) >= (&threshold.key, threshold.arrived)
@@ -523,8 +603,7 @@ impl Processor for Sorter {
             out.number(entries.len() as u64)?;
             for Entry { place, row } in entries {
                 out.bytes(&place.key)?;
-                out.number(place.arrived.0 as u64)?;
-                out.number(place.arrived.1)?;
+                place.arrived.encode(out)?;
                 row.encode(out)?;
             }
         }
@@ -544,9 +623,7 @@ impl Processor for Sorter {
             for _ in 0..from.length(size_of::<u32>())? {
                 let key = from.bytes()?;
                 meter.take(key.len() + size_of::<Place>())?;
-                let unit =
-                    usize::try_from(from.count()?).map_err(|_| wrong_state("there is no place"))?;
-                let place = Place { key: key.into(), arrived: (unit, from.count()?) };
+                let place = Place { key: key.into(), arrived: Arrival::decode(from)? };
                 group.entries.push(Entry { place, row: MadeRow::decode(from, meter)? });
             }
             self.groups.insert(key.into(), group);
@@ -586,5 +663,26 @@ impl Processor for Sorter {
         let _ = next.push(Block::Made(rows))?;
         next.meter().give_back(bytes);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check_pipe, record};
+
+    #[test]
+    fn the_earliest_of_equal_rows_passes() {
+        let records = [
+            record(3, &[("a", "x"), ("b", "1")]),
+            record(1, &[("a", "x"), ("b", "2")]),
+            record(2, &[("a", "y")]),
+            record(1, &[("a", "x"), ("b", "2")]),
+        ];
+        check_pipe(&records, "deduplicate by (a) | fields a, b", &["a=x b=2", "a=y"]);
+        check_pipe(
+            &records,
+            "deduplicate | sort by (_time) | fields a, b, _whole_row",
+            &["a=x b=2", "a=y", "a=x b=1"],
+        );
     }
 }

@@ -59,7 +59,7 @@ pub(crate) use quantile::QuantileCall;
 #[cfg(test)]
 pub(crate) use row_min_max::{KeptOfRow, RowMinMaxCall};
 pub(super) use running::{RUNNING_STATS, TOTAL_STATS};
-pub use running::{RunningFunction, RunningKind, RunningStats};
+pub use running::{RunningFunction, RunningKind, RunningStats, SeriesEnd};
 pub use series::{Moving, SeriesFunction, Span};
 
 /// The `stats` pipe.
@@ -90,6 +90,11 @@ pub struct StatsFunction {
     /// Name of the result field.
     pub name: String,
 }
+
+/// Most cases of a `switch`. The filter of each holds those of the cases before it.
+///
+/// limits.md, Queries: cases of a `switch` in `stats` | {} | the query is refused
+const SWITCH_CASES_MAX: usize = 32;
 
 /// All functions, in the order in which messages name them.
 static TABLE: &[&dyn Register] = &[
@@ -140,7 +145,8 @@ pub(super) static STATS: Registration = Registration {
     doc: Documentation {
         name: "stats",
         aliases: &[],
-        syntax: "stats [by (<field>[:<bucket>], …)] <function>(…) [if (<filter>)] [as <name>], …",
+        syntax: "stats [by (<field>[:<bucket>], …)] <function>(…) [if (<filter>)] [as <name>], … \
+                 With switch(case (<filter>) as <name>, …, default as <name>) in place of [if …] [as …], a row counts for the first case",
         summary: "computes numbers about groups of rows",
         example: "stats by (_time:5m, level) count() n, avg(took) if (took:*) mean",
     },
@@ -248,19 +254,101 @@ pub(super) fn parse_functions(cursor: &mut Cursor<'_>, by: Vec<By>) -> Result<St
     let mut functions: Vec<StatsFunction> = Vec::new();
     loop {
         let position = cursor.position();
-        let function = parse_function(cursor)?;
-        if !names.insert(function.name.clone()) {
-            let message = format!("the name \"{}\" is used twice", function.name);
-            return Err(cursor.error_at(position, &["a name with \"as\""], message));
+        for function in parse_function(cursor)? {
+            if !names.insert(function.name.clone()) {
+                let message = format!("the name \"{}\" is used twice", function.name);
+                return Err(cursor.error_at(position, &["a name with \"as\""], message));
+            }
+            functions.push(function);
         }
-        functions.push(function);
         if !cursor.eat(',') {
             return Ok(Stats { by, functions });
         }
     }
 }
 
-fn parse_function(cursor: &mut Cursor<'_>) -> Result<StatsFunction, ParseError> {
+/// Parses a function with what stands behind it. With `switch`, it is one function for each case.
+fn parse_function(cursor: &mut Cursor<'_>) -> Result<Vec<StatsFunction>, ParseError> {
+    let function = parse_call(cursor)?;
+    let before = cursor.place();
+    if cursor.eat_keyword("switch") && cursor.eat('(') {
+        return parse_switch(cursor, &function);
+    }
+    cursor.go_back(before);
+    let filter =
+        if cursor.eat_keyword("if") { Some(parse_condition(cursor, "if (…)")?) } else { None };
+    let named = cursor.eat_keyword("as");
+    let word_follows =
+        matches!(cursor.peek(), Some('"' | '\'' | '`')) || !cursor.peek_word(false).is_empty();
+    let name = if named || word_follows {
+        cursor.expect_string(false, "a name for the result")?.text
+    } else {
+        let condition = filter.as_ref().map_or(String::new(), |filter| format!(" if ({filter})"));
+        format!("{function}{condition}")
+    };
+    Ok(vec![StatsFunction { function, filter, name }])
+}
+
+/// Parses `(filter)`.
+fn parse_condition(cursor: &mut Cursor<'_>, what: &str) -> Result<Filter, ParseError> {
+    cursor.expect('(', what)?;
+    let filter = cursor.nested(parse_filter)?;
+    cursor.expect(')', what)?;
+    Ok(filter)
+}
+
+/// Parses `case (filter) as name, …, default as name)`. A row counts for the first case whose filter
+/// selects it, so the filter of each case excludes those before it.
+fn parse_switch(
+    cursor: &mut Cursor<'_>,
+    function: &Function,
+) -> Result<Vec<StatsFunction>, ParseError> {
+    const WHAT: &str = "switch(case (…) as name, …)";
+    let (mut cases, mut before) = (Vec::new(), Vec::new());
+    let mut has_default = false;
+    while !cursor.eat(')') {
+        let position = cursor.position();
+        if cases.len() == SWITCH_CASES_MAX {
+            let message = format!("switch has more than {SWITCH_CASES_MAX} cases");
+            return Err(cursor.error_at(position, &[], message));
+        }
+        let mut filters: Vec<Filter> = Vec::new();
+        if cursor.eat_keyword("case") || cursor.eat_keyword("if") {
+            let filter = parse_condition(cursor, "case (…)")?;
+            filters.push(filter.clone());
+            filters.extend(before.iter().cloned());
+            before.push(Filter::Not(Box::new(filter)));
+        } else if !has_default && cursor.eat_keyword("default") {
+            has_default = true;
+        } else {
+            let message =
+                "there is no other word than \"case\", and one \"default\", inside switch(…)";
+            return Err(cursor.error_at(position, &["\"case\"", "\"default\""], message));
+        }
+        cursor.eat_keyword("as");
+        let name = cursor.expect_string(false, "a name for the result")?.text;
+        cases.push((filters, name));
+        if !cursor.eat(',') {
+            cursor.expect(')', WHAT)?;
+            break;
+        }
+    }
+    if cases.is_empty() {
+        return Err(cursor.error(&["\"case\""], "switch(…) needs a case"));
+    }
+    let function = |(mut filters, name): (Vec<Filter>, String)| {
+        if filters.is_empty() {
+            // The default is for the rows of no case, wherever it stands.
+            filters.clone_from(&before);
+        }
+        let filter = (!filters.is_empty()).then(|| Filter::and(filters));
+        StatsFunction { function: function.clone(), filter, name }
+    };
+    Ok(cases.into_iter().map(function).collect())
+}
+
+/// Parses the call of a function, which begins here.
+pub(super) fn parse_call(cursor: &mut Cursor<'_>) -> Result<Function, ParseError> {
     let position = cursor.position();
     let word = cursor.peek_word(false);
     let name = word.to_ascii_lowercase();
@@ -273,23 +361,7 @@ fn parse_function(cursor: &mut Cursor<'_>) -> Result<StatsFunction, ParseError> 
     };
     cursor.eat_keyword(word);
     cursor.expect('(', &name)?;
-    let function = registered.parse(cursor, position)?;
-    let mut filter = None;
-    if cursor.eat_keyword("if") {
-        cursor.expect('(', "if (…)")?;
-        filter = Some(cursor.nested(parse_filter)?);
-        cursor.expect(')', "if (…)")?;
-    }
-    let named = cursor.eat_keyword("as");
-    let word_follows =
-        matches!(cursor.peek(), Some('"' | '\'' | '`')) || !cursor.peek_word(false).is_empty();
-    let name = if named || word_follows {
-        cursor.expect_string(false, "a name for the result")?.text
-    } else {
-        let condition = filter.as_ref().map_or(String::new(), |filter| format!(" if ({filter})"));
-        format!("{function}{condition}")
-    };
-    Ok(StatsFunction { function, filter, name })
+    registered.parse(cursor, position)
 }
 
 /// Parses `a, "b", foo*)`; `*` means all fields.

@@ -1,11 +1,12 @@
 //! Rows by series: groups of rows with equal values of some fields, each in the order of time.
 //!
 //! All rows are held in the query's memory. Groups come in the order of their values. Within a
-//! group, rows come by `_time`, those without a time last, equal ones as they came.
+//! group, rows come by `_time`, those without a time last, equal ones as their
+//! lines arrived.
 
 use std::collections::HashMap;
 
-use super::sort::compare_groups;
+use super::sort::{Arrival, compare_groups};
 use super::tuples;
 use crate::base::{Buffer, CHECK_ROWS, RunError};
 use crate::block::{BLOCK_ROWS_MAX, Block, Column, MadeRow, Scratch};
@@ -20,13 +21,17 @@ const BLOCK_BYTES_MAX: usize = 4 << 20;
 /// A row with its time, nanoseconds since 1970 UTC.
 pub(super) type TimedRow = (Option<i64>, MadeRow);
 
-type Groups = HashMap<Box<[u8]>, Vec<TimedRow>, foldhash::fast::RandomState>;
+/// A row that is held, with its arrival.
+type Held = (Arrival, TimedRow);
+
+type Groups = HashMap<Box<[u8]>, Vec<Held>, foldhash::fast::RandomState>;
 
 /// Rows that are collected by series.
 pub(super) struct TimedRows {
     by: Vec<String>,
     carried: Vec<String>,
     groups: Groups,
+    rows: u64,
     scratch: Scratch,
 }
 
@@ -37,6 +42,7 @@ impl TimedRows {
             by: by.to_vec(),
             carried: carried.to_vec(),
             groups: Groups::default(),
+            rows: 0,
             scratch: Scratch::default(),
         }
     }
@@ -56,17 +62,19 @@ impl TimedRows {
                 tuples::put_part(value, &mut key, next.meter())?;
             }
             let time_ns = block.time_ns(time, row, &mut self.scratch);
+            let arrived = Arrival::of(block, row, next.unit, self.rows);
+            self.rows += 1;
             let row = block.copy_row(row, &self.carried, &mut self.scratch, next.meter())?;
             match self.groups.get_mut(key.bytes()) {
                 Some(rows) => {
-                    next.meter().take(size_of::<TimedRow>())?;
-                    rows.push((time_ns, row));
+                    next.meter().take(size_of::<Held>())?;
+                    rows.push((arrived, (time_ns, row)));
                 }
                 None => {
                     let key = key.bytes();
-                    let bytes = size_of::<TimedRow>() + key.len() + tuples::ENTRY_BYTES;
+                    let bytes = size_of::<Held>() + key.len() + tuples::ENTRY_BYTES;
                     next.meter().take(bytes)?;
-                    self.groups.insert(key.into(), vec![(time_ns, row)]);
+                    self.groups.insert(key.into(), vec![(arrived, (time_ns, row))]);
                 }
             }
         }
@@ -75,7 +83,7 @@ impl TimedRows {
 
     /// The greatest time of all rows.
     pub fn last_time_ns(&self) -> Option<i64> {
-        self.groups.values().flatten().filter_map(|(time_ns, _)| *time_ns).max()
+        self.groups.values().flatten().filter_map(|(_, (time_ns, _))| *time_ns).max()
     }
 
     /// Hands on all rows, one group after the other. Before, `change` gets the rows of each group
@@ -90,10 +98,13 @@ impl TimedRows {
         let (mut out, mut held, mut held_now) = (Vec::new(), 0_usize, 0_usize);
         for (_, mut rows) in groups {
             next.check()?;
-            rows.sort_by_key(|(time_ns, _)| (time_ns.is_none(), *time_ns));
+            rows.sort_unstable_by_key(|(arrived, (time_ns, _))| {
+                (time_ns.is_none(), *time_ns, *arrived)
+            });
+            let mut rows: Vec<TimedRow> = rows.into_iter().map(|(_, row)| row).collect();
             change(&mut rows, next)?;
             for (_, row) in rows {
-                held += row.memory_bytes() + size_of::<TimedRow>();
+                held += row.memory_bytes() + size_of::<Held>();
                 held_now = held_now.saturating_add(row.memory_bytes());
                 out.push(row);
                 if out.len() == BLOCK_ROWS_MAX || held_now > BLOCK_BYTES_MAX {

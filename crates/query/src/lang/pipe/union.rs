@@ -111,6 +111,11 @@ mod tests {
             "fields a | limit 1 | union rows({\"a\":\"q\",\"b\":\"r\"}, {c=d})",
             &["a=x", "a=q b=r", "c=d"],
         );
+        check_pipe(
+            &records,
+            "fields a | limit 1 | union rows({a=q} {a=r})",
+            &["a=x", "a=q", "a=r"],
+        );
         check_pipe(&records, "fields a | limit 2 | union (*) | limit 1", &["a=x"]);
         check_pipe(
             &records,

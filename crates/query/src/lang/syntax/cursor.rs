@@ -6,6 +6,7 @@
 
 use text::quoted::{Dialect, Fault, What, quote, unquote};
 
+use crate::lang::filter::Filter;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::regexes::RegexBudget;
 
@@ -39,6 +40,17 @@ pub(crate) struct Cursor<'a> {
     pub now_ns: i64,
     /// What is left of the budget of regular expressions.
     pub regexes: RegexBudget,
+    /// Options of the query that hold for the queries inside it too.
+    pub inherited: Inherited,
+}
+
+/// Options of a query that hold for the queries inside it too.
+#[derive(Clone, Default)]
+pub(crate) struct Inherited {
+    /// What is taken off the times in filters on `_time`, and added to the times of rows.
+    pub time_offset_ns: i64,
+    /// A filter that each query gets.
+    pub filter: Option<Filter>,
 }
 
 /// A word or a quoted string of the query.
@@ -51,7 +63,15 @@ pub(crate) struct Written {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a str, now_ns: i64) -> Self {
-        Cursor { text, at: 0, depth: 0, names_bytes: 0, now_ns, regexes: RegexBudget::default() }
+        Cursor {
+            text,
+            at: 0,
+            depth: 0,
+            names_bytes: 0,
+            now_ns,
+            regexes: RegexBudget::default(),
+            inherited: Inherited::default(),
+        }
     }
 
     /// The position of the next character that is not a space.

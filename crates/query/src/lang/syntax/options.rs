@@ -1,13 +1,20 @@
 //! `options(concurrency=2, ignore_global_time_filter=true) error | …`: how a query is run.
 //!
 //! `parallel_readers` and `allow_partial_response` are accepted and have no effect, because the
-//! threads that filter also read, and answers are never partial. Left out: `time_offset`; use
-//! `offset` behind the time filters and the pipe `time_add` instead.
+//! threads that filter also read, and answers are never partial.
+//!
+//! `time_offset=1d` moves the times in filters, and the range of the request, back by a day, and the
+//! times of rows forward. `global_filter=(…)` is a filter for the query and all queries inside it.
+//! Both become a part of the filters and pipes when the query is parsed; only what is left to be
+//! done with the range of the request stays an option, written `range_offset=1d`.
 
 use std::fmt;
 
+use text::duration::format_duration;
+
 use crate::base::TimeRange;
 use crate::lang::context::Context;
+use crate::lang::filter::{Filter, parse_duration_argument, parse_filter};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -19,11 +26,19 @@ pub struct QueryOptions {
     pub concurrency: Option<usize>,
     /// Whether the time range of the request is ignored.
     pub ignore_global_time_filter: bool,
+    /// What the time range of the request is moved back by, nanoseconds.
+    pub range_offset_ns: i64,
 }
 
 /// The names of all options, for messages.
-const OPTIONS: &[&str] =
-    &["concurrency", "ignore_global_time_filter", "parallel_readers", "allow_partial_response"];
+const OPTIONS: &[&str] = &[
+    "concurrency",
+    "ignore_global_time_filter",
+    "time_offset",
+    "global_filter",
+    "parallel_readers",
+    "allow_partial_response",
+];
 
 /// Parses the options, if the query begins with them.
 pub(crate) fn parse_options(cursor: &mut Cursor<'_>) -> Result<QueryOptions, ParseError> {
@@ -42,9 +57,18 @@ pub(crate) fn parse_options(cursor: &mut Cursor<'_>) -> Result<QueryOptions, Par
             "parallel_readers" => drop(parse_count(cursor)?),
             "allow_partial_response" => drop(parse_choice(cursor)?),
             "time_offset" => {
-                let message = "there is no option \"time_offset\"; write \"offset\" behind the time filters, and \
-                               the pipe \"time_add\"";
-                return Err(cursor.error_at(name.position, OPTIONS, message));
+                options.range_offset_ns = parse_duration_argument(cursor)?;
+                cursor.inherited.time_offset_ns = options.range_offset_ns;
+            }
+            "range_offset" => options.range_offset_ns = parse_duration_argument(cursor)?,
+            "global_filter" => {
+                cursor.expect('(', "global_filter=(…)")?;
+                let filter = cursor.nested(parse_filter)?;
+                cursor.expect(')', "global_filter=(…)")?;
+                cursor.inherited.filter = Some(match cursor.inherited.filter.take() {
+                    Some(outer) => Filter::and(vec![outer, filter]),
+                    None => filter,
+                });
             }
             _ => {
                 let message = format!("there is no option \"{}\"", name.text);
@@ -90,6 +114,12 @@ impl QueryOptions {
         if self.ignore_global_time_filter {
             context.range = TimeRange::ALL;
         }
+        let moved = |ns: i64| match ns {
+            i64::MIN | i64::MAX => ns,
+            ns => ns.saturating_sub(self.range_offset_ns),
+        };
+        let TimeRange { start_ns, end_ns } = context.range;
+        context.range = TimeRange { start_ns: moved(start_ns), end_ns: moved(end_ns) };
         context
     }
 }
@@ -100,7 +130,9 @@ impl fmt::Display for QueryOptions {
         let concurrency = self.concurrency.map(|count| format!("concurrency={count}"));
         let ignore =
             self.ignore_global_time_filter.then(|| "ignore_global_time_filter=true".to_owned());
-        let all: Vec<String> = concurrency.into_iter().chain(ignore).collect();
+        let moved = (self.range_offset_ns != 0)
+            .then(|| format!("range_offset={}", format_duration(self.range_offset_ns)));
+        let all: Vec<String> = concurrency.into_iter().chain(ignore).chain(moved).collect();
         if all.is_empty() { Ok(()) } else { write!(f, "options({}) ", all.join(", ")) }
     }
 }
@@ -124,6 +156,19 @@ mod tests {
             "options(concurrency=1, ignore_global_time_filter=true) * | limit 1",
         );
         check("options(parallel_readers=100, allow_partial_response=false) *", "*");
+        check(
+            "options(time_offset=1d) _time:[2026-01-02Z, 2026-01-03Z) | stats count() n",
+            "options(range_offset=1d) _time:[2026-01-01T00:00:00Z,2026-01-02T00:00:00Z) | time_add 1d | stats count(*) as n",
+        );
+        check(
+            "options(global_filter=(b or c)) a | union (d) | filter x:in(e | fields f)",
+            "\"a\" (\"b\" or \"c\") | union (\"d\" (\"b\" or \"c\")) \
+             | filter x:in(\"e\" (\"b\" or \"c\") | fields f)",
+        );
+        check(
+            "options(time_offset=1h) * | stream_context after 1",
+            "options(range_offset=1h) * | stream_context before 0 after 1 | time_add 1h",
+        );
         check("options() *", "*");
         check("options a", "\"options\" \"a\"");
         check("\"options\"(a)", "\"options\" \"a\"");
@@ -150,5 +195,12 @@ mod tests {
         assert_eq!(rows("*"), 1);
         assert_eq!(rows("options(ignore_global_time_filter=false) *"), 1);
         assert_eq!(rows("options(ignore_global_time_filter=true) *"), 2);
+        // The range ends before 15 - 6, and begins at 5 - 6.
+        assert_eq!(rows("options(time_offset=6ns) *"), 0);
+        assert_eq!(rows("options(time_offset=-6ns) *"), 1);
+        assert_eq!(rows("options(global_filter=(n:2), ignore_global_time_filter=true) *"), 1);
+        let query = Query::parse("options(time_offset=-6ns) * | fields _time, n", 0).unwrap();
+        let (found, _) = collect(&query, &source, &Context { range, ..Context::default() });
+        assert_eq!(found[0][0].1, "1970-01-01T00:00:00.000000014Z");
     }
 }

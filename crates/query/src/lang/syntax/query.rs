@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::base::FieldSet;
-use crate::base::names::HIDDEN;
+use crate::base::names::{HIDDEN, TIME};
 use crate::lang::filter::{Filter, parse_filter};
-use crate::lang::pipe::{Names, Pipe, parse_pipes};
+use crate::lang::pipe::{Names, Pipe, TimeAdd, parse_pipes};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::options::{QueryOptions, parse_options};
@@ -29,7 +29,9 @@ pub struct Query {
 impl Query {
     /// Parses a query. Relative times in it refer to `now_ns`, nanoseconds since 1970 UTC.
     pub fn parse(text: &str, now_ns: i64) -> Result<Query, ParseError> {
-        let mut cursor = Cursor::new(text, now_ns);
+        // A query may end like a statement. Within quotes, a text would end with a quote.
+        let mut cursor =
+            Cursor::new(text.trim_end_matches(|c: char| c == ';' || c.is_whitespace()), now_ns);
         if text.len() > QUERY_BYTES_MAX {
             let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
             return Err(cursor.error_at(0, &[], message));
@@ -117,9 +119,18 @@ impl Query {
 }
 
 /// Parses options, a filter and pipes, up to the first text that belongs to none of them.
+///
+/// The options `time_offset` and `global_filter` hold for the queries inside too. They become a part
+/// of the filters and pipes, and so are not kept.
 fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
+    let outer = cursor.inherited.clone();
     let options = parse_options(cursor)?;
-    let filter = parse_filter(cursor)?;
+    let mut filter = parse_filter(cursor)?;
+    if let Some(global) = cursor.inherited.filter.clone() {
+        // Each query inside holds a copy.
+        cursor.take_name(&global.to_string(), 1)?;
+        filter = Filter::and(vec![filter, global]);
+    }
     let mut pipes = Vec::new();
     while cursor.eat('|') {
         if pipes.len() >= PIPES_MAX {
@@ -134,6 +145,13 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
         }
         pipes.extend(read);
     }
+    let added_ns = cursor.inherited.time_offset_ns;
+    if added_ns != 0 {
+        let first = pipes.first().is_some_and(|pipe| pipe.first_because().is_some());
+        let field = TIME.to_owned();
+        pipes.insert(usize::from(first), Pipe::from(TimeAdd { added_ns, field }));
+    }
+    cursor.inherited = outer;
     settle_order(&mut pipes);
     Ok(Query { options, filter, pipes })
 }

@@ -380,3 +380,36 @@ fn answered(text: &str) {
         }
     }
 }
+
+#[test]
+fn other_ways_to_write_a_query() {
+    let check = |text: &str, expected: &str| {
+        let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(query.to_string(), expected, "{text}");
+        assert_eq!(Query::parse(expected, 0).as_ref(), Ok(&query), "{expected}");
+    };
+    check("error;", "\"error\"");
+    check("error | limit 5 ; ;\n", "\"error\" | limit 5");
+    check("\"error;\"", "\"error;\"");
+    check("* | not error b", "* | filter !\"error\" \"b\"");
+    check("* | sort by (a) rank pos limit 3", "* | sort by (a) limit 3 rank as pos");
+    check("* | sort by (a) rank limit 3", "* | sort by (a) limit 3 rank as rank");
+    check("* | sort by (a) rank", "* | sort by (a) rank as rank");
+    check("* | first 2 by (a) rank \"x y\"", "* | sort by (a) limit 2 rank as \"x y\"");
+    check("* | dedup by (a, b)", "* | sort by (_time) partition by (a, b) limit 1");
+    check(
+        "* | stats count() switch(case (a) x, case (b or c) as y, default as z), sum(n) s",
+        "* | stats count(*) if (\"a\") as x, count(*) if ((\"b\" or \"c\") !\"a\") as y, \
+         count(*) if (!\"a\" !(\"b\" or \"c\")) as z, sum(n) as s",
+    );
+    check("* | stats count() switch", "* | stats count(*) as switch");
+    for wrong in [
+        "* | stats count() switch()",
+        "* | stats count() switch(a)",
+        "* | stats count() switch(case (a) x, case (b) x)",
+        "* | stats count() switch(default a, default b)",
+        "* | deduplicate by",
+    ] {
+        assert!(Query::parse(wrong, 0).is_err(), "{wrong}");
+    }
+}

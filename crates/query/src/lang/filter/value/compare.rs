@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use super::range::NumberRange;
 use super::{Matches, Test};
 use crate::base::names::NamePattern;
-use crate::base::number::parse_comparable;
+use crate::base::number::Bound;
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
@@ -68,17 +68,14 @@ pub(in crate::lang::filter) fn parse_sign(
 
 /// The numbers that pass a comparison; none when `value` is text.
 pub(super) fn numbers(comparison: Comparison, value: &str) -> Option<NumberRange> {
-    let number = parse_comparable(value.as_bytes())?;
+    let bound = Bound::parse(value.as_bytes())?;
     let inside = matches!(comparison, Comparison::LessOrEqual | Comparison::GreaterOrEqual);
     Some(match comparison {
-        Comparison::Less | Comparison::LessOrEqual => NumberRange {
-            low: f64::NEG_INFINITY,
-            low_inside: true,
-            high: number,
-            high_inside: inside,
-        },
+        Comparison::Less | Comparison::LessOrEqual => {
+            NumberRange { low: Bound::LEAST, low_inside: true, high: bound, high_inside: inside }
+        }
         Comparison::Greater | Comparison::GreaterOrEqual => {
-            NumberRange { low: number, low_inside: inside, high: f64::INFINITY, high_inside: true }
+            NumberRange { low: bound, low_inside: inside, high: Bound::GREATEST, high_inside: true }
         }
     })
 }
@@ -121,6 +118,11 @@ mod tests {
         check("size:>-5", &fields, true);
         check("size:<-5", &fields, false);
         check("ip:>1.2.3.0 ip:<1.2.4.0", &[("ip", "1.2.3.4")], true);
+        let big = |id| [("id", id)];
+        check("id:>9007199254740992", &big("9007199254740993"), true);
+        check("id:>9007199254740992", &big("9007199254740992"), false);
+        check("id:<18446744073709551615", &big("18446744073709551614"), true);
+        check("id:<=18446744073709551614", &big("18446744073709551615"), false);
         check("username:<\"John\"", &[("username", "Jane")], true);
     }
 }

@@ -2,7 +2,8 @@
 //! `contains_any(…)`: at least one of them.
 //!
 //! Both are shorthands: they are parsed into phrases joined by AND or OR, and printed as these.
-//! With a `*` in the list they pass everything.
+//! With a `*` in the list they pass everything. Every value contains the empty text, so
+//! `contains_all` leaves it out, as VictoriaLogs does.
 
 use super::{ListedValues, Test, parse_values_or_query};
 use crate::base::names::NamePattern;
@@ -21,6 +22,8 @@ pub(in crate::lang::filter) fn parse(
         ListedValues::Values(values) => values,
     };
     let all = function == "contains_all";
+    let values: Vec<String> =
+        values.into_iter().filter(|value| !all || !value.is_empty()).collect();
     if values.is_empty() && !all {
         return Ok(field.filter(Test::In(values)));
     }
@@ -41,6 +44,8 @@ mod tests {
         check("contains_any(foo, \"bar baz\")", &["foo bar", "bar baz"], &["bar"]);
         check("contains_any()", &[], &["a"]);
         check("contains_all()", &["a"], &[]);
+        check("contains_all(\"\", a)", &["a", "b a"], &["b", ""]);
+        check("contains_all(\"\")", &["a"], &[]);
         check_fields("x:contains_all(b, a)", &[("x", "a b")], true);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Matches, Test};
 use crate::base::names::NamePattern;
-use crate::base::number::parse_comparable;
+use crate::base::number::{Bound, parse_comparable};
 use crate::lang::filter::Filter;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
@@ -23,6 +23,13 @@ impl Number {
     /// Parses a number as it is written in queries and field values.
     pub fn parse(text: &str) -> Option<Number> {
         Some(Number { text: text.to_owned(), value: parse_comparable(text.as_bytes())? })
+    }
+}
+
+impl Number {
+    /// The number as a bound of a range.
+    pub(super) fn bound(&self) -> Bound {
+        Bound::parse(self.text.as_bytes()).expect("it was parsed as a number before")
     }
 }
 
@@ -61,9 +68,9 @@ fn parse_number_argument(cursor: &mut Cursor<'_>) -> Result<Number, ParseError> 
 /// A range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::lang::filter) struct NumberRange {
-    pub low: f64,
+    pub low: Bound,
     pub low_inside: bool,
-    pub high: f64,
+    pub high: Bound,
     pub high_inside: bool,
 }
 
@@ -75,8 +82,9 @@ impl Matches for NumberRange {
     #[inline]
     fn matches(&self, value: &[u8]) -> bool {
         parse_comparable(value).is_some_and(|n| {
-            (n > self.low || self.low_inside && n == self.low)
-                && (n < self.high || self.high_inside && n == self.high)
+            let (low, high) = (self.low.order(value, n), self.high.order(value, n));
+            (low.is_gt() || self.low_inside && low.is_eq())
+                && (high.is_lt() || self.high_inside && high.is_eq())
         })
     }
 }
@@ -95,6 +103,10 @@ mod tests {
         check("size:range(10_000, 11KB)", &fields, false);
         check("size:range[1, 10KB]", &fields, true);
         check("size:range(9, 1)", &fields, false);
+        let big = [("id", "9007199254740993")];
+        check("id:range[9007199254740993, 9007199254740993]", &big, true);
+        check("id:range[9007199254740992, 9007199254740993)", &big, false);
+        check("id:range(9007199254740992, 9007199254740994)", &big, true);
         let times = [("at", "2026-01-30T12:00:00.5Z")];
         check("at:range[2026-01-30T12:00:00.5Z, 2026-01-30T13:00:00+01:00)", &times, false);
         check("at:range[2026-01-30T12:00:00.5Z, 2026-01-30T14:00:00+01:00)", &times, true);

@@ -7,6 +7,8 @@
 
 use std::any::Any;
 
+use record::LineId;
+
 use crate::base::bitmap::Bitmap;
 use crate::base::names::NamePattern;
 use crate::base::partial_state::{Decoder, Encoder};
@@ -79,6 +81,11 @@ impl<'b> Input<'b> {
             false => Fields::Columns(fields.iter().map(|f| block.column(&f.name)).collect()),
         };
         Input { block, fields, meter: meter.clone() }
+    }
+
+    /// The id of the line in a row; none for rows that pipes made.
+    pub fn line(&self, row: usize) -> Option<LineId> {
+        self.block.line_key(row).map(|(_, id)| id)
     }
 
     /// Calls `each` with the values of the function's fields in a row. If any name is only a

@@ -401,7 +401,7 @@ fn write_bucket(
 /// or an address. Any other value is appended unchanged.
 pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>) {
     let Some(number) = parse_number(value) else { return out.extend_from_slice(value) };
-    let start = ((number - shift) / size).floor() * size + shift;
+    let start = step_start(number, size, shift);
     let text = std::str::from_utf8(value).unwrap_or_default();
     if parse_quantity(value).is_none() && text.parse::<Ipv4Addr>().is_ok() {
         // The conversion limits the number to the range of addresses.
@@ -411,6 +411,40 @@ pub(crate) fn write_step(value: &[u8], size: f64, shift: f64, out: &mut Vec<u8>)
     } else {
         write_number(start, out);
     }
+}
+
+/// Places behind the point up to which steps are exact. A power of ten up to this one, and a whole
+/// number up to 2^53, are doubles, and the quotient of both is the double nearest to the decimal.
+const EXACT_PLACES_MAX: usize = 15;
+
+/// The start of the step that holds a number. Steps of 0.1 begin at 0.1, 0.2, 0.3 … as a person
+/// reads them: decimals are counted as whole numbers of their last place, because 0.3 / 0.1 is less
+/// than 3 in doubles.
+fn step_start(number: f64, size: f64, shift: f64) -> f64 {
+    let nearest = ((number - shift) / size).floor();
+    let plain = nearest * size + shift;
+    let places = decimal_places(size).max(decimal_places(shift));
+    if places == 0 || places > EXACT_PLACES_MAX || !plain.is_finite() {
+        return plain;
+    }
+    let scale = 10_f64.powi(places as i32);
+    let (size, shift) = ((size * scale).round(), (shift * scale).round());
+    let start = |step: f64| (step * size + shift) / scale;
+    // The division is wrong by one step at most.
+    let [below, at, above] = [-1.0, 0.0, 1.0].map(|more| start(nearest + more));
+    match (above <= number, at <= number) {
+        (true, _) => above,
+        (false, true) => at,
+        (false, false) => below,
+    }
+}
+
+/// Digits behind the point of a number as it is written.
+fn decimal_places(number: f64) -> usize {
+    if number.fract() == 0.0 {
+        return 0;
+    }
+    number.to_string().split_once('.').map_or(0, |(_, places)| places.len())
 }
 
 /// Whether a number is written as a duration, rather than as a size.
@@ -672,6 +706,36 @@ mod tests {
         Block::Lines(BatchLines::new(batch(sequence, &records), places))
     }
 
+    #[test]
+    fn decimals_are_in_the_step_that_a_person_reads() {
+        let step = |value: &str, size: f64, shift: f64| {
+            let mut out = Vec::new();
+            write_step(value.as_bytes(), size, shift, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        for whole in 0..200 {
+            for place in 0..10 {
+                // The tenth of a text is its digit behind the point.
+                let tenth = match place {
+                    0 => format!("{whole}"),
+                    place => format!("{whole}.{place}"),
+                };
+                assert_eq!(step(&format!("{whole}.{place}"), 0.1, 0.0), tenth);
+                assert_eq!(step(&format!("{whole}.{place}7"), 0.1, 0.0), tenth);
+                assert_eq!(step(&format!("{whole}.{place}"), 0.01, 0.0), tenth);
+            }
+        }
+        for (value, size, shift, expected) in [
+            ("130", 100.0, 30.3, "30.3"),
+            ("130.3", 100.0, 30.3, "130.3"),
+            ("-0.01", 0.1, 0.0, "-0.1"),
+            ("-0.3", 0.1, 0.0, "-0.3"),
+            ("0.7", 0.35, 0.0, "0.7"),
+        ] {
+            assert_eq!(step(value, size, shift), expected, "{value} {size} {shift}");
+        }
+    }
+
     proptest! {
         #[test]
         fn merged_workers_find_what_one_finds(
@@ -692,8 +756,8 @@ mod tests {
             let shown = |parts: &[&[(u8, u8)]]| {
                 let (_, sent) = crate::testing::with_next(|next| {
                     let mut workers: Vec<Grouping> = parts.iter().map(|_| Grouping::new(stats)).collect();
-                    for (worker, part) in workers.iter_mut().zip(parts) {
-                        let _ = worker.push(block(1, part), next).unwrap();
+                    for ((worker, part), sequence) in workers.iter_mut().zip(parts).zip(1..) {
+                        let _ = worker.push(block(sequence, part), next).unwrap();
                     }
                     let mut first = workers.remove(0);
                     for other in workers {

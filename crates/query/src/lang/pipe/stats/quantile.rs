@@ -3,7 +3,7 @@
 //!
 //! Exact for up to [`QUANTILE_SAMPLES_MAX`] numbers per group. Of more, a random sample of that
 //! size is kept, whose rank error is below one percentage point in 99 of 100 cases. Values that are
-//! not entirely a number are left out; `NaN` if there are no numbers.
+//! not entirely a number are left out; the result is empty if there are no numbers.
 
 use std::fmt;
 
@@ -150,7 +150,9 @@ impl Aggregate for Quantile {
     }
 
     fn write(&self, samples: &mut Samples, _seconds: Option<f64>, out: &mut Vec<u8>) {
-        write_number(samples.quantile(self.share), out);
+        if let Some(number) = samples.quantile(self.share) {
+            write_number(number, out);
+        }
     }
 }
 
@@ -226,13 +228,11 @@ impl Samples {
         Ok(())
     }
 
-    /// The number at this share of the sorted numbers; NaN if there are none.
-    fn quantile(&mut self, share: f64) -> f64 {
-        if self.numbers.is_empty() {
-            return f64::NAN;
-        }
-        let place = ((share * self.numbers.len() as f64) as usize).min(self.numbers.len() - 1);
-        *self.numbers.select_nth_unstable_by(place, f64::total_cmp).1
+    /// The number at this share of the sorted numbers; none if there are none.
+    fn quantile(&mut self, share: f64) -> Option<f64> {
+        let last = self.numbers.len().checked_sub(1)?;
+        let place = ((share * self.numbers.len() as f64) as usize).min(last);
+        Some(*self.numbers.select_nth_unstable_by(place, f64::total_cmp).1)
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
         check("* | stats quantile(0.5, size) a, median(size) b", &["a=10 b=10"]);
         check("* | stats quantile(0, size) a, quantile(1, size) b", &["a=9 b=1000"]);
         check("* | stats quantile(0.99, size, size) a, median(si*) b", &["a=1000 b=10"]);
-        check("* | stats median(none) a, median(level) b", &["a=NaN b=NaN"]);
+        check("* | stats median(none) a, median(level) b, count() n", &["n=4"]);
     }
 
     /// The samples of two workers, with numbers from 0 to before `count`.
@@ -268,12 +268,12 @@ mod tests {
             for count in [limit - 1, limit] {
                 let mut samples = samples(count, next.meter());
                 assert_eq!(samples.numbers.len(), count as usize);
-                assert_eq!(samples.quantile(0.25), f64::from(count / 4));
+                assert_eq!(samples.quantile(0.25), Some(f64::from(count / 4)));
             }
             let mut more = samples(limit * 8, next.meter());
             assert_eq!(more.numbers.len(), QUANTILE_SAMPLES_MAX);
             for share in [0.01, 0.25, 0.5, 0.99] {
-                let rank = more.quantile(share) / f64::from(limit * 8);
+                let rank = more.quantile(share).unwrap() / f64::from(limit * 8);
                 assert!((rank - share).abs() < 0.02, "{share} is at {rank}");
             }
         });

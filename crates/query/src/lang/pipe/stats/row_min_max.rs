@@ -3,10 +3,12 @@
 //! `field_max(a, b)`: only field b of that row.
 //!
 //! Rows with an empty value of a are left out. If no row remains, the result is `{}`, or empty for
-//! a field. Of rows with equal values, the first that is read counts. Exact.
+//! a field. Of lines with equal values, the one that arrived first counts. Exact.
 
 use std::cmp::Ordering;
 use std::fmt;
+
+use record::LineId;
 
 use super::aggregate::{Aggregate, Input, PerGroup, States, extend};
 use super::call::{Call, Function, OwnFunction, check_one};
@@ -164,10 +166,30 @@ pub(crate) enum KeptOfRow {
 #[derive(Default)]
 pub(super) struct BestRow {
     best: Best,
+    /// The line of the row, if it is one.
+    line: Option<LineId>,
     kept: Vec<u8>,
 }
 
 impl BestRow {
+    /// Takes a value if it is better than the present one, or the same of a line that arrived
+    /// before. Returns whether it did.
+    fn take(
+        &mut self,
+        value: &[u8],
+        line: Option<LineId>,
+        better: Ordering,
+        meter: &mut Meter,
+    ) -> Result<bool, RunError> {
+        let is_same = self.best.as_ref().is_some_and(|(_, best)| **best == *value);
+        let is_earlier = is_same && line.is_some() && line < self.line;
+        let is_taken = is_earlier || take_better(&mut self.best, value, better, meter)?;
+        if is_taken {
+            self.line = line;
+        }
+        Ok(is_taken)
+    }
+
     fn keep(&mut self, text: &[u8], meter: &mut Meter) -> Result<(), RunError> {
         self.kept.clear();
         extend(&mut self.kept, text, meter)
@@ -187,7 +209,7 @@ impl Aggregate for RowMinMax {
         meter: &mut Meter,
     ) -> Result<(), RunError> {
         let value = input.value(&self.by, row, scratch);
-        if !take_better(&mut state.best, value, self.better, meter)? {
+        if !state.take(value, input.line(row), self.better, meter)? {
             return Ok(());
         }
         match &self.kept {
@@ -209,7 +231,7 @@ impl Aggregate for RowMinMax {
     ) -> Result<(), RunError> {
         let Some((_, value)) = other.best else { return Ok(()) };
         meter.give_back(value.len() + other.kept.capacity());
-        if take_better(&mut state.best, &value, self.better, meter)? {
+        if state.take(&value, other.line, self.better, meter)? {
             state.keep(&other.kept, meter)?;
         }
         Ok(())
@@ -217,11 +239,13 @@ impl Aggregate for RowMinMax {
 
     fn encode(&self, state: &Self::State, out: &mut Encoder<'_>) -> Result<(), RunError> {
         encode_best(&state.best, out)?;
+        out.line(state.line)?;
         out.bytes(&state.kept)
     }
 
     fn decode(&self, from: &mut Decoder<'_>, meter: &mut Meter) -> Result<Self::State, RunError> {
-        let mut state = BestRow { best: decode_best(from, meter)?, kept: Vec::new() };
+        let (best, line) = (decode_best(from, meter)?, from.line()?);
+        let mut state = BestRow { best, line, kept: Vec::new() };
         extend(&mut state.kept, from.bytes()?, meter)?;
         Ok(state)
     }

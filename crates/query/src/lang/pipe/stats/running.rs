@@ -3,23 +3,27 @@
 //! its group.
 //!
 //! The functions are `count`, `sum`, `min` and `max` as in `stats`, and `first` and `last`: the
-//! first and last value that is not empty; and the functions of a series ([`super::series`]), such
-//! as `moving_avg`. [`TimedRows`] says in what order rows come.
+//! first and last value that is not empty, or with `offset N` the one N values behind or before it;
+//! and the functions of a series ([`super::series`]), such as `moving_avg`. `total_stats` has all
+//! functions of `stats`. [`TimedRows`] says in what order rows come.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use text::time::parse_timestamp;
+
 use super::aggregate::{Aggregate, Input, PerGroup, States, decode_optional, encode_optional};
-use super::call::Call;
+use super::call::{Call, Function};
 use super::series::{Point, RESULT_BYTES, RUNNING_NAMES, SeriesFunction, TOTAL_NAMES};
-use super::{any, count, min_max, parse_fields, sum, write_fields};
+use super::{any, count, min_max, parse_call, parse_fields, sum, write_fields};
 use crate::base::names::NamePattern;
 use crate::base::number::{parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder};
 use crate::base::{CHECK_ROWS, FieldSet, Meter, RunError};
 use crate::block::{Block, MadeRow, Scratch, VALUE_BYTES_MAX};
+use crate::lang::pipe::limit::parse_count;
 use crate::lang::pipe::operator::{Documentation, Mode, Operator, Processor, Registration, one};
 use crate::lang::pipe::shown::Shown;
 use crate::lang::pipe::timed_rows::{TIME, TimedRow, TimedRows};
@@ -28,7 +32,7 @@ use crate::lang::syntax::cursor::{Cursor, quote_name};
 use crate::lang::syntax::error::ParseError;
 
 /// The `running_stats` and `total_stats` pipes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunningStats {
     /// Whether the numbers are about all rows of the group, not only about those up to the row.
     pub is_total: bool,
@@ -39,7 +43,7 @@ pub struct RunningStats {
 }
 
 /// A function, with the name of its result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunningFunction {
     /// The function.
     pub kind: RunningKind,
@@ -50,7 +54,7 @@ pub struct RunningFunction {
 }
 
 /// A function of the rows up to a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RunningKind {
     /// Number of rows; with fields, of rows that have a value in any of them.
     Count,
@@ -66,6 +70,19 @@ pub enum RunningKind {
     Sum,
     /// A function of the numbers of a series, of one field.
     Series(SeriesFunction),
+    /// The value this many behind the first, or before the last.
+    At(SeriesEnd, u64),
+    /// Another function of `stats`, with its fields.
+    Stats(Function),
+}
+
+/// An end of the values of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesEnd {
+    /// The first value.
+    First,
+    /// The last value.
+    Last,
 }
 
 impl RunningKind {
@@ -78,18 +95,24 @@ impl RunningKind {
         ("sum", RunningKind::Sum),
     ];
 
-    fn name(self) -> &'static str {
-        if let RunningKind::Series(function) = self {
-            return function.name();
+    fn name(&self) -> &'static str {
+        match self {
+            RunningKind::Series(function) => function.name(),
+            RunningKind::At(SeriesEnd::First, _) => "first",
+            RunningKind::At(SeriesEnd::Last, _) => "last",
+            RunningKind::Stats(function) => function.name(),
+            kind => {
+                let named = RunningKind::NAMES.iter().find(|(_, named)| named == kind);
+                named.expect("each has a name").0
+            }
         }
-        let named = RunningKind::NAMES.iter().find(|(_, kind)| *kind == self);
-        named.expect("each has a name").0
     }
 
     /// The states that run the function; none for a function of a series.
-    fn states(self, fields: &[NamePattern]) -> Option<Box<dyn States>> {
+    fn states(&self, fields: &[NamePattern]) -> Option<Box<dyn States>> {
         let function = match self {
-            RunningKind::Series(_) => return None,
+            RunningKind::Series(_) | RunningKind::At(..) => return None,
+            RunningKind::Stats(function) => return Some(function.states()),
             RunningKind::Count => &count::COUNT,
             RunningKind::First => &any::ANY,
             RunningKind::Last => return Some(PerGroup::boxed(Last, fields)),
@@ -105,7 +128,7 @@ pub(in crate::lang::pipe) static RUNNING_STATS: Registration = Registration {
     doc: Documentation {
         name: "running_stats",
         aliases: &[],
-        syntax: "running_stats [by (<field>, …)] <function>(…) [as <name>], …",
+        syntax: "running_stats [by (<field>, …)] <function>(…) [offset <n>] [as <name>], …",
         summary: "adds to each row, in the order of _time, numbers about the rows of its group up \
                   to it",
         example: "running_stats by (host) count() n, sum(took) s, moving_avg(took, 1h) m",
@@ -117,7 +140,7 @@ pub(in crate::lang::pipe) static TOTAL_STATS: Registration = Registration {
     doc: Documentation {
         name: "total_stats",
         aliases: &[],
-        syntax: "total_stats [by (<field>, …)] <function>(…) [as <name>], …",
+        syntax: "total_stats [by (<field>, …)] <function>(…) [offset <n>] [as <name>], …",
         summary: "adds to each row numbers about all rows of its group",
         example: "total_stats by (host) count() n, max(took) m, share(took) p",
     },
@@ -158,14 +181,19 @@ fn parse_function(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningFunc
         return Err(cursor.error_at(position, of_series, message));
     }
     let named = RunningKind::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    let Some(&(name, kind)) = named else {
+    if named.is_none() && is_total && super::is_function(&word.to_ascii_lowercase()) {
+        let function = parse_call(cursor)?;
+        return parse_name(cursor, RunningKind::Stats(function), Vec::new());
+    }
+    let Some((name, kind)) = named else {
         let message = match cursor.found() {
             None => "the query ends where a function should be".to_owned(),
             Some(found) => format!("there is no function {found} of running_stats and total_stats"),
         };
-        let names = RunningKind::NAMES.map(|(name, _)| name);
+        let names: Vec<&str> = RunningKind::NAMES.iter().map(|(name, _)| *name).collect();
         return Err(cursor.error_at(position, &[&names, of_series].concat(), message));
     };
+    let mut kind = kind.clone();
     cursor.eat_keyword(name);
     cursor.expect('(', name)?;
     let mut fields = parse_fields(cursor, name)?;
@@ -178,6 +206,19 @@ fn parse_function(cursor: &mut Cursor<'_>, is_total: bool) -> Result<RunningFunc
             &["a field name"],
             format!("{name}() needs a field"),
         ));
+    }
+    let end = match kind {
+        RunningKind::First => Some(SeriesEnd::First),
+        RunningKind::Last => Some(SeriesEnd::Last),
+        _ => None,
+    };
+    if let Some(end) = end
+        && cursor.eat_keyword("offset")
+    {
+        match parse_count(cursor, None)? {
+            0 => {}
+            offset => kind = RunningKind::At(end, offset),
+        }
     }
     parse_name(cursor, kind, fields)
 }
@@ -213,8 +254,13 @@ fn parse_name(
 impl RunningFunction {
     fn call(&self) -> String {
         let mut arguments = write_fields(&self.fields);
-        if let RunningKind::Series(function) = self.kind {
-            function.write_rest(&mut arguments);
+        match &self.kind {
+            RunningKind::Stats(function) => return function.to_string(),
+            RunningKind::Series(function) => function.write_rest(&mut arguments),
+            RunningKind::At(_, offset) => {
+                return format!("{}({arguments}) offset {offset}", self.kind.name());
+            }
+            _ => {}
         }
         format!("{}({arguments})", self.kind.name())
     }
@@ -243,6 +289,9 @@ impl Operator for RunningStats {
         self.functions.iter().for_each(|function| wanted.remove(&function.name));
         for function in &self.functions {
             function.fields.iter().for_each(|field| wanted.add_pattern(field));
+            if let RunningKind::Stats(function) = &function.kind {
+                function.add_needed(&mut wanted);
+            }
         }
         wanted.add_all(&self.by);
         wanted.add(TIME);
@@ -334,18 +383,16 @@ struct Functions {
     states: Vec<(Arc<str>, Box<dyn States>)>,
     group: u32,
     scratch: Scratch,
-    text: Vec<u8>,
+    /// The results as text.
+    texts: Vec<Vec<u8>>,
 }
 
 impl Functions {
     fn new(pipe: &RunningStats) -> Functions {
         let of = |f: &RunningFunction| Some((f.name.as_str().into(), f.kind.states(&f.fields)?));
-        Functions {
-            states: pipe.functions.iter().filter_map(of).collect(),
-            group: 0,
-            scratch: Scratch::default(),
-            text: Vec::new(),
-        }
+        let states: Vec<_> = pipe.functions.iter().filter_map(of).collect();
+        let texts = vec![Vec::new(); states.len()];
+        Functions { states, group: 0, scratch: Scratch::default(), texts }
     }
 
     fn begin(&mut self, group: usize, meter: &mut Meter) -> Result<(), RunError> {
@@ -365,19 +412,24 @@ impl Functions {
         Ok(rows.remove(0))
     }
 
-    /// Sets the present results in a row.
-    fn write_results(&mut self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
-        for (name, states) in &mut self.states {
-            self.text.clear();
+    /// Writes the present results.
+    fn write_results(&mut self) -> Result<(), RunError> {
+        for ((_, states), text) in self.states.iter_mut().zip(&mut self.texts) {
+            text.clear();
             if states.text_bytes(self.group) <= VALUE_BYTES_MAX {
-                states.write(self.group, None, &mut self.text);
+                states.write(self.group, None, text);
             }
-            if self.text.len().max(states.text_bytes(self.group)) > VALUE_BYTES_MAX {
+            if text.len().max(states.text_bytes(self.group)) > VALUE_BYTES_MAX {
                 return Err(RunError::ValueLimit(VALUE_BYTES_MAX));
             }
-            row.set_counted(name, &self.text, meter)?;
         }
         Ok(())
+    }
+
+    /// Sets the written results in a row.
+    fn set_results(&self, row: &mut MadeRow, meter: &mut Meter) -> Result<(), RunError> {
+        let mut results = self.states.iter().zip(&self.texts);
+        results.try_for_each(|((name, _), text)| row.set_counted(name, text, meter))
     }
 }
 
@@ -398,14 +450,20 @@ impl Processor for RunningRows {
                     *row = functions.add(std::mem::take(row), next.meter())?;
                     Ok(())
                 })?;
+                functions.write_results()?;
             }
             each(rows, next, |row, next| {
                 if !self.pipe.is_total {
                     *row = functions.add(std::mem::take(row), next.meter())?;
+                    functions.write_results()?;
                 }
-                functions.write_results(row, next.meter())
+                functions.set_results(row, next.meter())
             })?;
-            self.pipe.functions.iter().try_for_each(|f| add_series_results(f, rows, next))
+            let is_total = self.pipe.is_total;
+            self.pipe.functions.iter().try_for_each(|f| {
+                add_series_results(f, rows, next)?;
+                add_values_at(f, is_total, rows, next)
+            })
         })
     }
 }
@@ -431,12 +489,22 @@ fn add_series_results(
     rows: &mut [TimedRow],
     next: &mut Next<'_>,
 ) -> Result<(), RunError> {
-    let (RunningKind::Series(series), [field]) = (function.kind, &function.fields[..]) else {
+    let (RunningKind::Series(series), [field]) = (&function.kind, &function.fields[..]) else {
         return Ok(());
     };
     let held = rows.len() * (size_of::<Point>() + 2 * RESULT_BYTES);
     next.meter().take(held)?;
-    let number = |row: &MadeRow| parse_quantity(row.get(&field.name)).filter(|n| n.is_finite());
+    // Times are nanoseconds, of which a double holds the differences but not the sums since 1970.
+    // What depends on differences alone is therefore counted from the first time.
+    let counted_from = match series.depends_on_changes() {
+        true => rows.iter().find_map(|(_, row)| parse_timestamp(row.get(&field.name))).unwrap_or(0),
+        false => 0,
+    };
+    let number = |row: &MadeRow| {
+        let value = row.get(&field.name);
+        let time = || Some((parse_timestamp(value)?.checked_sub(counted_from)?) as f64);
+        parse_quantity(value).or_else(time).filter(|n| n.is_finite())
+    };
     let points: Vec<Point> = rows.iter().map(|(time_ns, row)| (*time_ns, number(row))).collect();
     let mut results = series.results(&points, next.meter())?.into_iter();
     let name: Arc<str> = function.name.as_str().into();
@@ -447,6 +515,47 @@ fn add_series_results(
             write_number(result, &mut text);
         }
         row.set_counted(&name, &text, next.meter())
+    })?;
+    next.meter().give_back(held);
+    Ok(())
+}
+
+/// Adds to each row the value so many values behind the first, or before the last: of all rows, or
+/// of those up to the row.
+fn add_values_at(
+    function: &RunningFunction,
+    is_total: bool,
+    rows: &mut [TimedRow],
+    next: &mut Next<'_>,
+) -> Result<(), RunError> {
+    let RunningKind::At(end, offset) = function.kind else { return Ok(()) };
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let mut held = 0;
+    // The values that are not empty, and how many there are up to each row.
+    let (mut values, mut counts): (Vec<Box<[u8]>>, Vec<usize>) = (Vec::new(), Vec::new());
+    each(rows, next, |row, next| {
+        let before = values.len();
+        row.visit(&[], &mut |name, value, _| {
+            if !value.is_empty() && function.fields.iter().any(|field| field.matches(name)) {
+                values.push(value.into());
+            }
+        });
+        let bytes: usize = values[before..].iter().map(|v| v.len() + size_of::<Box<[u8]>>()).sum();
+        let bytes = bytes + size_of::<usize>();
+        held += bytes;
+        counts.push(values.len());
+        next.meter().take(bytes)
+    })?;
+    let name: Arc<str> = function.name.as_str().into();
+    let mut counts = counts.into_iter();
+    each(rows, next, |row, next| {
+        let count = counts.next().expect("one for each row");
+        let count = if is_total { values.len() } else { count };
+        let place = match end {
+            SeriesEnd::First => Some(offset).filter(|place| *place < count),
+            SeriesEnd::Last => count.checked_sub(1).and_then(|last| last.checked_sub(offset)),
+        };
+        row.set_counted(&name, place.map_or(b"", |place| &values[place]), next.meter())
     })?;
     next.meter().give_back(held);
     Ok(())
@@ -556,6 +665,55 @@ mod tests {
             let error = Query::parse(&format!("* | {wrong}"), 0).expect_err(wrong).to_string();
             assert!(error.contains(says), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn values_at_an_offset_and_functions_of_stats() {
+        let at = |time: i64, host: &str, n: &str| record(time, &[("host", host), ("n", n)]);
+        let records = [
+            at(10, "a", "1"),
+            at(20, "a", ""),
+            at(30, "a", "3"),
+            at(40, "a", "5"),
+            at(15, "b", "7"),
+        ];
+        check_pipe(
+            &records,
+            "running_stats by (host) first(n) offset 1 f, last(n) offset 1 l | fields n, f, l",
+            &["n=1", "", "n=3 f=3 l=1", "n=5 f=3 l=3", "n=7"],
+        );
+        check_pipe(
+            &records,
+            "total_stats by (host) first(n) offset 2 f, last(n) offset 1 l, last(n) offset 9 z | fields f, l, z",
+            &["f=5 l=3", "f=5 l=3", "f=5 l=3", "f=5 l=3", ""],
+        );
+        check_pipe(
+            &records,
+            "total_stats by (host) avg(n) m, quantile(0.5, n) q, uniq_values(n) u, last(n) offset 0 e | \
+             fields host, m, q, u, e | first 1 by (host) partition by (host)",
+            &["host=a m=3 q=3 u=[\"1\",\"3\",\"5\"] e=5", "host=b m=7 q=7 u=[\"7\"] e=7"],
+        );
+        let text = "* | total_stats by (host) avg(n) as m, first(n) offset 2 as f";
+        let query = Query::parse(text, 0).unwrap();
+        assert_eq!(query.to_string(), text);
+        assert!(Query::parse("* | running_stats median(n)", 0).is_err());
+    }
+
+    #[test]
+    fn times_differ_by_nanoseconds() {
+        // 2026-01-31T12:00:00.000000001Z and later.
+        let start = 1_769_860_800_000_000_001;
+        let at = |after: i64, text: &str| record(start + after, &[("at", text)]);
+        let records = [
+            at(0, "2026-01-31T12:00:00Z"),
+            at(7, "2026-01-31T12:00:00.000000003Z"),
+            at(1_000_000_007, "none"),
+        ];
+        check_pipe(
+            &records,
+            "running_stats difference(_time) d, difference(at) e | fields d, e",
+            &["", "d=7 e=3", "d=1000000000"],
+        );
     }
 
     #[test]

@@ -109,6 +109,12 @@ impl SeriesFunction {
         }
     }
 
+    /// Whether only the differences between numbers matter, so that the same amount may be taken
+    /// off all of them.
+    pub(super) fn depends_on_changes(self) -> bool {
+        matches!(self, SeriesFunction::Derivative | SeriesFunction::Difference(_))
+    }
+
     /// Writes the arguments behind the field.
     pub(super) fn write_rest(self, out: &mut String) {
         if let SeriesFunction::Difference(span)
