@@ -100,20 +100,24 @@ impl Compute for Coalesce {
         let (mut name, mut value) = (String::new(), Vec::new());
         rows.iter().try_for_each(|row| {
             for (field, column) in self.fields.iter().zip(&columns) {
-                value.clear();
-                match column {
-                    Some(column) => value.extend_from_slice(block.value(*column, row, scratch)),
-                    None => block.visit(row, &[], scratch, &mut |found, with, _| {
+                let Some(column) = column else {
+                    value.clear();
+                    block.visit(row, &[], scratch, &mut |found, with, _| {
                         let is_first = value.is_empty() || **found < *name;
                         if is_first && !with.is_empty() && is_stored(found) && field.matches(found)
                         {
                             name = found.to_string();
                             value = with.to_vec();
                         }
-                    }),
-                }
+                    });
+                    if !value.is_empty() {
+                        return out.set(to, row, &value);
+                    }
+                    continue;
+                };
+                let value = block.value(*column, row, scratch);
                 if !value.is_empty() {
-                    return out.set(to, row, &value);
+                    return out.set(to, row, value);
                 }
             }
             out.set(to, row, self.otherwise.as_bytes())
