@@ -34,13 +34,14 @@ impl Params {
         })
     }
 
-    /// The time that relative times in a query refer to: the parameter `time`, else the last
-    /// instant before `end`, else now.
+    /// The time that relative times in a query refer to: the last instant before the parameter
+    /// `time`, else before `end`, else now. A line of that very time is not in the hour before it.
     pub fn query_time_ns(&self, now_ns: i64) -> ApiResult<i64> {
-        if let Some(time_ns) = self.time("time", now_ns)? {
-            return Ok(time_ns);
-        }
-        Ok(self.time("end", now_ns)?.map_or(now_ns, |end_ns| end_ns.saturating_sub(1)))
+        let time_ns = match self.time("time", now_ns)? {
+            None => self.time("end", now_ns)?,
+            time_ns => time_ns,
+        };
+        Ok(time_ns.map_or(now_ns, |time_ns| time_ns.saturating_sub(1)))
     }
 
     /// A limit of rows or values; 0 means no limit, as in VictoriaLogs.

@@ -78,6 +78,9 @@ fn relative_times_refer_to_the_time_of_the_request() {
     let server = with_lines();
     for (parameters, lines) in [
         ("time=2026-01-31T12:36:00Z", 1),
+        // A line of 12:20 is not in the quarter of an hour before it, and is in the one after it.
+        ("time=2026-01-31T12:20:00Z", 1),
+        ("time=2026-01-31T12:20:00.000000001Z", 2),
         ("end=2026-01-31T12:25:00Z", 2),
         ("time=2026-01-31T12:50:00Z&end=2026-01-31T12:45:00Z", 1),
         ("", 0),

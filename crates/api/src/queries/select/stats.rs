@@ -32,8 +32,13 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn at(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::wire::clock::now_ns();
     // Relative times in the query refer to the time that the request names.
-    let time_ns = params.query_time_ns(now_ns)?;
-    let query = StatsQuery::new(&params.query(time_ns)?, None).map_err(wrong_query)?;
+    let query = params.query(params.query_time_ns(now_ns)?)?;
+    let query = StatsQuery::new(&query, None).map_err(wrong_query)?;
+    // The answer has the time that was asked for.
+    let time_ns = match params.time("time", now_ns)? {
+        Some(time_ns) => time_ns,
+        None => params.query_time_ns(now_ns)?,
+    };
     let pending = PendingQuery::of_query(&app, "stats", &params, &caller, now_ns)?;
     let body = answer(pending, move |running| {
         let rows = query.run(running.source(), &running.context)?;
