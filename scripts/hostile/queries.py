@@ -128,6 +128,7 @@ PIPES = {
     "first": "first 5 by ({f})",
     "last": "last 5 by ({f})",
     "uniq": "uniq by ({f}, {f}) with hits",
+    "deduplicate": "deduplicate by ({f}, {f})",
     "top": "top 1000000 by ({f}, {f})",
     "stats": "stats by ({f}) count() n",
     "running_stats": "running_stats by ({f}) count() n, first({f}) a, last({f}) b, min({f}) c, max({f}) d",
