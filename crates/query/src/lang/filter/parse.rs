@@ -115,8 +115,8 @@ fn parse_word_or_field(
     Ok(of.filter(phrase_or_prefix(cursor, written)))
 }
 
-/// Refuses `level="error"`, `level!="error"` and `level=~"err"`. They would be a search for the word
-/// `level=` and the phrase `error` in the message, which nobody means.
+/// Refuses `level="error"`, `level!="error"` and `level=~"err"`. They would be a search for the
+/// word `level=` and the phrase `error` in the message, which nobody means.
 fn refuse_equals_sign(cursor: &Cursor<'_>, written: &Written) -> Result<(), ParseError> {
     let quote = matches!(cursor.adjacent(), Some('"' | '\'' | '`'));
     let signs = [

@@ -297,8 +297,8 @@ fn parse_condition(cursor: &mut Cursor<'_>, what: &str) -> Result<Filter, ParseE
     Ok(filter)
 }
 
-/// Parses `case (filter) as name, …, default as name)`. A row counts for the first case whose filter
-/// selects it, so the filter of each case excludes those before it.
+/// Parses `case (filter) as name, …, default as name)`. A row counts for the first case whose
+/// filter selects it, so the filter of each case excludes those before it.
 fn parse_switch(
     cursor: &mut Cursor<'_>,
     function: &Function,

@@ -3,10 +3,10 @@
 //! `parallel_readers` and `allow_partial_response` are accepted and have no effect, because the
 //! threads that filter also read, and answers are never partial.
 //!
-//! `time_offset=1d` moves the times in filters, and the range of the request, back by a day, and the
-//! times of rows forward. `global_filter=(…)` is a filter for the query and all queries inside it.
-//! Both become a part of the filters and pipes when the query is parsed; only what is left to be
-//! done with the range of the request stays an option, written `range_offset=1d`.
+//! `time_offset=1d` moves the times in filters, and the range of the request, back by a day, and
+//! the times of rows forward. `global_filter=(…)` is a filter for the query and all queries inside
+//! it. Both become a part of the filters and pipes when the query is parsed; only what is left to
+//! be done with the range of the request stays an option, written `range_offset=1d`.
 
 use std::fmt;
 

@@ -120,8 +120,8 @@ impl Query {
 
 /// Parses options, a filter and pipes, up to the first text that belongs to none of them.
 ///
-/// The options `time_offset` and `global_filter` hold for the queries inside too. They become a part
-/// of the filters and pipes, and so are not kept.
+/// The options `time_offset` and `global_filter` hold for the queries inside too. They become a
+/// part of the filters and pipes, and so are not kept.
 fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     let outer = cursor.inherited.clone();
     let options = parse_options(cursor)?;
