@@ -61,6 +61,7 @@ test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, Vic
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
 	@LOGINSON_BIN="$(BIN)" scripts/test-memory.py
 	@LOGINSON_BIN="$(BIN)" scripts/fault-matrix.py
+	cargo check --manifest-path fuzz/Cargo.toml --locked
 	scripts/test.py --ignored --stuck-minutes 240
 	CONTRACT_STORES=all scripts/test.py --lab --only lab --stuck-minutes 240
 	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "loginson crash" --stuck-minutes 240

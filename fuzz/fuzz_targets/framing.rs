@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use record::framing::{Ending, LineSplitter, Piece};
+use record::framing::{Ending, LinePiece, LineSplitter};
 
 const LINE_BYTES_MAX: usize = 100;
 
@@ -21,12 +21,12 @@ fn split<'a>(
 ) -> (Vec<(Vec<u8>, bool)>, Ending) {
     let mut lines = Vec::new();
     let mut bytes_in = 0;
-    let mut emit = |piece: Piece<'_>| match piece {
-        Piece::Lines(bytes) => {
+    let mut emit = |piece: LinePiece<'_>| match piece {
+        LinePiece::Lines(bytes) => {
             let bytes = bytes.strip_suffix(b"\n").expect("lines end in a newline");
             lines.extend(bytes.split(|&b| b == b'\n').map(|line| (line.to_vec(), false)));
         }
-        Piece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
+        LinePiece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
     };
     let mut splitter = LineSplitter::with_line_bytes_max(LINE_BYTES_MAX);
     for read in reads {

@@ -9,8 +9,8 @@ use collector::node::Secret;
 use collector::node::secret::NONCE_BYTES;
 use collector::node::sender::Sender;
 use collector::node::session::{Brought, Ledger, Session};
-use collector::node::NodeIdentity;
 use libfuzzer_sys::fuzz_target;
+use record::NodeIdentity;
 use record::frame::{FRAME_MAGIC, FRAME_VERSION, FrameHeader, HEADER_BYTES};
 
 /// Where the node stands in the header of a frame (`docs/format/frame.md`).
