@@ -127,9 +127,7 @@ impl Keeper {
 
     /// Adjusts the share of the memory budget to what the body holds now.
     fn hold(&mut self) -> ApiResult<()> {
-        let held = self.lines.held().len();
-        let needed = self.fixed_bytes + if held > HELD_BYTES_FEW { 2 * held } else { 0 };
-        self.share.cover(needed).map_err(|exhausted| {
+        self.share.cover(needed(self.fixed_bytes, &self.lines)).map_err(|exhausted| {
             ApiError::unavailable(exhausted.to_string()).retry_after(RETRY_AFTER_S)
         })
     }
@@ -242,15 +240,22 @@ impl Keeper {
         self.sink.kept
     }
 
-    /// The actions of a `_bulk` request so far; it counts those of the rest, from where the keeper
-    /// ended.
-    pub fn actions(&mut self) -> ActionCount {
+    /// The actions of a `_bulk` request that was taken whole.
+    pub fn runs(mut self) -> Runs {
+        std::mem::take(&mut self.sink.bulk).runs()
+    }
+
+    /// The actions of a `_bulk` request so far; counts those of the rest, from where the keeper
+    /// ended, in memory of `share`.
+    pub fn actions(&mut self, share: Share) -> ActionCount {
         let plain = Decoder::new(Encoding::Plain).expect("it needs no memory");
         let mut count = ActionCount {
             decoder: std::mem::replace(&mut self.decoder, plain),
             lines: std::mem::take(&mut self.lines),
             bulk: std::mem::take(&mut self.sink.bulk),
             is_readable: !self.sink.is_broken,
+            fixed_bytes: self.fixed_bytes,
+            share,
         };
         count.take(&std::mem::take(&mut self.unread));
         count
@@ -302,30 +307,41 @@ pub struct ActionCount {
     decoder: Decoder,
     lines: WholeLines,
     bulk: Bulk,
-    /// All so far could be decompressed and taken apart.
+    /// All so far could be decompressed and taken apart, and there was memory for it.
     is_readable: bool,
+    /// Bytes besides the incomplete line.
+    fixed_bytes: usize,
+    /// The share of the memory budget.
+    share: Share,
 }
 
 impl ActionCount {
     /// Begins at the start of a body.
-    pub fn new(encoding: Encoding) -> io::Result<ActionCount> {
+    pub fn new(encoding: Encoding, share: Share) -> io::Result<ActionCount> {
         let decoder = Decoder::new(encoding)?;
         let (lines, bulk) = (WholeLines::new(), Bulk::default());
-        Ok(ActionCount { decoder, lines, bulk, is_readable: true })
+        let fixed_bytes = if encoding == Encoding::Plain { 0 } else { DECODER_BYTES };
+        Ok(ActionCount { decoder, lines, bulk, is_readable: true, fixed_bytes, share })
+    }
+
+    /// Takes memory for what is held now.
+    fn has_memory(&mut self) -> bool {
+        self.share.cover(needed(self.fixed_bytes, &self.lines)).is_ok()
     }
 
     /// Takes the next bytes of the body.
     pub fn take(&mut self, mut chunk: &[u8]) {
-        while self.is_readable {
+        while self.is_readable && self.has_memory() {
             match self.decoder.next(&mut chunk) {
                 Ok(Some(piece)) => {
                     let taken = self.lines.take(piece, |block| self.bulk.take(block, |_| {}));
                     self.is_readable = taken.is_ok();
                 }
                 Ok(None) => return,
-                Err(_) => self.is_readable = false,
+                Err(_) => break,
             }
         }
+        self.is_readable = false;
     }
 
     /// The actions of the whole body; `None` if it could not be read.
@@ -414,6 +430,12 @@ impl Sink {
     fn counters(&self) -> &SourceCounters {
         self.to.counters()
     }
+}
+
+/// Bytes of memory for a body: so many, and those of an incomplete line.
+fn needed(fixed_bytes: usize, lines: &WholeLines) -> usize {
+    let held = lines.held().len();
+    fixed_bytes + if held > HELD_BYTES_FEW { 2 * held } else { 0 }
 }
 
 fn undecodable(error: io::Error) -> ApiError {

@@ -202,33 +202,34 @@ struct Inserted {
 /// the answer can name each: some senders look at nothing else.
 async fn insert_bulk(inserting: &Inserting, request: &Request, body: Body) -> Inserted {
     let mut reader = BodyReader::new(body, inserting.options.body);
+    let share = || inserting.memory.share(Purpose::Insert);
     let encoding = options::encoding(&request.headers);
-    let (result, kept, count) = match prepare(inserting, request, Shape::Bulk, encoding).await {
+    let (error, kept, count) = match prepare(inserting, request, Shape::Bulk, encoding).await {
         Ok((mut keeper, mut slot)) => {
             let taken = take_all(&mut keeper, &mut reader, &mut slot).await;
-            let result = keeper.settle(taken).await.map(|_| ());
-            (result, keeper.kept().lines, Some(keeper.actions()))
+            match keeper.settle(taken).await {
+                Ok(Counts { lines, .. }) => {
+                    return Inserted { result: Ok(()), kept: lines, actions: Some(keeper.runs()) };
+                }
+                Err(error) => (error, keeper.kept().lines, Some(keeper.actions(share()))),
+            }
         }
         Err(error) => {
             let encoding = options::encoding(&request.headers).ok();
-            let count = encoding.and_then(|encoding| ActionCount::new(encoding).ok());
-            (Err(error.with("lines", 0).with("bytes", 0)), 0, count)
+            let count = encoding.and_then(|encoding| ActionCount::new(encoding, share()).ok());
+            (error.with("lines", 0).with("bytes", 0), 0, count)
         }
     };
-    let actions = match (&result, count) {
-        (Ok(()), Some(count)) => count.end(),
-        (Err(error), Some(count))
-            if is_temporary(error) && !request.headers.contains_key(EXPECT) =>
-        {
+    let actions = match count {
+        Some(count) if is_temporary(&error) && !request.headers.contains_key(EXPECT) => {
             count_rest(&mut reader, count).await
         }
-        (Err(error), _) => {
-            discard(&mut reader, request, error).await;
+        _ => {
+            discard(&mut reader, request, &error).await;
             None
         }
-        (Ok(()), None) => None,
     };
-    Inserted { result, kept, actions }
+    Inserted { result: Err(error), kept, actions }
 }
 
 /// Whether the same request may succeed later.

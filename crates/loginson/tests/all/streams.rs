@@ -276,19 +276,23 @@ fn bulk_requests_of_shippers() {
     assert_eq!((answer.status, answer.json()), (200, expected));
     let row = &server.query("\"by bulk\"", "")[0];
     assert_eq!((&row["_time"], &row["host"]), (&json!("2026-01-31T12:00:00Z"), &json!("web1")));
+    let zstd = zstd::bulk::compress(body.as_bytes(), 1).unwrap();
+    let encoded = [("Content-Encoding", "zstd")];
+    let answer = server.request("POST", "/insert/elasticsearch/_bulk", &encoded, &zstd);
+    assert_eq!(statuses(&answer.json()), [201]);
     // What cannot be done is refused by itself.
     let mixed = format!("{body}{{\"delete\":{{}}}}\n{{\"update\":{{}}}}\n{{\"doc\":{{}}}}\n{body}");
     let answer = server.post("/insert/elasticsearch/_bulk", mixed.as_bytes());
     let items = statuses(&answer.json());
     assert_eq!((answer.status, &items[..]), (200, &[201, 400, 400, 201][..]));
     assert_eq!(answer.json()["errors"], true);
-    assert_eq!(server.count("\"by bulk\""), 3);
+    assert_eq!(server.count("\"by bulk\""), 4);
     let body = format!("{body}no action\n{body}");
     let answer = server.post("/insert/elasticsearch/_bulk", body.as_bytes());
     let error = answer.json();
     assert_eq!((answer.status, &error["lines"]), (400, &json!(1)), "{error}");
     assert!(error["error"].as_str().unwrap().contains("line 3"), "{error}");
-    assert_eq!(server.count("\"by bulk\""), 4);
+    assert_eq!(server.count("\"by bulk\""), 5);
 }
 
 /// The statuses of the items of an answer to `_bulk`.
