@@ -9,7 +9,7 @@
 //! parsed again is the same tree; the memory of an evaluation is counted and limited; it can be
 //! cancelled at any time.
 //!
-//! Left out: `rate_counter`, `approx_topk`, `variants`, parts of templates ([`stage::template`]).
+//! Left out: `variants`, parts of templates ([`stage::template`]).
 
 pub mod ast;
 #[cfg(test)]
@@ -26,6 +26,8 @@ mod stored;
 pub mod streams;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod shapes_tests;
 #[cfg(test)]
 mod tests;
 mod units;
