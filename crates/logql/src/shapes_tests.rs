@@ -172,8 +172,14 @@ fn the_first_value_of_a_repeated_key_counts_and_empty_labels_are_labels() {
                 "count_over_time({} | logfmt dup, gone, e=\"empty\" [1m])",
                 "{app_name=a,dup=first,e=,gone=} 1",
             ),
-            ("sum by (empty, dup) (count_over_time({} | logfmt --keep-empty [1m]))", "{dup=first,empty=} 1"),
-            ("count_over_time({} | logfmt --keep-empty | empty=\"\" | keep empty [1m])", "{empty=} 1"),
+            (
+                "sum by (empty, dup) (count_over_time({} | logfmt --keep-empty [1m]))",
+                "{dup=first,empty=} 1",
+            ),
+            (
+                "count_over_time({} | logfmt --keep-empty | empty=\"\" | keep empty [1m])",
+                "{empty=} 1",
+            ),
             ("count_over_time({} | logfmt --keep-empty | empty=~\".+\" [1m])", ""),
         ],
     );
@@ -186,10 +192,7 @@ fn the_first_value_of_a_repeated_key_counts_and_empty_labels_are_labels() {
             ("count_over_time({} | json app_name=\"no\" [1m])", "{app_name=a} 1"),
             // Only a packed line is unpacked.
             ("count_over_time({} | unpack [1m])", "{app_name=a} 1"),
-            (
-                "count_over_time({} | label_format x=\"{{.no}}\" [1m])",
-                "{app_name=a,x=} 1",
-            ),
+            ("count_over_time({} | label_format x=\"{{.no}}\" [1m])", "{app_name=a,x=} 1"),
         ],
     );
 }
@@ -325,7 +328,8 @@ fn counters_grow_begin_again_and_are_extrapolated() {
         let found = series(&far, &query, (at, at, 1)).unwrap();
         assert_eq!(found, format!("{{app_name=a}} {expected}"), "{range} at {at}");
     }
-    let of_metadata: &[Pushed<'_>] = &[(30, "a", "x", &[("c", "40")]), (60, "a", "x", &[("c", "100")])];
+    let of_metadata: &[Pushed<'_>] =
+        &[(30, "a", "x", &[("c", "40")]), (60, "a", "x", &[("c", "100")])];
     assert_eq!(at_60(of_metadata, "rate_counter({} | unwrap c [90s])"), "{app_name=a} 1");
 }
 
@@ -334,10 +338,7 @@ fn the_greatest_series_by_their_other_name() {
     let lines: &[Pushed<'_>] = &[(20, "a", "x", &[]), (30, "b", "x", &[]), (40, "b", "x", &[])];
     check(
         lines,
-        &[(
-            "approx_topk(1, sum by (app_name) (count_over_time({}[1m])))",
-            "{app_name=b} 2",
-        )],
+        &[("approx_topk(1, sum by (app_name) (count_over_time({}[1m])))", "{app_name=b} 2")],
     );
 }
 
@@ -353,7 +354,10 @@ fn errors_are_kept_where_a_test_names_them() {
     check(
         lines,
         &[
-            ("first_over_time({app_name=\"a\"} | json | unwrap n [1m]) by ()", "failed: JSONParserErr"),
+            (
+                "first_over_time({app_name=\"a\"} | json | unwrap n [1m]) by ()",
+                "failed: JSONParserErr",
+            ),
             (
                 "first_over_time({app_name=\"a\"} | json | __error__=\"\" | unwrap n [1m]) by ()",
                 "{} 5",
@@ -373,9 +377,14 @@ fn errors_are_kept_where_a_test_names_them() {
             ),
             ("max (count_over_time({} | json | __error__!=\"\" [1m]))", "{} 1"),
             // A value that cannot be read counts as 0 then, and its error is the last one.
-            ("sum (sum_over_time({app_name=\"b\"} | json | __error__=~\".*\" | unwrap n [1m]))", "{} 0"),
-            ("count_over_time({app_name=\"a\"} | json | drop __error__, __error_details__, n [1m])",
-                "{app_name=a} 1; {app_name=a,ok=1} 1"),
+            (
+                "sum (sum_over_time({app_name=\"b\"} | json | __error__=~\".*\" | unwrap n [1m]))",
+                "{} 0",
+            ),
+            (
+                "count_over_time({app_name=\"a\"} | json | drop __error__, __error_details__, n [1m])",
+                "{app_name=a} 1; {app_name=a,ok=1} 1",
+            ),
         ],
     );
     let Ok(Expr::Log(query)) = parse(r#"{app_name="b"} | json | drop __error__"#) else { panic!() };

@@ -126,10 +126,7 @@ mod tests {
         ] {
             assert_eq!(parse_bytes(text), expected, "{text}");
         }
-        for (text, expected) in [
-            ("1.5B", Some(1.0)),
-            ("1.9", Some(1.0)),
-        ] {
+        for (text, expected) in [("1.5B", Some(1.0)), ("1.9", Some(1.0))] {
             assert_eq!(parse_bytes(text), expected, "{text}");
         }
         for (text, expected) in [

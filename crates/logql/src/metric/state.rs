@@ -43,9 +43,7 @@ impl State {
             Min | Max => State::Extreme(sample.value),
             Avg => State::Mean(1.0, sample.value),
             // Of an infinity there is no distance.
-            Stddev | Stdvar => {
-                State::Moments(1.0, sample.value, sample.value - sample.value)
-            }
+            Stddev | Stdvar => State::Moments(1.0, sample.value, sample.value - sample.value),
             RateCounter => State::Samples(vec![sample]),
             First | Last => State::Edge(sample),
             Quantile => State::Values(vec![sample.value]),

@@ -9,6 +9,7 @@
 
 pub(crate) mod filter;
 pub(crate) mod functions;
+mod go_time;
 pub(crate) mod ip;
 pub(crate) mod json;
 pub(crate) mod kinds;
@@ -483,6 +484,24 @@ impl<'a> Item<'a> {
     }
 }
 
+/// Calls `each` with the labels that `json`, or else `logfmt`, makes of a line, as far as they have
+/// a value; returns which of the two it was, if there are any.
+pub fn found_in(line: &str, mut each: impl FnMut(&str, &str)) -> Option<&'static str> {
+    let mut any = false;
+    let mut take = |name: &str, value: &str| {
+        if !name.is_empty() && !value.is_empty() {
+            any = true;
+            each(name, value);
+        }
+    };
+    let is_json = json::labels(line, &mut take).is_some();
+    if !is_json {
+        // Without `--strict` there is no error.
+        let _ = logfmt::pairs(line, false, |key, value| take(&label_name(key), &value));
+    }
+    any.then_some(if is_json { "json" } else { "logfmt" })
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -497,6 +516,20 @@ mod tests {
     impl Fields for NoFields {
         fn field(&self, _name: &str) -> Cow<'_, str> {
             Cow::Borrowed("")
+        }
+    }
+
+    #[test]
+    fn labels_are_found_in_lines_of_json_and_logfmt() {
+        for (line, expected) in [
+            (r#"{"a":{"b":1},"c":"","d":"x"}"#, "json a_b=1 d=x"),
+            ("GET /x took=5ms n= alone", "logfmt took=5ms"),
+            ("nothing here", ""),
+            ("{}", ""),
+        ] {
+            let mut found = String::new();
+            let parser = found_in(line, |name, value| found += &format!(" {name}={value}"));
+            assert_eq!(parser.unwrap_or_default().to_owned() + &found, expected, "{line}");
         }
     }
 
