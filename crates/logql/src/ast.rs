@@ -83,6 +83,8 @@ pub struct RangeAggregation {
     pub op: RangeOp,
     /// The number of `quantile_over_time`.
     pub parameter: Option<f64>,
+    /// The label whose values `approx_count_distinct` counts.
+    pub counted: Option<String>,
     /// The lines.
     pub query: LogQuery,
     /// The label whose value is the sample.
@@ -166,6 +168,7 @@ names! {
         First "first_over_time" "First value.",
         Last "last_over_time" "Last value.",
         Absent "absent_over_time" "1 where there is no line.",
+        Distinct "approx_count_distinct" "Different values of a label; here they are exact.",
     }
 }
 
@@ -173,7 +176,7 @@ impl RangeOp {
     /// Whether it needs `unwrap` (true), must not have it (false), or both are allowed (`None`).
     pub fn wants_unwrap(self) -> Option<bool> {
         match self {
-            RangeOp::Count | RangeOp::Bytes | RangeOp::BytesRate => Some(false),
+            RangeOp::Count | RangeOp::Bytes | RangeOp::BytesRate | RangeOp::Distinct => Some(false),
             RangeOp::Rate | RangeOp::Absent => None,
             _ => Some(true),
         }
@@ -181,8 +184,8 @@ impl RangeOp {
 
     /// Whether it can have `by` and `without`.
     pub fn takes_grouping(self) -> bool {
-        use RangeOp::{Avg, First, Last, Max, Min, Quantile, Stddev, Stdvar};
-        matches!(self, Avg | First | Last | Max | Min | Quantile | Stddev | Stdvar)
+        use RangeOp::{Avg, Distinct, First, Last, Max, Min, Quantile, Stddev, Stdvar};
+        matches!(self, Avg | Distinct | First | Last | Max | Min | Quantile | Stddev | Stdvar)
     }
 }
 
@@ -360,6 +363,9 @@ impl fmt::Display for RangeAggregation {
         write!(f, "{}(", self.op.name())?;
         if let Some(parameter) = self.parameter {
             write!(f, "{}, ", format_number(parameter))?;
+        }
+        if let Some(counted) = &self.counted {
+            write!(f, "{counted}, ")?;
         }
         write!(f, "{}", self.query)?;
         if let Some(unwrap) = &self.unwrap {

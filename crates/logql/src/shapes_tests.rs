@@ -334,12 +334,70 @@ fn counters_grow_begin_again_and_are_extrapolated() {
 }
 
 #[test]
+fn different_values_are_counted() {
+    let lines: &[Pushed<'_>] = &[
+        (10, "a", "id=1", &[("zone", "x")]),
+        (20, "a", "id=1", &[("zone", "y")]),
+        (30, "a", "id=2", &[("zone", "x")]),
+        (40, "b", "id=2", &[]),
+        (50, "a", "other=3", &[]),
+        (55, "a", "id=", &[]),
+    ];
+    check(
+        lines,
+        &[
+            ("approx_count_distinct(id, {} | logfmt [1m])", "{app_name=a} 2; {app_name=b} 1"),
+            ("approx_count_distinct(id, {} | logfmt [1m]) by ()", "{} 2"),
+            ("approx_count_distinct(zone, {}[1m])", "{app_name=a} 2"),
+            ("approx_count_distinct(app_name, {}[1m])", "{} 2"),
+            ("sum(approx_count_distinct(id, {} | logfmt --keep-empty [1m]) by (app_name))", "{} 3"),
+            ("approx_count_distinct(none, {}[1m])", ""),
+        ],
+    );
+    for (query, expected) in [
+        ("approx_count_distinct(id, {} | unwrap id [1m])", "unwrap is not supported for"),
+        ("approx_count_distinct(id, {}[1m]) without (a)", "without is not supported for"),
+        ("approx_count_distinct(id, {}[1m]) by (id)", "cannot group by the counted field \"id\""),
+        ("approx_count_distinct({}[1m])", "expecting the label whose values are counted"),
+    ] {
+        let error = parse(query).unwrap_err().to_string();
+        assert!(error.contains(expected), "{query}: {error}");
+    }
+    let query = "approx_count_distinct(id, {} [1m]) by (a)";
+    assert_eq!(parse(&parse(query).unwrap().to_string()), parse(query));
+}
+
+#[test]
 fn the_greatest_series_by_their_other_name() {
     let lines: &[Pushed<'_>] = &[(20, "a", "x", &[]), (30, "b", "x", &[]), (40, "b", "x", &[])];
     check(
         lines,
         &[("approx_topk(1, sum by (app_name) (count_over_time({}[1m])))", "{app_name=b} 2")],
     );
+}
+
+#[test]
+fn numbers_are_compared_where_they_are_and_sorted_before_what_is_none() {
+    let lines: &[Pushed<'_>] = &[(20, "a", r#"{"took":"2s"}"#, &[]), (30, "a", "no json", &[])];
+    check(
+        lines,
+        &[
+            // The line with the error lacks the label, and goes with it.
+            ("count_over_time({} | json | took > 1s [1m])", "{app_name=a,took=2s} 1"),
+            ("count_over_time({} | json | took = ip(\"10.0.0.1\") [1m])", "failed: JSONParserErr"),
+        ],
+    );
+    let values: &[Pushed<'_>] = &[
+        (20, "b", "v=2", &[]),
+        (20, "a", "v=NaN", &[]),
+        (20, "c", "v=Inf", &[]),
+        (20, "d", "v=-Inf", &[]),
+    ];
+    let of = "max_over_time({} | logfmt | unwrap v [1m]) by (app_name)";
+    let sorted = "{app_name=d} -Inf; {app_name=b} 2; {app_name=c} +Inf; {app_name=a} NaN";
+    assert_eq!(at_60(values, &format!("sort({of})")), sorted);
+    let sorted = "{app_name=c} +Inf; {app_name=b} 2; {app_name=d} -Inf; {app_name=a} NaN";
+    assert_eq!(at_60(values, &format!("sort_desc({of})")), sorted);
 }
 
 #[test]

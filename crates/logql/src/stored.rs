@@ -102,7 +102,7 @@ impl Fields for RowFields<'_> {
         };
         for (id, value) in self.row.fields() {
             let name = self.batch.name(id);
-            if name.starts_with('_')
+            if matches!(name, "_msg" | "_time")
                 || self.row.stream_fields().any(|of_stream| of_stream == name)
                 || found.iter().any(|(other, _)| other == name)
             {

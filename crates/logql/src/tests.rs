@@ -336,6 +336,10 @@ fn numbers_that_cannot_be() {
         ("sum(sum_over_time({} | logfmt | unwrap took [10s]))", "'SampleExtractionErr'"),
         (
             "count_over_time({}[10s]) + on (type) count_over_time({}[10s])",
+            "found duplicate series on the right hand-side",
+        ),
+        (
+            "count_over_time({}[10s]) + on (app_name) sum by (app_name) (count_over_time({}[10s]))",
             "many-to-one matching must be explicit",
         ),
     ] {

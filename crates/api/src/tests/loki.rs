@@ -130,7 +130,8 @@ async fn metadata_and_labels_of_the_same_name_stay_apart() {
     let found = ask(r#"{app="t"}"#, None).await;
     assert_eq!(found[0]["values"], json!([[nanoseconds(2), "y"]]));
     assert_eq!(found[0]["stream"]["lvl"], "label");
-    assert_eq!(found[0]["stream"]["_msg_extracted"], Value::Null, "own names begin with _");
+    assert_eq!(found[0]["stream"]["_msg_extracted"], "not the line");
+    assert_eq!(ask(r#"{app="t"} | _time_extracted="not the time""#, None).await, found);
     // Labels by category.
     let found = ask(r#"{app="s"}"#, Some("categorize-labels")).await;
     assert_eq!(found[0]["stream"]["env"], "prod");

@@ -5,6 +5,7 @@
 //! them, and no line is read here.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
 use query::{Bucket, By, Context, Function, Pipe, Pulse, Query, Scratch, Stats, StatsFunction};
@@ -39,6 +40,8 @@ pub enum Keys {
     By(Vec<String>),
     /// These labels, and those of an error: the grouping is that of lines, not of series.
     ByWithErrors(Vec<String>),
+    /// The labels of the stream but this one, and the wanted ones.
+    OfStream(String, Vec<String>),
     /// All labels except the first list, and the wanted ones in the second list.
     Without(Vec<String>, Vec<String>),
 }
@@ -65,13 +68,18 @@ impl Keys {
             labels.sort_unstable();
         };
         let mut labels = Labels::new();
-        let is_grouped = matches!(self, Keys::By(_));
+        let is_grouped = matches!(self, Keys::By(_) | Keys::OfStream(..));
         match self {
             Keys::By(names) => named(names, &mut labels),
             Keys::ByWithErrors(names) => {
                 named(names, &mut labels);
                 item.push_errors(&mut labels);
                 labels.sort_unstable();
+            }
+            Keys::OfStream(counted, wanted) => {
+                item.stream_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
+                labels.retain(|(name, _)| name != counted);
+                named(wanted, &mut labels);
             }
             Keys::All(wanted) => {
                 labels = item.labels();
@@ -174,6 +182,8 @@ impl Evaluation<'_> {
         });
         let behind = unwrap.iter().flat_map(|unwrap| &unwrap.filters);
         let keeps_errors = tests.chain(behind).any(|test| test.names(ERROR));
+        // The same for all lines of the query.
+        let hasher = foldhash::fast::FixedState::default();
         let mut reader = Reader::default();
         let mut collected = Collected::default();
         let mut failed = None;
@@ -205,6 +215,13 @@ impl Evaluation<'_> {
                 }
                 let value = match unwrap {
                     Some(unwrap) => unwrapped(unwrap, &mut item),
+                    None if *op == RangeOp::Distinct => {
+                        let counted = range.counted.as_deref().unwrap_or_default();
+                        // A line without a value does not count.
+                        item.with_label(counted, |value| {
+                            (!value.is_empty()).then(|| f64::from_bits(hasher.hash_one(value)))
+                        })
+                    }
                     None if matches!(op, RangeOp::Bytes | RangeOp::BytesRate) => {
                         Some(item.line.len() as f64)
                     }

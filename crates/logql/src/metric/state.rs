@@ -1,5 +1,7 @@
 //! The state of a bucket, from whose merge the value of a window is computed.
 
+use std::collections::HashSet;
+
 use record::LineId;
 
 use crate::ast::RangeOp;
@@ -11,7 +13,7 @@ pub struct Sample {
     pub time_ns: i64,
     /// Its id, which distinguishes lines with the same time.
     pub id: LineId,
-    /// Its value.
+    /// Its value; for `approx_count_distinct` the bits of the hash of a text.
     pub value: f64,
 }
 
@@ -32,6 +34,8 @@ pub enum State {
     Values(Vec<f64>),
     /// All lines.
     Samples(Vec<Sample>),
+    /// Hashes of different values.
+    Distinct(HashSet<u64, foldhash::fast::RandomState>),
 }
 
 impl State {
@@ -45,6 +49,7 @@ impl State {
             // Of an infinity there is no distance.
             Stddev | Stdvar => State::Moments(1.0, sample.value, sample.value - sample.value),
             RateCounter => State::Samples(vec![sample]),
+            Distinct => State::Distinct([sample.value.to_bits()].into_iter().collect()),
             First | Last => State::Edge(sample),
             Quantile => State::Values(vec![sample.value]),
         }
@@ -81,6 +86,7 @@ impl State {
             }
             (State::Values(values), State::Values(others)) => values.extend_from_slice(others),
             (State::Samples(samples), State::Samples(others)) => samples.extend_from_slice(others),
+            (State::Distinct(hashes), State::Distinct(others)) => hashes.extend(others),
             _ => unreachable!("states of one aggregation are of one kind"),
         }
     }
@@ -100,6 +106,7 @@ impl State {
             State::Sum(value) | State::Extreme(value) => *value,
             State::Mean(_, mean) => *mean,
             State::Samples(samples) => rate_of_counter(samples, end_ns, range_ns),
+            State::Distinct(hashes) => hashes.len() as f64,
             State::Moments(n, _, squares) if op == RangeOp::Stdvar => *squares / *n,
             State::Moments(n, _, squares) => (*squares / *n).sqrt(),
             State::Edge(sample) => sample.value,
@@ -112,6 +119,8 @@ impl State {
         match self {
             State::Values(values) => values.capacity() * size_of::<f64>(),
             State::Samples(samples) => samples.capacity() * size_of::<Sample>(),
+            // A table has up to twice as many places as it may hold.
+            State::Distinct(hashes) => hashes.capacity() * 2 * size_of::<u64>(),
             _ => 0,
         }
     }

@@ -63,9 +63,10 @@ impl Evaluation<'_> {
         if matches!(op, VectorOp::Sort | VectorOp::SortDesc) {
             let value = |one: &Series| one.points.iter().flatten().next().copied();
             series.sort_by(|a, b| {
-                let (a, b) = (value(a), value(b));
-                let order = a.unwrap_or(f64::NAN).total_cmp(&b.unwrap_or(f64::NAN));
-                if op == VectorOp::Sort { order } else { order.reverse() }
+                let (a, b) = (value(a).unwrap_or(f64::NAN), value(b).unwrap_or(f64::NAN));
+                // What is no number comes last in both orders.
+                let order = if op == VectorOp::Sort { a.total_cmp(&b) } else { b.total_cmp(&a) };
+                a.is_nan().cmp(&b.is_nan()).then(order)
             });
             return Ok(series);
         }

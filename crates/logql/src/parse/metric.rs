@@ -259,11 +259,20 @@ impl Parser<'_> {
             parameter = Some(quantile);
             self.expect(",")?;
         }
+        let mut counted = None;
+        if op == RangeOp::Distinct {
+            counted = Some(self.name("the label whose values are counted")?);
+            self.expect(",")?;
+        }
         let mut range = self.log_range()?;
         self.expect(")")?;
         range.op = op;
         range.parameter = parameter;
         range.grouping = self.grouping()?;
+        if let Some(counted) = &counted {
+            self.check_distinct(counted, &range)?;
+        }
+        range.counted = counted;
         match (op.wants_unwrap(), range.unwrap.is_some()) {
             (Some(true), false) => {
                 let message = format!("invalid aggregation {} without unwrap", op.name());
@@ -282,11 +291,27 @@ impl Parser<'_> {
         Ok(Metric::Range(Box::new(range)))
     }
 
+    fn check_distinct(&self, counted: &str, range: &RangeAggregation) -> Result<()> {
+        let name = RangeOp::Distinct.name();
+        let message = match &range.grouping {
+            _ if range.unwrap.is_some() => format!("unwrap is not supported for {name}()"),
+            Some(grouping) if grouping.without => {
+                format!("without is not supported for {name}()")
+            }
+            Some(grouping) if grouping.labels.iter().any(|label| label == counted) => {
+                format!("cannot group by the counted field \"{counted}\"")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error_before(message))
+    }
+
     /// Parses the parentheses of a range aggregation.
     fn log_range(&mut self) -> Result<RangeAggregation> {
         let mut range = RangeAggregation {
             op: RangeOp::Count,
             parameter: None,
+            counted: None,
             query: LogQuery { matchers: Vec::new(), stages: Vec::new() },
             unwrap: None,
             range_ns: 0,

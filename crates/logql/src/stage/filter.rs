@@ -1,9 +1,9 @@
 //! Tests of labels: `level="error"`, `size > 10KB`, `addr = ip("10.0.0.0/8")`, with `and`, `or` and
 //! parentheses.
 //!
-//! As in Loki, a line with an error passes every test except those of text, so that errors stay
-//! visible until a filter on `__error__` removes them; and a value that is not a number is an error
-//! instead of a mismatch.
+//! As in Loki, a line with an error passes every test except those of text and those of numbers
+//! whose label it lacks, so that errors stay visible until a filter on `__error__` removes them; and
+//! a value that is not a number is an error instead of a mismatch.
 
 use std::fmt;
 
@@ -113,9 +113,6 @@ impl LabelTest {
                 item.with_label(&matcher.name, |value| matcher.matches(value, item.pulse()))
             }
             LabelTest::Compare { name, comparison, bound } => {
-                if item.has_error() {
-                    return true;
-                }
                 let read = |value: &str| match bound {
                     _ if value.is_empty() => None,
                     Bound::Number(_) => Some(parse_number(value)),
@@ -128,6 +125,7 @@ impl LabelTest {
                 };
                 match item.with_label(name, read) {
                     None => false,
+                    Some(_) if item.has_error() => true,
                     Some(Some(value)) => comparison.holds(value, wanted),
                     Some(None) => {
                         item.set_error(

@@ -169,7 +169,9 @@ impl<'a> Item<'a> {
             return with(self.level);
         }
         if self.hides_fields || name.starts_with('_') {
-            return with("");
+            // Loginson's own fields are none of the sender.
+            let own = self.metadata().iter().find(|(label, _)| label == name);
+            return with(own.filter(|_| !self.hides_fields).map_or("", |(_, value)| value));
         }
         with(&self.fields.field(name))
     }
