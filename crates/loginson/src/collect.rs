@@ -83,6 +83,7 @@ async fn collect(
     let parser = Parser::new(&ParserConfig {
         types: config.node.types.clone(),
         syslog_zone_offset_s: config.node.syslog_zone_s,
+        no_server_fields: config.node.no_server_fields,
     });
     let parsers = Arc::new(Parsers::new(parser.context("[[types]] of the configuration")?));
     let lines = Arc::new(HttpLines::start(

@@ -152,6 +152,7 @@ names! {
     /// Aggregations over lines.
     RangeOp {
         Count "count_over_time" "Lines.",
+        RateCounter "rate_counter" "Increase of a counter per second.",
         Rate "rate" "Lines per second, or the sum of unwrapped values per second.",
         Bytes "bytes_over_time" "Bytes of lines.",
         BytesRate "bytes_rate" "Bytes of lines per second.",
@@ -197,6 +198,7 @@ names! {
         Stdvar "stdvar" "Population variance.",
         Topk "topk" "The greatest `k` series.",
         Bottomk "bottomk" "The least `k` series.",
+        ApproxTopk "approx_topk" "The greatest `k` series; here they are exact.",
         Sort "sort" "Least first.",
         SortDesc "sort_desc" "Greatest first.",
     }
@@ -205,7 +207,12 @@ names! {
 impl VectorOp {
     /// Whether it needs a number.
     pub fn takes_parameter(self) -> bool {
-        matches!(self, VectorOp::Topk | VectorOp::Bottomk)
+        matches!(self, VectorOp::Topk | VectorOp::Bottomk | VectorOp::ApproxTopk)
+    }
+
+    /// Whether it can have `by` and `without`.
+    pub fn takes_grouping(self) -> bool {
+        !matches!(self, VectorOp::Sort | VectorOp::SortDesc | VectorOp::ApproxTopk)
     }
 }
 

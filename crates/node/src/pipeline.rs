@@ -145,6 +145,7 @@ impl Pipeline {
         let parser = Parser::new(&ParserConfig {
             types: options.types.clone(),
             syslog_zone_offset_s: options.syslog_zone_s,
+            no_server_fields: options.no_server_fields,
         })
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));

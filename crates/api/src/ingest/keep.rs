@@ -50,6 +50,8 @@ pub struct Keeper {
     sink: Sink,
     /// The end of the body was reached.
     is_whole: bool,
+    /// The stream fields are those of the lines, not of a parameter.
+    names_streams: bool,
     /// The part of the last chunk that an error left.
     unread: Vec<u8>,
     /// Bytes besides the incomplete line.
@@ -110,6 +112,7 @@ impl Keeper {
             lines: WholeLines::new(),
             sink,
             is_whole: false,
+            names_streams: false,
             unread: Vec::new(),
             fixed_bytes: if encoding == Encoding::Plain { 0 } else { DECODER_BYTES },
             share,
@@ -142,7 +145,8 @@ impl Keeper {
     /// `_time` and `_msg`; stream fields that parameters name stay.
     pub fn name_streams(&mut self, fields: Vec<String>) {
         let hints = Arc::make_mut(&mut self.sink.origin.hints);
-        if hints.stream_fields.is_empty() {
+        if self.names_streams || hints.stream_fields.is_empty() {
+            self.names_streams = true;
             hints.stream_fields = fields;
         }
         hints.time_fields = vec!["_time".to_owned()];

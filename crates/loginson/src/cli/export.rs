@@ -372,6 +372,7 @@ fn parsers(args: &ExportArgs) -> Result<Parsers> {
     let parser = Parser::new(&ParserConfig {
         types: config.node.types,
         syslog_zone_offset_s: config.node.syslog_zone_s,
+        no_server_fields: config.node.no_server_fields,
     });
     Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
 }

@@ -301,6 +301,7 @@ impl TryFrom<RawConfig> for Config {
         let node = NodeOptions {
             types: raw.types,
             syslog_zone_s: parse_zone(&raw.syslog.zone)?,
+            no_server_fields: !raw.parse.fields,
             sources,
             forward: ForwardConfig { secret: node_secret, ..collect },
             store,

@@ -45,6 +45,7 @@ pub struct RawConfig {
     pub awk: RawAwk,
     pub alerts: RawAlerts,
     pub syslog: RawSyslog,
+    pub parse: RawParse,
     pub journald: RawJournald,
     pub placement: RawPlacement,
     pub collect: RawCollect,
@@ -342,6 +343,19 @@ pub struct RawSyslog {
     pub tcp_idle_max: String,
 }
 
+/// `[parse]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawParse {
+    pub fields: bool,
+}
+
+impl Default for RawParse {
+    fn default() -> Self {
+        RawParse { fields: true }
+    }
+}
+
 impl Default for RawConfig {
     fn default() -> Self {
         RawConfig {
@@ -368,6 +382,7 @@ impl Default for RawConfig {
             awk: RawAwk::default(),
             alerts: RawAlerts::default(),
             syslog: RawSyslog::default(),
+            parse: RawParse::default(),
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
             collect: RawCollect::default(),

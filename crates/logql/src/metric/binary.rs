@@ -69,7 +69,7 @@ impl Evaluation<'_> {
                         points.filter(|(_, taken)| **taken).for_each(|(point, _)| *point = None);
                     }
                 }
-                left.append(&mut right);
+                join(&mut left, right);
             }
             _ => {
                 for (key, members) in &left_keys {
@@ -131,6 +131,22 @@ impl Evaluation<'_> {
         found.retain(|one| one.points.iter().any(Option::is_some));
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(found)
+    }
+}
+
+/// Adds series to others. Of two with the same labels, at most one has a point at a time.
+fn join(series: &mut Vec<Series>, more: Vec<Series>) {
+    let places: HashMap<Labels, usize> =
+        series.iter().zip(0..).map(|(one, place)| (one.labels.clone(), place)).collect();
+    for one in more {
+        match places.get(&one.labels) {
+            Some(&place) => {
+                for (point, other) in series[place].points.iter_mut().zip(one.points) {
+                    *point = point.or(other);
+                }
+            }
+            None => series.push(one),
+        }
     }
 }
 

@@ -73,6 +73,9 @@ impl Evaluation<'_> {
             }
             Metric::Range(range) => {
                 let keys = match &range.grouping {
+                    Some(grouping) if !grouping.without => {
+                        Keys::ByWithErrors(grouping.labels.clone())
+                    }
                     Some(grouping) => Keys::of(grouping, wanted),
                     None => Keys::All(wanted.clone()),
                 };

@@ -42,9 +42,11 @@ impl Group {
             VectorOp::Count => self.count,
             VectorOp::Stdvar => self.squares / self.count,
             VectorOp::Stddev => (self.squares / self.count).sqrt(),
-            VectorOp::Topk | VectorOp::Bottomk | VectorOp::Sort | VectorOp::SortDesc => {
-                unreachable!("these choose among series")
-            }
+            VectorOp::Topk
+            | VectorOp::Bottomk
+            | VectorOp::ApproxTopk
+            | VectorOp::Sort
+            | VectorOp::SortDesc => unreachable!("these choose among series"),
         }
     }
 }
@@ -117,7 +119,7 @@ impl Evaluation<'_> {
                 let (a_value, b_value) = (value(a), value(b));
                 // NaN comes last in both orders.
                 let order = match (a_value.is_nan(), b_value.is_nan()) {
-                    (false, false) if op == VectorOp::Topk => b_value.total_cmp(&a_value),
+                    (false, false) if op != VectorOp::Bottomk => b_value.total_cmp(&a_value),
                     (false, false) => a_value.total_cmp(&b_value),
                     (a, b) => a.cmp(&b),
                 };

@@ -183,9 +183,7 @@ impl Parser<'_> {
                 Ok(Part::leaf(Metric::VectorLiteral(value)))
             }
             "label_replace" => self.label_replace(),
-            "rate_counter" | "approx_topk" | "variants" => {
-                Err(self.error(format!("not supported: {word}")))
-            }
+            "variants" => Err(self.error(format!("not supported: {word}"))),
             _ => Err(self.error(format!("syntax error: there is no function \"{word}\""))),
         }
     }
@@ -236,7 +234,7 @@ impl Parser<'_> {
         self.expect(")")?;
         let behind = if before.is_none() { self.grouping()? } else { None };
         let grouping = before.or(behind);
-        if grouping.is_some() && matches!(op, VectorOp::Sort | VectorOp::SortDesc) {
+        if grouping.is_some() && !op.takes_grouping() {
             return Err(
                 self.error_before(format!("grouping not allowed for {} aggregation", op.name()))
             );
@@ -253,7 +251,12 @@ impl Parser<'_> {
         self.expect("(")?;
         let mut parameter = None;
         if op == RangeOp::Quantile {
-            parameter = Some(self.number()?);
+            // A sign is refused, as in Loki.
+            let Token::Number(quantile) = *self.peek() else {
+                return Err(self.unexpected("a number"));
+            };
+            self.next();
+            parameter = Some(quantile);
             self.expect(",")?;
         }
         let mut range = self.log_range()?;

@@ -22,6 +22,8 @@ pub struct NodeOptions {
     pub types: Vec<TypeRule>,
     /// Seconds east of UTC for syslog times without a zone.
     pub syslog_zone_s: i32,
+    /// Lines of common servers are not taken apart.
+    pub no_server_fields: bool,
     /// How lines are received.
     pub sources: SourceOptions,
     /// How frames are delivered to stores, or to the log of a cluster.
@@ -52,6 +54,7 @@ impl NodeOptions {
         NodeOptions {
             types: Vec::new(),
             syslog_zone_s: 0,
+            no_server_fields: false,
             sources: SourceOptions::none(&data_dir),
             forward: ForwardConfig::default(),
             engines: None,

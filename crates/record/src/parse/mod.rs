@@ -2,7 +2,7 @@
 //!
 //! The steps for a line: the parser looks for a head (`syslog`); a rule or the source determines
 //! the type and the format of the message (`rules`); the message becomes fields (`json`, `logfmt`,
-//! `access`, `cef`, or text); an incomplete time is completed from the arrival time (`time`); the
+//! `access`, `cef`, a line of a common server (`servers`), or text); an incomplete time is completed from the arrival time (`time`); the
 //! level is mapped to one set of words, as `_level` (`level`, `level_text`).
 //!
 //! Decisions:
@@ -46,6 +46,7 @@ mod message;
 mod otlp;
 mod row;
 mod rules;
+mod servers;
 mod short;
 mod syslog;
 mod tag;
@@ -74,6 +75,7 @@ use json::Flattener;
 use message::{MessageKind, Opening};
 use row::{GivenFields, Own, RowsBuilder};
 use rules::{Names, Rules, Subject};
+use servers::Program;
 use times::Times;
 
 /// Settings of a [`Parser`].
@@ -83,6 +85,8 @@ pub struct ParserConfig {
     pub types: Vec<TypeRule>,
     /// The zone of times without one, in seconds east of UTC.
     pub syslog_zone_offset_s: i32,
+    /// Lines of common servers are not taken apart, unless their rule says so.
+    pub no_server_fields: bool,
 }
 
 /// Parses frames. Each thread has its own; a clone is cheap.
@@ -90,12 +94,14 @@ pub struct ParserConfig {
 pub struct Parser {
     rules: Arc<Rules>,
     zone_offset_s: i32,
+    server_fields: bool,
     flattener: Flattener,
     /// For objects within values.
     inner: Flattener,
     heads: Heads,
     times: Times,
     scratch: Vec<u8>,
+    found: servers::Found,
     plain_form: usize,
     /// Fields and rows of the previous batch: the next one will have about as many.
     stored_before: Option<(usize, usize)>,
@@ -114,7 +120,9 @@ impl Parser {
             inner: Flattener::default(),
             heads: Heads::default(),
             times: Times::default(),
+            server_fields: !config.no_server_fields,
             scratch: Vec::new(),
+            found: servers::Found::default(),
             plain_form: 0,
             stored_before: None,
         })
@@ -234,6 +242,7 @@ impl Parser {
             severe: head.priority.is_some(),
             mnemonic: head.own_level(),
             names: names(rule),
+            program: self.program(head.app_name, rule),
         };
         let mut joined = Vec::new();
         let parts = container.filter(|c| c.is_part() && memchr::memchr(b'\n', text).is_some());
@@ -248,6 +257,7 @@ impl Parser {
         {
             rule = self.rule_of_json(subject, rows);
             opening.names = names(rule);
+            opening.program = self.program(head.app_name, rule);
             // The rule may name keys, or another format.
             let format = match (common.forced, rule) {
                 (None, Some((_, format))) if format != MessageFormat::Auto => format,
@@ -288,7 +298,14 @@ impl Parser {
                     sight,
                     line,
                     frame,
-                    ParsedHead { head: &head, format, rule, variant, stem },
+                    ParsedHead {
+                        head: &head,
+                        format,
+                        program: opening.program,
+                        rule,
+                        variant,
+                        stem,
+                    },
                 );
             }
             return;
@@ -340,9 +357,15 @@ impl Parser {
         let message = &text[sight.message_at()..];
         let message = if known.bom { without_bom(message) } else { message };
         let names = Names::of(&line.origin.hints);
-        let severe = known.severe;
-        let opening =
-            Opening { message, has_head: true, has_time: true, severe, mnemonic: None, names };
+        let opening = Opening {
+            message,
+            has_head: true,
+            has_time: true,
+            severe: known.severe,
+            mnemonic: None,
+            names,
+            program: known.program,
+        };
         let kind = self.message(opening, known.format, line, rows);
         match known.stem(variant(kind, rows)) {
             Some(stem) if common.may_share(line, rows) => {
@@ -396,6 +419,16 @@ impl Parser {
         }
     }
 
+    /// The program of a head, as far as it matters here; a setting may say that it does not.
+    #[inline]
+    fn program(&self, app_name: &[u8], rule: Option<(usize, MessageFormat)>) -> Program {
+        let of_rule = rule.and_then(|(index, _)| self.rules.fields(index));
+        match of_rule.unwrap_or(self.server_fields) {
+            true => Program::of(app_name),
+            false => Program::Off,
+        }
+    }
+
     fn rule_of_json(
         &self,
         subject: Subject<'_>,
@@ -434,7 +467,7 @@ impl Parser {
 /// in having `level` and `_level` or not.
 fn variant(kind: MessageKind, rows: &mut RowsBuilder<'_>) -> usize {
     let (has_level, is_severe) = match kind {
-        MessageKind::Plain => (false, rows.has(Own::Severe)),
+        MessageKind::Plain => (rows.has_text_level(), rows.has(Own::Severe)),
         MessageKind::Access => (false, true),
         MessageKind::Json | MessageKind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
     };

@@ -123,6 +123,9 @@ pub struct TypeRule {
     /// Keys of the message that hold the host.
     #[serde(default)]
     pub host_field: FieldNames,
+    /// Whether lines of common servers are taken apart; as for all lines if it is missing.
+    #[serde(default)]
+    pub fields: Option<bool>,
 }
 
 /// Why rules are invalid.
@@ -218,6 +221,7 @@ struct Rule {
     contains: Option<memmem::Finder<'static>>,
     regex: Option<regex::bytes::Regex>,
     format: MessageFormat,
+    fields: Option<bool>,
     time: Vec<String>,
     msg: Vec<String>,
     level: Vec<String>,
@@ -301,6 +305,11 @@ impl Rules {
         self.rules[index].asks_for_head
     }
 
+    /// Whether a rule says that lines of common servers are taken apart, or that they are not.
+    pub(crate) fn fields(&self, index: usize) -> Option<bool> {
+        self.rules[index].fields
+    }
+
     pub(crate) fn name(&self, index: usize) -> &str {
         &self.rules[index].name
     }
@@ -354,6 +363,7 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         contains: given.contains.as_ref().map(|t| memmem::Finder::new(t.as_bytes()).into_owned()),
         regex: regex.map_err(|e| RuleError::Regex { rule: name.clone(), error: Box::new(e) })?,
         format: given.format,
+        fields: given.fields,
         time: names("time_field", &given.time_field)?,
         msg: names("msg_field", &given.msg_field)?,
         level: names("level_field", &given.level_field)?,

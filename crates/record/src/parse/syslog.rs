@@ -193,6 +193,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
                 head.structured = &rest[..length];
                 rest[length..].strip_prefix(b" ").unwrap_or(&rest[length..])
             }
+            // Check Point's pairs, which `servers` takes apart.
+            None if super::servers::is_check_point(rest) => rest,
             None => {
                 head.note = Some("broken structured data, kept in the message");
                 rest
@@ -488,8 +490,9 @@ fn is_mac(text: &[u8]) -> bool {
     text.len() == 12 && text.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), Ubiquiti address and
-/// version (`0123456789ab,U7-4.0: hostapd: x`), and a process without a name (`[712]: x`).
+/// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), AIX facility and
+/// level (`auth|security:info sshd[12]: x`), Ubiquiti address and version (`0123456789ab,U7-4.0:
+/// hostapd: x`), and a process without a name (`[712]: x`).
 fn between_host_and_tag(head: &mut Head<'_>) {
     let (first, behind) = word(head.message);
     if first.len() > 13
@@ -505,13 +508,23 @@ fn between_host_and_tag(head: &mut Head<'_>) {
     {
         (head.proc_id, head.message) = (proc_id, behind);
     } else if first.first().is_some_and(u8::is_ascii_lowercase)
-        && let Some(level) = level::from_word(first)
+        && let Some(level) = level::from_word(behind_facility(first))
     {
         let mut inside = Head { message: behind, ..Head::default() };
         if tag(&mut inside) && !inside.app_name.is_empty() {
             (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
             (head.message, head.level) = (inside.message, Some(level));
         }
+    }
+}
+
+/// The level of `auth|security:info`; the whole word if there is no facility in front.
+fn behind_facility(word: &[u8]) -> &[u8] {
+    let Some(colon) = memchr::memchr(b':', word) else { return word };
+    let facility = word[..colon].split(|b| *b == b'|').next().unwrap_or_default();
+    match FACILITY_KEYWORDS.iter().any(|known| known.as_bytes() == facility) {
+        true => &word[colon + 1..],
+        false => word,
     }
 }
 

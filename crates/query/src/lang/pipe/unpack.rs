@@ -367,7 +367,12 @@ impl Taker<'_, '_> {
         zone_offset_s: i32,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: zone_offset_s };
+        // Only the head: what servers write is taken apart on arrival.
+        let config = ParserConfig {
+            syslog_zone_offset_s: zone_offset_s,
+            no_server_fields: true,
+            ..ParserConfig::default()
+        };
         let mut parser = Parser::new(&config).expect("there are no rules");
         let origin = Origin::new(Transport::SyslogUdp, Format::Syslog, None);
         let (from, time) = (block.column(&self.unpack.from), block.column("_time"));

@@ -11,6 +11,8 @@ mod levels;
 mod message;
 mod own;
 mod rule;
+mod servers;
+mod sources;
 mod syslog;
 mod times;
 mod vendor;
