@@ -80,10 +80,8 @@ async fn collect(
     };
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let parser = Parser::new(&ParserConfig {
-        types: config.node.types.clone(),
-        syslog_zone_offset_s: config.node.syslog_zone_s,
-    });
+    let parser =
+        Parser::new(&ParserConfig { types: config.node.types.clone(), zone: config.node.zone });
     let parsers = Arc::new(Parsers::new(parser.context("[[types]] of the configuration")?));
     let lines = Arc::new(HttpLines::start(
         Arc::clone(&deliver),

@@ -142,11 +142,9 @@ impl Pipeline {
         is_queried: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<Arc<Pipeline>> {
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-        let parser = Parser::new(&ParserConfig {
-            types: options.types.clone(),
-            syslog_zone_offset_s: options.syslog_zone_s,
-        })
-        .context("[[types]] of the configuration")?;
+        let parser =
+            Parser::new(&ParserConfig { types: options.types.clone(), zone: options.zone })
+                .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));
         let disk = Arc::new(RealDisk);
         let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))

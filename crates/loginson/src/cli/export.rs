@@ -369,10 +369,7 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
 /// types.
 fn parsers(args: &ExportArgs) -> Result<Parsers> {
     let config = Settings::new(args.config.clone(), |_| {}).load()?.config;
-    let parser = Parser::new(&ParserConfig {
-        types: config.node.types,
-        syslog_zone_offset_s: config.node.syslog_zone_s,
-    });
+    let parser = Parser::new(&ParserConfig { types: config.node.types, zone: config.node.zone });
     Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
 }
 

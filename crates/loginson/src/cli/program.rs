@@ -97,7 +97,7 @@ fn test(args: &TestArgs) -> Result<()> {
             lines.len()
         );
     }
-    let mut parser = Parser::new(&ParserConfig { types, syslog_zone_offset_s: 0 })?;
+    let mut parser = Parser::new(&ParserConfig { types, ..ParserConfig::default() })?;
     let log_type = args.log_type.as_deref().or(compiled.definition.log_type.as_deref());
     let now_ns = RealClock::new().now_ns();
     let batch = match sample.is_empty() {

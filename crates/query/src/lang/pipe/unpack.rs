@@ -318,7 +318,7 @@ impl Taker<'_, '_> {
         zone_offset_s: i32,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: zone_offset_s };
+        let config = ParserConfig { types: Vec::new(), zone: record::Zone::Fixed(zone_offset_s) };
         let mut parser = Parser::new(&config).expect("there are no rules");
         let origin = Origin::new(Transport::SyslogUdp, Format::Syslog, None);
         let (from, time) = (block.column(&self.unpack.from), block.column("_time"));
