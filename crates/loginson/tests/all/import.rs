@@ -166,7 +166,8 @@ fn an_import_resumes_where_it_ended() {
 fn times_without_zone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.log");
-    let lines = "2026-01-31 12:00:00 winter\n2026-07-31 12:00:00 summer\n2026-01-31T12:00:00Z told\n";
+    let lines =
+        "2026-01-31 12:00:00 winter\n2026-07-31 12:00:00 summer\n2026-01-31T12:00:00Z told\n";
     fs::write(&path, lines).unwrap();
     let path = path.to_str().unwrap();
     let server = Server::start();
@@ -181,16 +182,16 @@ fn times_without_zone() {
         assert_eq!(found, times);
     };
     let told = "2026-01-31T12:00:00Z";
-    check(&["--type", "a", path], "2 of these lines have a time without a zone", [
-        "2026-07-31T12:00:00Z",
-        told,
-        "2026-01-31T12:00:00Z",
-    ]);
-    check(&["--type", "b", "--timezone", "Europe/Berlin", path], "", [
-        "2026-07-31T10:00:00Z",
-        told,
-        "2026-01-31T11:00:00Z",
-    ]);
+    check(
+        &["--type", "a", path],
+        "2 of these lines have a time without a zone",
+        ["2026-07-31T12:00:00Z", told, "2026-01-31T12:00:00Z"],
+    );
+    check(
+        &["--type", "b", "--timezone", "Europe/Berlin", path],
+        "",
+        ["2026-07-31T10:00:00Z", told, "2026-01-31T11:00:00Z"],
+    );
     let output = import(&server, &["--timezone", "Europe/Berln", path]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("did you mean 'Europe/Berlin'?"), "{text}");
