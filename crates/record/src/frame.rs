@@ -148,6 +148,11 @@ pub struct Hints {
     /// Fields from whose values ANSI escapes are removed; a name that ends in `*` means all names
     /// with that prefix.
     pub decolorize_fields: Vec<String>,
+    /// Zone of times that name none, as [`Zone::parse`](crate::Zone::parse) reads it.
+    pub zone: Option<String>,
+    /// Whether lines arrived as they were written although they come from a file: they were
+    /// appended while it was followed.
+    pub live: bool,
     /// Fields of the origin that this program does not know, in the order of their tags; kept for
     /// programs that do.
     pub unknown: Vec<UnknownField>,

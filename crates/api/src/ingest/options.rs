@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use collector::body::{Encoding, Shape};
 use record::batch::OWN_TYPES;
 use record::parse::TYPE_NAME_BYTES_MAX;
-use record::{Format, Hints, MessageFormat, Origin, Transport};
+use record::{Format, Hints, MessageFormat, Origin, Transport, Zone};
 
 use crate::ingest::Request;
 use crate::wire::error::{ApiError, ApiResult};
@@ -98,6 +98,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         decolorize_fields: names("decolorize_fields", "vl-decolorize-fields"),
         extra_fields,
         file,
+        zone: zone(request)?,
         ..Hints::default()
     };
     check_bounds(&hints)?;
@@ -147,6 +148,14 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
         )));
     }
     Ok(())
+}
+
+/// The zone of times that name none, if the request gives one.
+fn zone(request: &Request) -> ApiResult<Option<String>> {
+    let name = request.params.get("timezone").filter(|name| !name.is_empty());
+    let zone = name.map(Zone::parse).transpose();
+    let zone = zone.map_err(|error| ApiError::bad_request(format!("timezone: {error}")))?;
+    Ok(zone.map(|zone| zone.to_string()))
 }
 
 /// The format of raw lines, if the request names one.

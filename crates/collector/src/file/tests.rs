@@ -162,6 +162,34 @@ fn lines_are_followed_and_bear_their_file() {
     assert_eq!((totals.followed, totals.open, totals.lag_bytes), (2, 2, 0));
 }
 
+/// Only lines that are appended while their file is followed are compared with their arrival.
+#[test]
+fn lines_that_are_appended_arrive_as_they_are_written() {
+    let mut rig = Rig::new(&["*.log"], |rule| rule.zone = Some("Europe/Berlin".into()));
+    rig.append("a.log", "old 1\nold 2\n");
+    rig.settle();
+    rig.append("a.log", "new 1\n");
+    rig.append("b.log", "new 2\n");
+    rig.append("copied.log", &"old 3\n".repeat(50_000));
+    rig.settle();
+    rig.append("copied.log", "new 3\n");
+    rig.settle();
+    rig.stop();
+    rig.append("a.log", "old 4\n");
+    rig.settle();
+    rig.append("a.log", "new 4\n");
+    fs::write(rig.path("b.log"), "").unwrap();
+    rig.settle();
+    rig.append("b.log", "new 5\n");
+    rig.settle();
+    let lines = rig.keeper.lines();
+    assert_eq!(lines.len(), 50_000 + 8);
+    for (line, origin) in lines {
+        assert_eq!(origin.hints.live, line.starts_with("new"), "{line}");
+        assert_eq!(origin.hints.zone.as_deref(), Some("Europe/Berlin"), "{line}");
+    }
+}
+
 #[test]
 fn a_last_line_without_newline_waits_and_is_taken() {
     let mut rig = Rig::new(&["a"], |_| {});

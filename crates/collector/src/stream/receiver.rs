@@ -39,7 +39,7 @@ use mio::{Events, Interest, Poll, Token};
 use platform::Clock;
 use record::framing::foreign::Foreign;
 use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LinePiece, LineSplitter};
-use record::{Format, Origin};
+use record::{Format, Hints, Origin};
 
 use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
 use crate::accounting::{DropReason, SourceCounters};
@@ -175,7 +175,11 @@ impl<A: Accept> Receiver<A> {
         stop: Arc<StopSignal>,
     ) -> Self {
         let carried_bytes_max = shared.config.carry_bytes_total_max / shared.lanes.len();
-        let origin = Origin::new(shared.identity.transport, Format::Syslog, None);
+        let hints = Hints { zone: shared.config.zone.clone(), ..Hints::default() };
+        let origin = Origin {
+            hints: Arc::new(hints),
+            ..Origin::new(shared.identity.transport, Format::Syslog, None)
+        };
         Receiver {
             shared,
             lane,

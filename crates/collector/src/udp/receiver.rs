@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use platform::Clock;
 use record::framing::foreign::{Foreign, recognise_datagram};
-use record::{Format, Origin, Transport};
+use record::{Format, Hints, Origin, Transport};
 
 use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
 use crate::accounting::{Accounting, DropReason, SourceKind};
@@ -57,6 +57,7 @@ impl Receiver {
         clock: Arc<dyn Clock>,
         outlet: Outlet,
         accounting: Arc<Accounting>,
+        zone: Option<String>,
     ) -> io::Result<Receiver> {
         Ok(Receiver {
             number,
@@ -65,7 +66,10 @@ impl Receiver {
             stop,
             clock,
             outlet,
-            origin: Origin::new(Transport::SyslogUdp, Format::Syslog, None),
+            origin: Origin {
+                hints: Arc::new(Hints { zone, ..Hints::default() }),
+                ..Origin::new(Transport::SyslogUdp, Format::Syslog, None)
+            },
             accounting,
             drops: KernelDrops::default(),
             drops_read: Instant::now(),

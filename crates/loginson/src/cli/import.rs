@@ -13,13 +13,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use node::ingest::format::message_format;
 use platform::pauses::Pauses;
+use platform::{Clock, RealClock};
+use record::Hints;
 use record::frame::LINE_BYTES_MAX;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
 use text::size::show_bytes;
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, NotReached, Refusal};
+use crate::cli::zoneless::Zoneless;
+use crate::config::zones;
 
 /// A batch is sent once it has this size. Each is acknowledged when it is durable.
 const BATCH_BYTES_TARGET: usize = 4 << 20;
@@ -36,6 +41,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 #[command(after_help = "Examples:
   loginson import /var/log/syslog
   loginson import --type access access.log access.log.1.gz access.log.2.zst
+  loginson import --timezone Europe/Berlin app.log
   loginson import --format logfmt --time-field when --level-field sev app.log
   journalctl -o short-iso | loginson import -
 
@@ -60,6 +66,9 @@ pub struct ImportArgs {
     /// Keys that hold the level
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     level_field: Vec<String>,
+    /// Zone of times that name none: Europe/Berlin, +02:00, UTC, or local for that of this machine
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<String>,
     /// Number of lines of the first file to skip, because they were acknowledged before
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip_lines: u64,
@@ -72,7 +81,19 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let client = Client::new(&args.server)?;
     let started = Instant::now();
     let (mut lines, mut bytes) = (0, 0);
+    let timezone = args.timezone.as_deref().unwrap_or_default();
+    let timezone = zones::name("--timezone", timezone)?;
+    let mut zoneless = timezone.is_none().then(|| {
+        let hints = Hints {
+            log_type: args.log_type.clone(),
+            format: args.format.as_deref().and_then(|name| message_format(name).ok()),
+            time_fields: args.time_field.clone(),
+            ..Hints::default()
+        };
+        Zoneless::new(hints, RealClock::new().now_ns())
+    });
     let options = [
+        ("timezone", timezone.unwrap_or_default()),
         ("type", args.log_type.unwrap_or_default()),
         ("format", args.format.unwrap_or_default()),
         ("_time_field", args.time_field.join(",")),
@@ -85,6 +106,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
             client: &client,
             path,
             options: &options,
+            zoneless: zoneless.as_mut(),
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             lines_kept: 0,
             bytes_kept: 0,
@@ -114,6 +136,13 @@ pub fn run(args: ImportArgs) -> Result<()> {
         show_bytes(bytes),
         lines as f64 / seconds
     );
+    if let Some(zoneless) = zoneless.filter(|zoneless| zoneless.lines > 0) {
+        eprintln!(
+            "{} of these lines have a time without a zone, which the server read as UTC unless its configuration has \
+             another zone for them; the option --timezone says which zone it is, for example --timezone Europe/Berlin",
+            zoneless.lines
+        );
+    }
     Ok(())
 }
 
@@ -122,6 +151,8 @@ struct Import<'a> {
     path: &'a Path,
     /// Parameters that are the same for all files, without empty ones.
     options: &'a [(&'static str, String)],
+    /// Counts lines without a zone, if none was given.
+    zoneless: Option<&'a mut Zoneless>,
     bar: ProgressBar,
     /// Lines of the file known to be durable, those of an earlier import included.
     lines_kept: u64,
@@ -187,6 +218,9 @@ impl Import<'_> {
 
     /// Sends a batch until it is durable as a whole.
     fn send(&mut self, mut batch: &[u8]) -> Result<()> {
+        if let Some(zoneless) = &mut self.zoneless {
+            zoneless.count(batch);
+        }
         let mut pauses = PAUSES;
         for attempt in 1.. {
             let refusal = match self.post(batch)? {

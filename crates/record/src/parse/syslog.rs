@@ -30,6 +30,7 @@ use super::level;
 use super::message::TIME_UNREADABLE;
 use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
+use super::time_zone::WrittenZone;
 
 /// A longer word is not a host name (RFC 5424 allows 255).
 const HOSTNAME_BYTES_MAX: usize = 255;
@@ -101,7 +102,7 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
         // The traditional file format with ISO times, as rsyslog and syslog-ng write it.
         b'0'..=b'9' if line.get(10) == Some(&b'T') => {
             let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
-            let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.offset_s.is_some());
+            let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.zone.is_some());
             Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
         }
         _ => return None,
@@ -262,7 +263,13 @@ fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let (app_name, message) = word(rest);
     Some(Head {
         format: Some("rfc3164"),
-        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false }),
+        written: Some(Written {
+            local_s,
+            nanos,
+            zone: Some(WrittenZone::UTC),
+            has_year: true,
+            is_day: false,
+        }),
         hostname,
         app_name,
         message,
@@ -446,21 +453,18 @@ fn rfc3164_behind(rest: &[u8], relays: usize) -> Head<'_> {
     head
 }
 
-/// Names of zones with several meanings: they are skipped, and the zone counts as missing. Those
-/// with one meaning are a part of the time ([`time::zone`]).
-const ZONE_NAMES: [&[u8]; 8] = [b"IST", b"BST", b"CST", b"AST", b"ADT", b"ACST", b"ACDT", b"GST"];
-
-/// The text behind a zone name that follows a time (` ET: %SYS…`, ` CST router1 …`); the whole text
-/// if there is none.
+/// The text behind a name that Cisco writes for a zone, which can be any word (` ET: %SYS…`,
+/// ` Berlin: %SYS…`); the whole text if there is none. Names of known zones are a part of the time.
 fn behind_zone(rest: &[u8]) -> &[u8] {
-    let length = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
-    if !(2..=5).contains(&length) || rest[0] != b' ' {
-        return rest;
-    }
-    let (name, behind) = rest[1..].split_at(length);
-    let known = || ZONE_NAMES.contains(&name) && matches!(behind.first(), Some(b' ' | b':'));
-    if behind.starts_with(b": %") || known() { behind } else { rest }
+    let [b' ', name @ ..] = rest else { return rest };
+    let length =
+        name.iter().take(ZONE_BYTES_MAX + 1).take_while(|b| b.is_ascii_alphabetic()).count();
+    let behind = &name[length..];
+    if length >= 2 && behind.starts_with(b": %") { behind } else { rest }
 }
+
+/// The longest name that Cisco accepts has 7 bytes in most versions.
+const ZONE_BYTES_MAX: usize = 32;
 
 /// AIX: `Message forwarded from HOST: ` in place of the host. Host, and the text behind.
 fn forwarded(rest: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -369,7 +369,7 @@ impl Taker<'_, '_> {
     ) -> Result<(), RunError> {
         // Only the head: what servers write is taken apart on arrival.
         let config = ParserConfig {
-            syslog_zone_offset_s: zone_offset_s,
+            zone: record::Zone::Fixed(zone_offset_s),
             no_server_fields: true,
             ..ParserConfig::default()
         };

@@ -1,5 +1,6 @@
 //! Records of auditd, of its daemon and of the kernel itself.
 
+use super::super::time_zone::WrittenZone;
 use super::super::time::{self, Written};
 use super::words::{is_number, until};
 use super::{Found, Name};
@@ -23,7 +24,7 @@ pub(super) fn parse(message: &[u8], found: &mut Found) -> Option<()> {
     let (local_s, nanos) = time::since_1970(seconds)?;
     is_number(event_id).then_some(())?;
     found.written =
-        Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false });
+        Some(Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false });
     found.prefix = "audit.";
     found.put(Name::Type, kind);
     found.put(Name::EventId, event_id);

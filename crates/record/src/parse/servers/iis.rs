@@ -4,6 +4,7 @@
 //! sets of columns are known here, from the choices that IIS offers in their fixed order; number and
 //! form of the columns tell them apart. Times are in UTC.
 
+use super::super::time_zone::WrittenZone;
 use super::super::time;
 use super::words::{is_ip, is_number, word};
 use super::{Found, Name};
@@ -50,7 +51,7 @@ pub(super) fn parse(message: &[u8], found: &mut Found) -> Option<()> {
         layout.len() == count && layout.iter().zip(columns).all(|(kind, part)| is_like(*kind, part))
     };
     let layout = LAYOUTS.iter().find(fits)?;
-    found.written = Some(time::Written { offset_s: Some(0), ..written });
+    found.written = Some(time::Written { zone: Some(WrittenZone::UTC), ..written });
     for (kind, part) in layout.iter().zip(columns) {
         put(*kind, part, found);
     }

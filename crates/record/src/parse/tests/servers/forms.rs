@@ -106,7 +106,7 @@ fn times_that_only_the_server_knows() {
         ("node=a type=LOGIN msg=audit(1795000000.250:7): uid=0", "2026-11-18T11:06:40.25Z"),
     ];
     // IIS writes UTC, whatever zone the source has.
-    let config = ParserConfig { syslog_zone_offset_s: 3600, ..ParserConfig::default() };
+    let config = ParserConfig { zone: crate::Zone::Fixed(3600), ..ParserConfig::default() };
     for (line, time) in rows {
         let batch = parse_with(&config, &file(), &[line.as_bytes()]);
         assert_eq!(time_text(batch.row(0).time_ns()), time, "{line}");
