@@ -41,11 +41,26 @@ pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
         None | Some(b"" | b"identity") => Ok(Encoding::Plain),
         Some(b"gzip" | b"x-gzip") => Ok(Encoding::Gzip),
         Some(b"zstd") => Ok(Encoding::Zstd),
+        Some(b"deflate") => Ok(Encoding::Deflate),
+        Some(b"snappy" | b"x-snappy-framed") => Ok(Encoding::Snappy),
         Some(other) => Err(ApiError::bad_request(format!(
-            "Content-Encoding '{}' is not supported; use gzip, zstd or none",
+            "Content-Encoding '{}' is not supported; use zstd, gzip, deflate, snappy or none",
             String::from_utf8_lossy(other)
         ))),
     }
+}
+
+/// Whether the body is said to be a form whose fields are those of a record. Whether it is one, its
+/// bytes tell: `curl --data-binary` says the same of lines.
+pub fn may_be_form(request: &Request, shape: Shape, encoding: Encoding) -> bool {
+    let is_form = request.headers.get(CONTENT_TYPE).is_some_and(|value| {
+        let value = value.as_bytes().to_ascii_lowercase();
+        value.starts_with(b"application/x-www-form-urlencoded")
+    });
+    is_form
+        && shape != Shape::Bulk
+        && encoding == Encoding::Plain
+        && request.params.get("format").is_none()
 }
 
 /// Whether lines are shown in our own log instead of kept.

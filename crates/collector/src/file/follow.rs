@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use record::Origin;
 use record::frame::{Format, Hints, Transport};
 
+mod utf16;
+
 use super::FileRule;
 use super::board::{FileState, Tracked};
 use super::checkpoint::CheckpointEntry;
@@ -273,6 +275,9 @@ impl Follow {
         cuts: &mut u64,
     ) -> io::Result<Turn> {
         self.open()?;
+        if let Some(order) = self.utf16()? {
+            return self.turn_utf16(order, settings, end, buffer, frames, now_ns, cuts);
+        }
         let file = self.file.as_ref().expect("just opened");
         let shape = &settings.shape;
         let turn_end = self.position + TURN_BYTES;

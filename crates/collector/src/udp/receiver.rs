@@ -22,6 +22,7 @@ use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::kernel_drops::KernelDrops;
 use crate::outlet::Outlet;
+use crate::packed::{Unpacked, Unpacker};
 use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal};
 
 /// How often the kernel's drop count is read.
@@ -47,6 +48,7 @@ pub(super) struct Receiver {
     drops_read: Instant,
     log_limit: LogLimit,
     protocol_log: PeerLog,
+    unpacker: Unpacker,
 }
 
 impl Receiver {
@@ -75,6 +77,7 @@ impl Receiver {
             drops_read: Instant::now(),
             log_limit: LogLimit::default(),
             protocol_log: PeerLog::default(),
+            unpacker: Unpacker::default(),
         })
     }
 
@@ -153,6 +156,12 @@ impl Receiver {
         for datagram in datagrams {
             let line = datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes);
             if line.is_empty() {
+                continue;
+            }
+            let unpacked = self.unpacker.unpack_datagram(line);
+            if let Some(Unpacked { line, cut, doubt: None }) = unpacked {
+                self.origin.sender = Some(datagram.sender);
+                self.outlet.push_line(&self.origin, received_ns, line, cut);
                 continue;
             }
             if let Some(foreign) = recognise_datagram(line) {

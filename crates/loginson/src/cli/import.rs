@@ -20,6 +20,7 @@ use record::Hints;
 use record::frame::LINE_BYTES_MAX;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
 use text::size::show_bytes;
+use text::utf16::{MARK_BYTES, Order};
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, NotReached, Refusal};
@@ -45,7 +46,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
   loginson import --format logfmt --time-field when --level-field sev app.log
   journalctl -o short-iso | loginson import -
 
-Plain, gzip and zstd files are recognised by their first bytes. A failed import says how many lines were
+Plain, gzip and zstd files are recognised by their first bytes, and so is UTF-16, which becomes UTF-8. A failed import says how many lines were
 acknowledged; repeat the command with the file that failed and those after it, and with --skip-lines.")]
 pub struct ImportArgs {
     /// Files to send; - is standard input
@@ -213,7 +214,7 @@ impl Import<'_> {
         self.bar
             .set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
         self.bar.set_prefix(crate::cli::terminal::escaped(&self.path.to_string_lossy()));
-        decompressed(Box::new(self.bar.wrap_read(plain))).context("cannot read it")
+        decoded(Box::new(self.bar.wrap_read(plain))).context("cannot read it")
     }
 
     /// Sends a batch until it is durable as a whole.
@@ -321,6 +322,56 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>)> {
 
 /// The type of the file system of pipes without a name (PIPEFS_MAGIC in linux/magic.h).
 const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
+
+/// Decompresses a file whose first bytes are those of a known compression, and makes UTF-8 of one
+/// that is in UTF-16.
+fn decoded(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
+    let mut reader = decompressed(plain)?;
+    let order = Order::of(reader.fill_buf()?);
+    Ok(match order {
+        Some(order) => {
+            reader.consume(MARK_BYTES);
+            let utf16 = Utf16 { reader, order, held: Vec::new(), text: Vec::new(), given: 0 };
+            Box::new(BufReader::with_capacity(64 << 10, utf16))
+        }
+        None => reader,
+    })
+}
+
+/// Reads UTF-16 as UTF-8.
+struct Utf16 {
+    reader: Box<dyn BufRead>,
+    order: Order,
+    /// Bytes that are less than a character.
+    held: Vec<u8>,
+    /// Text of which `given` bytes were given.
+    text: Vec<u8>,
+    given: usize,
+}
+
+impl Read for Utf16 {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.text.len() {
+            let available = self.reader.fill_buf()?;
+            let is_end = available.is_empty();
+            let taken = available.len().min(64 << 10);
+            self.held.extend_from_slice(&available[..taken]);
+            self.reader.consume(taken);
+            self.text.clear();
+            self.given = 0;
+            let decoded = self.order.decode(&self.held, is_end, &mut self.text);
+            self.held.drain(..decoded);
+            if is_end {
+                break;
+            }
+        }
+        let rest = &self.text[self.given..];
+        let bytes = rest.len().min(into.len());
+        into[..bytes].copy_from_slice(&rest[..bytes]);
+        self.given += bytes;
+        Ok(bytes)
+    }
+}
 
 /// Decompresses a file whose first bytes are those of a known compression.
 fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {

@@ -68,6 +68,8 @@ impl Common {
             extra.push((id, level));
         }
         let forced = match type_name {
+            // The name of a type says nothing about lines that are known to be JSON.
+            _ if origin.format == Format::Json => None,
             Some("syslog") => Some(RequestedParser::Syslog),
             Some("json") => Some(RequestedParser::Message(MessageFormat::Json)),
             Some("access") => Some(RequestedParser::Message(MessageFormat::Access)),
@@ -109,6 +111,7 @@ impl Common {
         !rows.is_apart()
             && !rows.has_notes()
             && !line.cut
+            && line.doubt.is_none()
             && !self.extra_left_out
             && !self.decolorizes
             && self.extra.iter().all(apart)

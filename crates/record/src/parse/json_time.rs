@@ -13,11 +13,18 @@ pub(crate) fn read(
     context: Context,
     times: &mut Times,
 ) -> Option<Result<i64, Absurd>> {
+    let number_only = number_only && !is_instant(text);
     if !number_only && let Some(time_ns) = times.whole(text, context) {
         return Some(Ok(time_ns));
     }
     let written = if number_only { number(text)? } else { written(text)? };
     Some(time::resolve(written, context))
+}
+
+/// Whether a text is a day and a time of day in ISO 8601. A day alone is none: it may be anything.
+fn is_instant(text: &[u8]) -> bool {
+    let signs = [(4, b"-"), (7, b"-"), (10, b"T"), (13, b":"), (16, b":")];
+    text.len() >= 19 && signs.into_iter().all(|(at, sign)| text[at..].starts_with(sign))
 }
 
 /// Whether a text that could not be read was meant as a time: it has the length and the separators
@@ -173,7 +180,12 @@ mod tests {
             let found = read(text.as_bytes(), false, context, &mut Times::default());
             assert_eq!(found.map(Result::unwrap), expected, "{text}");
         }
-        for (text, expected) in [("1769860800.25", quarter), ("2026-01-31T12:00:00Z", None)] {
+        for (text, expected) in [
+            ("1769860800.25", quarter),
+            ("2026-01-31T12:00:00Z", noon),
+            ("2026-01-31", None),
+            ("2026-01-31 12:00", None),
+        ] {
             let found = read(text.as_bytes(), true, context, &mut Times::default());
             assert_eq!(found.map(Result::unwrap), expected, "{text}");
         }

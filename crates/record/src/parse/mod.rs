@@ -416,9 +416,8 @@ impl Parser {
             (None, None) => rows.put_static(Own::Type, detected),
         }
         for (own, value) in [(Own::RemoteIp, common.remote_ip), (Own::File, common.file)] {
-            if rows.is_apart() && value.is_some() && rows.has(own) {
-                rows.note("brings its own _remote_ip or _file, which is kept instead of ours");
-            } else {
+            // A line that another Loginson sends on has those of its first sender.
+            if !(rows.is_apart() && value.is_some() && rows.has(own)) {
                 put_kept(own, value, rows);
             }
         }
@@ -430,6 +429,9 @@ impl Parser {
         }
         if line.cut {
             rows.note("longer than a line may be, cut off");
+        }
+        if let Some(doubt) = line.doubt {
+            rows.note(doubt.note());
         }
     }
 
