@@ -168,7 +168,7 @@ mod tests {
         let took = ("took <_> for <_>".to_owned(), vec![(0, 2), (10, 1)]);
         let stopped = ("stopped".to_owned(), vec![(10, 1)]);
         assert_eq!(of("{}", 9), [took.clone(), stopped.clone()]);
-        assert_eq!(of("{}", 1), [took.clone()]);
+        assert_eq!(of("{}", 1), std::slice::from_ref(&took));
         assert_eq!(of("{} |= \"stop\"", 9), [stopped]);
         // The pattern selects its lines.
         assert_eq!(of("{} |> \"took <_> for <_>\"", 9), [took]);

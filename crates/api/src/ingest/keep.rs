@@ -144,7 +144,9 @@ impl Keeper {
 
     /// Sets the fields that name the streams of the following lines, and the usual names for
     /// `_time` and `_msg`; stream fields that parameters name stay.
-    pub fn name_streams(&mut self, fields: Vec<String>) {
+    pub fn name_streams(&mut self, fields: Vec<String>) -> ApiResult<()> {
+        // Lines that were taken before have the names of before.
+        self.flush()?;
         let hints = Arc::make_mut(&mut self.sink.origin.hints);
         if self.names_streams || hints.stream_fields.is_empty() {
             self.names_streams = true;
@@ -152,6 +154,7 @@ impl Keeper {
         }
         hints.time_fields = vec!["_time".to_owned()];
         hints.msg_fields = vec!["_msg".to_owned()];
+        Ok(())
     }
 
     /// Takes bytes from the front of `chunk`. Returns false when it is used up, and true when too

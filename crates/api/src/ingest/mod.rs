@@ -336,8 +336,8 @@ impl<'r> WholeBody<'r> {
     }
 
     /// Sets what parameters leave open about the following lines.
-    pub fn name_streams(&mut self, fields: Vec<String>) {
-        self.keeper.name_streams(fields);
+    pub fn name_streams(&mut self, fields: Vec<String>) -> ApiResult<()> {
+        self.keeper.name_streams(fields)
     }
 
     /// Takes complete lines, each a JSON object.

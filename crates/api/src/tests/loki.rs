@@ -322,9 +322,9 @@ async fn logs_drilldown_asks() {
     let found = ask("query_range", &[("query", query), ("step", "60s")]).await;
     assert_eq!(found["data"]["result"].as_array().unwrap().len(), 3, "{found}");
     let query =
-        r#"avg_over_time({app="shop"} | logfmt | unwrap duration(took) | __error__="" [1m]) by ()"#;
+        r#"max_over_time({app="shop"} | logfmt | unwrap duration(took) | __error__="" [1m]) by ()"#;
     let found = ask("query_range", &[("query", query), ("step", "60s")]).await;
-    assert_eq!(found["data"]["result"][0]["values"], json!([[NOON_S + 60, "0.304"]]));
+    assert_eq!(found["data"]["result"][0]["values"], json!([[NOON_S + 60, "0.9"]]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

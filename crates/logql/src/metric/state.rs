@@ -47,7 +47,11 @@ impl State {
             Min | Max => State::Extreme(sample.value),
             Avg => State::Mean(1.0, sample.value),
             // Of an infinity there is no distance.
-            Stddev | Stdvar => State::Moments(1.0, sample.value, sample.value - sample.value),
+            Stddev | Stdvar => State::Moments(
+                1.0,
+                sample.value,
+                if sample.value.is_finite() { 0.0 } else { f64::NAN },
+            ),
             RateCounter => State::Samples(vec![sample]),
             Distinct => State::Distinct([sample.value.to_bits()].into_iter().collect()),
             First | Last => State::Edge(sample),

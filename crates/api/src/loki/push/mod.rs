@@ -166,7 +166,7 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     let names = check(&streams, content.len())?;
     let mut lines = Vec::new();
     for (names, streams) in groups(&streams, names) {
-        body.name_streams(names);
+        body.name_streams(names)?;
         for stream in streams {
             let labels = written(&stream.labels);
             for entry in &stream.entries {
