@@ -38,6 +38,7 @@ mod words;
 pub(crate) use access_tail::find as find_access_tail;
 pub(crate) use check_point::is_pairs as is_check_point;
 
+use super::access::Access;
 use super::row;
 use super::time::Written;
 
@@ -69,7 +70,7 @@ names! {
     Elb = "elb", End = "end", ErrorReason = "error_reason", EventId = "event_id",
     ExitCode = "exit_code", ExitStatus = "exit_status", Feconn = "feconn", File = "file",
     Fingerprint = "fingerprint", From = "from", Frontend = "frontend", Group = "group",
-    Helo = "helo", HierarchyCode = "hierarchy_code", Host = "host", InterfaceId = "interface_id",
+    Helo = "helo", HierarchyCode = "hierarchy_code", Host = "host", Ident = "ident", InterfaceId = "interface_id",
     KeyType = "key_type", Level = "level", Line = "line", LogStatus = "log_status",
     MatchedRulePriority = "matched_rule_priority", MessageId = "message_id", Method = "method",
     Module = "module", Nrcpt = "nrcpt", OrigTo = "orig_to", Packets = "packets", Path = "path",
@@ -105,7 +106,7 @@ names! {
     UpstreamCacheStatus = "upstream_cache_status",
     UpstreamResponseLength = "upstream_response_length",
     UpstreamResponseTime = "upstream_response_time", UpstreamStatus = "upstream_status",
-    User = "user", UserAgent = "user_agent", Version = "version", View = "view",
+    User = "user", UserAgent = "user_agent", Vhost = "vhost", Version = "version", View = "view",
     Win32Status = "win32_status", XForwardedFor = "http_x_forwarded_for",
 }
 
@@ -173,6 +174,28 @@ pub(crate) fn find(message: &[u8], program: Program, found: &mut Found) -> bool 
         Program::Systemd => systemd::parse,
     };
     run(parser, message, found)
+}
+
+/// Takes the fields of an access line that is not a part of its line, as in objects of Docker;
+/// returns whether there are any.
+pub(crate) fn find_access(message: &[u8], access: &Access<'_>, found: &mut Found) -> bool {
+    if access.tail.is_empty() || !find_access_tail(message, access.tail, found) {
+        found.begin(message);
+    }
+    found.put(Name::Vhost, access.vhost);
+    found.put(Name::ClientIp, access.client_ip);
+    found.put(Name::Ident, access.ident);
+    found.put(Name::User, access.user);
+    found.put(Name::Method, access.method);
+    found.put(Name::Path, access.path);
+    found.put(Name::Protocol, access.protocol);
+    found.put(Name::Request, access.request);
+    found.put_status(access.status);
+    found.put(Name::Bytes, access.bytes);
+    found.put(Name::Referer, access.referer);
+    found.put(Name::UserAgent, access.user_agent);
+    found.written = access.written;
+    true
 }
 
 fn run(parser: Parse, message: &[u8], found: &mut Found) -> bool {
