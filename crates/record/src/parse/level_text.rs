@@ -11,8 +11,8 @@
 //! Left out: guessing from other words (`failed`, `Traceback`).
 //!
 //! Speed: this runs for every line of text. Bytes that may begin a sign of a level (two capitals, a
-//! bracket, a colon, `=`) are found in blocks (`level_signs`); only there is the text examined. Most
-//! texts have none, which is found out first.
+//! bracket, a colon, `=`) are found in blocks (`level_signs`); only there is the text examined.
+//! Most texts have none, which is found out first.
 
 use super::json_level;
 use super::json_names::{self, LevelKind, Marks, Use};

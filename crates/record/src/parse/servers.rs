@@ -1,18 +1,19 @@
 //! Fields of the lines of common servers, recognised without configuration: nginx, Apache, HAProxy,
-//! IIS, Squid, load balancers and flow logs of AWS, Check Point, auditd, sshd, sudo, PostgreSQL, Redis, BIND,
-//! Postfix, klog, netfilter, systemd. Access lines, CEF, LEEF, JSON and pairs are parsed elsewhere;
-//! only what follows an access line is taken apart here.
+//! IIS, Squid, load balancers and flow logs of AWS, Check Point, auditd, sshd, sudo, PostgreSQL,
+//! Redis, BIND, Postfix, klog, netfilter, systemd. Access lines, CEF, LEEF, JSON and pairs are
+//! parsed elsewhere; only what follows an access line is taken apart here.
 //!
 //! Decisions:
 //! - The program of the head, or the first bytes, select one parser ([`find`]); a message is never
 //!   tried against one after the other.
-//! - A message that does not fit its parser to the end gives no field, as if nothing was recognised:
-//!   a misread value is worse than none. It stays in `_msg` in any case.
-//! - A value is a part of the message, or one of few words that `docs/sources.md` lists. A part that
-//!   the server writes as `-` is not present.
-//! - Names are those of access lines (`client_ip`, `status`) where the meaning is the same, and else
-//!   those of the server's documentation. Names that lines get from their head (`hostname`) are never
-//!   given, so streams stay the same: a key of that name gets a prefix, as `audit.hostname`.
+//! - A message that does not fit its parser to the end gives no field, as if nothing was
+//!   recognised: a misread value is worse than none. It stays in `_msg` in any case.
+//! - A value is a part of the message, or one of few words that `docs/sources.md` lists. A part
+//!   that the server writes as `-` is not present.
+//! - Names are those of access lines (`client_ip`, `status`) where the meaning is the same, and
+//!   else those of the server's documentation. Names that lines get from their head (`hostname`)
+//!   are never given, so streams stay the same: a key of that name gets a prefix, as
+//!   `audit.hostname`.
 //!
 //! Left out: settings of other formats, the value of `#Fields` of IIS (a line is parsed alone, so
 //! that it gives the same record in any order), and text in objects, except in those of Docker.
@@ -345,8 +346,8 @@ impl Found {
         self.push(Key::Known(name), Value::Word(word));
     }
 
-    /// Adds a pair of the message, unless its value is empty. `None` if the key is no name, or there
-    /// are too many.
+    /// Adds a pair of the message, unless its value is empty. `None` if the key is no name, or
+    /// there are too many.
     fn put_pair(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         let is_of_key = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         let is_name = key.first().is_some_and(u8::is_ascii_alphabetic)

@@ -1,5 +1,5 @@
-//! A hundred lines of each kind, made by a generator with a seed. It writes each value both into the
-//! line and into the list of what must be found, so it knows nothing of the parser.
+//! A hundred lines of each kind, made by a generator with a seed. It writes each value both into
+//! the line and into the list of what must be found, so it knows nothing of the parser.
 
 mod programs;
 
