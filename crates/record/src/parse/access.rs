@@ -3,7 +3,8 @@
 //!
 //! A `-` means "not present" and does not become a field, nor does it for `bytes`: sums stay the
 //! same, and counts of known sizes are right. A request that is not `METHOD PATH PROTOCOL` is kept
-//! whole as `request`. What follows the user agent is left to `servers`. Left out: custom log formats.
+//! whole as `request`. What follows the user agent is left to `servers`. Left out: custom log
+//! formats.
 
 use super::short;
 use super::time::Written;

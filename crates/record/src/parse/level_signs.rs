@@ -44,6 +44,60 @@ fn signs(block: &[u8; BLOCK_BYTES + 1]) -> u32 {
     found
 }
 
+/// Whether a text may have a sign of a level, or begins in a way of its own. Says so of more texts
+/// than have one, but never leaves one out.
+#[inline]
+pub(crate) fn may_have_sign(text: &[u8]) -> bool {
+    const BYTES: usize = 16;
+    let (first, last) = match text {
+        [] => return false,
+        [one] => (*one, *one),
+        // Android's `E/Tag(12)`
+        [first, b'/', ..] if first.is_ascii_uppercase() => return true,
+        [first, .., last] => (*first, *last),
+    };
+    if !first.is_ascii_alphanumeric() || !last.is_ascii_alphanumeric() {
+        return true;
+    }
+    let mut marks = [0u8; BYTES];
+    let mut mark = |block: &[u8; BYTES + 1]| {
+        // Without branches, so that it is vectorised.
+        for index in 0..BYTES {
+            let (b, next) = (block[index], block[index + 1]);
+            let is_capital = |b: u8| b.wrapping_sub(b'A') < 26;
+            let is_sign = (is_capital(b) & is_capital(next))
+                // `:`, `;`, `<`, `=`, but for `=7` and `:7`
+                | ((b.wrapping_sub(b':') < 4) & (next.wrapping_sub(b'0') >= 10))
+                // `[` and the escape of colours
+                | ((b & 0xbf) == 0x1b)
+                | ((b == b' ') & (next == b' '));
+            marks[index] |= u8::from(is_sign);
+        }
+    };
+    let mut begin = [0; BYTES + 1];
+    match text.last_chunk() {
+        Some(end) => {
+            begin = *text.first_chunk().unwrap_or(end);
+            let mut rest = text;
+            while let Some(block) = rest.first_chunk() {
+                mark(block);
+                rest = &rest[BYTES..];
+            }
+            // Some bytes for the second time.
+            mark(end);
+        }
+        None => {
+            begin[..text.len()].copy_from_slice(text);
+            mark(&begin);
+        }
+    }
+    // A colon behind the first word, whatever follows.
+    for (mark, b) in marks.iter_mut().zip(begin) {
+        *mark |= u8::from(b == b':');
+    }
+    u128::from_ne_bytes(marks) != 0
+}
+
 impl<'a> Signs<'a> {
     pub fn new(text: &'a [u8], at: usize) -> Self {
         Signs { text, start: at, at, found: 0 }

@@ -12,12 +12,13 @@
 //!
 //! Speed: this runs for every line of text. Bytes that may begin a sign of a level (two capitals, a
 //! bracket, a colon, `=`) are found in blocks (`level_signs`); only there is the text examined.
+//! Most texts have none, which is found out first.
 
 use super::json_level;
 use super::json_names::{self, LevelKind, Marks, Use};
 use super::json_parts::{self, JsonKind};
 use super::level::{LEVELS, WORD_BYTES, colours, from_letter, from_word};
-use super::level_signs::{Signs, is_word};
+use super::level_signs::{Signs, is_word, may_have_sign};
 
 /// A text names its level early; beyond that a level word is part of the message.
 pub(crate) const LEVEL_SEARCH_BYTES: usize = 128;
@@ -122,8 +123,11 @@ fn of_object(text: &[u8]) -> Option<&'static str> {
 
 /// The level in a pair that stands further back, if the text begins with a pair.
 fn of_late_pair(text: &[u8]) -> Option<&'static str> {
+    if text.len() <= LEVEL_SEARCH_BYTES {
+        return None;
+    }
     let first = text.iter().take(32).position(|b| !is_word(*b))?;
-    if first == 0 || text[first] != b'=' || text.len() <= LEVEL_SEARCH_BYTES {
+    if first == 0 || text[first] != b'=' {
         return None;
     }
     let text = &text[..text.len().min(PAIRS_SEARCH_BYTES)];
@@ -253,6 +257,11 @@ fn of_android(text: &[u8]) -> Option<&'static str> {
 /// Fatal error: `.
 pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     let text = &text[..text.len().min(LEVEL_SEARCH_BYTES)];
+    if may_have_sign(text) { search(text) } else { None }
+}
+
+/// Searches the level of a text that may have a sign of one.
+fn search(text: &[u8]) -> Option<&'static str> {
     let blanks = text.iter().position(|b| !matches!(b, b' ' | b',' | b'\t' | b'|'))?;
     let start = blanks + colours(&text[blanks..]);
     if let Some(level) = of_start(text, start) {
@@ -538,6 +547,8 @@ fn coloured(text: &[u8], at: usize) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -614,6 +625,22 @@ mod tests {
         for (line, rest, level) in rows {
             let text = format!("{line}{rest}");
             assert_eq!(of_timed(text.as_bytes(), line.len()), level, "{text}");
+        }
+    }
+
+    proptest! {
+        /// No sign is overlooked when texts without any are left out.
+        #[test]
+        fn texts_without_a_sign_have_no_level(
+            parts in prop::collection::vec(prop::sample::select(&[
+                "error", "ERROR", "warn", "Info", "I", "E", "PHP ", "Fatal error: ", " ", "  ", ":",
+                "[", "]", "=", "level", "\"", "%A-3-B", "\u{1b}[31m", "<", ">", "/Tag", "(", "|", "x",
+                "12", "a longer text", ".", "\t", "hostd", "SUCCESS", "é",
+            ][..]), 0..24),
+        ) {
+            let text = parts.concat();
+            let text = &text.as_bytes()[..text.len().min(LEVEL_SEARCH_BYTES)];
+            prop_assert_eq!(find(text), search(text));
         }
     }
 

@@ -16,6 +16,9 @@ use crate::frame::{Line, MessageFormat};
 /// The note of a time that has the form of one, or stands under a usual key, and is none.
 pub(super) const TIME_UNREADABLE: &str = "time not readable, arrival taken";
 
+/// A text within an object is an access line only if its time begins within this many bytes.
+const ACCESS_SEARCH_BYTES: usize = 512;
+
 /// What parsing a message needs to know about the line.
 #[derive(Clone, Copy)]
 pub(super) struct Opening<'a> {
@@ -260,7 +263,11 @@ impl Parser {
 
     /// The level of a text within an object.
     fn level_of_text(&mut self, text: &[u8], time_bytes: Option<usize>) -> Option<&'static str> {
-        match access::parse(text, &mut self.times) {
+        // Few texts have a bracket, and an access line has it early.
+        let window = &text[..text.len().min(ACCESS_SEARCH_BYTES)];
+        let access =
+            memchr::memchr(b'[', window).and_then(|_| access::parse(text, &mut self.times));
+        match access {
             Some(access) => Some(level::from_status(access.status)),
             None => level_text::of_text(text, time_bytes),
         }
@@ -289,7 +296,11 @@ impl Parser {
             }
         }
         rows.builder.push_made(id, text);
-        let known = servers::find(text, opening.program, &mut self.found);
+        let known = opening.program != Program::Off
+            && match access::parse(text, &mut self.times) {
+                Some(access) => servers::find_access(text, &access, &mut self.found),
+                None => servers::find(text, opening.program, &mut self.found),
+            };
         if known {
             self.put_known(text, opening, line, rows);
         }

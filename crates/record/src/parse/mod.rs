@@ -2,8 +2,9 @@
 //!
 //! The steps for a line: the parser looks for a head (`syslog`); a rule or the source determines
 //! the type and the format of the message (`rules`); the message becomes fields (`json`, `logfmt`,
-//! `access`, `cef`, a line of a common server (`servers`), or text); an incomplete time is completed from the arrival time (`time`); the
-//! level is mapped to one set of words, as `_level` (`level`, `level_text`).
+//! `access`, `cef`, a line of a common server (`servers`), or text); an incomplete time is
+//! completed from the arrival time (`time`); the level is mapped to one set of words, as `_level`
+//! (`level`, `level_text`).
 //!
 //! Decisions:
 //! - A line never fails. Text that could not be parsed is in `_msg`, and `_note` says what failed.

@@ -1,18 +1,19 @@
 //! Fields of the lines of common servers, recognised without configuration: nginx, Apache, HAProxy,
-//! IIS, Squid, load balancers and flow logs of AWS, Check Point, auditd, sshd, sudo, PostgreSQL, Redis, BIND,
-//! Postfix, klog, netfilter, systemd. Access lines, CEF, LEEF, JSON and pairs are parsed elsewhere;
-//! only what follows an access line is taken apart here.
+//! IIS, Squid, load balancers and flow logs of AWS, Check Point, auditd, sshd, sudo, PostgreSQL,
+//! Redis, BIND, Postfix, klog, netfilter, systemd. Access lines, CEF, LEEF, JSON and pairs are
+//! parsed elsewhere; only what follows an access line is taken apart here.
 //!
 //! Decisions:
 //! - The program of the head, or the first bytes, select one parser ([`find`]); a message is never
 //!   tried against one after the other.
-//! - A message that does not fit its parser to the end gives no field, as if nothing was recognised:
-//!   a misread value is worse than none. It stays in `_msg` in any case.
-//! - A value is a part of the message, or one of few words that `docs/sources.md` lists. A part that
-//!   the server writes as `-` is not present.
-//! - Names are those of access lines (`client_ip`, `status`) where the meaning is the same, and else
-//!   those of the server's documentation. Names that lines get from their head (`hostname`) are never
-//!   given, so streams stay the same: a key of that name gets a prefix, as `audit.hostname`.
+//! - A message that does not fit its parser to the end gives no field, as if nothing was
+//!   recognised: a misread value is worse than none. It stays in `_msg` in any case.
+//! - A value is a part of the message, or one of few words that `docs/sources.md` lists. A part
+//!   that the server writes as `-` is not present.
+//! - Names are those of access lines (`client_ip`, `status`) where the meaning is the same, and
+//!   else those of the server's documentation. Names that lines get from their head (`hostname`)
+//!   are never given, so streams stay the same: a key of that name gets a prefix, as
+//!   `audit.hostname`.
 //!
 //! Left out: settings of other formats, the value of `#Fields` of IIS (a line is parsed alone, so
 //! that it gives the same record in any order), and text in objects, except in those of Docker.
@@ -38,6 +39,7 @@ mod words;
 pub(crate) use access_tail::find as find_access_tail;
 pub(crate) use check_point::is_pairs as is_check_point;
 
+use super::access::Access;
 use super::row;
 use super::time::Written;
 
@@ -69,7 +71,7 @@ names! {
     Elb = "elb", End = "end", ErrorReason = "error_reason", EventId = "event_id",
     ExitCode = "exit_code", ExitStatus = "exit_status", Feconn = "feconn", File = "file",
     Fingerprint = "fingerprint", From = "from", Frontend = "frontend", Group = "group",
-    Helo = "helo", HierarchyCode = "hierarchy_code", Host = "host", InterfaceId = "interface_id",
+    Helo = "helo", HierarchyCode = "hierarchy_code", Host = "host", Ident = "ident", InterfaceId = "interface_id",
     KeyType = "key_type", Level = "level", Line = "line", LogStatus = "log_status",
     MatchedRulePriority = "matched_rule_priority", MessageId = "message_id", Method = "method",
     Module = "module", Nrcpt = "nrcpt", OrigTo = "orig_to", Packets = "packets", Path = "path",
@@ -105,7 +107,7 @@ names! {
     UpstreamCacheStatus = "upstream_cache_status",
     UpstreamResponseLength = "upstream_response_length",
     UpstreamResponseTime = "upstream_response_time", UpstreamStatus = "upstream_status",
-    User = "user", UserAgent = "user_agent", Version = "version", View = "view",
+    User = "user", UserAgent = "user_agent", Vhost = "vhost", Version = "version", View = "view",
     Win32Status = "win32_status", XForwardedFor = "http_x_forwarded_for",
 }
 
@@ -173,6 +175,28 @@ pub(crate) fn find(message: &[u8], program: Program, found: &mut Found) -> bool 
         Program::Systemd => systemd::parse,
     };
     run(parser, message, found)
+}
+
+/// Takes the fields of an access line that is not a part of its line, as in objects of Docker;
+/// returns whether there are any.
+pub(crate) fn find_access(message: &[u8], access: &Access<'_>, found: &mut Found) -> bool {
+    if access.tail.is_empty() || !find_access_tail(message, access.tail, found) {
+        found.begin(message);
+    }
+    found.put(Name::Vhost, access.vhost);
+    found.put(Name::ClientIp, access.client_ip);
+    found.put(Name::Ident, access.ident);
+    found.put(Name::User, access.user);
+    found.put(Name::Method, access.method);
+    found.put(Name::Path, access.path);
+    found.put(Name::Protocol, access.protocol);
+    found.put(Name::Request, access.request);
+    found.put_status(access.status);
+    found.put(Name::Bytes, access.bytes);
+    found.put(Name::Referer, access.referer);
+    found.put(Name::UserAgent, access.user_agent);
+    found.written = access.written;
+    true
 }
 
 fn run(parser: Parse, message: &[u8], found: &mut Found) -> bool {
@@ -322,8 +346,8 @@ impl Found {
         self.push(Key::Known(name), Value::Word(word));
     }
 
-    /// Adds a pair of the message, unless its value is empty. `None` if the key is no name, or there
-    /// are too many.
+    /// Adds a pair of the message, unless its value is empty. `None` if the key is no name, or
+    /// there are too many.
     fn put_pair(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         let is_of_key = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         let is_name = key.first().is_some_and(u8::is_ascii_alphabetic)

@@ -5,8 +5,8 @@ use super::super::time::{self, Written};
 use super::words::{is_number, until};
 use super::{Found, Name};
 
-/// `type=SYSCALL msg=audit(1769860800.250:24287): arch=c000003e success=no comm="cat" key="k"`; also
-/// behind `node=web1 `, and as the kernel writes it: `audit: type=1400 audit(…): …`.
+/// `type=SYSCALL msg=audit(1769860800.250:24287): arch=c000003e success=no comm="cat" key="k"`;
+/// also behind `node=web1 `, and as the kernel writes it: `audit: type=1400 audit(…): …`.
 ///
 /// Values keep what they are, but for their quotes; `?` is not present. The pairs within `msg='…'`
 /// are fields of the same record.

@@ -1,8 +1,8 @@
 //! Lines of IIS in the extended format of W3C.
 //!
 //! The header `#Fields` says what the columns are, but a line is parsed alone. Therefore the usual
-//! sets of columns are known here, from the choices that IIS offers in their fixed order; number and
-//! form of the columns tell them apart. Times are in UTC.
+//! sets of columns are known here, from the choices that IIS offers in their fixed order; number
+//! and form of the columns tell them apart. Times are in UTC.
 
 use super::super::time_zone::WrittenZone;
 use super::super::time;

@@ -1,7 +1,7 @@
 //! Who logs in, and who does what: sshd and sudo.
 //!
-//! A user name comes from the client and may contain blanks, and so text that looks like the rest of
-//! the message. Address and port are searched from the end.
+//! A user name comes from the client and may contain blanks, and so text that looks like the rest
+//! of the message. Address and port are searched from the end.
 
 use super::words::{is_ip, is_number, until, word};
 use super::{Found, Name};
@@ -98,8 +98,8 @@ fn address_and_port<'a>(text: &'a [u8], found: &mut Found) -> Option<&'a [u8]> {
     Some(rest.strip_prefix(b" ").unwrap_or(rest))
 }
 
-/// `Connection closed by authenticating user root 192.0.2.1 port 1234 [preauth]`, `Disconnected from
-/// user root 192.0.2.1 port 1234`, `Received disconnect from 192.0.2.1 port 1234:11: x`.
+/// `Connection closed by authenticating user root 192.0.2.1 port 1234 [preauth]`, `Disconnected
+/// from user root 192.0.2.1 port 1234`, `Received disconnect from 192.0.2.1 port 1234:11: x`.
 fn closed(text: &[u8], found: &mut Found) -> Option<()> {
     let (result, rest) = [
         (&b"Connection closed by "[..], "closed"),

@@ -295,6 +295,19 @@ fn lines_of_containers() {
     }
 }
 
+/// An access line within an object of Docker has the fields of one in a file.
+#[test]
+fn access_lines_of_containers() {
+    let text =
+        "192.0.2.1 - ada [20/Nov/2026:12:00:00 +0000] \"GET /x HTTP/1.1\" 404 1 \"-\" \"a\" 0.25";
+    let docker = format!("{{\"log\":{}}}", serde_json::to_string(&format!("{text}\n")).unwrap());
+    let docker = docker.replace('}', ",\"stream\":\"stdout\",\"time\":\"2026-11-20T12:00:01Z\"}");
+    let mut found = own_fields(&ParserConfig::default(), &file(), &docker);
+    found.retain(|field| field != "stream=stdout");
+    assert_eq!(found, own_fields(&ParserConfig::default(), &file(), text));
+    check_level(&file(), &docker, "warning");
+}
+
 /// More pairs than a message may have fields.
 #[test]
 fn too_many_pairs_give_no_fields() {
