@@ -96,8 +96,8 @@ fn start_rsyslog(
     (Daemon::start(&mut command), directory)
 }
 
-/// rsyslog compresses a message if that makes it shorter, and counts its octets whatever the framing
-/// of the others is.
+/// rsyslog compresses a message if that makes it shorter, and counts its octets whatever the
+/// framing of the others is.
 #[test]
 fn rsyslog_with_compressed_messages() {
     let line = |number: usize| format!("number {number} {}\n", "a".repeat(20 * (number % 10)));
