@@ -7,7 +7,7 @@ use std::io::Write;
 
 use collector::body::{Bulk, Decoder, Encoding, Shape, WholeLines, json_records};
 use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::write::{GzEncoder, ZlibEncoder};
 use libfuzzer_sys::fuzz_target;
 use record::frame::LINE_BYTES_MAX;
 
@@ -16,7 +16,8 @@ fuzz_target!(|input: &[u8]| {
     if *how >= 128 {
         compressed_or_not(*how, 1 + usize::from(*size), body);
     }
-    let encoding = [Encoding::Plain, Encoding::Gzip, Encoding::Zstd][usize::from(how % 3)];
+    use Encoding::{Deflate, Gzip, Plain, Snappy, Zstd};
+    let encoding = [Plain, Gzip, Zstd, Deflate, Snappy][usize::from(how % 5)];
     let shape = [Shape::Lines, Shape::JsonLines, Shape::Bulk][usize::from(how / 3 % 3)];
     let chunk_bytes = 1 + usize::from(*size);
     let whole = records(encoding, shape, [body]);
@@ -40,7 +41,11 @@ fn compressed_or_not(how: u8, chunk_bytes: usize, body: &[u8]) {
     let gzip = gzip.finish().expect("there is memory");
     let zstd = zstd::bulk::compress(body, 1).expect("there is memory");
     check(&plain, &records(Encoding::Gzip, shape(), gzip.chunks(chunk_bytes)));
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+    zlib.write_all(body).expect("there is memory");
+    let zlib = zlib.finish().expect("there is memory");
     check(&plain, &records(Encoding::Zstd, shape(), zstd.chunks(chunk_bytes)));
+    check(&plain, &records(Encoding::Deflate, shape(), zlib.chunks(chunk_bytes)));
 }
 
 /// The records of a body, and whether it could be read to its end.

@@ -86,6 +86,51 @@ fn json_lines_with_parameters() {
 }
 
 #[test]
+fn json_bodies_as_clients_send_them() {
+    let server = Server::start();
+    let object = "{\n  \"_msg\": \"m\",\n  \"list\": [\n    1\n  ]\n}\n";
+    let two = object.repeat(2);
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    zlib.write_all(two.as_bytes()).unwrap();
+    let block = snap::raw::Encoder::new().compress_vec(two.as_bytes()).unwrap();
+    let mut framed = snap::write::FrameEncoder::new(Vec::new());
+    framed.write_all(two.as_bytes()).unwrap();
+    let framed = framed.into_inner().unwrap();
+    let bodies = [
+        ("identity", two.as_bytes().to_vec()),
+        ("deflate", zlib.finish().unwrap()),
+        ("snappy", block),
+        ("snappy", framed),
+    ];
+    for (number, (encoding, body)) in bodies.into_iter().enumerate() {
+        // The name of the type is that of a parser, which does not matter here.
+        for name in ["access", "shop"] {
+            let path = format!("/insert/jsonline?_type={name}&extra_fields=n={number}");
+            let answer = server.request("POST", &path, &[("Content-Encoding", encoding)], &body);
+            assert_eq!(answer.json()["lines"], 2, "{encoding}");
+        }
+        assert_eq!(server.count(&format!("_type:access n:={number} _msg:=m list:*")), 2);
+    }
+    // Python's HTTPHandler, Slack, and curl --data-binary.
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    for (path, body, expected) in [
+        (
+            "/insert/lines",
+            "name=root&msg=disk+full%21&levelname=ERROR",
+            "_msg:=\"disk full!\" _level:=error",
+        ),
+        ("/insert/jsonline", "payload=%7B%22msg%22%3A%22from+Slack%22%7D", "_msg:=\"from Slack\""),
+        ("/insert/lines", "a line of curl & more=x\n", "_msg:=\"a line of curl & more=x\""),
+        ("/insert/jsonline", "{\"msg\":\"curl & json\"}", "_msg:=\"curl & json\""),
+    ] {
+        let answer = server.request("POST", path, &form, body.as_bytes());
+        assert_eq!(answer.json()["lines"], 1, "{body}");
+        assert_eq!(server.count(expected), 1, "{body}");
+    }
+    assert_eq!(server.count("_note:*"), 0);
+}
+
+#[test]
 fn what_is_no_request_is_refused() {
     let server = Server::start();
     let check = |path: &str, headers: &[(&str, &str)], body: &[u8], status: u16, what: &str| {

@@ -356,10 +356,10 @@ fn model_lost<'a>(
                 let fits = points == held.len() || points + pairs == held.len();
                 fits && window[*at] != b'0'
             };
-            if header.is_some() {
-                if let Some(fitting) = (end..end + digits).find(fits) {
-                    (end, *unit) = (fitting, Unit::Characters);
-                }
+            if header.is_some()
+                && let Some(fitting) = (end..end + digits).find(fits)
+            {
+                (end, *unit) = (fitting, Unit::Characters);
             }
         }
         if end > 0 {

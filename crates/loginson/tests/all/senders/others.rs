@@ -60,12 +60,25 @@ fn python_syslog_handler() {
     }
 }
 
-/// Makes rsyslog send a few messages with this action.
+/// Makes rsyslog send a few messages with this action, which are refused.
 fn rsyslog(server: &Server, modules: &str, action: &str, expected: &str) {
+    let _running = start_rsyslog(server, modules, action, &"one\ntwo\nthree\n".repeat(100));
+    wait_for_refusals(server, "syslog_tcp", 1);
+    server.wait_for_log("127.0.0.1");
+    server.wait_for_log(expected);
+}
+
+/// Starts rsyslog, which sends these lines with this action.
+fn start_rsyslog(
+    server: &Server,
+    modules: &str,
+    action: &str,
+    lines: &str,
+) -> (Daemon, tempfile::TempDir) {
     let rsyslogd = program(&["/usr/sbin/rsyslogd"]);
     let directory = tempfile::tempdir().unwrap();
     let input = directory.path().join("input");
-    std::fs::write(&input, "one\ntwo\nthree\n".repeat(100)).unwrap();
+    std::fs::write(&input, lines).unwrap();
     let address = server.syslog_tcp();
     let text = format!(
         "global(workDirectory=\"{directory}\")\nmodule(load=\"imfile\")\n{modules}\n\
@@ -80,10 +93,26 @@ fn rsyslog(server: &Server, modules: &str, action: &str, expected: &str) {
     std::fs::write(&config, text).unwrap();
     let mut command = Command::new(rsyslogd);
     command.args(["-n", "-i"]).arg(directory.path().join("pid")).arg("-f").arg(config);
-    let _daemon = Daemon::start(&mut command);
-    wait_for_refusals(server, "syslog_tcp", 1);
-    server.wait_for_log("127.0.0.1");
-    server.wait_for_log(expected);
+    (Daemon::start(&mut command), directory)
+}
+
+/// rsyslog compresses a message if that makes it shorter, and counts its octets whatever the
+/// framing of the others is.
+#[test]
+fn rsyslog_with_compressed_messages() {
+    let line = |number: usize| format!("number {number} {}\n", "a".repeat(20 * (number % 10)));
+    let lines: String = (0..300).map(line).collect();
+    for framing in ["traditional", "octet-counted"] {
+        let server = Server::start();
+        let action = format!(
+            "type=\"omfwd\" protocol=\"tcp\" tcp_framing=\"{framing}\" compression.mode=\"single\" \
+             ziplevel=\"9\""
+        );
+        let _running = start_rsyslog(&server, "", &action, &lines);
+        server.wait_for("300 lines", |server| server.count("app_name:=input number") == 300);
+        assert_eq!(server.count("_note:*"), 0, "{framing}");
+        assert_eq!(server.count("\"number 7\" aaaaaaaaaaaaaaaaaaaa*"), 1, "{framing}");
+    }
 }
 
 #[test]
