@@ -21,8 +21,8 @@ pub struct Revision {
 
 /// Knows which rows of programs count.
 pub trait Revisions: fmt::Debug + Send + Sync {
-    /// Whether the rows of each of these count; all revisions of a bucket, and those of buckets that
-    /// overlap it, must be among them.
+    /// Whether the rows of each of these count; all revisions of a bucket, and those of buckets
+    /// that overlap it, must be among them.
     ///
     /// # Errors
     /// If that cannot be told now.
