@@ -26,7 +26,7 @@ use text::nearest::nearest;
 const IGNORED: &[&str] = &["AccountID", "ProjectID", "allow_partial_response", "nocache", "trace"];
 /// Parameters that queries share.
 const QUERY: &[&str] =
-    &["query", "start", "end", "timeout", "extra_filters", "extra_stream_filters"];
+    &["query", "start", "end", "timeout", "extra_filters", "extra_stream_filters", "all_revisions"];
 /// Parameters that ingest calls share.
 const INSERT: &[&str] = &[
     "_time_field",

@@ -28,6 +28,7 @@ use node::pipeline::Pipeline;
 use node::pipeline::options::NodeOptions;
 use node::process::{memory, private};
 use node::programs::registry::Registry;
+use node::programs::rows::ProgramRevisions;
 use node::queries::QueryOptions;
 use node::queries::jobs::Jobs;
 
@@ -149,7 +150,8 @@ fn join_engines(
         Engines::connect(engines.clone(), address, node, options.data_dir(), summary, clock)?;
     let engines = Arc::new(engines);
     pipeline.join(&engines, options)?;
-    Ok(Some(Cluster::on_engines(engines)))
+    let revisions = Arc::new(ProgramRevisions::of_cluster(&engines));
+    Ok(Some(Cluster::on_engines(engines, revisions)))
 }
 
 fn open_jobs(

@@ -68,6 +68,7 @@ use crate::ingest::http_lines::HttpLines;
 use crate::ingest::sources::{SourceContext, Sources};
 use crate::process::disk_full::is_disk_full;
 use crate::process::stages::{StageThread, Stages, lock};
+use crate::programs::rows::ProgramRevisions;
 use crate::programs::stage::ProgramStage;
 use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
@@ -215,6 +216,13 @@ impl Pipeline {
             work.set(Some(LeasedWork::start(&work_options, parts, signals)?));
         }
         let programs = work.get().map(|work| Arc::clone(&work.programs));
+        if let Some(programs) = &programs {
+            let programs = Arc::downgrade(programs);
+            stored.count_revisions(Arc::new(ProgramRevisions::new(move || {
+                let programs = programs.upgrade().ok_or("the server is shutting down")?;
+                Ok(programs.runs())
+            })));
+        }
         let parsing = Arc::new(ParseStage::new(
             Arc::clone(&stages),
             Arc::clone(&store),
@@ -335,7 +343,10 @@ impl Pipeline {
                 stages: Arc::clone(&self.stages),
                 lines: QueriedLines::new(
                     self.stored.clone(),
-                    Some(Cluster::on_engines(Arc::clone(engines))),
+                    Some(Cluster::on_engines(
+                        Arc::clone(engines),
+                        Arc::new(ProgramRevisions::of_cluster(engines)),
+                    )),
                 ),
                 engines: Arc::clone(engines),
             }),

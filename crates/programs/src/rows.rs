@@ -10,7 +10,8 @@ mod pairs;
 pub const NAME_BYTES_MAX: usize = 256;
 
 /// Fields that a stored row has besides those of its program.
-const RESERVED: [&str; 6] = ["program", "bucket_s", "revision", "row", "run", "summary_of"];
+const RESERVED: [&str; 7] =
+    ["program", "bucket_s", "revision", "row", "run", "partial", "summary_of"];
 
 /// Whether Loginson gives fields of this name itself, so that a program must not.
 pub fn is_reserved(name: &str) -> bool {

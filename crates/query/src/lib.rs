@@ -75,6 +75,7 @@ pub use lang::syntax::regexes::{
 pub mod source {
     pub use crate::base::{DamagedUnit, Damages, Phrase, Phrases, SourceError, TimeRange, Whose};
     pub use crate::lang::source::{
-        Answers, ChooseLines, EachCount, Grouped, ScanUnit, SomeLines, Source, UnitKey, WithColumns,
+        Answers, ChooseLines, EachCount, Grouped, Revision, Revisions, ScanUnit, SomeLines, Source,
+        UnitKey, WithColumns,
     };
 }

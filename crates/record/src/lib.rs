@@ -9,9 +9,9 @@
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
 //! - [`zone`]: time zones by name, with daylight saving.
 //!
-//! Invariants: nothing here does I/O, reads a clock or keeps global state, except for tables that are
-//! computed from constants when they are first needed (`zone`); no input panics; the bytes of a line
-//! are never changed, so the raw line can always be returned as it was sent.
+//! Invariants: nothing here does I/O, reads a clock or keeps global state, except for tables that
+//! are computed from constants when they are first needed (`zone`); no input panics; the bytes of a
+//! line are never changed, so the raw line can always be returned as it was sent.
 
 pub mod automaton;
 pub mod batch;

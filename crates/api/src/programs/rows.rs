@@ -90,6 +90,8 @@ pub struct ShownRow<'r> {
     bucket_s: u32,
     revision: u64,
     row: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
     fields: &'r Fields,
 }
 
@@ -100,6 +102,7 @@ pub fn shown(row: &StoredRow) -> ShownRow<'_> {
         bucket_s: row.width_s,
         revision: row.revision,
         row: row.row,
+        partial: row.is_partial,
         fields: &row.fields,
     }
 }

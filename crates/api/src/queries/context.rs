@@ -176,7 +176,8 @@ fn around_of_sides(
     let key = RowKey { time_ns: target.time_ns(), id };
     let include = vec!["_line_id".to_owned(), "_line".to_owned(), "_received".to_owned()];
     let at = target.time_ns();
-    let context = query::Context { include, ..running.context.clone() };
+    // What stands around a line has no revisions left out.
+    let context = query::Context { include, all_revisions: true, ..running.context.clone() };
     let read = |context: &query::Context, is_wanted: &dyn Fn(RowKey) -> bool, max: usize| {
         let (mut found, mut scratch) = (Vec::new(), Scratch::default());
         query::run(&of_stream, source, context, &mut |rows| {

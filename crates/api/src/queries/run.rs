@@ -28,6 +28,9 @@ impl Params {
     /// The parameter `query`, parsed at `now_ns`; with `ignore_pipes` only its filter.
     pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
         let query = Query::parse(self.required("query")?, now_ns).map_err(wrong_query)?;
+        let mut options = query.options();
+        options.all_revisions |= self.flag("all_revisions");
+        let query = query.with_options(options);
         Ok(match self.flag("ignore_pipes") {
             true => Query::new(query.filter().clone(), Vec::new()).with_options(query.options()),
             false => query,

@@ -337,8 +337,8 @@ pub(crate) fn last_line_end(file: &File, size: u64) -> io::Result<u64> {
     Ok(memchr::memrchr(b'\n', &end[..read]).map_or(size, |at| from + at as u64 + 1))
 }
 
-/// From where on the lines of a file are appended as they are written, if the file appeared just now
-/// with so many bytes. Much at once was rather copied.
+/// From where on the lines of a file are appended as they are written, if the file appeared just
+/// now with so many bytes. Much at once was rather copied.
 pub(crate) fn live_from(size: u64) -> u64 {
     if size <= READ_BYTES as u64 { 0 } else { size }
 }

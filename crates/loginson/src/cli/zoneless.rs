@@ -1,8 +1,9 @@
-//! Counts the lines of an import whose time names no zone, so that its end can say what was assumed.
+//! Counts the lines of an import whose time names no zone, so that its end can say what was
+//! assumed.
 //!
-//! Each batch is parsed twice, with clocks an hour apart: the lines whose times then differ depend on
-//! an assumption. Naive, and exact for every form of time that the parser reads. It costs the
-//! importing process about a microsecond a line, and is done only where no zone was given.
+//! Each batch is parsed twice, in zones an hour apart: the lines whose times then differ depend on
+//! an assumption. Naive, and exact for every form of time that the parser reads. It is done in the
+//! importing process, and only where no zone was given. Rules of the server are not known here.
 
 use std::sync::Arc;
 

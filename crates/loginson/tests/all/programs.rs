@@ -68,8 +68,16 @@ fn lines_become_rows_and_late_lines_correct_them() {
     late.insert("12:00:00 error".into(), 6);
     server.wait_for("the late line", |server| rows(server, "levels") == late);
     // Rows are lines like others, for queries that name their type.
-    let query = "_type:summary program:levels | stats count() as n";
-    assert!(server.query(query, "")[0]["n"].as_str().unwrap().parse::<u64>().unwrap() >= 6);
+    // The last revision of each bucket counts.
+    let query = "_type:summary program:levels | stats sum(lines) as n, count() as rows";
+    let counted = |parameters: &str| {
+        let row = &server.query(query, parameters)[0];
+        let number = |name: &str| row[name].as_str().unwrap().parse::<u64>().unwrap();
+        (number("n"), number("rows"))
+    };
+    assert_eq!(counted(""), (21, 4));
+    let all = counted("all_revisions=1");
+    assert!(all.0 > 21 && all.1 >= 6, "{all:?}");
     assert_eq!(server.count("lines:5"), 0, "rows are not among the lines that were sent");
     let shown = program(&server, "levels");
     assert_eq!(shown["state"], "running", "{shown}");

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use query::LineSet;
-use query::source::{Damages, Source};
+use query::source::{Damages, Revisions, Source};
 
 pub use engines::Engines;
 pub use node::{Node, NodeError};
@@ -86,6 +86,8 @@ pub struct Cluster {
     /// The stores of each copy; none in a cluster on engines.
     copies: Vec<Copy>,
     engines: Option<Arc<Engines>>,
+    /// Which rows of programs count; none where each store has programs of its own.
+    revisions: Option<Arc<dyn Revisions>>,
     watch: Watch,
     /// Why no copy can be read whole, as of the last look.
     unready: Mutex<Option<String>>,
@@ -110,13 +112,14 @@ impl Cluster {
         };
         let copies = config.copies.iter().map(copy).collect::<Result<_>>()?;
         let (watch, unready) = Default::default();
-        Ok(Arc::new(Cluster { copies, engines: None, watch, unready }))
+        Ok(Arc::new(Cluster { copies, engines: None, revisions: None, watch, unready }))
     }
 
     /// The nodes of a cluster on engines.
-    pub fn on_engines(engines: Arc<Engines>) -> Arc<Cluster> {
+    pub fn on_engines(engines: Arc<Engines>, revisions: Arc<dyn Revisions>) -> Arc<Cluster> {
         let (watch, unready) = Default::default();
-        Arc::new(Cluster { copies: Vec::new(), engines: Some(engines), watch, unready })
+        let (engines, revisions) = (Some(engines), Some(revisions));
+        Arc::new(Cluster { copies: Vec::new(), engines, revisions, watch, unready })
     }
 
     /// The engines, where the cluster has them.

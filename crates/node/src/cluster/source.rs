@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use platform::placement::Role;
 use platform::threads::Threads;
-use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use query::source::{Revisions, ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Outcome, Progress, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId, read_rows};
 
@@ -76,6 +76,10 @@ impl Source for ClusterSource {
 
     fn sides(&self) -> Option<&dyn Sides> {
         Some(self)
+    }
+
+    fn revisions(&self) -> Option<Arc<dyn Revisions>> {
+        self.cluster.revisions.clone()
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {

@@ -22,13 +22,18 @@ use std::sync::Arc;
 
 use programs::summary::{Reruns, SUMMARY_TYPE};
 use programs::{Row, is_reserved};
-use query::source::{Source, TimeRange};
+use query::source::{Revision, Revisions, Source, TimeRange};
 use query::{Context, Query, RunError};
 use record::{Format, Hints, Origin, Transport};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use text::json::write_text;
 use text::quoted::quote;
+
+use super::summary::reruns::KeptReruns;
+use crate::cluster::Engines;
+use crate::cluster::engines::Marks;
+use crate::data_dir::PROGRAM_RUNS_FILE;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -45,6 +50,8 @@ pub struct BucketOf<'a> {
     pub revision: u64,
     /// Whether the rows belong to a run over a past interval.
     pub is_of_run: bool,
+    /// Whether the bucket was not over when it was computed, so that more lines of it may come.
+    pub is_partial: bool,
 }
 
 /// A row that was read.
@@ -58,6 +65,8 @@ pub struct StoredRow {
     pub revision: u64,
     /// Number of the row in the bucket.
     pub row: u64,
+    /// Whether the bucket was not over when it was computed.
+    pub is_partial: bool,
     /// The fields of the program, in its order.
     pub fields: Fields,
 }
@@ -119,6 +128,9 @@ pub fn write_bucket(bucket: &BucketOf<'_>, rows: &[Row], out: &mut Vec<u8>) {
     head.extend_from_slice(format!(",\"revision\":{}", bucket.revision).as_bytes());
     if bucket.is_of_run {
         head.extend_from_slice(format!(",\"run\":{}", bucket.revision).as_bytes());
+    }
+    if bucket.is_partial {
+        head.extend_from_slice(b",\"partial\":true");
     }
     // It names no level and no value: a search for a word should find lines, not their counts.
     message.extend_from_slice(b",\"_msg\":");
@@ -193,7 +205,11 @@ pub fn read(
     (program, completed): (&str, &Completed),
     rows_max: usize,
 ) -> Result<FoundRows, RunError> {
-    let text = format!("_type:={} program:={}", quote(SUMMARY_TYPE), quote(program));
+    let text = format!(
+        "options(all_revisions=true) _type:={} program:={}",
+        quote(SUMMARY_TYPE),
+        quote(program)
+    );
     let query = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
     let mut buckets: BTreeMap<(i64, u32), Bucket> = BTreeMap::new();
     let mut seen: BTreeSet<RowPlace> = BTreeSet::new();
@@ -252,6 +268,65 @@ struct Bucket {
     rows: Vec<StoredRow>,
 }
 
+/// Tells queries which rows of programs count, by a list of completed runs.
+pub struct ProgramRevisions(RunsNow);
+
+/// Gives the list as it is now.
+type RunsNow = Box<dyn Fn() -> Result<Reruns, String> + Send + Sync>;
+
+impl ProgramRevisions {
+    /// `runs` gives the completed runs of all programs.
+    pub fn new(runs: impl Fn() -> Result<Reruns, String> + Send + Sync + 'static) -> Self {
+        ProgramRevisions(Box::new(runs))
+    }
+
+    /// With the list that a cluster on engines keeps.
+    pub fn of_cluster(engines: &Arc<Engines>) -> Self {
+        let engines = Arc::clone(engines);
+        ProgramRevisions::new(move || {
+            let kept = Arc::new(Marks::new(&engines, None, Marks::STATE));
+            let kept = KeptReruns::open(kept, PROGRAM_RUNS_FILE);
+            kept.map(|kept| kept.list()).map_err(|error| format!("{error:#}"))
+        })
+    }
+}
+
+impl fmt::Debug for ProgramRevisions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProgramRevisions")
+    }
+}
+
+impl Revisions for ProgramRevisions {
+    fn counting(&self, revisions: &[Revision]) -> Result<Vec<bool>, RunError> {
+        if revisions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let runs = (self.0)().map_err(RunError::Failed)?;
+        let mut programs: BTreeMap<&str, (Completed, BTreeMap<(i64, u32), Bucket>)> =
+            BTreeMap::new();
+        let place = |revision: &Revision| (revision.start_ns, revision.width_s);
+        for revision in revisions {
+            let program = programs.entry(&revision.program);
+            let (completed, buckets) =
+                program.or_insert_with_key(|name| (Completed::of(name, &runs), BTreeMap::new()));
+            if completed.counts(revision.start_ns, revision.number, revision.is_of_run) {
+                let bucket = buckets.entry(place(revision)).or_default();
+                bucket.revision = bucket.revision.max(revision.number);
+            }
+        }
+        let counting: BTreeMap<&str, BTreeMap<(i64, u32), Bucket>> = programs
+            .into_iter()
+            .map(|(name, (_, buckets))| (name, not_overlapping(buckets)))
+            .collect();
+        let counts = |revision: &Revision| {
+            let bucket = counting[revision.program.as_str()].get(&place(revision));
+            bucket.is_some_and(|bucket| bucket.revision == revision.number)
+        };
+        Ok(revisions.iter().map(counts).collect())
+    }
+}
+
 /// The buckets without those that overlap others of a greater revision, whose width differs: those
 /// are of another version of the program.
 fn not_overlapping(buckets: BTreeMap<(i64, u32), Bucket>) -> BTreeMap<(i64, u32), Bucket> {
@@ -292,8 +367,10 @@ pub fn parse_line(line: &[u8]) -> Option<ParsedLine> {
     let (row, is_of_run) = (number("row"), number("run").is_some());
     let width_s = number("bucket_s").and_then(|width| u32::try_from(width).ok())?;
     let revision = number("revision")?;
+    let is_partial = fields.get("partial").is_some();
     fields.0.retain(|(name, _)| !is_reserved(name));
-    let stored = StoredRow { time_ns, width_s, revision, row: row.unwrap_or(0), fields };
+    let row_number = row.unwrap_or(0);
+    let stored = StoredRow { time_ns, width_s, revision, row: row_number, is_partial, fields };
     Some(ParsedLine { program, row: stored, is_of_run, has_row: row.is_some() })
 }
 
@@ -310,7 +387,44 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     /// Rows in the store: a frame for each revision.
+    #[derive(Clone)]
     struct Rows(Vec<Arc<Batch>>);
+
+    /// The same, for queries that see the last revisions alone.
+    struct Latest(Rows, Reruns);
+
+    impl Source for Latest {
+        fn units(
+            &self,
+            range: TimeRange,
+            whose: Whose,
+        ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+            self.0.units(range, whose)
+        }
+        fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+            self.0.find(id)
+        }
+        fn revisions(&self) -> Option<Arc<dyn Revisions>> {
+            let runs = self.1.clone();
+            Some(Arc::new(ProgramRevisions::new(move || Ok(runs.clone()))))
+        }
+    }
+
+    /// The rows that a query over those of program `p` gives, as [`shown`] gives them.
+    fn queried(rows: &Rows, runs: &Reruns, options: &str, range: TimeRange) -> Vec<String> {
+        let text = format!("{options} _type:summary program:p");
+        let query = Query::parse(&text, 0).unwrap();
+        let context = Context { range, ..Context::default() };
+        let mut found = FoundRows::default();
+        query::run(&query, &Latest(rows.clone(), runs.clone()), &context, &mut |block| {
+            let lines = (0..block.len()).filter_map(|index| block.raw(index));
+            found.rows.extend(lines.filter_map(parse_line).map(|line| line.row));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        found.rows.sort_by_key(|row| (row.time_ns, row.row));
+        shown(&found)
+    }
 
     struct Unit(Arc<Batch>);
 
@@ -358,7 +472,14 @@ mod tests {
     }
 
     fn bucket(start_s: i64, revision: u64) -> BucketOf<'static> {
-        BucketOf { program: "p", start_ns: start_s * S, width_s: 10, revision, is_of_run: false }
+        BucketOf {
+            program: "p",
+            start_ns: start_s * S,
+            width_s: 10,
+            revision,
+            is_of_run: false,
+            is_partial: false,
+        }
     }
 
     fn shown(found: &FoundRows) -> Vec<String> {
@@ -425,6 +546,53 @@ mod tests {
         assert_eq!((found.rows.len(), found.cut_ns), (2, Some(10 * S)));
     }
 
+    fn completed_run(id: u64, start_s: i64, end_s: i64) -> programs::summary::Rerun {
+        let (start_ns, end_ns) = (start_s * S, end_s * S);
+        programs::summary::Rerun { id, summary_of: "p".into(), start_ns, end_ns, through: None }
+    }
+
+    /// Queries count what the reader of rows counts: one revision of each bucket, of one width.
+    #[test]
+    fn queries_see_the_rows_that_count() {
+        let mut rows = Rows(Vec::new());
+        rows.add(&bucket(10, 1), &["a=1", "a=2"]);
+        rows.add(&bucket(0, 2), &["b=2"]);
+        rows.add(&BucketOf { is_partial: true, ..bucket(10, 3) }, &["a=3"]);
+        rows.add(&bucket(20, 4), &["a=4"]);
+        rows.add(&bucket(20, 5), &[]);
+        for start_s in [60, 70, 120] {
+            rows.add(&bucket(start_s, 6), &["a=6"]);
+        }
+        rows.add(&BucketOf { width_s: 60, ..bucket(60, 7) }, &["a=60"]);
+        // Two runs: the later one replaces the middle of the earlier one. A third is not complete.
+        for start_s in [200, 210, 220] {
+            rows.add(&bucket(start_s, 8), &["a=8"]);
+            rows.add(&BucketOf { is_of_run: true, ..bucket(start_s, 9) }, &["a=9"]);
+        }
+        rows.add(&BucketOf { is_of_run: true, ..bucket(210, 11) }, &["a=11"]);
+        rows.add(&BucketOf { is_of_run: true, ..bucket(0, 12) }, &["a=12"]);
+        rows.add(&BucketOf { program: "other", ..bucket(0, 99) }, &["a=9"]);
+        let runs = Reruns::new(vec![completed_run(9, 200, 230), completed_run(11, 210, 220)]);
+        let expected = shown(&rows.read(&Completed::of("p", &runs), 100));
+        assert_eq!(expected.len(), 7, "{expected:?}");
+        assert_eq!(queried(&rows, &runs, "", TimeRange::ALL), expected);
+        let every = queried(&rows, &runs, "options(all_revisions=true)", TimeRange::ALL);
+        assert_eq!(every.len(), 18, "{every:?}");
+        // A range that begins within a wider bucket, or behind the rows that replace others.
+        let from = |start_s: i64| TimeRange { start_ns: start_s * S, end_ns: i64::MAX };
+        assert_eq!(queried(&rows, &runs, "", from(70)), expected[3..]);
+        assert_eq!(queried(&rows, &runs, "", from(210)), expected[5..]);
+        let partial = "_type:summary program:p partial:true | stats count() n";
+        let query = Query::parse(partial, 0).unwrap();
+        let source = Latest(rows, runs);
+        query::run(&query, &source, &Context::default(), &mut |block| {
+            let mut scratch = query::Scratch::default();
+            assert_eq!(block.get(0, "n", &mut scratch), b"1");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    }
+
     proptest! {
         /// The rows are those of a table in which each revision replaces the one before.
         #[test]
@@ -442,7 +610,9 @@ mod tests {
                 table.insert(at, (0..count).map(row).collect());
             }
             let expected: Vec<String> = table.into_values().flatten().collect();
-            prop_assert_eq!(shown(&rows.read(&Completed::default(), 1000)), expected);
+            prop_assert_eq!(&shown(&rows.read(&Completed::default(), 1000)), &expected);
+            let queried = queried(&rows, &Reruns::default(), "", TimeRange::ALL);
+            prop_assert_eq!(queried, expected);
         }
     }
 }

@@ -51,6 +51,11 @@ impl RowWriter {
         *last
     }
 
+    /// The time.
+    pub fn now_ns(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
     /// Makes lines durable, all or none. They are at most [`ALONE_BYTES_MAX`].
     pub fn write(&self, lines: &[u8]) -> Result<(), String> {
         self.own.store(&rows::origin(), lines, self.clock.now_ns())
@@ -212,6 +217,7 @@ impl Runner {
                 width_s: self.compiled.definition.width_s,
                 revision,
                 is_of_run: false,
+                is_partial: self.buckets.start_ns(bucket.saturating_add(1)) > self.clock.now_ns(),
             };
             rows::write_bucket(&of, &rows, &mut own);
             if own.len() > ALONE_BYTES_MAX {

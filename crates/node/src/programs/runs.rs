@@ -57,12 +57,15 @@ pub fn run(
     let write = |lines: &[u8]| with.writer.write(lines).map_err(RerunError::NotKept);
     let (mut lines, mut rows) = (Vec::new(), 0);
     let (range, buckets) = compute(with, compiled, range, &mut |start_ns, made| {
+        let width_ns = i64::from(compiled.definition.width_s) * text::duration::SECOND_NS;
+        let end_ns = start_ns.saturating_add(width_ns);
         let bucket = BucketOf {
             program: &compiled.definition.name,
             start_ns,
             width_s: compiled.definition.width_s,
             revision: id,
             is_of_run: true,
+            is_partial: end_ns > with.writer.now_ns(),
         };
         let mut own = Vec::new();
         rows::write_bucket(&bucket, made, &mut own);
@@ -121,6 +124,7 @@ pub fn try_out(
             let mut text = Vec::new();
             row.write_json(&mut text);
             found.push(StoredRow {
+                is_partial: false,
                 time_ns,
                 width_s: compiled.definition.width_s,
                 revision: 0,

@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use query::LineSet;
 use query::source::{
-    Answers, ChooseLines, DamagedUnit, EachCount, Grouped, Phrase, Phrases, ScanUnit, SomeLines,
-    Source, SourceError, TimeRange, UnitKey, Whose, WithColumns,
+    Answers, ChooseLines, DamagedUnit, EachCount, Grouped, Phrase, Phrases, Revisions, ScanUnit,
+    SomeLines, Source, SourceError, TimeRange, UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
@@ -136,12 +136,20 @@ pub struct Stored {
     store: Arc<Store>,
     parsers: Arc<Parsers>,
     answers: Arc<Answers>,
+    /// Set once the programs run.
+    revisions: Arc<OnceLock<Arc<dyn Revisions>>>,
 }
 
 impl Stored {
     /// The lines in `store`.
     pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
-        Stored { store, parsers, answers }
+        Stored { store, parsers, answers, revisions: Arc::default() }
+    }
+
+    /// Makes queries leave out the rows of programs that do not count, also over clones.
+    pub fn count_revisions(&self, revisions: Arc<dyn Revisions>) {
+        // The first ones stay.
+        let _ = self.revisions.set(revisions);
     }
 
     /// The store.
@@ -188,6 +196,10 @@ impl Stored {
 }
 
 impl Source for Stored {
+    fn revisions(&self) -> Option<Arc<dyn Revisions>> {
+        self.revisions.get().map(Arc::clone)
+    }
+
     fn units(&self, range: TimeRange, whose: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
         if range.start_ns >= range.end_ns {
             return Ok(Vec::new());

@@ -13,6 +13,7 @@ use super::keyed_rows::encode_rows;
 use crate::base::{Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
 use crate::block::Scratch;
 use crate::exec::executor::{collect, execute};
+use crate::exec::latest::narrowed;
 use crate::exec::prepared;
 use crate::exec::task::{ExecutionContext, RowsOut};
 use crate::lang::context::Context;
@@ -47,6 +48,10 @@ pub fn answer_share(
     })?;
     let (query, mut context) = prepared(&query, context)?;
     context.range = share.range;
+    // Rows of programs that later ones replaced: where each side has programs of its own.
+    let execution = ExecutionContext::new(source, &context, carry_out);
+    let (query, _) = narrowed(query, share.whose, &execution)?;
+    drop(execution);
     context.oldest_first = share.oldest_first;
     context.include.clone_from(&share.include);
     (context.limit, context.offset) = (share.limit, 0);

@@ -22,7 +22,8 @@ use crate::block::{BLOCK_ROWS_MAX, Block, MadeRow};
 use crate::exec::delivery::RowDelivery;
 use crate::exec::executor::{execute, finish_merged};
 use crate::exec::task::{ExecutionContext, RowsOut};
-use crate::lang::pipe::Processor;
+use crate::lang::filter::Filter;
+use crate::lang::pipe::{Pipe, Processor};
 use crate::lang::source::{Share, SharePiece, SharePieces, Sides, Wanted, misfit};
 use crate::lang::syntax::query::{Query, SHARE_BYTES_MAX};
 use crate::plan::{Order, QueryPlan};
@@ -36,8 +37,14 @@ pub(super) fn run_over_sides(
     out: RowsOut<'_>,
 ) -> Result<Outcome, RunError> {
     let context = execution.context;
+    // Sides that know which rows count must know that all are wanted.
+    let mut options = plan.query.options();
+    options.all_revisions |= context.all_revisions;
+    let as_text = |filter: &Filter, pipes: &[Pipe]| {
+        Query::new(filter.clone(), pipes.to_vec()).with_options(options).to_string()
+    };
     let mut share = Share {
-        query: plan.query.to_string(),
+        query: as_text(plan.query.filter(), plan.query.pipes()),
         wanted: Wanted::State,
         range: plan.range,
         whose: plan.whose,
@@ -69,7 +76,7 @@ pub(super) fn run_over_sides(
         }
         merge_rows(&share, execution, sides, out)?
     } else {
-        share.query = Query::new(plan.query.filter().clone(), Vec::new()).to_string();
+        share.query = as_text(plan.query.filter(), &[]);
         share.wanted = Wanted::Lines;
         share.include = Vec::new();
         let mut pieces = sides.begin(&share, context)?;

@@ -24,6 +24,7 @@ mod deferred_drop;
 pub(crate) mod delivery;
 pub(crate) mod executor;
 pub(crate) mod explain;
+pub(crate) mod latest;
 mod newest;
 mod ordered;
 pub(crate) mod queue;
@@ -88,7 +89,9 @@ pub(crate) fn run_in(
 ) -> Result<Outcome, RunError> {
     // The values that queries inside the filter give do not count as named types.
     let whose = query.filter().whose();
-    let (query, lines_before) = subquery::fill(query, execution)?;
+    let (query, filled_lines) = subquery::fill(query, execution)?;
+    let (query, lines) = latest::narrowed(query, whose, execution)?;
+    let lines_before = filled_lines + lines;
     let plan = QueryPlan::new(&query, execution.context, whose);
     (execution.carry_out)(&plan, execution, lines_before, out)
 }

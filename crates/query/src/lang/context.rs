@@ -30,6 +30,8 @@ pub struct Context {
     pub include: Vec<String>,
     /// Filter for the lines that the query may see, whatever it selects. See [`Query::restricted`].
     pub restriction: Option<Arc<Filter>>,
+    /// Whether rows of programs are read that later ones replaced.
+    pub all_revisions: bool,
     /// Resources that the query may use.
     pub limits: Limits,
     /// Counts the memory of the query and of whatever assembles its answer.
@@ -87,6 +89,7 @@ impl Default for Context {
             order: None,
             include: Vec::new(),
             restriction: None,
+            all_revisions: false,
             limits: Limits::default(),
             account: Arc::default(),
             damages: None,

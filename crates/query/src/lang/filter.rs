@@ -112,15 +112,22 @@ impl Filter {
     /// values: `_type:summary`, `_type:=alert`, `_type:in(summary, json)`, `{_type="summary"}`. A
     /// query inside a filter decides this for itself.
     pub fn whose(&self) -> Whose {
-        if self.names_own() { Whose::All } else { Whose::Sent }
+        if self.names(&OWN_TYPES) { Whose::All } else { Whose::Sent }
     }
 
-    fn names_own(&self) -> bool {
+    /// Whether the filter names the type of rows of programs, as [`Filter::whose`] tells it.
+    pub(crate) fn names_summary(&self) -> bool {
+        self.names(&OWN_TYPES[..1])
+    }
+
+    fn names(&self, types: &[&str]) -> bool {
         match self {
-            Filter::And(filters) | Filter::Or(filters) => filters.iter().any(Filter::names_own),
+            Filter::And(filters) | Filter::Or(filters) => {
+                filters.iter().any(|filter| filter.names(types))
+            }
             Filter::Field { name, test } if name == "_type" => match test {
-                Test::Phrase(value) | Test::Exact(value) => OWN_TYPES.contains(&value.as_str()),
-                Test::In(values) => values.iter().any(|value| OWN_TYPES.contains(&value.as_str())),
+                Test::Phrase(value) | Test::Exact(value) => types.contains(&value.as_str()),
+                Test::In(values) => values.iter().any(|value| types.contains(&value.as_str())),
                 _ => false,
             },
             _ => false,

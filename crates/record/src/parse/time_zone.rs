@@ -4,9 +4,9 @@
 //! meaning for most of them (`CEST`, `JST`), and numbers for zones without one. Where there are
 //! several, RFC 5322 decides for North America (`EST`, `CST`, `PST`), and use for `BST`, which is
 //! British. `CST` and `PST`, which China and the Philippines write as well, are those of the zone
-//! that is expected of the source, or else the one that fits the arrival of the line; RFC 5322 comes
-//! last. `IST` (India, Israel, Ireland) and others without a usual meaning count as missing where
-//! neither decides, and are noted.
+//! that is expected of the source, or else the one that fits the arrival of the line; RFC 5322
+//! comes last. `IST` (India, Israel, Ireland) and others without a usual meaning count as missing
+//! where neither decides, and are noted.
 
 use crate::zone::Zone;
 

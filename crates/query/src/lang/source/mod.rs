@@ -2,6 +2,7 @@
 //! and by tests over a vector of records.
 
 mod answers;
+mod revisions;
 mod sides;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use record::{Batch, Frame, LineId};
 use crate::base::{DamagedUnit, Phrases, SourceError, TimeRange, Whose};
 
 pub use answers::Answers;
+pub use revisions::{Revision, Revisions};
 pub use sides::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub(crate) use sides::{arrived, arrived_unit, misfit};
 
@@ -30,6 +32,11 @@ pub trait Source: Send + Sync {
     /// The sides that have the lines, where these are on other nodes. Queries then read nothing
     /// from [`units`](Self::units).
     fn sides(&self) -> Option<&dyn Sides> {
+        None
+    }
+
+    /// Says which rows of programs count; none: all of them, or each side says it for its own.
+    fn revisions(&self) -> Option<Arc<dyn Revisions>> {
         None
     }
 

@@ -3,6 +3,8 @@
 //! `parallel_readers` and `allow_partial_response` are accepted and have no effect, because the
 //! threads that filter also read, and answers are never partial.
 //!
+//! `all_revisions=true` reads rows of programs that later ones replaced as well.
+//!
 //! `time_offset=1d` moves the times in filters, and the range of the request, back by a day, and
 //! the times of rows forward. `global_filter=(…)` is a filter for the query and all queries inside
 //! it. Both become a part of the filters and pipes when the query is parsed; only what is left to
@@ -26,6 +28,8 @@ pub struct QueryOptions {
     pub concurrency: Option<usize>,
     /// Whether the time range of the request is ignored.
     pub ignore_global_time_filter: bool,
+    /// Whether rows of programs are read that later ones replaced.
+    pub all_revisions: bool,
     /// What the time range of the request is moved back by, nanoseconds.
     pub range_offset_ns: i64,
 }
@@ -34,6 +38,7 @@ pub struct QueryOptions {
 const OPTIONS: &[&str] = &[
     "concurrency",
     "ignore_global_time_filter",
+    "all_revisions",
     "time_offset",
     "global_filter",
     "parallel_readers",
@@ -54,6 +59,7 @@ pub(crate) fn parse_options(cursor: &mut Cursor<'_>) -> Result<QueryOptions, Par
             "ignore_global_time_filter" => {
                 options.ignore_global_time_filter = parse_choice(cursor)?;
             }
+            "all_revisions" => options.all_revisions = parse_choice(cursor)?,
             "parallel_readers" => drop(parse_count(cursor)?),
             "allow_partial_response" => drop(parse_choice(cursor)?),
             "time_offset" => {
@@ -111,6 +117,7 @@ impl QueryOptions {
         let mut context = context.clone();
         let threads_max = self.concurrency.unwrap_or(usize::MAX);
         context.limits.threads = context.limits.threads.min(threads_max);
+        context.all_revisions |= self.all_revisions;
         if self.ignore_global_time_filter {
             context.range = TimeRange::ALL;
         }
@@ -130,9 +137,11 @@ impl fmt::Display for QueryOptions {
         let concurrency = self.concurrency.map(|count| format!("concurrency={count}"));
         let ignore =
             self.ignore_global_time_filter.then(|| "ignore_global_time_filter=true".to_owned());
+        let revisions = self.all_revisions.then(|| "all_revisions=true".to_owned());
         let moved = (self.range_offset_ns != 0)
             .then(|| format!("range_offset={}", format_duration(self.range_offset_ns)));
-        let all: Vec<String> = concurrency.into_iter().chain(ignore).chain(moved).collect();
+        let all: Vec<String> =
+            concurrency.into_iter().chain(ignore).chain(revisions).chain(moved).collect();
         if all.is_empty() { Ok(()) } else { write!(f, "options({}) ", all.join(", ")) }
     }
 }
@@ -155,6 +164,7 @@ mod tests {
             "OPTIONS( ignore_global_time_filter = true, concurrency=1, ) * | limit 1",
             "options(concurrency=1, ignore_global_time_filter=true) * | limit 1",
         );
+        check("options(all_revisions=true) a", "options(all_revisions=true) \"a\"");
         check("options(parallel_readers=100, allow_partial_response=false) *", "*");
         check(
             "options(time_offset=1d) _time:[2026-01-02Z, 2026-01-03Z) | stats count() n",
