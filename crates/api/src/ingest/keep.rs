@@ -130,7 +130,8 @@ impl Keeper {
 
     /// Adjusts the share of the memory budget to what the body holds now.
     fn hold(&mut self) -> ApiResult<()> {
-        self.share.cover(needed(self.fixed_bytes, &self.lines)).map_err(|exhausted| {
+        let fixed_bytes = self.fixed_bytes.max(self.decoder.bytes_held());
+        self.share.cover(needed(fixed_bytes, &self.lines)).map_err(|exhausted| {
             ApiError::unavailable(exhausted.to_string()).retry_after(RETRY_AFTER_S)
         })
     }
@@ -172,6 +173,9 @@ impl Keeper {
                 if keeper.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
                     return Ok(true);
                 }
+            }
+            if !keeper.is_plain {
+                keeper.hold()?;
             }
             Ok(false)
         })
@@ -333,7 +337,8 @@ impl ActionCount {
 
     /// Takes memory for what is held now.
     fn has_memory(&mut self) -> bool {
-        self.share.cover(needed(self.fixed_bytes, &self.lines)).is_ok()
+        let fixed_bytes = self.fixed_bytes.max(self.decoder.bytes_held());
+        self.share.cover(needed(fixed_bytes, &self.lines)).is_ok()
     }
 
     /// Takes the next bytes of the body.
