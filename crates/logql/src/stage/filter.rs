@@ -2,8 +2,8 @@
 //! parentheses.
 //!
 //! As in Loki, a line with an error passes every test except those of text and those of numbers
-//! whose label it lacks, so that errors stay visible until a filter on `__error__` removes them; and
-//! a value that is not a number is an error instead of a mismatch.
+//! whose label it lacks, so that errors stay visible until a filter on `__error__` removes them;
+//! and a value that is not a number is an error instead of a mismatch.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Times in the layouts of Go, which are written as an example time would be: `2006-01-02 15:04:05`,
-//! `Jan _2 3:04PM`, `Mon, 02 Jan 2006 15:04:05 -0700`.
+//! Times in the layouts of Go, which are written as an example time would be:
+//! `2006-01-02 15:04:05`, `Jan _2 3:04PM`, `Mon, 02 Jan 2006 15:04:05 -0700`.
 //!
 //! Left out: names of zones other than `UTC`, `GMT` and `Z`; a time is shown in UTC.
 
