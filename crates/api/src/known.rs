@@ -50,6 +50,7 @@ const INSERT_HEADERS: &[&str] = &[
     "level-field",
     "stream-fields",
     "ignore-fields",
+    "decolorize-fields",
     "extra-fields",
     "debug",
 ];
@@ -361,6 +362,7 @@ mod tests {
             check(path, "projectid", "x", false);
         }
         check("/insert/jsonline", "vl-msg-field", "m", true);
+        check("/insert/jsonline", "vl-decolorize-fields", "m", true);
         check("/insert/jsonline", "vl-message-field", "m", false);
         check("/select/logsql/query", "vl-message-field", "m", true);
         check("/health", "accountid", "12", true);

@@ -148,3 +148,32 @@ fn a_plan_is_returned_without_running_the_query() {
     assert_eq!(refused("query=*&fromat=json"), 400);
     assert_eq!(refused("limit=1"), 400);
 }
+
+#[test]
+fn rows_come_as_a_table() {
+    let server = with_lines();
+    let table = |query: &str, parameters: &str| {
+        let path = format!("/select/logsql/query?query={}&{parameters}", encoded(query));
+        let answer = server.get(&path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.text()
+    };
+    assert_eq!(
+        table("kind:x | sort by (n) | fields host, n", "format=csv"),
+        "host,n\r\na,0\r\nb,3\r\n"
+    );
+    assert_eq!(table("* | fields n, none", "format=csv&limit=1"), "n,none\r\n5,\r\n");
+    assert_eq!(table("* | stats by (kind) count() c", "format=csv"), "kind,c\r\nx,2\r\ny,4\r\n");
+}
+
+#[test]
+fn steps_are_limited_by_themselves() {
+    let server = with_lines();
+    let range = "start=2026-01-31T12:00:00Z&end=2026-01-31T13:00:00Z&step=30m";
+    let query = "* | stats by (kind) count() c | sort by (c desc) | limit 1";
+    let found = get(&server, "stats_query_range", query, range);
+    let result = found["data"]["result"].as_array().unwrap();
+    assert_eq!(result.len(), 1, "{found}");
+    assert_eq!(result[0]["metric"]["kind"], "y");
+    assert_eq!(result[0]["values"].as_array().unwrap().len(), 2, "{found}");
+}
