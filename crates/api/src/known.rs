@@ -41,6 +41,7 @@ const INSERT: &[&str] = &[
     "_type",
     "type",
     "file",
+    "line_break",
 ];
 /// Their headers, without the prefix `vl-`.
 const INSERT_HEADERS: &[&str] = &[

@@ -283,7 +283,7 @@ impl Follow {
             let mut taken = from;
             let mut stopped = false;
             let done =
-                cut(bytes, shape, if at_end { end } else { End::Open }, &mut |piece, done| {
+                cut(bytes, shape, if at_end { end } else { End::More }, &mut |piece, done| {
                     let behind = from + done as u64;
                     stopped =
                         stopped || !frames.push(&self.origin, now_ns, piece, &self.tracked, behind);
