@@ -17,7 +17,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-logcli test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -82,8 +82,8 @@ browser: test-bin ## The tour in a real browser, on a desk; `make test-long` als
 test-binary: build ## The release binary: its size, its page, and nothing of the machine that built it
 	@LOGINSON_BIN="$(BIN)" scripts/test-binary.sh
 
-test-logcli: build ## The API of Grafana Loki, queried by the real logcli; needs Go, builds for minutes the first time
-	@LOGINSON_BIN="$(BIN)" scripts/test-logcli.sh
+test-loki: build ## The API of Grafana Loki on the built binary, asked by a client in Python; needs nothing else
+	@LOGINSON_BIN="$(BIN)" scripts/test-loki.py
 
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh

@@ -3,7 +3,7 @@
 # VICTORIALOGS_BIN names one that is there already.
 set -euo pipefail
 
-VERSION=v1.52.1
+VERSION=v1.52.2
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/loginson/victorialogs-$VERSION
 export PATH=$PATH:/usr/local/go/bin
 

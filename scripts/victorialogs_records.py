@@ -20,6 +20,16 @@ PATHS = ["/", "/index.html", "/api/v1/users", "/api/v1/items/42", "/search?q=a b
 WORDS = "error warning failed login user request timeout connection refused closed opened file not found Error ERROR".split()
 
 
+# Values that are hard to tell apart, or whose kind is open.
+EDGES = ["5us", "01.2.3.4", "1.2.3.4", "1.2.3", "256.1.1.1", "inf", "+Inf", "-inf", "NaN", "nan", "+5", "-0", "0", "0x1f", "0b101", "0o17", "1_000", "1e400",
+         "1e-7", "1e3", "007", "1.", ".5", "5 s", "1h-5m", "1.5h", "1h5m1s", "10:00", "null", "true", "١٢", "ẞ", "ß", "SS", "İ", "i", "ı", "I", "K", "k",
+         "K", "ſ", "s", "Σ", "ς", "é", "e\u0301", "😀", "\u0001ctl", "a\u007fb", "line\u2028sep", "nb\u00a0sp", "</script>&", "2026-01-30",
+         "2026-01-30T10:00:00", "2026-01-30T10:00:00Z", "2026-01-30T10:00:00.000Z", "2026-01-30T10:00:00.5Z", "2026-01-30T12:00:00+02:00", "2026-01-30 10:00:00Z",
+         "1769767200", "1769767200000", "fe80::1%eth0", "::1", "::ffff:1.2.3.4", "10.0.0.0/8", "1KiB", "1kb", "5K", "12ab", "9007199254740993", "-9007199254740993",
+         "-9223372036854775808", "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "123456789012345678901234567890",
+         "[]", "[1,2]", "[\"a\",\"b c\",null]", "{}", "{\"a\":{\"b\":1}}", "a=b", "a=\"b c\" d", "-", "--", "*", "\\", "\"", "'", "`", "a\\nb", "  ", "a  b"]
+
+
 def time_text(ns):
     """RFC 3339 with as many digits as are needed, as VictoriaLogs writes it."""
     import datetime
@@ -116,6 +126,10 @@ def json_records(count=1600):
             record["mask"] = f"host-{rng.randrange(4)}.eu-{rng.choice(['west', 'east'])}.example.com"
         record["const"] = "same"
         records.append(record)
+    edges = random.Random(52)
+    for record in records:
+        if edges.random() < 0.4:
+            record["edge"] = edges.choice(EDGES)
     used = set()
     for record in records:
         while record["_time"] in used:
@@ -127,7 +141,7 @@ def json_records(count=1600):
 
 def json_body():
     """The body of `/insert/jsonline`."""
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in json_records()).encode()
+    return "".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n" for record in json_records()).encode()
 
 
 def syslog_lines(count=200):

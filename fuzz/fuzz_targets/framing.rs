@@ -26,7 +26,7 @@ fn split<'a>(
             let bytes = bytes.strip_suffix(b"\n").expect("lines end in a newline");
             lines.extend(bytes.split(|&b| b == b'\n').map(|line| (line.to_vec(), false)));
         }
-        LinePiece::Line { bytes, cut } => lines.push((bytes.to_vec(), cut)),
+        LinePiece::Line { bytes, cut, .. } => lines.push((bytes.to_vec(), cut)),
     };
     let mut splitter = LineSplitter::with_line_bytes_max(LINE_BYTES_MAX);
     for read in reads {
@@ -34,7 +34,7 @@ fn split<'a>(
         splitter.split(read, &mut emit);
         if pauses {
             splitter.pause(&mut emit);
-            assert_eq!(splitter.pause_after(), None);
+            splitter.pause(&mut emit);
         }
         assert!(splitter.carried_bytes() <= LINE_BYTES_MAX);
     }

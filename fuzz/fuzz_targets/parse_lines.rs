@@ -73,7 +73,7 @@ static PARSERS: LazyLock<[Parser; 2]> = LazyLock::new(|| {
         TypeRule { name: "a".into(), app_name: vec!["su".into()], ..TypeRule::default() },
         TypeRule { name: "b".into(), regex: Some("x+y".into()), ..TypeRule::default() },
     ];
-    let ruled = ParserConfig { types, syslog_zone_offset_s: -12_600 };
+    let ruled = ParserConfig { types, zone: record::Zone::Fixed(-12_600), ..ParserConfig::default() };
     [ParserConfig::default(), ruled]
         .map(|config| Parser::new(&config).expect("the rules are right"))
 });

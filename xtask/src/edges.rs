@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("cluster", &["record", "platform"]),
     ("analysis", &[]),
     ("query", &["record", "platform", "analysis"]),
-    ("logql", &["query", "record"]),
+    ("logql", &["query", "record", "analysis"]),
     ("programs", &["record"]),
     // Sinks know documents and cursors alone; `node` makes them from rows and lines.
     ("sinks", &["cluster"]),

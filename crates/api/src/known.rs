@@ -42,6 +42,7 @@ const INSERT: &[&str] = &[
     "type",
     "file",
     "line_break",
+    "timezone",
 ];
 /// Their headers, without the prefix `vl-`.
 const INSERT_HEADERS: &[&str] = &[

@@ -2,6 +2,7 @@
 //! pages that nobody reads, with the shortest limits.
 
 mod gate;
+mod loki;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};

@@ -168,6 +168,10 @@ pub struct SourceCounters {
     pub connections_truncated: AtomicU64,
     /// TLS handshakes that failed.
     pub handshakes_failed: AtomicU64,
+    /// Times that an octet count was followed by something that cannot begin a message.
+    pub framing_lost: AtomicU64,
+    /// Compressed messages that were kept as they came, because they cannot be decompressed.
+    pub undecompressed: AtomicU64,
     /// Threads that ended by a panic, which is a bug in Loginson.
     pub threads_failed: AtomicU64,
     dropped: [Drops; DropReason::ALL.len()],
@@ -237,6 +241,8 @@ impl SourceCounters {
             connections_timed_out: self.connections_timed_out.load(Relaxed),
             connections_truncated: self.connections_truncated.load(Relaxed),
             handshakes_failed: self.handshakes_failed.load(Relaxed),
+            framing_lost: self.framing_lost.load(Relaxed),
+            undecompressed: self.undecompressed.load(Relaxed),
             threads_failed: self.threads_failed.load(Relaxed),
         }
     }
@@ -256,6 +262,8 @@ pub struct SourceCounts {
     pub connections_timed_out: u64,
     pub connections_truncated: u64,
     pub handshakes_failed: u64,
+    pub framing_lost: u64,
+    pub undecompressed: u64,
     pub threads_failed: u64,
     dropped: [DropCounts; DropReason::ALL.len()],
 }

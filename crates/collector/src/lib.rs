@@ -29,6 +29,7 @@ pub mod udp;
 mod keeper;
 mod kernel_drops;
 mod outlet;
+mod packed;
 pub mod socket_drops;
 mod source;
 

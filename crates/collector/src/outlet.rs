@@ -6,10 +6,11 @@
 //! once a source is idle. A frame exceeds [`PAYLOAD_BYTES_TARGET`] only if a single piece is
 //! larger. Left out: the arrival clock, which the source reads once per run.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use record::frame::PAYLOAD_BYTES_TARGET;
+use record::frame::{Doubt, PAYLOAD_BYTES_TARGET};
 use record::{FrameBuilder, Origin};
 
 use crate::accounting::{Accounting, DropReason, SourceCounters, SourceKind};
@@ -209,8 +210,28 @@ impl Outlet {
 
     /// Takes one line that may contain newlines. Blocks while delivery does.
     pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
+        self.push_line_in_doubt(origin, received_ns, line, cut, None);
+    }
+
+    /// As [`push_line`](Self::push_line), for a line of which its source could not make out
+    /// everything, which is counted.
+    pub fn push_line_in_doubt(
+        &mut self,
+        origin: &Origin,
+        received_ns: i64,
+        line: &[u8],
+        cut: bool,
+        doubt: Option<Doubt>,
+    ) {
         self.make_room(line.len());
-        self.builder.push_line(origin, received_ns, line, cut);
+        self.builder.push_line_in_doubt(origin, received_ns, line, cut, doubt);
+        let counter = doubt.map(|doubt| match doubt {
+            Doubt::Framing => &self.destination.counters().framing_lost,
+            Doubt::Compression => &self.destination.counters().undecompressed,
+        });
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Relaxed);
+        }
         self.line_bytes += line.len() as u64;
         if cut {
             self.destination.counters().dropped(DropReason::Oversized, 1);

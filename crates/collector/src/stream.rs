@@ -81,6 +81,8 @@ pub struct TcpConfig {
     pub idle_timeout: Option<Duration>,
     /// A connection whose handshake takes longer is closed and counted. Only for TLS.
     pub handshake_timeout: Duration,
+    /// Zone of times that name none.
+    pub zone: Option<String>,
 }
 
 impl Default for TcpConfig {
@@ -92,6 +94,7 @@ impl Default for TcpConfig {
             threads: threads_default(),
             idle_timeout: None,
             handshake_timeout: HANDSHAKE_TIMEOUT,
+            zone: None,
         }
     }
 }

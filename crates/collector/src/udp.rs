@@ -60,6 +60,8 @@ pub struct UdpConfig {
     /// Sockets that share the datagrams, at most [`UDP_SOCKETS_MAX`]; 0 means one per processor, at
     /// most 4.
     pub sockets: usize,
+    /// Zone of times that name none.
+    pub zone: Option<String>,
 }
 
 impl Default for UdpConfig {
@@ -68,6 +70,7 @@ impl Default for UdpConfig {
             frame_age_ms: FRAME_AGE_MS,
             receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
             sockets: 0,
+            zone: None,
         }
     }
 }
@@ -126,6 +129,7 @@ impl UdpSource {
                 Arc::clone(clock),
                 outlet,
                 Arc::clone(accounting),
+                config.zone.clone(),
             )?;
             let name = format!("syslog-udp-{number}");
             let waker = receiver.waker()?;

@@ -83,6 +83,8 @@ pub struct RangeAggregation {
     pub op: RangeOp,
     /// The number of `quantile_over_time`.
     pub parameter: Option<f64>,
+    /// The label whose values `approx_count_distinct` counts.
+    pub counted: Option<String>,
     /// The lines.
     pub query: LogQuery,
     /// The label whose value is the sample.
@@ -152,6 +154,7 @@ names! {
     /// Aggregations over lines.
     RangeOp {
         Count "count_over_time" "Lines.",
+        RateCounter "rate_counter" "Increase of a counter per second.",
         Rate "rate" "Lines per second, or the sum of unwrapped values per second.",
         Bytes "bytes_over_time" "Bytes of lines.",
         BytesRate "bytes_rate" "Bytes of lines per second.",
@@ -165,6 +168,7 @@ names! {
         First "first_over_time" "First value.",
         Last "last_over_time" "Last value.",
         Absent "absent_over_time" "1 where there is no line.",
+        Distinct "approx_count_distinct" "Different values of a label; here they are exact.",
     }
 }
 
@@ -172,7 +176,7 @@ impl RangeOp {
     /// Whether it needs `unwrap` (true), must not have it (false), or both are allowed (`None`).
     pub fn wants_unwrap(self) -> Option<bool> {
         match self {
-            RangeOp::Count | RangeOp::Bytes | RangeOp::BytesRate => Some(false),
+            RangeOp::Count | RangeOp::Bytes | RangeOp::BytesRate | RangeOp::Distinct => Some(false),
             RangeOp::Rate | RangeOp::Absent => None,
             _ => Some(true),
         }
@@ -180,8 +184,8 @@ impl RangeOp {
 
     /// Whether it can have `by` and `without`.
     pub fn takes_grouping(self) -> bool {
-        use RangeOp::{Avg, First, Last, Max, Min, Quantile, Stddev, Stdvar};
-        matches!(self, Avg | First | Last | Max | Min | Quantile | Stddev | Stdvar)
+        use RangeOp::{Avg, Distinct, First, Last, Max, Min, Quantile, Stddev, Stdvar};
+        matches!(self, Avg | Distinct | First | Last | Max | Min | Quantile | Stddev | Stdvar)
     }
 }
 
@@ -197,6 +201,7 @@ names! {
         Stdvar "stdvar" "Population variance.",
         Topk "topk" "The greatest `k` series.",
         Bottomk "bottomk" "The least `k` series.",
+        ApproxTopk "approx_topk" "The greatest `k` series; here they are exact.",
         Sort "sort" "Least first.",
         SortDesc "sort_desc" "Greatest first.",
     }
@@ -205,7 +210,12 @@ names! {
 impl VectorOp {
     /// Whether it needs a number.
     pub fn takes_parameter(self) -> bool {
-        matches!(self, VectorOp::Topk | VectorOp::Bottomk)
+        matches!(self, VectorOp::Topk | VectorOp::Bottomk | VectorOp::ApproxTopk)
+    }
+
+    /// Whether it can have `by` and `without`.
+    pub fn takes_grouping(self) -> bool {
+        !matches!(self, VectorOp::Sort | VectorOp::SortDesc | VectorOp::ApproxTopk)
     }
 }
 
@@ -353,6 +363,9 @@ impl fmt::Display for RangeAggregation {
         write!(f, "{}(", self.op.name())?;
         if let Some(parameter) = self.parameter {
             write!(f, "{}, ", format_number(parameter))?;
+        }
+        if let Some(counted) = &self.counted {
+            write!(f, "{counted}, ")?;
         }
         write!(f, "{}", self.query)?;
         if let Some(unwrap) = &self.unwrap {

@@ -105,6 +105,26 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ParseError> {
         .find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != 'µ' && c != '_')
         .unwrap_or(rest.len());
     let written = &rest[..run];
+    if let Some(digits) = written.strip_prefix("0x").or_else(|| written.strip_prefix("0X")) {
+        // The exponent, which a hexadecimal number must have, may have a sign.
+        let length = match digits.ends_with(['p', 'P']) && rest[run..].starts_with(['+', '-']) {
+            true => rest[run + 1..]
+                .find(|c: char| !c.is_ascii_digit())
+                .map_or(rest.len(), |digits| run + 1 + digits),
+            false => run,
+        };
+        let number = crate::units::parse_number(&rest[..length]).filter(|n| n.is_finite());
+        return match number {
+            Some(number) => Ok((Token::Number(number), length)),
+            None => {
+                let message = format!(
+                    "unable to parse literal as a float: '{}'; write a hexadecimal number as 0x1p3",
+                    &rest[..length]
+                );
+                Err(ParseError::new(text, at, message))
+            }
+        };
+    }
     if let Some(number) = written.parse().ok().filter(|number: &f64| number.is_finite()) {
         return Ok((Token::Number(number), run));
     }

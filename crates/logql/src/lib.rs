@@ -2,14 +2,15 @@
 //!
 //! [`parse`] parses a query. Its selector, and its stages as far as possible, are handed to crate
 //! `query` as a filter ([`push`]), so that indexes, rollups and threads are used; the rest is
-//! evaluated here, line by line. [`logs::run`] returns lines, [`metric::run`] samples.
+//! evaluated here, line by line. [`logs::run`] returns lines, [`metric::run`] samples,
+//! [`patterns::run`] patterns.
 //! `docs/grafana.md` lists the supported parts of the language.
 //!
 //! Invariants: no text makes the parser panic or overflow the stack; a query that is written and
 //! parsed again is the same tree; the memory of an evaluation is counted and limited; it can be
 //! cancelled at any time.
 //!
-//! Left out: `rate_counter`, `approx_topk`, `variants`, parts of templates ([`stage::template`]).
+//! Left out: `variants`, parts of templates ([`stage::template`]).
 
 pub mod ast;
 #[cfg(test)]
@@ -20,7 +21,10 @@ pub mod logs;
 mod matcher;
 pub mod metric;
 mod parse;
+pub mod patterns;
 pub mod push;
+#[cfg(test)]
+mod shapes_tests;
 mod stage;
 mod stored;
 pub mod streams;
@@ -38,7 +42,9 @@ const CHECK_BYTES: usize = 64 << 10;
 pub use error::{EvalError, ParseError};
 pub use lex::QUERY_BYTES_MAX;
 pub use parse::{NESTING_MAX, STAGES_MAX, parse, parse_matchers};
-pub use stage::Labels;
 pub use stage::json::label_name;
+pub use stage::{Labels, found_in};
 pub use stored::{Reader, detected_level, is_field};
-pub use units::{format_number, parse_duration_ns};
+pub use units::{
+    format_number, parse_bytes, parse_duration_ns, parse_number, parse_value_duration_ns,
+};

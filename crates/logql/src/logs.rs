@@ -36,7 +36,7 @@ pub struct Entry {
     pub line: String,
     /// Labels of its stream.
     pub stream: Labels,
-    /// Its level, and other fields on request.
+    /// Its structured metadata with its level, and other fields on request.
     pub metadata: Labels,
     /// Labels that stages made.
     pub parsed: Labels,
@@ -147,8 +147,8 @@ fn look_while(
     fields: bool,
     pulse: &Pulse<'_>,
 ) -> Option<Entry> {
-    let row = RowFields(batch.row(place as usize));
-    let labels = reader.stream(&row.0);
+    let row = RowFields::of(batch, place);
+    let labels = reader.stream(&row.row);
     let mut item = reader.item(batch, &labels, &row, pulse);
     if !query.stages.iter().all(|stage| item.apply(stage)) {
         return None;
@@ -157,21 +157,22 @@ fn look_while(
     item.stream_labels(|name, value| stream.push((name.to_owned(), value.to_owned())));
     let parsed = item.made_labels();
     let mut metadata = Labels::new();
+    item.metadata_labels(|name, value| metadata.push((name.to_owned(), value.to_owned())));
     metadata.extend(item.level().map(|level| (DETECTED_LEVEL.to_owned(), level.to_owned())));
     if fields {
-        for (id, value) in row.0.fields() {
+        for (id, value) in row.row.fields() {
             let name = batch.name(id);
-            let shown = |labels: &Labels| labels.iter().any(|(label, _)| label == name);
-            if !name.starts_with('_') && !value.is_empty() && !shown(&stream) && !shown(&parsed) {
+            let shown = stream.iter().any(|(label, _)| label == name) || !item.shows_field(name);
+            if !name.starts_with('_') && !value.is_empty() && !shown {
                 metadata.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
             }
         }
-        metadata.sort_unstable();
-        metadata.dedup_by(|a, b| a.0 == b.0);
     }
+    metadata.sort_unstable();
+    metadata.dedup_by(|a, b| a.0 == b.0);
     Some(Entry {
-        id: row.0.id(),
-        sequence: row.0.sequence(),
+        id: row.row.id(),
+        sequence: row.row.sequence(),
         time_ns: item.time_ns,
         line: item.line.into_owned(),
         stream,

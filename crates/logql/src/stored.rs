@@ -66,11 +66,55 @@ struct Known {
 }
 
 /// The fields of a row.
-pub struct RowFields<'a>(pub Row<'a>);
+pub struct RowFields<'a> {
+    batch: &'a Batch,
+    /// The row.
+    pub row: Row<'a>,
+}
+
+impl<'a> RowFields<'a> {
+    /// Those of a row of `batch`.
+    pub fn of(batch: &'a Batch, place: u32) -> RowFields<'a> {
+        RowFields { batch, row: batch.row(place as usize) }
+    }
+}
 
 impl Fields for RowFields<'_> {
     fn field(&self, name: &str) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.0.get_by_name(name).unwrap_or_default())
+        String::from_utf8_lossy(self.row.get_by_name(name).unwrap_or_default())
+    }
+
+    /// The members of an object that was made to carry a text, besides the text and the labels of
+    /// the stream. What Loginson found in the text is no member of the object.
+    fn metadata(&self) -> Labels {
+        let raw = self.row.raw().trim_ascii();
+        let mut found = Labels::new();
+        if !raw.starts_with(CARRIER) {
+            return found;
+        }
+        let mut key = Vec::new();
+        let mut is_member = |name: &str| {
+            key.clear();
+            key.push(b',');
+            text::json::write_text(name.as_bytes(), &mut key);
+            key.push(b':');
+            memchr::memmem::find(raw, &key).is_some()
+        };
+        for (id, value) in self.row.fields() {
+            let name = self.batch.name(id);
+            if matches!(name, "_msg" | "_time")
+                || self.row.stream_fields().any(|of_stream| of_stream == name)
+                || found.iter().any(|(other, _)| other == name)
+            {
+                continue;
+            }
+            // A name of a nested object is joined from several.
+            if is_member(name) || name.split_once('.').is_some_and(|(outer, _)| is_member(outer)) {
+                found.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+            }
+        }
+        found.sort_unstable();
+        found
     }
 }
 
@@ -122,7 +166,7 @@ impl Reader {
                 known
             }
         };
-        let row = &fields.0;
+        let row = &fields.row;
         let get = |id: Option<FieldId>| id.and_then(|id| row.get(id)).unwrap_or_default();
         let line = text(row.raw(), get(known.msg), get(known.log_type));
         let level = detected_level(get(known.level));

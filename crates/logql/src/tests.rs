@@ -336,6 +336,10 @@ fn numbers_that_cannot_be() {
         ("sum(sum_over_time({} | logfmt | unwrap took [10s]))", "'SampleExtractionErr'"),
         (
             "count_over_time({}[10s]) + on (type) count_over_time({}[10s])",
+            "found duplicate series on the right hand-side",
+        ),
+        (
+            "count_over_time({}[10s]) + on (app_name) sum by (app_name) (count_over_time({}[10s]))",
             "many-to-one matching must be explicit",
         ),
     ] {
@@ -369,7 +373,7 @@ fn wrong_queries_say_where_and_what() {
         ("{} | line_format \"{{.a\"", "invalid template: an action is not closed"),
         ("{} | unwrap a", "unwrap is for the range of an aggregation only"),
         ("{} | label_format a=b, a=c", "multiple label name 'a' not allowed"),
-        ("{} |= ip(\"x\")", "ip: \"x\" is not an address"),
+        ("{} |= ip(\"x\")", "ip: invalid pattern: \"x\" is not an address"),
         ("rate({})", "expecting a range, such as [5m]"),
         ("rate({}[5])", "expecting a duration, such as 5m"),
         ("rate({}[0s])", "the range must be above 0"),
@@ -378,7 +382,12 @@ fn wrong_queries_say_where_and_what() {
         ("rate({}[5m]) by (a)", "grouping not allowed for rate aggregation"),
         ("topk(0, rate({}[5m]))", "invalid parameter for topk"),
         ("sum({})", "a log selector where a number is needed"),
-        ("rate_counter({} | unwrap a [5m])", "not supported: rate_counter"),
+        ("rate_counter({}[5m])", "invalid aggregation rate_counter without unwrap"),
+        ("rate_counter({} | unwrap a [5m]) by (b)", "grouping not allowed for rate_counter"),
+        ("approx_topk(2, rate({}[5m])) by (a)", "grouping not allowed for approx_topk"),
+        ("quantile_over_time(-0.1, {} | unwrap a [5m])", "unexpected \"-\", expecting a number"),
+        ("{} | a > 0x10", "unable to parse literal as a float"),
+        ("{} | label_format __error__=\"x\"", "__error__ cannot be formatted"),
         (
             "rate({}[5m]) and 1",
             "unexpected literal for right leg of logical/set binary operation (and)",

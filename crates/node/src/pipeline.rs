@@ -144,7 +144,8 @@ impl Pipeline {
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
         let parser = Parser::new(&ParserConfig {
             types: options.types.clone(),
-            syslog_zone_offset_s: options.syslog_zone_s,
+            zone: options.zone,
+            no_server_fields: options.no_server_fields,
         })
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));

@@ -64,6 +64,36 @@ pub const ORIGINS_MAX: usize = u16::MAX as usize;
 pub const RUN_LENGTHS: u16 = 1;
 /// Run flag: the last line of the run was cut at [`LINE_BYTES_MAX`].
 pub const RUN_CUT: u16 = 2;
+/// Run flag: [`Doubt::Framing`] of the last line of the run.
+pub const RUN_DOUBT_FRAMING: u16 = 4;
+/// Run flag: [`Doubt::Compression`] of the last line of the run.
+pub const RUN_DOUBT_COMPRESSION: u16 = 8;
+
+/// What a source could not make out about a line. The line gets a `_note`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Where it begins or ends.
+    Framing,
+    /// Its text: it is compressed, and cannot be decompressed.
+    Compression,
+}
+
+impl Doubt {
+    /// All, each with its run flag.
+    const ALL: [(Doubt, u16); 2] =
+        [(Doubt::Framing, RUN_DOUBT_FRAMING), (Doubt::Compression, RUN_DOUBT_COMPRESSION)];
+
+    /// The note that the line gets.
+    pub fn note(self) -> &'static str {
+        match self {
+            Doubt::Framing => {
+                "the octet count in front of it, or of the message before, is wrong: the sender may \
+                 count characters instead of bytes"
+            }
+            Doubt::Compression => "compressed, and cannot be decompressed",
+        }
+    }
+}
 
 /// How lines arrived. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,6 +178,11 @@ pub struct Hints {
     /// Fields from whose values ANSI escapes are removed; a name that ends in `*` means all names
     /// with that prefix.
     pub decolorize_fields: Vec<String>,
+    /// Zone of times that name none, as [`Zone::parse`](crate::Zone::parse) reads it.
+    pub zone: Option<String>,
+    /// Whether lines arrived as they were written although they come from a file: they were
+    /// appended while it was followed.
+    pub live: bool,
     /// Fields of the origin that this program does not know, in the order of their tags; kept for
     /// programs that do.
     pub unknown: Vec<UnknownField>,
@@ -229,7 +264,7 @@ pub struct Run {
     pub lines: u32,
     /// Index in [`Frame::origins`].
     pub origin: u16,
-    /// [`RUN_LENGTHS`], [`RUN_CUT`].
+    /// [`RUN_LENGTHS`], [`RUN_CUT`], [`RUN_DOUBT_FRAMING`], [`RUN_DOUBT_COMPRESSION`].
     pub flags: u16,
 }
 
@@ -266,6 +301,8 @@ pub struct Line<'a> {
     pub origin_index: u16,
     /// Whether it was cut at [`LINE_BYTES_MAX`].
     pub cut: bool,
+    /// What its source could not make out.
+    pub doubt: Option<Doubt>,
 }
 
 impl Frame {
@@ -432,6 +469,7 @@ impl<'a> Iterator for FrameLines<'a> {
             None => memchr::memchr(b'\n', &bytes[self.offset..]).expect("checked by decode"),
         };
         self.left_in_run -= 1;
+        let has = |flag: u16| run.flags & flag != 0 && self.left_in_run == 0;
         let line = Line {
             index: self.index,
             offset: self.offset as u32,
@@ -439,7 +477,8 @@ impl<'a> Iterator for FrameLines<'a> {
             received_ns: run.received_ns,
             origin: &self.frame.origins[run.origin as usize],
             origin_index: run.origin,
-            cut: run.flags & RUN_CUT != 0 && self.left_in_run == 0,
+            cut: has(RUN_CUT),
+            doubt: Doubt::ALL.into_iter().find(|(_, flag)| has(*flag)).map(|(doubt, _)| doubt),
         };
         self.index += 1;
         self.offset += length + 1;

@@ -11,9 +11,20 @@
 //!   count that is wrong but possible moves the border between two lines; their bytes are still
 //!   kept.
 //!
+//! Behind a counted message a count needs no priority: the sender counts. The compressed messages
+//! of rsyslog (`ZipLevel`) are counted whatever the others are, so `z` and the start of a zlib
+//! stream counts as a priority does.
+//!
 //! A newline at the end of a counted message, or directly behind it, belongs to the framing: some
 //! senders count it, some do not, some send none. A CR before a newline stays in the line, and
 //! empty lines stay: the raw line is what was sent.
+//!
+//! If neither a count, nor a newline, nor a priority follows a counted message, the *framing is
+//! lost*: nearly always the sender counts characters instead of bytes. It is found again at the
+//! next newline, or at the next count that a priority follows. The bytes up to there are marked as
+//! [lost](LinePiece::Line). They are the rest of the message before, if that has characters of
+//! several bytes: such a message is held until the next byte shows that its sender counts bytes, or
+//! for a short pause.
 //!
 //! Some senders end plain messages with NUL or with nothing, or count them without a priority;
 //! others speak another protocol. The start of the connection decides which, and no later byte
@@ -24,8 +35,13 @@
 //! - *NULs*: a newline before the NUL belongs to the framing, others to the message; nothing
 //!   between two NULs is not a line.
 //! - *Nothing*: a message ends where the next one begins, or when nothing arrived for
-//!   [`LineSplitter::pause_after`]; the caller then calls [`LineSplitter::pause`]. As soon as
-//!   newlines or NULs precede further messages, they end messages.
+//!   [`LineSplitter::pause_after`]; the caller then calls [`LineSplitter::pause`]. If newlines or
+//!   NULs precede further messages, they end messages: all of them, unless a message without an end
+//!   was followed by another one. Then only those: appenders of log4j send a newline behind the
+//!   lines of an exception, and nothing behind other messages.
+//!
+//! A newline-framed line that is not complete for a while, and holds the starts of further
+//! messages, shows that the sender has stopped to end them.
 //!
 //! Bytes that were read to the final position of newline-framed lines need no copy: carried-over
 //! bytes are put in front ([`LineSplitter::carried_in_place`]), and the lines are counted in place
@@ -39,6 +55,7 @@
 //! that the caller reports. Left out: looking into the lines.
 
 pub mod foreign;
+mod lost;
 mod opening;
 #[cfg(test)]
 mod tests;
@@ -46,6 +63,7 @@ mod tests;
 use std::time::Duration;
 
 use foreign::Foreign;
+use lost::Unit;
 use opening::{Framing, Opening, Verdict};
 
 use crate::frame::LINE_BYTES_MAX;
@@ -59,11 +77,17 @@ pub const CARRY_IN_PLACE_BYTES_MAX: usize = 32 << 10;
 /// How long nothing must arrive before the held-back bytes count as whole messages, if the last
 /// byte may end one.
 const PAUSE_AT_END: Duration = Duration::from_millis(100);
-/// The same if the last byte cannot end one. A newline-framed sender whose first line is
-/// interrupted for longer has that line split in two.
+/// The same if the last byte cannot end one, and the sender seems to end messages with nothing.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The same while nothing is known about the sender. One whose first line is interrupted for longer
+/// has that line split in two.
+const PAUSE_AT_START: Duration = Duration::from_secs(5);
 /// Digits of an octet count. A longer number is part of a plain line.
 const COUNT_DIGITS_MAX: usize = 9;
+/// The longest priority, `<999>`.
+const PRIORITY_BYTES_MAX: usize = 5;
+/// A compressed message has more bytes than this.
+const ZLIB_BYTES_MIN: usize = 8;
 /// Bytes needed at most to detect the framing: count, space, `<`, three digits, `>`.
 const START_BYTES_MAX: usize = COUNT_DIGITS_MAX + 6;
 
@@ -78,6 +102,8 @@ pub enum LinePiece<'a> {
         bytes: &'a [u8],
         /// Whether the line was longer; its rest is skipped.
         cut: bool,
+        /// Whether the framing was lost in it, or before it.
+        lost: bool,
     },
 }
 
@@ -120,6 +146,13 @@ enum State {
     Line,
     /// In a counted message; the carry-over holds its start, `left` bytes are to come.
     Counted { left: usize },
+    /// Behind a counted message of this many bytes, which may be too few: the carry-over holds
+    /// them, and bytes behind them that are too few to tell.
+    Held { message: usize },
+    /// The framing is lost: behind a counted message, before anything that can begin one. The
+    /// carry-over holds the line so far. If that begins with the message, `count` is its count,
+    /// else 0.
+    Lost { count: usize },
     /// In the rest of a line that was cut.
     SkipLine,
     /// In the rest of a counted message that was cut.
@@ -134,6 +167,8 @@ pub struct LineSplitter {
     framing: Framing,
     /// Whether the last message was counted, so that the next is likely to be.
     is_counted: bool,
+    /// What the sender counts, as far as a message has shown it.
+    unit: Unit,
     carry: Vec<u8>,
     line_bytes_max: usize,
 }
@@ -160,6 +195,7 @@ impl LineSplitter {
             state: State::Opening(Opening::default()),
             framing: Framing::Newline,
             is_counted: false,
+            unit: Unit::Unknown,
             carry: Vec::new(),
             line_bytes_max,
         }
@@ -176,9 +212,12 @@ impl LineSplitter {
     /// How long nothing more must arrive before [`pause`](Self::pause) is due; `None` if nothing
     /// waits for that.
     pub fn pause_after(&self) -> Option<Duration> {
-        match (self.state, self.carry.last()) {
-            (State::Opening(_), Some(b'\n' | 0)) => Some(PAUSE_AT_END),
-            (State::Opening(_), Some(_)) => Some(PAUSE),
+        match (self.state, self.carry.last()?) {
+            (State::Held { .. } | State::Lost { .. }, _) => Some(PAUSE_AT_END),
+            (State::Opening(_), b'\n' | 0) => Some(PAUSE_AT_END),
+            (State::Opening(opening), _) if opening.has_waited() => Some(PAUSE_AT_START),
+            (State::Opening(_), _) => Some(PAUSE),
+            (State::Line, _) if self.may_be_glued() => Some(PAUSE),
             _ => None,
         }
     }
@@ -242,6 +281,8 @@ impl LineSplitter {
                 }
                 State::Line => self.line(read, emit),
                 State::Counted { left } => self.counted(read, left, emit),
+                State::Held { message } => self.held(read, message, emit),
+                State::Lost { count } => self.lost(read, count, emit),
                 State::SkipLine => match memchr::memchr(self.line_end(), read) {
                     Some(at) => {
                         self.state = State::Start;
@@ -266,6 +307,7 @@ impl LineSplitter {
     pub fn cut(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
         match self.state {
             State::Opening(opening) if opening.is_endless() => return self.pause(emit),
+            State::Held { .. } => return self.pause(emit),
             State::Opening(_) if !self.carry.is_empty() => {
                 let held = std::mem::take(&mut self.carry);
                 self.set_framing(Framing::Newline);
@@ -276,6 +318,8 @@ impl LineSplitter {
         self.state = match self.state {
             State::Line => State::SkipLine,
             State::Counted { left } => State::SkipCounted { left },
+            // The rest is another line.
+            State::Lost { .. } if !self.carry.is_empty() => return self.emit_lost(emit),
             // Nothing is held, or a few bytes that may still be a count.
             _ => return,
         };
@@ -283,11 +327,29 @@ impl LineSplitter {
     }
 
     /// Treats the held-back bytes as whole messages, since nothing more arrived for
-    /// [`pause_after`](Self::pause_after).
+    /// [`pause_after`](Self::pause_after). If that is longer afterwards, they wait for that.
     pub fn pause(&mut self, emit: &mut impl FnMut(LinePiece<'_>)) {
-        if let State::Opening(opening) = self.state {
-            self.settle(opening, false, emit);
+        match self.state {
+            State::Opening(mut opening) => match opening.waits(&self.carry) {
+                true => self.state = State::Opening(opening),
+                false => self.settle(opening, false, emit),
+            },
+            State::Held { message } => self.release(message, emit),
+            State::Lost { .. } => self.emit_lost(emit),
+            State::Line if self.may_be_glued() => {
+                if let Some(opening) = Opening::glued(&self.carry) {
+                    let held = std::mem::take(&mut self.carry);
+                    self.state = State::Opening(opening);
+                    self.split(&held, emit);
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// Whether the incomplete line may hold further messages.
+    fn may_be_glued(&self) -> bool {
+        self.framing == Framing::Newline && self.carry.first() == Some(&b'<')
     }
 
     fn settle(&mut self, opening: Opening, is_end: bool, emit: &mut impl FnMut(LinePiece<'_>)) {
@@ -299,14 +361,14 @@ impl LineSplitter {
             self.set_framing(framing);
             return self.split(&held, emit);
         }
-        self.state = State::Opening(opening.next_message(true));
+        self.state = State::Opening(opening.next_message());
         self.split(&held, emit);
         if let State::Opening(opening) = self.state {
-            self.state = State::Opening(opening.next_message(true));
+            self.state = State::Opening(opening.next_message());
             let held = std::mem::take(&mut self.carry);
             let message = held.strip_suffix(b"\n").or(held.strip_suffix(b"\0")).unwrap_or(&held);
             if !message.is_empty() {
-                emit(LinePiece::Line { bytes: message, cut: false });
+                emit(whole(message));
             }
         }
     }
@@ -320,14 +382,19 @@ impl LineSplitter {
                 return if is_ended { Ending::Complete } else { Ending::Unterminated };
             }
         }
+        if let State::Held { message } = self.state {
+            self.release(message, emit);
+        }
         let ending = match self.state {
             State::Counted { .. } | State::SkipCounted { .. } => Ending::Short,
             State::SkipLine => Ending::Unterminated,
             _ if self.carry.is_empty() => Ending::Complete,
             _ => Ending::Unterminated,
         };
-        if !self.carry.is_empty() {
-            self.emit_carry(false, emit);
+        match self.state {
+            _ if self.carry.is_empty() => {}
+            State::Lost { .. } => self.emit_lost(emit),
+            _ => self.emit_carry(false, emit),
         }
         ending
     }
@@ -378,11 +445,13 @@ impl LineSplitter {
             Verdict::More => unreachable!("it is decided"),
             Verdict::Foreign(foreign) => self.state = State::Refused(foreign),
             Verdict::Framing(framing) => self.set_framing(framing),
-            Verdict::Endless => self.state = State::Opening(opening.next_message(true)),
-            Verdict::Message(bytes) => {
-                done = bytes;
-                emit(LinePiece::Line { bytes: &held[..done], cut: false });
-                self.state = State::Opening(opening.next_message(true));
+            Verdict::Endless => self.state = State::Opening(opening.next_message()),
+            Verdict::Message { bytes, end_bytes } => {
+                done = bytes + end_bytes;
+                if bytes > 0 {
+                    emit(whole(&held[..bytes]));
+                }
+                self.state = State::Opening(opening.next_message());
             }
         }
         done
@@ -404,8 +473,12 @@ impl LineSplitter {
             return match self.message_start(read) {
                 MessageStart::Counted { count, header_bytes } => {
                     self.is_counted = true;
-                    self.state = State::Counted { left: count };
+                    self.state = behind_count(count);
                     &read[header_bytes..]
+                }
+                MessageStart::Plain if self.is_lost(read) => {
+                    self.state = State::Lost { count: 0 };
+                    read
                 }
                 MessageStart::Plain if self.framing == Framing::Newline => self.stretch(read, emit),
                 MessageStart::Plain => {
@@ -430,8 +503,12 @@ impl LineSplitter {
                 let message_bytes = carried.saturating_sub(header_bytes);
                 self.is_counted = true;
                 self.carry.drain(..carried - message_bytes);
-                self.state = State::Counted { left: count - message_bytes };
+                self.state = behind_count(count - message_bytes);
                 &read[header_bytes.saturating_sub(carried)..]
+            }
+            MessageStart::Plain if self.is_lost(&start) => {
+                self.state = State::Lost { count: 0 };
+                read
             }
             MessageStart::Plain => {
                 self.is_counted = false;
@@ -472,7 +549,7 @@ impl LineSplitter {
             if self.framing == Framing::Nul && self.carry.is_empty() {
                 let message = without_newline(&read[..at]);
                 if !message.is_empty() {
-                    emit(LinePiece::Line { bytes: message, cut: false });
+                    emit(whole(message));
                 }
             } else {
                 self.carry_on(&read[..at]);
@@ -499,10 +576,13 @@ impl LineSplitter {
         let room = self.line_bytes_max - self.carry.len();
         let taken = left.min(room).min(read.len());
         let (bytes, rest) = read.split_at(taken);
-        if taken == left {
+        if taken == left && self.may_be_short(bytes) {
+            self.carry_on(bytes);
+            self.state = State::Held { message: self.carry.len() };
+        } else if taken == left {
             self.state = State::BehindCounted;
             if self.carry.is_empty() {
-                emit(LinePiece::Line { bytes: without_newline(bytes), cut: false });
+                emit(whole(without_newline(bytes)));
             } else {
                 self.carry_on(bytes);
                 self.emit_carry(false, emit);
@@ -518,7 +598,12 @@ impl LineSplitter {
     }
 
     fn message_start(&self, bytes: &[u8]) -> MessageStart {
-        message_start(bytes, self.framing == Framing::Counted)
+        let are_counted = self.is_counted || self.framing == Framing::Counted;
+        match bytes {
+            b"0" if are_counted => MessageStart::TooShort,
+            [b'0', b' ', ..] if are_counted => MessageStart::Counted { count: 0, header_bytes: 2 },
+            _ => message_start(bytes, are_counted),
+        }
     }
 
     fn carry_on(&mut self, bytes: &[u8]) {
@@ -538,7 +623,7 @@ impl LineSplitter {
         };
         let bytes = if has_newline { without_newline(&self.carry) } else { &self.carry };
         if !(bytes.is_empty() && self.framing == Framing::Nul) {
-            emit(LinePiece::Line { bytes, cut });
+            emit(LinePiece::Line { bytes, cut, lost: false });
         }
         if self.carry.capacity() > CARRY_BYTES_KEPT {
             self.carry = Vec::new();
@@ -546,6 +631,16 @@ impl LineSplitter {
             self.carry.clear();
         }
     }
+}
+
+/// A whole line.
+fn whole(bytes: &[u8]) -> LinePiece<'_> {
+    LinePiece::Line { bytes, cut: false, lost: false }
+}
+
+/// The state behind a count of so many bytes. An empty message is no line.
+fn behind_count(count: usize) -> State {
+    if count == 0 { State::BehindCounted } else { State::Counted { left: count } }
 }
 
 /// How many bytes at the start are whole newline-framed lines, and how many lines: up to a message
@@ -575,11 +670,12 @@ fn whole_lines(bytes: &[u8], line_bytes_max: usize) -> (usize, u32) {
 }
 
 /// Counts newlines, and tells whether the text contains anywhere the end of a possible count: a
-/// digit, a space, `<`.
+/// digit, a space, `<` or `zx`.
 fn survey(bytes: &[u8]) -> (u32, bool) {
     let newlines = memchr::memchr_iter(b'\n', bytes).count() as u32;
     let ends_count = |at: usize| at > 0 && bytes[at - 1].is_ascii_digit();
-    (newlines, memchr::memmem::find_iter(bytes, b" <").any(ends_count))
+    let has = |start: &[u8]| memchr::memmem::find_iter(bytes, start).any(ends_count);
+    (newlines, has(b" <") || has(b" zx"))
 }
 
 fn without_newline(message: &[u8]) -> &[u8] {
@@ -597,7 +693,8 @@ enum MessageStart {
     TooShort,
 }
 
-/// Recognises `COUNT <PRIORITY>`, or only `COUNT ` if messages are known to be counted.
+/// Recognises `COUNT <PRIORITY>` and `COUNT z` with the start of a zlib stream, or only `COUNT ` if
+/// messages are known to be counted: then a priority must only not be longer than the count.
 fn message_start(bytes: &[u8], are_counted: bool) -> MessageStart {
     let mut count = 0;
     let mut at = 0;
@@ -617,8 +714,26 @@ fn message_start(bytes: &[u8], are_counted: bool) -> MessageStart {
     let priority = &bytes[header_bytes..];
     match priority.first() {
         None => return MessageStart::TooShort,
+        Some(b'<') if are_counted && count < PRIORITY_BYTES_MAX => {
+            let digits = priority[1..].iter().take(count.saturating_sub(1));
+            let digits = digits.take_while(|byte| byte.is_ascii_digit()).count();
+            return match priority.get(1 + digits) {
+                _ if digits + 1 >= count => MessageStart::Plain,
+                None => MessageStart::TooShort,
+                Some(_) => MessageStart::Counted { count, header_bytes },
+            };
+        }
         Some(_) if are_counted => return MessageStart::Counted { count, header_bytes },
         Some(b'<') => {}
+        Some(b'z') => {
+            return match priority[1..] {
+                [] | [b'x'] => MessageStart::TooShort,
+                [b'x', 0x01 | 0x5e | 0x9c | 0xda, ..] if count > ZLIB_BYTES_MIN => {
+                    MessageStart::Counted { count, header_bytes }
+                }
+                _ => MessageStart::Plain,
+            };
+        }
         Some(_) => return MessageStart::Plain,
     }
     let digits = priority[1..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();

@@ -7,9 +7,11 @@
 //!   block.
 //! - [`columns`]: the same records as columns, field by field.
 //! - [`parse`]: how a line becomes a record: syslog, JSON, access lines, plain text.
+//! - [`zone`]: time zones by name, with daylight saving.
 //!
-//! Invariants: nothing here does I/O, reads a clock or keeps global state; no input panics; the
-//! bytes of a line are never changed, so the raw line can always be returned as it was sent.
+//! Invariants: nothing here does I/O, reads a clock or keeps global state, except for tables that are
+//! computed from constants when they are first needed (`zone`); no input panics; the bytes of a line
+//! are never changed, so the raw line can always be returned as it was sent.
 
 pub mod automaton;
 pub mod batch;
@@ -19,6 +21,7 @@ pub mod framing;
 mod node;
 mod numbers;
 pub mod parse;
+pub mod zone;
 
 pub use batch::{
     Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, RowsWriter, StemId, read_rows,
@@ -29,3 +32,4 @@ pub use frame::{
 pub use node::NodeIdentity;
 pub use numbers::Numbers;
 pub use parse::{Parser, ParserConfig, RuleError, TypeRule};
+pub use zone::Zone;

@@ -4,6 +4,7 @@
 //! - [`size`]: `512MiB`, likewise.
 //! - [`civil`] and [`time`]: dates of the calendar, RFC 3339.
 //! - [`json`], [`quoted`], [`url`], [`hex`]: texts within texts, and their escapes.
+//! - [`utf16`]: files in UTF-16.
 //! - [`template`]: templates of Go, for the functions of whoever uses them.
 //! - [`nearest`]: the known word that a misspelled one probably means.
 //! - [`terminal`]: text of strangers, made harmless for a terminal.
@@ -23,3 +24,4 @@ pub mod template;
 pub mod terminal;
 pub mod time;
 pub mod url;
+pub mod utf16;

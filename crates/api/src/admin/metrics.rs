@@ -319,6 +319,18 @@ pub fn ingest(accounting: &Accounting, out: &mut Text) {
         "TLS connections that ended without close_notify.",
         |c| c.connections_truncated,
     );
+    each(
+        "loginson_framing_lost_total",
+        "counter",
+        "Messages of syslog whose octet count was wrong.",
+        |c| c.framing_lost,
+    );
+    each(
+        "loginson_undecompressed_total",
+        "counter",
+        "Compressed messages of syslog that could not be decompressed.",
+        |c| c.undecompressed,
+    );
     each("loginson_tls_handshakes_failed_total", "counter", "TLS handshakes that failed.", |c| {
         c.handshakes_failed
     });

@@ -54,6 +54,8 @@ pub struct Keeper {
     sink: Sink,
     /// The end of the body was reached.
     is_whole: bool,
+    /// The stream fields are those of the lines, not of a parameter.
+    names_streams: bool,
     /// The part of the last chunk that an error left.
     unread: Vec<u8>,
     /// Bytes besides the incomplete line.
@@ -117,6 +119,7 @@ impl Keeper {
             lines: WholeLines::new(),
             sink,
             is_whole: false,
+            names_streams: false,
             unread: Vec::new(),
             fixed_bytes: if encoding == Encoding::Plain { 0 } else { DECODER_BYTES },
             share,
@@ -134,7 +137,8 @@ impl Keeper {
 
     /// Adjusts the share of the memory budget to what the body holds now.
     fn hold(&mut self) -> ApiResult<()> {
-        self.share.cover(needed(self.fixed_bytes, &self.lines)).map_err(|exhausted| {
+        let fixed_bytes = self.fixed_bytes.max(self.decoder.bytes_held());
+        self.share.cover(needed(fixed_bytes, &self.lines)).map_err(|exhausted| {
             ApiError::unavailable(exhausted.to_string()).retry_after(RETRY_AFTER_S)
         })
     }
@@ -153,13 +157,17 @@ impl Keeper {
 
     /// Sets the fields that name the streams of the following lines, and the usual names for
     /// `_time` and `_msg`; stream fields that parameters name stay.
-    pub fn name_streams(&mut self, fields: Vec<String>) {
+    pub fn name_streams(&mut self, fields: Vec<String>) -> ApiResult<()> {
+        // Lines that were taken before have the names of before.
+        self.flush()?;
         let hints = Arc::make_mut(&mut self.sink.origin.hints);
-        if hints.stream_fields.is_empty() {
+        if self.names_streams || hints.stream_fields.is_empty() {
+            self.names_streams = true;
             hints.stream_fields = fields;
         }
         hints.time_fields = vec!["_time".to_owned()];
         hints.msg_fields = vec!["_msg".to_owned()];
+        Ok(())
     }
 
     /// Takes bytes from the front of `chunk`. Returns false when it is used up, and true when too
@@ -178,6 +186,9 @@ impl Keeper {
                 if keeper.sink.waiting_bytes > UNACKNOWLEDGED_BYTES_MAX {
                     return Ok(true);
                 }
+            }
+            if !keeper.is_plain {
+                keeper.hold()?;
             }
             Ok(false)
         })
@@ -339,7 +350,8 @@ impl ActionCount {
 
     /// Takes memory for what is held now.
     fn has_memory(&mut self) -> bool {
-        self.share.cover(needed(self.fixed_bytes, &self.lines)).is_ok()
+        let fixed_bytes = self.fixed_bytes.max(self.decoder.bytes_held());
+        self.share.cover(needed(fixed_bytes, &self.lines)).is_ok()
     }
 
     /// Takes the next bytes of the body.

@@ -15,6 +15,7 @@
 //! sent again.
 
 pub mod bulk;
+mod form;
 mod keep;
 mod options;
 mod slot;
@@ -176,9 +177,13 @@ async fn insert(
 ) -> ApiResult<Counts> {
     let mut reader = BodyReader::new(body, inserting.options.body);
     let encoding = options::encoding(&request.headers);
+    let may_be_form = encoding.as_ref().is_ok_and(|e| options::may_be_form(request, shape, *e));
     let result = match prepare(inserting, request, shape, encoding).await {
         Ok((mut keeper, mut slot)) => {
-            let taken = take_all(&mut keeper, &mut reader, &mut slot).await;
+            let taken = match may_be_form {
+                true => take_form(&mut keeper, &mut reader, &mut slot).await,
+                false => take_all(&mut keeper, &mut reader, &mut slot).await,
+            };
             keeper.end(taken).await
         }
         Err(error) => Err(error.with("lines", 0).with("bytes", 0)),
@@ -331,8 +336,8 @@ impl<'r> WholeBody<'r> {
     }
 
     /// Sets what parameters leave open about the following lines.
-    pub fn name_streams(&mut self, fields: Vec<String>) {
-        self.keeper.name_streams(fields);
+    pub fn name_streams(&mut self, fields: Vec<String>) -> ApiResult<()> {
+        self.keeper.name_streams(fields)
     }
 
     /// Takes complete lines, each a JSON object.
@@ -368,6 +373,23 @@ async fn prepare(
     let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
     let keeper = keeper.debug(options::debug(request)).breaks(options::line_break(request)?);
     Ok((keeper, slot))
+}
+
+/// Takes a body that may be a form. Any other body is handed on as it arrives.
+async fn take_form(keeper: &mut Keeper, reader: &mut BodyReader, slot: &mut Slot) -> ApiResult<()> {
+    let mut held = Vec::new();
+    while let Some(chunk) = slot.lend(true, reader.next()).await?? {
+        let has_room = held.len() + chunk.len() <= form::BYTES_MAX;
+        if !has_room || !form::may_contain(&chunk) {
+            keeper.take_whole(&held).await?;
+            keeper.take_whole(&chunk).await?;
+            return take_all(keeper, reader, slot).await;
+        }
+        keeper.hold_whole(held.len() + chunk.len())?;
+        held.extend_from_slice(&chunk);
+    }
+    let record = form::record(&held);
+    keeper.take_whole(record.as_deref().unwrap_or(&held)).await
 }
 
 /// Hands the body on as it arrives.

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use collector::body::{Encoding, Shape};
 use record::batch::OWN_TYPES;
 use record::parse::TYPE_NAME_BYTES_MAX;
-use record::{Format, Hints, MessageFormat, Origin, Transport};
+use record::{Format, Hints, MessageFormat, Origin, Transport, Zone};
 
 use crate::ingest::Request;
 use crate::wire::error::{ApiError, ApiResult};
@@ -41,11 +41,26 @@ pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
         None | Some(b"" | b"identity") => Ok(Encoding::Plain),
         Some(b"gzip" | b"x-gzip") => Ok(Encoding::Gzip),
         Some(b"zstd") => Ok(Encoding::Zstd),
+        Some(b"deflate") => Ok(Encoding::Deflate),
+        Some(b"snappy" | b"x-snappy-framed") => Ok(Encoding::Snappy),
         Some(other) => Err(ApiError::bad_request(format!(
-            "Content-Encoding '{}' is not supported; use gzip, zstd or none",
+            "Content-Encoding '{}' is not supported; use zstd, gzip, deflate, snappy or none",
             String::from_utf8_lossy(other)
         ))),
     }
+}
+
+/// Whether the body is said to be a form whose fields are those of a record. Whether it is one, its
+/// bytes tell: `curl --data-binary` says the same of lines.
+pub fn may_be_form(request: &Request, shape: Shape, encoding: Encoding) -> bool {
+    let is_form = request.headers.get(CONTENT_TYPE).is_some_and(|value| {
+        let value = value.as_bytes().to_ascii_lowercase();
+        value.starts_with(b"application/x-www-form-urlencoded")
+    });
+    is_form
+        && shape != Shape::Bulk
+        && encoding == Encoding::Plain
+        && request.params.get("format").is_none()
 }
 
 /// Whether lines are shown in our own log instead of kept.
@@ -109,6 +124,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         decolorize_fields: names("decolorize_fields", "vl-decolorize-fields"),
         extra_fields,
         file,
+        zone: zone(request)?,
         ..Hints::default()
     };
     check_bounds(&hints)?;
@@ -158,6 +174,14 @@ fn check_bounds(hints: &Hints) -> ApiResult<()> {
         )));
     }
     Ok(())
+}
+
+/// The zone of times that name none, if the request gives one.
+fn zone(request: &Request) -> ApiResult<Option<String>> {
+    let name = request.params.get("timezone").filter(|name| !name.is_empty());
+    let zone = name.map(Zone::parse).transpose();
+    let zone = zone.map_err(|error| ApiError::bad_request(format!("timezone: {error}")))?;
+    Ok(zone.map(|zone| zone.to_string()))
 }
 
 /// The format of raw lines, if the request names one.

@@ -6,10 +6,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use ::query::Progress;
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use logql::logs::Entry;
 use logql::metric::{Grid, Series, Value as Numbers};
 use logql::{EvalError, Labels, format_number};
@@ -315,11 +314,6 @@ fn typed(
         write_result(out)?;
         write!(out, ",\"stats\":{stats}}}")
     })
-}
-
-/// The response `{"status":"success","data":…}` for little data.
-pub fn success(data: Value) -> Response {
-    Json(json!({ "status": "success", "data": data })).into_response()
 }
 
 /// The statistics that Grafana and `logcli --stats` show. Loginson has no ingesters, caches or

@@ -146,6 +146,7 @@ async fn volumes(
             let range = RangeAggregation {
                 op: RangeOp::Bytes,
                 parameter: None,
+                counted: None,
                 query: LogQuery { matchers: matchers.clone(), stages: Vec::new() },
                 unwrap: None,
                 range_ns,

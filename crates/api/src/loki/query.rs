@@ -23,7 +23,7 @@ use crate::queries::run::{PendingQuery, Running, answer};
 /// Lines of a response by default.
 const LIMIT_DEFAULT: usize = 100;
 /// Limit of the lines of a response, as in Loki. More are refused.
-const LIMIT_MAX: usize = 5_000;
+pub const LIMIT_MAX: usize = 5_000;
 /// Number of steps in a range by default.
 const STEPS_DEFAULT: i64 = 250;
 const SECOND_NS: i64 = 1_000_000_000;

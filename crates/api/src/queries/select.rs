@@ -38,8 +38,11 @@ async fn query(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     let format = match params.get("format") {
         None | Some("json") => Format::Jsonl,
         Some("raw") => Format::Raw,
+        Some("csv") => Format::Csv,
         Some(other) => {
-            return Err(ApiError::bad_request(format!("format: '{other}' is not json or raw")));
+            return Err(ApiError::bad_request(format!(
+                "format: '{other}' is not json, csv or raw"
+            )));
         }
     };
     if format == Format::Raw {

@@ -1,10 +1,14 @@
 //! Decompresses a body, one bounded piece at a time. Consecutive members (gzip) or frames (zstd)
-//! form one body.
+//! form one body. Only a body in the block format of Snappy is held as a whole, see
+//! [`snappy`](super::snappy).
 
 use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
+
+use super::snappy::Snappy;
 
 /// The largest window that a zstd stream may request, as a power of two: 8 MiB, the limit of RFC
 /// 9659 for HTTP. The window is held in memory; a stream that requests more is refused with an
@@ -15,6 +19,8 @@ const DECODED_BYTES_MIN: u64 = 64 << 20;
 /// Additional bytes per compressed byte that a body may decompress to. A body that exceeds this is
 /// refused as a decompression bomb, since lines compress by ten to a hundred times.
 const DECODED_PER_BYTE_MAX: u64 = 250;
+/// Memory of a decoder of deflate: its window and tables.
+const DEFLATE_BYTES: usize = 48 << 10;
 /// Memory of a gzip decoder: its window and buffers.
 const GZIP_BYTES: usize = 80 << 10;
 /// Bytes of a decompressed piece; the size of a zstd block.
@@ -29,6 +35,10 @@ pub enum Encoding {
     Gzip,
     /// RFC 8878.
     Zstd,
+    /// RFC 1950, as HTTP means it, or RFC 1951, as some clients do.
+    Deflate,
+    /// Both formats of Snappy: one block, and framed.
+    Snappy,
 }
 
 /// Decompresses one body. See the module documentation.
@@ -43,6 +53,18 @@ enum State {
     Plain,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     Zstd(Box<Zstd>),
+    Deflate(Box<Deflate>),
+    Snappy(Box<Snappy>),
+}
+
+struct Deflate {
+    /// None until the first two bytes tell whether there is a header of zlib.
+    inflate: Option<Decompress>,
+    start: Vec<u8>,
+    piece: Vec<u8>,
+    /// The last piece was full: more output may be available without further input.
+    more: bool,
+    at_end: bool,
 }
 
 struct Zstd {
@@ -66,6 +88,14 @@ impl Decoder {
                 let piece = vec![0; PIECE_BYTES];
                 State::Zstd(Box::new(Zstd { decoder, piece, more: false, at_end: false }))
             }
+            Encoding::Deflate => State::Deflate(Box::new(Deflate {
+                inflate: None,
+                start: Vec::with_capacity(2),
+                piece: Vec::with_capacity(PIECE_BYTES),
+                more: false,
+                at_end: false,
+            })),
+            Encoding::Snappy => State::Snappy(Box::default()),
         };
         Ok(Decoder { state, sent: 0, decoded: 0 })
     }
@@ -94,6 +124,8 @@ impl Decoder {
                 Some(piece).filter(|piece| !piece.is_empty())
             }
             State::Zstd(zstd) => zstd.next(input)?,
+            State::Deflate(deflate) => deflate.next(input)?,
+            State::Snappy(snappy) => snappy.next(input)?,
         };
         self.sent += (before - input.len()) as u64;
         self.decoded += piece.map_or(0, <[u8]>::len) as u64;
@@ -114,6 +146,8 @@ impl Decoder {
             State::Gzip(gzip) => GZIP_BYTES + gzip.get_ref().capacity(),
             // The window that a stream requested is not known here, so the largest is assumed.
             State::Zstd(_) => PIECE_BYTES + (1 << ZSTD_WINDOW_LOG_MAX),
+            State::Deflate(_) => PIECE_BYTES + DEFLATE_BYTES,
+            State::Snappy(snappy) => snappy.bytes_held(),
         }
     }
 
@@ -131,7 +165,61 @@ impl Decoder {
             State::Zstd(_) => {
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the zstd frame is not complete"))
             }
+            // Nothing at all is an empty body.
+            State::Deflate(deflate) if deflate.at_end || deflate.is_untouched() => Ok(&[]),
+            State::Deflate(_) => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the deflate stream is not complete",
+            )),
+            State::Snappy(snappy) => snappy.end(),
         }
+    }
+}
+
+impl Deflate {
+    fn is_untouched(&self) -> bool {
+        self.inflate.is_none() && self.start.is_empty()
+    }
+
+    fn next(&mut self, input: &mut &[u8]) -> io::Result<Option<&[u8]>> {
+        let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        while self.inflate.is_none() {
+            let Some((&byte, rest)) = input.split_first() else { return Ok(None) };
+            self.start.push(byte);
+            *input = rest;
+            if let [first, second] = self.start[..] {
+                let has_header =
+                    first & 15 == 8 && u16::from_be_bytes([first, second]).is_multiple_of(31);
+                self.inflate = Some(Decompress::new(has_header));
+            }
+        }
+        let inflate = self.inflate.as_mut().expect("made above");
+        while !self.start.is_empty() || !input.is_empty() || self.more {
+            if self.at_end {
+                return Err(wrong("something follows the deflate stream".to_owned()));
+            }
+            self.piece.clear();
+            let is_start = !self.start.is_empty();
+            let from = if is_start { &self.start[..] } else { *input };
+            let before = inflate.total_in();
+            let status = inflate
+                .decompress_vec(from, &mut self.piece, FlushDecompress::None)
+                .map_err(|error| wrong(error.to_string()))?;
+            let used = (inflate.total_in() - before) as usize;
+            match is_start {
+                true => drop(self.start.drain(..used)),
+                false => *input = &input[used..],
+            }
+            self.at_end = status == Status::StreamEnd;
+            self.more = self.piece.len() == self.piece.capacity() && !self.at_end;
+            if !self.piece.is_empty() {
+                return Ok(Some(&self.piece));
+            }
+            if used == 0 && !self.at_end && !self.more && (is_start || !input.is_empty()) {
+                return Err(wrong("the deflate stream makes no sense".to_owned()));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -169,7 +257,44 @@ mod tests {
             Encoding::Plain => text.to_vec(),
             Encoding::Gzip => gzip(text),
             Encoding::Zstd => zstd::encode_all(text, 1).unwrap(),
+            Encoding::Deflate => deflate(text, true),
+            Encoding::Snappy => {
+                let mut encoder = snap::write::FrameEncoder::new(Vec::new());
+                encoder.write_all(text).unwrap();
+                encoder.into_inner().unwrap()
+            }
         }
+    }
+
+    fn deflate(text: &[u8], has_header: bool) -> Vec<u8> {
+        let level = flate2::Compression::fast();
+        if has_header {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(text).unwrap();
+            return encoder.finish().unwrap();
+        }
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn deflate_is_read_with_and_without_the_header_of_zlib() {
+        let long: Vec<u8> = (0..200_000u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect();
+        let ones = vec![b'1'; 4 * PIECE_BYTES];
+        for text in [&b""[..], b"a", b"{\"a\":1}\n", &long, &ones] {
+            for has_header in [true, false] {
+                let body = deflate(text, has_header);
+                for chunk_bytes in [1, 2, 7, 1000, 1 << 20] {
+                    if body.len() / chunk_bytes > 100_000 {
+                        continue;
+                    }
+                    let found = decoded(Encoding::Deflate, &body, chunk_bytes).unwrap();
+                    assert!(found == text, "{} bytes by {chunk_bytes}", text.len());
+                }
+            }
+        }
+        assert_eq!(decoded(Encoding::Deflate, b"", 1).unwrap(), b"");
     }
 
     /// All pieces of a body that arrives in chunks of `chunk_bytes` bytes.
@@ -187,7 +312,8 @@ mod tests {
         Ok(text)
     }
 
-    const ENCODINGS: [Encoding; 3] = [Encoding::Plain, Encoding::Gzip, Encoding::Zstd];
+    const ENCODINGS: [Encoding; 4] =
+        [Encoding::Plain, Encoding::Gzip, Encoding::Zstd, Encoding::Snappy];
 
     #[test]
     fn members_and_frames_are_one_body_in_chunks_of_any_size() {
@@ -204,10 +330,12 @@ mod tests {
     #[test]
     fn truncated_or_broken_bodies_are_errors() {
         let text: Vec<u8> = (0..50_000u32).flat_map(|n| n.to_le_bytes()).collect();
-        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+        for encoding in [Encoding::Gzip, Encoding::Zstd, Encoding::Deflate] {
             let body = compressed(encoding, &text);
             for length in (0..64).chain((0..64).map(|less| body.len() - 1 - less)) {
-                assert!(decoded(encoding, &body[..length], 1000).is_err(), "{encoding:?} {length}");
+                let is_empty = length == 0 && encoding == Encoding::Deflate;
+                let found = decoded(encoding, &body[..length], 1000);
+                assert!(found.is_err() || is_empty, "{encoding:?} {length}");
             }
             assert!(decoded(encoding, b"neither of them", 4).is_err());
             assert!(decoded(encoding, &[&body[..], b"and more"].concat(), 1000).is_err());
@@ -221,7 +349,7 @@ mod tests {
     #[test]
     fn a_bomb_comes_in_pieces() {
         let text = vec![0; 64 << 20];
-        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+        for encoding in [Encoding::Gzip, Encoding::Zstd, Encoding::Deflate] {
             let body = compressed(encoding, &text);
             assert!(body.len() < 1 << 20);
             assert_eq!(decoded(encoding, &body, body.len()).unwrap().len(), text.len());
@@ -230,6 +358,13 @@ mod tests {
 
     #[test]
     fn a_bomb_is_refused_at_the_limit() {
+        let zeros = vec![b'x'; 256 << 20];
+        let best = flate2::Compression::best();
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), best);
+        encoder.write_all(&zeros).unwrap();
+        let bomb = encoder.finish().unwrap();
+        let error = decoded(Encoding::Deflate, &bomb, 4096).map(|text| text.len()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{error}");
         for encoding in [Encoding::Gzip, Encoding::Zstd] {
             // Data that compresses well, but no better than lines do, may be of any length.
             let mut long = compressed(encoding, &vec![b'x'; DECODED_BYTES_MIN as usize + 1]);
@@ -237,7 +372,6 @@ mod tests {
             long.extend(compressed(encoding, &vec![b'y'; kept as usize - 1]));
             assert!(decoded(encoding, &long, 4096).is_ok(), "{encoding:?}");
             // The smallest input that each format can compress this to.
-            let zeros = vec![b'x'; 256 << 20];
             let bomb = match encoding {
                 Encoding::Gzip => {
                     let best = flate2::Compression::best();
@@ -270,6 +404,10 @@ mod tests {
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..5000), 1..4),
             chunk_bytes in 1usize..3000,
         ) {
+            // A body in deflate has one stream.
+            let whole = parts.concat();
+            let body = compressed(Encoding::Deflate, &whole);
+            prop_assert_eq!(decoded(Encoding::Deflate, &body, chunk_bytes).unwrap(), whole);
             for encoding in ENCODINGS {
                 let body: Vec<u8> =
                     parts.iter().flat_map(|part| compressed(encoding, part)).collect();

@@ -14,6 +14,7 @@ mod array;
 mod bulk;
 mod decode;
 mod shape;
+mod snappy;
 mod whole_lines;
 
 pub use array::Elements;

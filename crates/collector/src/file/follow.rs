@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use record::Origin;
 use record::frame::{Format, Hints, Transport};
 
+mod utf16;
+
 use super::FileRule;
 use super::board::{FileState, Tracked};
 use super::checkpoint::CheckpointEntry;
@@ -56,6 +58,10 @@ pub(crate) struct Follow {
     pub inode: Inode,
     pub rule: usize,
     pub origin: Origin,
+    /// The same of lines behind `live_from`.
+    live_origin: Origin,
+    /// Lines behind this offset are appended as they are written. What is before may be of any age.
+    pub live_from: u64,
     pub tracked: Arc<Tracked>,
     /// The name under which it was discovered.
     pub path: PathBuf,
@@ -127,7 +133,9 @@ impl Follow {
         Follow {
             inode: Inode::of(metadata),
             rule,
-            origin: origin(id, settings, &path),
+            origin: origin(id, settings, &path, false),
+            live_origin: origin(id, settings, &path, true),
+            live_from: metadata.len(),
             tracked,
             real_path: Some(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())),
             path,
@@ -239,7 +247,9 @@ impl Follow {
         self.position = 0;
         self.grown_ns = now_ns;
         self.recorded = false;
-        self.origin = origin(id, settings, &self.path);
+        self.origin = origin(id, settings, &self.path, false);
+        self.live_origin = origin(id, settings, &self.path, true);
+        self.live_from = live_from(self.size);
         self.tracked = Tracked::new(id, &self.path, 0);
         self.tracked.size.store(self.size, Relaxed);
         Ok(unread)
@@ -265,6 +275,9 @@ impl Follow {
         cuts: &mut u64,
     ) -> io::Result<Turn> {
         self.open()?;
+        if let Some(order) = self.utf16()? {
+            return self.turn_utf16(order, settings, end, buffer, frames, now_ns, cuts);
+        }
         let file = self.file.as_ref().expect("just opened");
         let shape = &settings.shape;
         let turn_end = self.position + TURN_BYTES;
@@ -285,8 +298,9 @@ impl Follow {
             let done =
                 cut(bytes, shape, if at_end { end } else { End::More }, &mut |piece, done| {
                     let behind = from + done as u64;
-                    stopped =
-                        stopped || !frames.push(&self.origin, now_ns, piece, &self.tracked, behind);
+                    let is_live = taken >= self.live_from;
+                    let origin = if is_live { &self.live_origin } else { &self.origin };
+                    stopped = stopped || !frames.push(origin, now_ns, piece, &self.tracked, behind);
                     taken = behind;
                 });
             *cuts += done.cuts;
@@ -323,6 +337,12 @@ pub(crate) fn last_line_end(file: &File, size: u64) -> io::Result<u64> {
     Ok(memchr::memrchr(b'\n', &end[..read]).map_or(size, |at| from + at as u64 + 1))
 }
 
+/// From where on the lines of a file are appended as they are written, if the file appeared just now
+/// with so many bytes. Much at once was rather copied.
+pub(crate) fn live_from(size: u64) -> u64 {
+    if size <= READ_BYTES as u64 { 0 } else { size }
+}
+
 /// The first bytes of a file, as many as a fingerprint covers.
 pub(crate) fn start(file: &File) -> io::Result<Vec<u8>> {
     let mut start = vec![0; FINGERPRINT_BYTES_MAX];
@@ -335,7 +355,7 @@ fn changed(metadata: &Metadata) -> (i64, i64) {
     (metadata.mtime(), metadata.mtime_nsec())
 }
 
-fn origin(id: u64, settings: &FileRule, path: &Path) -> Origin {
+fn origin(id: u64, settings: &FileRule, path: &Path, live: bool) -> Origin {
     let hints = Hints {
         log_type: settings.log_type.clone(),
         format: settings.format,
@@ -345,6 +365,8 @@ fn origin(id: u64, settings: &FileRule, path: &Path) -> Origin {
         extra_fields: settings.fields.clone(),
         file: Some(path.to_string_lossy().into_owned()),
         file_id: settings.numbered.then_some(id),
+        zone: settings.zone.clone(),
+        live,
         ..Hints::default()
     };
     Origin { hints: Arc::new(hints), ..Origin::new(Transport::File, Format::Auto, None) }

@@ -56,6 +56,8 @@ pub(crate) struct Follower {
     remembered: HashMap<u64, Vec<CheckpointEntry>>,
     queue: VecDeque<Inode>,
     patterns_known: HashSet<String>,
+    /// The files that were there at the start are followed; those that appear now are new.
+    has_begun: bool,
     id_next: u64,
     directories: BTreeSet<PathBuf>,
     directories_changed: bool,
@@ -94,6 +96,7 @@ impl Follower {
             remembered,
             queue: VecDeque::new(),
             patterns_known: checkpoint.patterns.into_iter().collect(),
+            has_begun: false,
             id_next: checkpoint.id_next,
             directories: BTreeSet::new(),
             directories_changed: false,
@@ -115,6 +118,7 @@ impl Follower {
         self.find_renamed();
         self.skip_durable(sequence, recall);
         self.patterns_known = self.patterns().collect();
+        self.has_begun = true;
         self.follows.values_mut().for_each(|follow| queue_rest(&mut self.queue, follow));
     }
 

@@ -135,6 +135,8 @@ pub struct FileRule {
     pub msg_fields: Vec<String>,
     /// See `time_fields`.
     pub level_fields: Vec<String>,
+    /// Zone of times that name none.
+    pub zone: Option<String>,
     /// Fields that each line gets in addition.
     pub fields: Vec<(String, String)>,
     /// Whether files that exist when a pattern is first used are read from their end.
@@ -159,6 +161,7 @@ impl FileRule {
             time_fields: Vec::new(),
             msg_fields: Vec::new(),
             level_fields: Vec::new(),
+            zone: None,
             fields: Vec::new(),
             from_end: false,
             shape: Shape {

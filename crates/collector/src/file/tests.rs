@@ -162,6 +162,67 @@ fn lines_are_followed_and_bear_their_file() {
     assert_eq!((totals.followed, totals.open, totals.lag_bytes), (2, 2, 0));
 }
 
+/// Only lines that are appended while their file is followed are compared with their arrival.
+#[test]
+fn lines_that_are_appended_arrive_as_they_are_written() {
+    let mut rig = Rig::new(&["*.log"], |rule| rule.zone = Some("Europe/Berlin".into()));
+    rig.append("a.log", "old 1\nold 2\n");
+    rig.settle();
+    rig.append("a.log", "new 1\n");
+    rig.append("b.log", "new 2\n");
+    rig.append("copied.log", &"old 3\n".repeat(50_000));
+    rig.settle();
+    rig.append("copied.log", "new 3\n");
+    rig.settle();
+    rig.stop();
+    rig.append("a.log", "old 4\n");
+    rig.settle();
+    rig.append("a.log", "new 4\n");
+    fs::write(rig.path("b.log"), "").unwrap();
+    rig.settle();
+    rig.append("b.log", "new 5\n");
+    rig.settle();
+    let lines = rig.keeper.lines();
+    assert_eq!(lines.len(), 50_000 + 8);
+    for (line, origin) in lines {
+        assert_eq!(origin.hints.live, line.starts_with("new"), "{line}");
+        assert_eq!(origin.hints.zone.as_deref(), Some("Europe/Berlin"), "{line}");
+    }
+}
+
+#[test]
+fn files_in_utf16_become_utf8() {
+    for (name, unit) in
+        [("le.log", u16::to_le_bytes as fn(u16) -> [u8; 2]), ("be.log", u16::to_be_bytes)]
+    {
+        let mut rig = Rig::new(&["*.log"], |_| {});
+        let bytes = |text: &str| text.encode_utf16().flat_map(unit).collect::<Vec<u8>>();
+        let append = |rig: &Rig, bytes: &[u8]| {
+            let mut options = OpenOptions::new();
+            let mut file = options.append(true).create(true).open(rig.path(name)).unwrap();
+            file.write_all(bytes).unwrap();
+        };
+        append(&rig, &bytes("\u{feff}one ä\r\ntwo \u{1f600}\n"));
+        rig.check(&["one ä\r", "two \u{1f600}"]);
+        // The borders of writes are within a unit, and within a character.
+        let rest = bytes("thr\u{1f601}\nfo");
+        append(&rig, &rest[..5]);
+        rig.run(1);
+        append(&rig, &rest[5..8]);
+        rig.run(1);
+        append(&rig, &rest[8..]);
+        rig.stop();
+        rig.start();
+        append(&rig, &bytes("ur\n"));
+        rig.check(&["one ä\r", "two \u{1f600}", "thr\u{1f601}", "four"]);
+        // A last line without newline, and its newline later.
+        append(&rig, &bytes("five"));
+        rig.run(100);
+        append(&rig, &bytes("\nsix\n"));
+        rig.check(&["one ä\r", "two \u{1f600}", "thr\u{1f601}", "four", "five", "six"]);
+    }
+}
+
 #[test]
 fn a_last_line_without_newline_waits_and_is_taken() {
     let mut rig = Rig::new(&["a"], |_| {});

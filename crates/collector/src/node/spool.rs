@@ -715,7 +715,8 @@ pub fn join(frames: &mut Vec<Frame>) -> Option<Frame> {
     let (node, number) = frames.last()?.header().name();
     let mut builder = FrameBuilder::new();
     for line in frames.iter().flat_map(Frame::lines) {
-        builder.push_line(line.origin, line.received_ns, line.bytes, line.cut);
+        let (origin, received_ns) = (line.origin, line.received_ns);
+        builder.push_line_in_doubt(origin, received_ns, line.bytes, line.cut, line.doubt);
     }
     frames.clear();
     builder.finish(node, number)

@@ -22,6 +22,8 @@
 //! - Bytes are held back while it is unknown how messages are separated, or whether they are
 //!   separated at all. They become messages when nothing more arrived for as long as
 //!   [`LineSplitter::pause_after`] says. While delivery blocks, no pause is noticed.
+//! - A compressed message of rsyslog is decompressed. What cannot be, and lines next to a wrong
+//!   octet count, are kept with a note, and counted.
 //! - Memory for incomplete lines is bounded per connection and in total: beyond the thread's share
 //!   of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest
 //!   incomplete line is cut ([`DropReason::Oversized`]).
@@ -37,13 +39,15 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use platform::Clock;
+use record::frame::Doubt;
 use record::framing::foreign::Foreign;
 use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LinePiece, LineSplitter};
-use record::{Format, Origin};
+use record::{Format, Hints, Origin};
 
 use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
 use crate::accounting::{DropReason, SourceCounters};
 use crate::outlet::Outlet;
+use crate::packed::{Unpacked, Unpacker};
 use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal, canonical};
 
 /// Bytes read from one connection before the next one's turn.
@@ -83,6 +87,7 @@ impl<S: Stream> Connection<S> {
     fn read(
         &mut self,
         outlet: &mut Outlet,
+        unpacker: &mut Unpacker,
         buffer: &mut [u8],
         clock: &dyn Clock,
     ) -> (io::Result<usize>, usize) {
@@ -90,7 +95,7 @@ impl<S: Stream> Connection<S> {
             let into = &mut buffer[..READ_BYTES_MAX];
             let read = self.stream.read(into);
             if let Ok(bytes) = read {
-                let emit = &mut emit(outlet, &self.origin, clock.now_ns());
+                let emit = &mut emit(outlet, unpacker, &self.origin, clock.now_ns());
                 self.splitter.split(&into[..bytes], emit);
             }
             return (read, READ_BYTES_MAX);
@@ -112,7 +117,7 @@ impl<S: Stream> Connection<S> {
             };
             let received_ns = clock.now_ns();
             outlet.commit_lines(&self.origin, received_ns, found.bytes, found.lines);
-            self.splitter.split(rest, &mut emit(outlet, &self.origin, received_ns));
+            self.splitter.split(rest, &mut emit(outlet, unpacker, &self.origin, received_ns));
         }
         (read, room)
     }
@@ -158,6 +163,7 @@ pub(super) struct Receiver<A: Accept> {
     carried_bytes_max: usize,
     /// Data that cannot stay where it was read.
     buffer: Vec<u8>,
+    unpacker: Unpacker,
     /// The origin of lines, without the sender.
     origin: Origin,
     accept_log: LogLimit,
@@ -175,7 +181,11 @@ impl<A: Accept> Receiver<A> {
         stop: Arc<StopSignal>,
     ) -> Self {
         let carried_bytes_max = shared.config.carry_bytes_total_max / shared.lanes.len();
-        let origin = Origin::new(shared.identity.transport, Format::Syslog, None);
+        let hints = Hints { zone: shared.config.zone.clone(), ..Hints::default() };
+        let origin = Origin {
+            hints: Arc::new(hints),
+            ..Origin::new(shared.identity.transport, Format::Syslog, None)
+        };
         Receiver {
             shared,
             lane,
@@ -194,6 +204,7 @@ impl<A: Accept> Receiver<A> {
             carried_bytes: 0,
             carried_bytes_max,
             buffer: vec![0; CARRY_IN_PLACE_BYTES_MAX + READ_BYTES_MAX],
+            unpacker: Unpacker::default(),
             origin,
             accept_log: LogLimit::default(),
             refused_log: LogLimit::default(),
@@ -398,7 +409,12 @@ impl<A: Accept> Receiver<A> {
     fn read(&mut self, index: usize) -> io::Result<Progress> {
         let connection = self.connections[index].as_mut().expect("a ready connection is open");
         let carried_before = connection.splitter.carried_bytes();
-        let (read, room) = connection.read(&mut self.outlet, &mut self.buffer, &*self.shared.clock);
+        let (read, room) = connection.read(
+            &mut self.outlet,
+            &mut self.unpacker,
+            &mut self.buffer,
+            &*self.shared.clock,
+        );
         self.carried_bytes += connection.splitter.carried_bytes();
         self.carried_bytes -= carried_before;
         let interest = connection.stream.interest();
@@ -488,8 +504,18 @@ impl<A: Accept> Receiver<A> {
             }
             let carried_before = connection.splitter.carried_bytes();
             let received_ns = self.shared.clock.now_ns();
-            connection.splitter.pause(&mut emit(&mut self.outlet, &connection.origin, received_ns));
+            connection.splitter.pause(&mut emit(
+                &mut self.outlet,
+                &mut self.unpacker,
+                &connection.origin,
+                received_ns,
+            ));
             self.carried_bytes -= carried_before - connection.splitter.carried_bytes();
+            let due = connection.splitter.pause_after().map(|pause| connection.active + pause);
+            if let Some(due) = due.filter(|due| *due > self.now) {
+                connection.pause_at = Some(due);
+                self.pauses.push(Reverse((due, index)));
+            }
         }
     }
 
@@ -500,7 +526,12 @@ impl<A: Accept> Receiver<A> {
         let longest = longest.expect("some connection carries bytes");
         let carried_before = longest.splitter.carried_bytes();
         let received_ns = self.shared.clock.now_ns();
-        longest.splitter.cut(&mut emit(&mut self.outlet, &longest.origin, received_ns));
+        longest.splitter.cut(&mut emit(
+            &mut self.outlet,
+            &mut self.unpacker,
+            &longest.origin,
+            received_ns,
+        ));
         self.carried_bytes -= carried_before - longest.splitter.carried_bytes();
     }
 
@@ -511,8 +542,12 @@ impl<A: Accept> Receiver<A> {
         self.counters().connections_open.fetch_sub(1, Relaxed);
         self.carried_bytes -= connection.splitter.carried_bytes();
         let received_ns = self.shared.clock.now_ns();
-        let ending =
-            connection.splitter.end(&mut emit(&mut self.outlet, &connection.origin, received_ns));
+        let ending = connection.splitter.end(&mut emit(
+            &mut self.outlet,
+            &mut self.unpacker,
+            &connection.origin,
+            received_ns,
+        ));
         if ending == Ending::Short || (by_error && ending == Ending::Unterminated) {
             self.counters().dropped(DropReason::Reset, 1);
         }
@@ -579,11 +614,20 @@ impl<A: Accept> Receiver<A> {
 /// Puts the lines of one read into the frame.
 fn emit<'a>(
     outlet: &'a mut Outlet,
+    unpacker: &'a mut Unpacker,
     origin: &'a Origin,
     received_ns: i64,
 ) -> impl FnMut(LinePiece<'_>) + 'a {
     move |piece| match piece {
         LinePiece::Lines(lines) => outlet.push_lines(origin, received_ns, lines),
-        LinePiece::Line { bytes, cut } => outlet.push_line(origin, received_ns, bytes, cut),
+        LinePiece::Line { bytes, cut, lost } => {
+            let doubt = lost.then_some(Doubt::Framing);
+            match unpacker.unpack(bytes).filter(|_| !cut && !lost) {
+                None => outlet.push_line_in_doubt(origin, received_ns, bytes, cut, doubt),
+                Some(Unpacked { line, cut, doubt }) => {
+                    outlet.push_line_in_doubt(origin, received_ns, line, cut, doubt);
+                }
+            }
+        }
     }
 }

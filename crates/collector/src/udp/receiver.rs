@@ -16,12 +16,13 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use platform::Clock;
 use record::framing::foreign::{Foreign, recognise_datagram};
-use record::{Format, Origin, Transport};
+use record::{Format, Hints, Origin, Transport};
 
 use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::kernel_drops::KernelDrops;
 use crate::outlet::Outlet;
+use crate::packed::{Unpacked, Unpacker};
 use crate::source::{LogLimit, PeerLog, STOP_DRAIN_MAX, StopSignal};
 
 /// How often the kernel's drop count is read.
@@ -47,6 +48,7 @@ pub(super) struct Receiver {
     drops_read: Instant,
     log_limit: LogLimit,
     protocol_log: PeerLog,
+    unpacker: Unpacker,
 }
 
 impl Receiver {
@@ -57,6 +59,7 @@ impl Receiver {
         clock: Arc<dyn Clock>,
         outlet: Outlet,
         accounting: Arc<Accounting>,
+        zone: Option<String>,
     ) -> io::Result<Receiver> {
         Ok(Receiver {
             number,
@@ -65,12 +68,16 @@ impl Receiver {
             stop,
             clock,
             outlet,
-            origin: Origin::new(Transport::SyslogUdp, Format::Syslog, None),
+            origin: Origin {
+                hints: Arc::new(Hints { zone, ..Hints::default() }),
+                ..Origin::new(Transport::SyslogUdp, Format::Syslog, None)
+            },
             accounting,
             drops: KernelDrops::default(),
             drops_read: Instant::now(),
             log_limit: LogLimit::default(),
             protocol_log: PeerLog::default(),
+            unpacker: Unpacker::default(),
         })
     }
 
@@ -149,6 +156,12 @@ impl Receiver {
         for datagram in datagrams {
             let line = datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes);
             if line.is_empty() {
+                continue;
+            }
+            let unpacked = self.unpacker.unpack_datagram(line);
+            if let Some(Unpacked { line, cut, doubt: None }) = unpacked {
+                self.origin.sender = Some(datagram.sender);
+                self.outlet.push_line(&self.origin, received_ns, line, cut);
                 continue;
             }
             if let Some(foreign) = recognise_datagram(line) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use collector::{Accounting, DropReason, KeepError, SourceError, SourceKind, TcpConfig, TcpSource};
 use platform::ManualClock;
-use record::frame::{LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
+use record::frame::{Doubt, LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Transport};
 
 use crate::recorder::{PATIENCE, Recorder, check_counts};
@@ -264,14 +264,18 @@ fn random_framings_in_random_writes_over_several_connections() {
         .map(|_| {
             let (mut stream, mut lines) = (Vec::new(), Vec::new());
             let counted_one_in = [1, 2, 1000][random.usize(..3)];
+            let mut is_counted = false;
             for number in 0..2000 {
                 let fill = "x".repeat(random.usize(..10).pow(random.u32(1..5)));
                 if random.usize(..counted_one_in) == 0 {
                     let line = format!("<13>{number}\n{fill}");
                     stream.extend_from_slice(format!("{} {line}", line.len()).as_bytes());
                     lines.push(line.trim_end_matches('\n').as_bytes().to_vec());
+                    is_counted = true;
                 } else {
-                    let digits = if random.bool() { "<13>" } else { "17 <b" };
+                    // Behind a counted message, this would be a count.
+                    let may_look_counted = !std::mem::take(&mut is_counted);
+                    let digits = if may_look_counted && random.bool() { "17 <b" } else { "<13>" };
                     let line = format!("{digits}{number} 5 <1 {fill}");
                     stream.extend_from_slice(format!("{line}\n").as_bytes());
                     lines.push(line.into_bytes());
@@ -519,6 +523,54 @@ fn messages_separated_by_nul_or_by_pauses_are_split() {
     );
     check(&[b"<14>a line\n"], &[b"<14>a line"]);
     check(&[b"5 hello5 world"], &[b"hello", b"world"]);
+}
+
+/// rsyslog with `ZipLevel`, which counts compressed messages only; a sender that counts characters;
+/// and data that looks compressed.
+#[test]
+fn compressed_messages_are_decompressed_and_wrong_counts_are_noted() {
+    let zipped = |text: &str| {
+        let mut encoder =
+            flate2::write::ZlibEncoder::new(b"z".to_vec(), flate2::Compression::best());
+        encoder.write_all(text.as_bytes()).unwrap();
+        let message = encoder.finish().unwrap();
+        [format!("{} ", message.len()).into_bytes(), message].concat()
+    };
+    let long = format!("<13>Oct 11 22:14:15 host app: {}", "a".repeat(500));
+    let (source, recorder, accounting) = start();
+    let mut sender = connect(&source);
+    let parts =
+        [b"<13>plain\n".to_vec(), zipped(&long), zipped("<13>a\nb"), b"<13>more\n".to_vec()];
+    sender.write_all(&parts.concat()).unwrap();
+    finish(sender);
+    recorder.wait_for_lines(4);
+    let mut sender = connect(&source);
+    let parts = ["7 <13>hé", "xy7 <13>one7 <13>two", "10 zx\u{1}       "].concat();
+    sender.write_all(parts.as_bytes()).unwrap();
+    finish(sender);
+    recorder.wait_for_lines(8);
+    source.stop();
+    let frames = recorder.frames();
+    let lines: Vec<_> = frames.iter().flat_map(record::Frame::lines).collect();
+    let found: Vec<_> = lines
+        .iter()
+        .map(|line| (String::from_utf8_lossy(line.bytes).into_owned(), line.doubt))
+        .collect();
+    let text = |text: &str, doubt| (text.to_owned(), doubt);
+    let expected = [
+        text("<13>plain", None),
+        text(&long, None),
+        text("<13>a\nb", None),
+        text("<13>more", None),
+        text("<13>héxy", Some(Doubt::Framing)),
+        text("<13>one", None),
+        text("<13>two", None),
+        text("zx\u{1}       ", Some(Doubt::Compression)),
+    ];
+    assert_eq!(found, expected);
+    let counts = accounting.source(SourceKind::SyslogTcp).counts();
+    assert_eq!((counts.framing_lost, counts.undecompressed), (1, 1));
+    check_counts(&accounting, SourceKind::SyslogTcp, 8, 8, &[]);
 }
 
 #[test]

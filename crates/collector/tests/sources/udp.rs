@@ -1,5 +1,6 @@
 //! Syslog datagrams: kept byte for byte, and every lost one counted.
 
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -79,9 +80,17 @@ fn datagrams_of_other_protocols_are_refused_and_counted() {
     }
     // Python's SysLogHandler also ends a datagram with NUL; the parser removes it.
     sender.send(b"<14>app: one\0").unwrap();
+    // Whole compressed messages of rsyslog and GELF are no other protocol.
+    let mut zlib = flate2::write::ZlibEncoder::new(b"z".to_vec(), flate2::Compression::fast());
+    zlib.write_all(b"<14>app: two\n").unwrap();
+    sender.send(&zlib.finish().unwrap()).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(b"{\"version\":\"1.1\"}").unwrap();
+    sender.send(&gzip.finish().unwrap()).unwrap();
     source.stop();
-    assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), [b"<14>app: one\0"]);
-    check_counts(&accounting, SourceKind::SyslogUdp, 6, 1, &[(DropReason::WrongProtocol, 5)]);
+    let expected: [&[u8]; 3] = [b"<14>app: one\0", b"<14>app: two", b"{\"version\":\"1.1\"}"];
+    assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), expected);
+    check_counts(&accounting, SourceKind::SyslogUdp, 8, 3, &[(DropReason::WrongProtocol, 5)]);
 }
 
 #[test]

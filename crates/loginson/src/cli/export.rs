@@ -371,7 +371,8 @@ fn parsers(args: &ExportArgs) -> Result<Parsers> {
     let config = Settings::new(args.config.clone(), |_| {}).load()?.config;
     let parser = Parser::new(&ParserConfig {
         types: config.node.types,
-        syslog_zone_offset_s: config.node.syslog_zone_s,
+        zone: config.node.zone,
+        no_server_fields: config.node.no_server_fields,
     });
     Ok(Parsers::new(parser.context("[[types]] of the configuration")?))
 }

@@ -17,13 +17,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use node::ingest::format::message_format;
 use platform::pauses::Pauses;
+use platform::{Clock, RealClock};
+use record::Hints;
 use record::frame::LINE_BYTES_MAX;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, fstatfs};
 use text::size::show_bytes;
+use text::utf16::{MARK_BYTES, Order};
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, NotReached, Refusal};
+use crate::cli::zoneless::Zoneless;
+use crate::config::zones;
 use source::{Batch, Reading, Source};
 
 /// A batch is sent once it has this size. Each is acknowledged when it is durable.
@@ -43,13 +49,15 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 #[command(after_help = "Examples:
   loginson import /var/log/syslog
   loginson import --type access access.log access.log.1.gz access.log.2.zst
+  loginson import --timezone Europe/Berlin app.log
   loginson import --format logfmt --time-field when --level-field sev app.log
   journalctl -o export | loginson import -
   logcli query '{app=\"cart\"}' -o jsonl | loginson import -
 
 Stack traces and other lines that continue the line before them become one record with it. Dumps of
 Elasticsearch, Loki, VictoriaLogs, Splunk, CloudWatch and of systemd's journal are recognised; of them,
---skip-lines counts records. Plain, gzip and zstd files are recognised by their first bytes. A failed import says how many lines were
+--skip-lines counts records. Plain, gzip and zstd files are recognised by their first bytes, and so is
+UTF-16, which becomes UTF-8. A failed import says how many lines were
 acknowledged; repeat the command with the file that failed and those after it, and with --skip-lines.")]
 pub struct ImportArgs {
     /// Files to send; - is standard input
@@ -76,6 +84,9 @@ pub struct ImportArgs {
     /// Whether lines that belong together become one record: traces or off
     #[arg(long, value_name = "WORD", default_value = "traces", value_parser = ["traces", "off"])]
     multiline: String,
+    /// Zone of times that name none: Europe/Berlin, +02:00, UTC, or local for that of this machine
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<String>,
     /// Number of lines of the first file to skip, because they were acknowledged before
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip_lines: u64,
@@ -93,7 +104,19 @@ pub fn run(args: ImportArgs) -> Result<()> {
         joins: args.multiline == "traces",
         knows_dumps: matches!(format.as_str(), "" | "auto" | "json"),
     };
+    let timezone = args.timezone.as_deref().unwrap_or_default();
+    let timezone = zones::name("--timezone", timezone)?;
+    let mut zoneless = timezone.is_none().then(|| {
+        let hints = Hints {
+            log_type: args.log_type.clone(),
+            format: message_format(&format).ok(),
+            time_fields: args.time_field.clone(),
+            ..Hints::default()
+        };
+        Zoneless::new(hints, RealClock::new().now_ns())
+    });
     let options = [
+        ("timezone", timezone.unwrap_or_default()),
         ("type", args.log_type.unwrap_or_default()),
         ("format", format),
         ("_time_field", args.time_field.join(",")),
@@ -109,6 +132,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
             path,
             options: &options,
             reading,
+            zoneless: zoneless.as_mut(),
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             lines_kept: 0,
             bytes_kept: 0,
@@ -138,6 +162,13 @@ pub fn run(args: ImportArgs) -> Result<()> {
         show_bytes(bytes),
         lines as f64 / seconds
     );
+    if let Some(zoneless) = zoneless.filter(|zoneless| zoneless.lines > 0) {
+        eprintln!(
+            "{} of these lines have a time without a zone, which the server read as UTC unless its configuration has \
+             another zone for them; the option --timezone says which zone it is, for example --timezone Europe/Berlin",
+            zoneless.lines
+        );
+    }
     Ok(())
 }
 
@@ -147,6 +178,8 @@ struct Import<'a> {
     /// Parameters that are the same for all files, without empty ones.
     options: &'a [(&'static str, String)],
     reading: Reading,
+    /// Counts lines without a zone, if none was given.
+    zoneless: Option<&'a mut Zoneless>,
     bar: ProgressBar,
     /// Lines of the file known to be durable, those of an earlier import included.
     lines_kept: u64,
@@ -188,11 +221,14 @@ impl Import<'_> {
         self.bar
             .set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
         self.bar.set_prefix(crate::cli::terminal::escaped(&self.path.to_string_lossy()));
-        decompressed(Box::new(self.bar.wrap_read(plain))).context("cannot read it")
+        decoded(Box::new(self.bar.wrap_read(plain))).context("cannot read it")
     }
 
     /// Sends a batch until it is durable as a whole.
     fn send(&mut self, mut batch: Batch) -> Result<()> {
+        if let Some(zoneless) = &mut self.zoneless {
+            zoneless.count(&batch.body);
+        }
         let mut pauses = PAUSES;
         for attempt in 1.. {
             let refusal = match self.post(&batch)? {
@@ -299,6 +335,56 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>)> {
 
 /// The type of the file system of pipes without a name (PIPEFS_MAGIC in linux/magic.h).
 const PIPE_FILE_SYSTEM: i64 = 0x5049_5045;
+
+/// Decompresses a file whose first bytes are those of a known compression, and makes UTF-8 of one
+/// that is in UTF-16.
+fn decoded(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
+    let mut reader = decompressed(plain)?;
+    let order = Order::of(reader.fill_buf()?);
+    Ok(match order {
+        Some(order) => {
+            reader.consume(MARK_BYTES);
+            let utf16 = Utf16 { reader, order, held: Vec::new(), text: Vec::new(), given: 0 };
+            Box::new(BufReader::with_capacity(64 << 10, utf16))
+        }
+        None => reader,
+    })
+}
+
+/// Reads UTF-16 as UTF-8.
+struct Utf16 {
+    reader: Box<dyn BufRead>,
+    order: Order,
+    /// Bytes that are less than a character.
+    held: Vec<u8>,
+    /// Text of which `given` bytes were given.
+    text: Vec<u8>,
+    given: usize,
+}
+
+impl Read for Utf16 {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.text.len() {
+            let available = self.reader.fill_buf()?;
+            let is_end = available.is_empty();
+            let taken = available.len().min(64 << 10);
+            self.held.extend_from_slice(&available[..taken]);
+            self.reader.consume(taken);
+            self.text.clear();
+            self.given = 0;
+            let decoded = self.order.decode(&self.held, is_end, &mut self.text);
+            self.held.drain(..decoded);
+            if is_end {
+                break;
+            }
+        }
+        let rest = &self.text[self.given..];
+        let bytes = rest.len().min(into.len());
+        into[..bytes].copy_from_slice(&rest[..bytes]);
+        self.given += bytes;
+        Ok(bytes)
+    }
+}
 
 /// Decompresses a file whose first bytes are those of a known compression.
 fn decompressed(plain: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {

@@ -22,6 +22,7 @@ mod tail;
 mod terminal;
 mod variables;
 mod verify;
+mod zoneless;
 
 pub use terminal::escaped_lines;
 

@@ -63,11 +63,16 @@ fn test(args: &TestArgs) -> Result<()> {
     let loaded = Loaded::read(&args.file)
         .ok_or_else(|| anyhow!("{} is not NAME.awk or NAME.logsql", args.file.display()))?;
     let compiled = Compiled::new(loaded.definition?)?;
-    let (limits, interpreter, types) = match &args.config {
-        None => (Limits::default(), None, Vec::new()),
+    let (limits, interpreter, parsing) = match &args.config {
+        None => (Limits::default(), None, ParserConfig::default()),
         Some(path) => {
             let config = Settings::new(Some(path.clone()), |_| {}).load()?.config;
-            (config.node.programs.limits, config.node.programs.interpreter, config.node.types)
+            let parsing = ParserConfig {
+                types: config.node.types,
+                no_server_fields: config.node.no_server_fields,
+                ..ParserConfig::default()
+            };
+            (config.node.programs.limits, config.node.programs.interpreter, parsing)
         }
     };
     let interpreter: Result<Interpreter, NoInterpreter> =
@@ -97,7 +102,7 @@ fn test(args: &TestArgs) -> Result<()> {
             lines.len()
         );
     }
-    let mut parser = Parser::new(&ParserConfig { types, syslog_zone_offset_s: 0 })?;
+    let mut parser = Parser::new(&parsing)?;
     let log_type = args.log_type.as_deref().or(compiled.definition.log_type.as_deref());
     let now_ns = RealClock::new().now_ns();
     let batch = match sample.is_empty() {

@@ -7,6 +7,7 @@ use record::MessageFormat;
 use record::parse::TYPE_NAME_BYTES_MAX;
 
 use crate::config::raw::{RawFiles, RawMultiline, RawMultilineRule};
+use crate::config::zones;
 use node::ingest::format::message_format;
 
 /// Shorter records would be pieces of lines.
@@ -36,6 +37,7 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
     ] {
         *wanted = names.checked().map_err(|error| anyhow!("files.{key} {error}"))?;
     }
+    rule.zone = zones::name("files.zone", raw.zone.as_deref().unwrap_or_default())?;
     rule.fields = raw.fields.clone().into_iter().collect();
     rule.from_end = match raw.start.as_deref() {
         None | Some("beginning") => false,
@@ -132,6 +134,7 @@ mod tests {
             time_field = "t"
             msg_field = ["text", "what"]
             level_field = "sev"
+            zone = "europe/berlin"
             fields = { env = "prod" }
             start = "end"
             multiline = { continue = '^\s' }
@@ -150,6 +153,7 @@ mod tests {
             (&["t".into()][..], &["sev".into()][..])
         );
         assert_eq!(rule.msg_fields, ["text", "what"]);
+        assert_eq!(rule.zone.as_deref(), Some("Europe/Berlin"));
         assert!(rule.from_end && matches!(rule.shape.join, Some(Join::Continue(_))));
         let limits = (rule.shape.record_bytes_max, rule.shape.record_lines_max);
         assert_eq!(limits, (8 << 20, 7));
@@ -187,6 +191,10 @@ mod tests {
             ("paths = ['/a']\nformat = 'parquet-file'", "use auto, plain"),
             ("paths = ['/a']\nmultiline = 'on'", "files.multiline is 'on'; write \"traces\""),
             ("paths = ['/a']\ntime_field = ''", "files.time_field has an empty name"),
+            (
+                "paths = ['/a']\nzone = 'Berlin'",
+                "files.zone: 'Berlin' is no time zone; did you mean",
+            ),
             ("paths = ['/a']\nmultiline = {}", "either start or continue"),
             ("paths = ['/a']\nmultiline = { start = '(' }", "files.multiline.start"),
             ("paths = ['/a']\nrecord_bytes_max = '9MiB'", "files.record_bytes_max"),

@@ -19,6 +19,7 @@ mod raw;
 mod secret;
 mod stores;
 mod tls;
+pub mod zones;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::programs::summary::SummaryConfig;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use collector::node::ForwardConfig;
 use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{JournalConfig, TcpConfig, TlsFiles};
@@ -42,7 +43,7 @@ use api::wire::body::BodyLimits;
 use node::alerts::AlertOptions;
 use node::cluster::StoresOptions;
 use node::cluster::engines::KafkaOptions;
-use node::ingest::options::SourceOptions;
+use node::ingest::options::{SourceOptions, SyslogZones};
 use node::pipeline::options::NodeOptions;
 use node::process::open_files::{self, Connections};
 use node::queries::QueryOptions;
@@ -268,6 +269,11 @@ impl TryFrom<RawConfig> for Config {
             listen,
             syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,
+            syslog_zones: SyslogZones {
+                udp: zones::name("syslog.udp_zone", &raw.syslog.udp_zone)?,
+                tcp: zones::name("syslog.tcp_zone", &raw.syslog.tcp_zone)?,
+                tls: zones::name("syslog.tls_zone", &raw.syslog.tls_zone)?,
+            },
             syslog_tls: tls::syslog_tls(&raw.syslog_tls_listen, &raw.tls)?,
             node_listen,
             node_secret: node_secret.clone(),
@@ -299,8 +305,9 @@ impl TryFrom<RawConfig> for Config {
             has_engines: engines.is_some(),
         };
         let node = NodeOptions {
-            types: raw.types,
-            syslog_zone_s: parse_zone(&raw.syslog.zone)?,
+            types: zones::named(raw.types)?,
+            zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
+            no_server_fields: !raw.parse.fields,
             sources,
             forward: ForwardConfig { secret: node_secret, ..collect },
             store,
@@ -459,29 +466,10 @@ fn parse_listen(key: &str, text: &str) -> Result<Option<SocketAddr>> {
     })
 }
 
-/// Reads `UTC`, `+02:00` or `-05:30`.
-fn parse_zone(text: &str) -> Result<i32> {
-    let error =
-        || anyhow!("syslog.zone: '{text}' is not an offset from UTC; write for example +02:00");
-    if text.eq_ignore_ascii_case("utc") {
-        return Ok(0);
-    }
-    let (sign, rest) = match text.as_bytes().first() {
-        Some(b'+') => (1, &text[1..]),
-        Some(b'-') => (-1, &text[1..]),
-        _ => return Err(error()),
-    };
-    let (hours, minutes) = rest.split_once(':').ok_or_else(error)?;
-    let hours: i32 = hours.parse().map_err(|_| error())?;
-    let minutes: i32 = minutes.parse().map_err(|_| error())?;
-    if !(0..=18).contains(&hours) || !(0..60).contains(&minutes) {
-        bail!(error());
-    }
-    Ok(sign * (hours * 3600 + minutes * 60))
-}
-
 #[cfg(test)]
 mod tests {
+    use record::TypeRule;
+
     use super::*;
 
     #[test]
@@ -571,7 +559,11 @@ mod tests {
             "placement.background_bytes_per_s_max must be above zero",
         );
         check(|c| c.store.segment_bytes_max = "1kB".into(), "store.segment_bytes_max must be");
-        check(|c| c.syslog.zone = "CET".into(), "syslog.zone: 'CET'");
+        check(|c| c.syslog.zone = "CEST".into(), "syslog.zone: 'CEST' is no time zone");
+        check(|c| c.syslog.tcp_zone = "Rome".into(), "syslog.tcp_zone: 'Rome' is no time zone");
+        let rule =
+            || TypeRule { name: "x".into(), zone: Some("local".into()), ..TypeRule::default() };
+        assert_ne!(zones::named(vec![rule()]).unwrap()[0].zone.as_deref(), Some("local"));
         check(|c| c.syslog.udp_sockets = 65, "syslog.udp_sockets must be at most 64");
         check(|c| c.syslog.tcp_threads = 65, "syslog.tcp_threads must be at most 64");
         check(
@@ -599,21 +591,6 @@ mod tests {
             &["logs.example", "x.example:8443"],
         );
         check("logs1:9514", &[], &["logs1:9514"]);
-    }
-
-    #[test]
-    fn zones() {
-        for (text, expected) in [
-            ("UTC", Some(0)),
-            ("+02:00", Some(7200)),
-            ("-05:30", Some(-19800)),
-            ("+2", None),
-            ("02:00", None),
-            ("+99:00", None),
-            ("", None),
-        ] {
-            assert_eq!(parse_zone(text).ok(), expected, "{text}");
-        }
     }
 
     #[test]

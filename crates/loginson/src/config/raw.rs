@@ -48,6 +48,7 @@ pub struct RawConfig {
     pub awk: RawAwk,
     pub alerts: RawAlerts,
     pub syslog: RawSyslog,
+    pub parse: RawParse,
     pub journald: RawJournald,
     pub placement: RawPlacement,
     pub collect: RawCollect,
@@ -174,6 +175,8 @@ pub struct RawFiles {
     #[serde(default)]
     pub level_field: FieldNames,
     #[serde(default)]
+    pub zone: Option<String>,
+    #[serde(default)]
     pub fields: BTreeMap<String, String>,
     #[serde(default)]
     pub start: Option<String>,
@@ -239,6 +242,7 @@ impl RawFiles {
             time_field: FieldNames::default(),
             msg_field: FieldNames::default(),
             level_field: FieldNames::default(),
+            zone: None,
             fields: BTreeMap::new(),
             start: None,
             multiline: None,
@@ -370,10 +374,26 @@ pub struct RawSummary {
 #[serde(deny_unknown_fields, default)]
 pub struct RawSyslog {
     pub zone: String,
+    pub udp_zone: String,
+    pub tcp_zone: String,
+    pub tls_zone: String,
     pub udp_sockets: usize,
     pub tcp_threads: usize,
     pub tcp_connections_max: usize,
     pub tcp_idle_max: String,
+}
+
+/// `[parse]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawParse {
+    pub fields: bool,
+}
+
+impl Default for RawParse {
+    fn default() -> Self {
+        RawParse { fields: true }
+    }
 }
 
 impl Default for RawConfig {
@@ -402,6 +422,7 @@ impl Default for RawConfig {
             awk: RawAwk::default(),
             alerts: RawAlerts::default(),
             syslog: RawSyslog::default(),
+            parse: RawParse::default(),
             journald: RawJournald::default(),
             placement: RawPlacement::default(),
             collect: RawCollect::default(),
@@ -495,7 +516,10 @@ impl Default for RawSummary {
 impl Default for RawSyslog {
     fn default() -> Self {
         RawSyslog {
-            zone: "+00:00".into(),
+            zone: "UTC".into(),
+            udp_zone: String::new(),
+            tcp_zone: String::new(),
+            tls_zone: String::new(),
             udp_sockets: 0,
             tcp_threads: 0,
             tcp_connections_max: collector::stream::CONNECTIONS_MAX,

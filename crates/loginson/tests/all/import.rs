@@ -260,3 +260,39 @@ fn dumps_of_other_programs_are_imported() {
         assert!(stream.contains(names), "{name}: {stream}");
     }
 }
+
+/// Times without zone are counted at the end of an import, and read in the zone that is given.
+#[test]
+fn times_without_zone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.log");
+    let lines =
+        "2026-01-31 12:00:00 winter\n2026-07-31 12:00:00 summer\n2026-01-31T12:00:00Z told\n";
+    fs::write(&path, lines).unwrap();
+    let path = path.to_str().unwrap();
+    let server = Server::start();
+    let check = |arguments: &[&str], said: &str, times: [&str; 3]| {
+        let output = import(&server, arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && text.contains(said), "{text}");
+        assert_eq!(text.contains("--timezone"), !said.is_empty(), "{text}");
+        let kind = arguments[1];
+        let rows = server.query(&format!("_type:{kind} | sort by (_msg) | fields _time"), "");
+        let found: Vec<&str> = rows.iter().map(|row| row["_time"].as_str().unwrap()).collect();
+        assert_eq!(found, times);
+    };
+    let told = "2026-01-31T12:00:00Z";
+    check(
+        &["--type", "a", path],
+        "2 of these lines have a time without a zone",
+        ["2026-07-31T12:00:00Z", told, "2026-01-31T12:00:00Z"],
+    );
+    check(
+        &["--type", "b", "--timezone", "Europe/Berlin", path],
+        "",
+        ["2026-07-31T10:00:00Z", told, "2026-01-31T11:00:00Z"],
+    );
+    let output = import(&server, &["--timezone", "Europe/Berln", path]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("did you mean 'Europe/Berlin'?"), "{text}");
+}

@@ -1,8 +1,6 @@
-//! The API of Grafana Loki, on the real binary, with the requests of Grafana and `logcli`.
-//!
-//! The requests are those of Grafana's built-in Loki data source
-//! (`public/app/plugins/datasource/loki`, `pkg/tsdb/loki`) and of `logcli` (`pkg/logcli/client`);
-//! `make test-logcli` runs the real `logcli`.
+//! The API of Grafana Loki, on the real binary, with requests as Grafana's data source and command
+//! lines for Loki send them, after the documentation of the API. What Grafana's Explore and Logs
+//! Drilldown ask is replayed in the tests of crate `api`; `make test-loki` runs a client in Python.
 
 use crate::common::{Answer, Server, encoded};
 use serde_json::{Value, json};
@@ -246,7 +244,10 @@ fn labels_and_volumes() {
             .contains(&json!({"label": "app_name", "cardinality": 2})),
         "{found}"
     );
-    assert_eq!(data(&server, "patterns", &of_shop), json!([]));
+    let found = data(&server, "patterns", &[&of_shop[..], &[("step", "60s")]].concat());
+    let lines = found.as_array().unwrap().iter().flat_map(|one| one["samples"].as_array().unwrap());
+    let lines: i64 = lines.map(|sample| sample[1].as_i64().unwrap()).sum();
+    assert_eq!(lines, 10, "{found}");
     assert_eq!(request(&server, "status/buildinfo", &[]).json()["version"], "3.7.0");
     assert_eq!(server.get("/ready").status, 200);
     assert_eq!(

@@ -69,7 +69,7 @@ impl Evaluation<'_> {
                         points.filter(|(_, taken)| **taken).for_each(|(point, _)| *point = None);
                     }
                 }
-                left.append(&mut right);
+                join(&mut left, right);
             }
             _ => {
                 for (key, members) in &left_keys {
@@ -99,6 +99,19 @@ impl Evaluation<'_> {
         let swapped = modifier.group.as_ref().is_some_and(|group| !group.left);
         let (many, one) = if swapped { (right, left) } else { (left, right) };
         let one_keys = keys(one, modifier);
+        for places in one_keys.values().filter(|places| places.len() > 1) {
+            self.check()?;
+            let there =
+                |step: usize| places.iter().filter(move |p| one[**p].points[step].is_some());
+            if (0..self.grid.steps()).any(|step| there(step).count() > 1) {
+                let side = if swapped { "left" } else { "right" };
+                return Err(EvalError::Refused(format!(
+                    "found duplicate series on the {side} hand-side; many-to-many only allowed for \
+                     set operations, and for one-to-many the other side has to be named by \
+                     group_left or group_right"
+                )));
+            }
+        }
         let mut found: Vec<Series> = Vec::new();
         let mut by_labels: HashMap<Labels, usize> = HashMap::new();
         for series in many {
@@ -117,11 +130,15 @@ impl Evaluation<'_> {
                     let Some(value) = point(op, modifier.bool, a, b, a) else { continue };
                     let point = &mut found[place].points[step];
                     if point.is_some() {
-                        return Err(EvalError::Refused(
-                            "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right), \
-                             and the other side must have one series for each"
-                                .to_owned(),
-                        ));
+                        let remedy = match &modifier.group {
+                            None => {
+                                "many-to-one matching must be explicit (group_left/group_right)"
+                            }
+                            Some(_) => "grouping labels must ensure unique matches",
+                        };
+                        return Err(EvalError::Refused(format!(
+                            "multiple matches for labels: {remedy}"
+                        )));
                     }
                     *point = Some(value);
                 }
@@ -131,6 +148,22 @@ impl Evaluation<'_> {
         found.retain(|one| one.points.iter().any(Option::is_some));
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(found)
+    }
+}
+
+/// Adds series to others. Of two with the same labels, at most one has a point at a time.
+fn join(series: &mut Vec<Series>, more: Vec<Series>) {
+    let places: HashMap<Labels, usize> =
+        series.iter().zip(0..).map(|(one, place)| (one.labels.clone(), place)).collect();
+    for one in more {
+        match places.get(&one.labels) {
+            Some(&place) => {
+                for (point, other) in series[place].points.iter_mut().zip(one.points) {
+                    *point = point.or(other);
+                }
+            }
+            None => series.push(one),
+        }
     }
 }
 

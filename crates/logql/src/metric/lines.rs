@@ -5,6 +5,7 @@
 //! them, and no line is read here.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
 use query::{Bucket, By, Context, Function, Pipe, Pulse, Query, Scratch, Stats, StatsFunction};
@@ -13,12 +14,12 @@ use super::Evaluation;
 use super::grid::ONLY_BUCKET;
 use super::series::Series;
 use super::state::{Sample, State};
-use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Unwrap};
+use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Stage, Unwrap};
 use crate::error::EvalError;
 use crate::push::push;
-use crate::stage::{DETECTED_LEVEL, ERROR, Item, Labels};
+use crate::stage::{DETECTED_LEVEL, ERROR, Item, Labels, PRESERVE_ERROR};
 use crate::stored::{Reader, RowFields, detected_level, is_field};
-use crate::units::{parse_bytes, parse_duration_ns, parse_number};
+use crate::units::{parse_bytes, parse_number, parse_value_duration_ns};
 use crate::{CHECK_BYTES, CHECK_ROWS};
 
 /// Memory of a bucket besides its state: its entry in the map.
@@ -37,6 +38,10 @@ pub enum Keys {
     All(Vec<String>),
     /// These labels.
     By(Vec<String>),
+    /// These labels, and those of an error: the grouping is that of lines, not of series.
+    ByWithErrors(Vec<String>),
+    /// The labels of the stream but this one, and the wanted ones.
+    OfStream(String, Vec<String>),
     /// All labels except the first list, and the wanted ones in the second list.
     Without(Vec<String>, Vec<String>),
 }
@@ -55,7 +60,7 @@ impl Keys {
             for name in names {
                 if Some(name.as_str()) != unwrapped && !labels.iter().any(|(l, _)| l == name) {
                     let value = item.with_label(name, str::to_owned);
-                    if !value.is_empty() {
+                    if !value.is_empty() || item.has_empty(name) {
                         labels.push((name.clone(), value));
                     }
                 }
@@ -63,8 +68,19 @@ impl Keys {
             labels.sort_unstable();
         };
         let mut labels = Labels::new();
+        let is_grouped = matches!(self, Keys::By(_) | Keys::OfStream(..));
         match self {
             Keys::By(names) => named(names, &mut labels),
+            Keys::ByWithErrors(names) => {
+                named(names, &mut labels);
+                item.push_errors(&mut labels);
+                labels.sort_unstable();
+            }
+            Keys::OfStream(counted, wanted) => {
+                item.stream_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
+                labels.retain(|(name, _)| name != counted);
+                named(wanted, &mut labels);
+            }
             Keys::All(wanted) => {
                 labels = item.labels();
                 labels.retain(|(name, _)| Some(name.as_str()) != unwrapped);
@@ -77,6 +93,10 @@ impl Keys {
                 let wanted: Vec<String> = wanted.iter().filter(|n| !goes(n)).cloned().collect();
                 named(&wanted, &mut labels);
             }
+        }
+        if item.has_error() && !is_grouped {
+            labels.push((PRESERVE_ERROR.to_owned(), "true".to_owned()));
+            labels.sort_unstable();
         }
         labels
     }
@@ -155,6 +175,15 @@ impl Evaluation<'_> {
         };
         // Rows are evaluated here, not sent to the client.
         context.limits.rows_max = u64::MAX;
+        // Lines with an error are wanted if a test names the error; otherwise they end the query.
+        let tests = query.stages.iter().filter_map(|stage| match stage {
+            Stage::Label(test) => Some(test),
+            _ => None,
+        });
+        let behind = unwrap.iter().flat_map(|unwrap| &unwrap.filters);
+        let keeps_errors = tests.chain(behind).any(|test| test.names(ERROR));
+        // The same for all lines of the query.
+        let hasher = foldhash::fast::FixedState::default();
         let mut reader = Reader::default();
         let mut collected = Collected::default();
         let mut failed = None;
@@ -165,17 +194,17 @@ impl Evaluation<'_> {
             for index in 0..rows.len() {
                 looked += 1;
                 let (batch, place) = rows.line(index).expect("no pipe made rows");
-                let row = RowFields(batch.row(place as usize));
-                let is_long = row.0.raw().len() > CHECK_BYTES;
+                let row = RowFields::of(batch, place);
+                let is_long = row.row.raw().len() > CHECK_BYTES;
                 if (is_long || u64::is_multiple_of(looked, CHECK_ROWS))
                     && let Err(error) = self.check()
                 {
                     failed = Some(error.into());
                     return ControlFlow::Break(());
                 }
-                let time_ns = row.0.time_ns().saturating_add(*offset_ns);
+                let time_ns = row.row.time_ns().saturating_add(*offset_ns);
                 let Some(bucket) = self.grid.bucket(time_ns, *range_ns) else { continue };
-                let labels = reader.stream(&row.0);
+                let labels = reader.stream(&row.row);
                 let mut item = reader.item(batch, &labels, &row, &pulse);
                 let passes = query.stages.iter().all(|stage| item.apply(stage));
                 if pulse.is_over() {
@@ -186,13 +215,20 @@ impl Evaluation<'_> {
                 }
                 let value = match unwrap {
                     Some(unwrap) => unwrapped(unwrap, &mut item),
+                    None if *op == RangeOp::Distinct => {
+                        let counted = range.counted.as_deref().unwrap_or_default();
+                        // A line without a value does not count.
+                        item.with_label(counted, |value| {
+                            (!value.is_empty()).then(|| f64::from_bits(hasher.hash_one(value)))
+                        })
+                    }
                     None if matches!(op, RangeOp::Bytes | RangeOp::BytesRate) => {
                         Some(item.line.len() as f64)
                     }
                     None => Some(1.0),
                 };
                 let Some(value) = value else { continue };
-                if item.has_error() {
+                if item.has_error() && !keeps_errors {
                     failed = Some(EvalError::Pipeline {
                         error: item.with_label(ERROR, str::to_owned),
                         series: shown(&item.labels()),
@@ -200,7 +236,7 @@ impl Evaluation<'_> {
                     return ControlFlow::Break(());
                 }
                 let labels = keys.labels(&item, unwrap.as_ref().map(|u| u.label.as_str()));
-                let sample = Sample { time_ns, id: row.0.id(), value };
+                let sample = Sample { time_ns, id: row.row.id(), value };
                 let taken = collected.add(*op, labels, bucket, sample);
                 if taken > 0
                     && let Err(error) = self.take(taken)
@@ -359,7 +395,8 @@ impl Evaluation<'_> {
                         state.merge(*op, other);
                     }
                 }
-                points.push(Some(state.value(*op, *parameter, *range_ns)));
+                let end_ns = self.grid.time_ns(step);
+                points.push(Some(state.value(*op, *parameter, end_ns, *range_ns)));
             }
             if points.iter().any(Option::is_some) {
                 found.push(Series { labels, points });
@@ -396,9 +433,9 @@ impl Evaluation<'_> {
 fn unwrapped(unwrap: &Unwrap, item: &mut Item<'_>) -> Option<f64> {
     let read = |value: &str| match unwrap.conversion {
         _ if value.is_empty() => None,
-        Conversion::Number => Some(parse_number(value.trim())),
+        Conversion::Number => Some(parse_number(value)),
         Conversion::Bytes => Some(parse_bytes(value)),
-        Conversion::Duration(_) => Some(parse_duration_ns(value).map(|ns| ns as f64 / 1e9)),
+        Conversion::Duration(_) => Some(parse_value_duration_ns(value).map(|ns| ns as f64 / 1e9)),
     };
     let value = item.with_label(&unwrap.label, read)?;
     if value.is_none() {

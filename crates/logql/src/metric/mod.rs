@@ -72,9 +72,13 @@ impl Evaluation<'_> {
                 Ok(Value::Series(vec![Series { labels: Labels::new(), points }]))
             }
             Metric::Range(range) => {
-                let keys = match &range.grouping {
-                    Some(grouping) => Keys::of(grouping, wanted),
-                    None => Keys::All(wanted.clone()),
+                let keys = match (&range.grouping, &range.counted) {
+                    (Some(grouping), _) if !grouping.without => {
+                        Keys::ByWithErrors(grouping.labels.clone())
+                    }
+                    (Some(grouping), _) => Keys::of(grouping, wanted),
+                    (None, Some(counted)) => Keys::OfStream(counted.clone(), wanted.clone()),
+                    (None, None) => Keys::All(wanted.clone()),
                 };
                 self.over_lines(range, keys).map(Value::Series)
             }

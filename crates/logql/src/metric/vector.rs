@@ -42,9 +42,11 @@ impl Group {
             VectorOp::Count => self.count,
             VectorOp::Stdvar => self.squares / self.count,
             VectorOp::Stddev => (self.squares / self.count).sqrt(),
-            VectorOp::Topk | VectorOp::Bottomk | VectorOp::Sort | VectorOp::SortDesc => {
-                unreachable!("these choose among series")
-            }
+            VectorOp::Topk
+            | VectorOp::Bottomk
+            | VectorOp::ApproxTopk
+            | VectorOp::Sort
+            | VectorOp::SortDesc => unreachable!("these choose among series"),
         }
     }
 }
@@ -61,9 +63,10 @@ impl Evaluation<'_> {
         if matches!(op, VectorOp::Sort | VectorOp::SortDesc) {
             let value = |one: &Series| one.points.iter().flatten().next().copied();
             series.sort_by(|a, b| {
-                let (a, b) = (value(a), value(b));
-                let order = a.unwrap_or(f64::NAN).total_cmp(&b.unwrap_or(f64::NAN));
-                if op == VectorOp::Sort { order } else { order.reverse() }
+                let (a, b) = (value(a).unwrap_or(f64::NAN), value(b).unwrap_or(f64::NAN));
+                // What is no number comes last in both orders.
+                let order = if op == VectorOp::Sort { a.total_cmp(&b) } else { b.total_cmp(&a) };
+                a.is_nan().cmp(&b.is_nan()).then(order)
             });
             return Ok(series);
         }
@@ -117,7 +120,7 @@ impl Evaluation<'_> {
                 let (a_value, b_value) = (value(a), value(b));
                 // NaN comes last in both orders.
                 let order = match (a_value.is_nan(), b_value.is_nan()) {
-                    (false, false) if op == VectorOp::Topk => b_value.total_cmp(&a_value),
+                    (false, false) if op != VectorOp::Bottomk => b_value.total_cmp(&a_value),
                     (false, false) => a_value.total_cmp(&b_value),
                     (a, b) => a.cmp(&b),
                 };

@@ -183,9 +183,7 @@ impl Parser<'_> {
                 Ok(Part::leaf(Metric::VectorLiteral(value)))
             }
             "label_replace" => self.label_replace(),
-            "rate_counter" | "approx_topk" | "variants" => {
-                Err(self.error(format!("not supported: {word}")))
-            }
+            "variants" => Err(self.error(format!("not supported: {word}"))),
             _ => Err(self.error(format!("syntax error: there is no function \"{word}\""))),
         }
     }
@@ -236,7 +234,7 @@ impl Parser<'_> {
         self.expect(")")?;
         let behind = if before.is_none() { self.grouping()? } else { None };
         let grouping = before.or(behind);
-        if grouping.is_some() && matches!(op, VectorOp::Sort | VectorOp::SortDesc) {
+        if grouping.is_some() && !op.takes_grouping() {
             return Err(
                 self.error_before(format!("grouping not allowed for {} aggregation", op.name()))
             );
@@ -253,7 +251,17 @@ impl Parser<'_> {
         self.expect("(")?;
         let mut parameter = None;
         if op == RangeOp::Quantile {
-            parameter = Some(self.number()?);
+            // A sign is refused, as in Loki.
+            let Token::Number(quantile) = *self.peek() else {
+                return Err(self.unexpected("a number"));
+            };
+            self.next();
+            parameter = Some(quantile);
+            self.expect(",")?;
+        }
+        let mut counted = None;
+        if op == RangeOp::Distinct {
+            counted = Some(self.name("the label whose values are counted")?);
             self.expect(",")?;
         }
         let mut range = self.log_range()?;
@@ -261,6 +269,10 @@ impl Parser<'_> {
         range.op = op;
         range.parameter = parameter;
         range.grouping = self.grouping()?;
+        if let Some(counted) = &counted {
+            self.check_distinct(counted, &range)?;
+        }
+        range.counted = counted;
         match (op.wants_unwrap(), range.unwrap.is_some()) {
             (Some(true), false) => {
                 let message = format!("invalid aggregation {} without unwrap", op.name());
@@ -279,11 +291,27 @@ impl Parser<'_> {
         Ok(Metric::Range(Box::new(range)))
     }
 
+    fn check_distinct(&self, counted: &str, range: &RangeAggregation) -> Result<()> {
+        let name = RangeOp::Distinct.name();
+        let message = match &range.grouping {
+            _ if range.unwrap.is_some() => format!("unwrap is not supported for {name}()"),
+            Some(grouping) if grouping.without => {
+                format!("without is not supported for {name}()")
+            }
+            Some(grouping) if grouping.labels.iter().any(|label| label == counted) => {
+                format!("cannot group by the counted field \"{counted}\"")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.error_before(message))
+    }
+
     /// Parses the parentheses of a range aggregation.
     fn log_range(&mut self) -> Result<RangeAggregation> {
         let mut range = RangeAggregation {
             op: RangeOp::Count,
             parameter: None,
+            counted: None,
             query: LogQuery { matchers: Vec::new(), stages: Vec::new() },
             unwrap: None,
             range_ns: 0,

@@ -1,7 +1,6 @@
 //! Parses LogQL into a tree, by recursive descent.
 //!
-//! Functions of Loki's language that are not supported are refused by name: `rate_counter`,
-//! `approx_topk`, `variants`.
+//! What of Loki's language is not supported, is refused by name: `variants`.
 
 mod label_test;
 mod metric;

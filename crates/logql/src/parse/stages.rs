@@ -3,6 +3,7 @@
 use super::{Parser, Result, STAGES_MAX};
 use crate::ast::{LabelSource, Named, Stage};
 use crate::lex::Token;
+use crate::stage::ERROR;
 use crate::stage::ip::IpRange;
 use crate::stage::line::{LineFilter, LineOp, Needle};
 use crate::stage::path::Path;
@@ -77,7 +78,7 @@ impl Parser<'_> {
         let text = self.string()?;
         let range = IpRange::parse(&text).ok_or_else(|| {
             self.error_before(format!(
-                "ip: \"{text}\" is not an address, a range such as 10.0.0.1-10.0.0.9 or a network such as 10.0.0.0/8"
+                "ip: invalid pattern: \"{text}\" is not an address, a range such as 10.0.0.1-10.0.0.9 or a network such as 10.0.0.0/8"
             ))
         })?;
         self.expect(")")?;
@@ -148,6 +149,10 @@ impl Parser<'_> {
                         let message = format!(
                             "multiple label name '{name}' not allowed in a single format operation"
                         );
+                        return Err(self.error_before(message));
+                    }
+                    if name == ERROR {
+                        let message = format!("{ERROR} cannot be formatted");
                         return Err(self.error_before(message));
                     }
                     self.expect("=")?;

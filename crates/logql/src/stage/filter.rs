@@ -1,9 +1,9 @@
 //! Tests of labels: `level="error"`, `size > 10KB`, `addr = ip("10.0.0.0/8")`, with `and`, `or` and
 //! parentheses.
 //!
-//! As in Loki, a line with an error passes every test except those of text, so that errors stay
-//! visible until a filter on `__error__` removes them; and a value that is not a number is an error
-//! instead of a mismatch.
+//! As in Loki, a line with an error passes every test except those of text and those of numbers
+//! whose label it lacks, so that errors stay visible until a filter on `__error__` removes them; and
+//! a value that is not a number is an error instead of a mismatch.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::Item;
 use super::ip::IpRange;
 use crate::lex::quote;
 use crate::matcher::Matcher;
-use crate::units::{format_number, parse_bytes, parse_duration_ns, parse_number};
+use crate::units::{format_number, parse_bytes, parse_number, parse_value_duration_ns};
 
 /// A test of labels.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,6 +95,17 @@ pub enum Bound {
 }
 
 impl LabelTest {
+    /// Whether it looks at a label.
+    pub fn names(&self, label: &str) -> bool {
+        match self {
+            LabelTest::Text(matcher) => matcher.name == label,
+            LabelTest::Compare { name, .. } | LabelTest::Ip { name, .. } => name == label,
+            LabelTest::All(tests) | LabelTest::Any(tests) => {
+                tests.iter().any(|test| test.names(label))
+            }
+        }
+    }
+
     /// Whether a line passes; may set an error on it.
     pub fn passes(&self, item: &mut Item<'_>) -> bool {
         match self {
@@ -102,13 +113,10 @@ impl LabelTest {
                 item.with_label(&matcher.name, |value| matcher.matches(value, item.pulse()))
             }
             LabelTest::Compare { name, comparison, bound } => {
-                if item.has_error() {
-                    return true;
-                }
                 let read = |value: &str| match bound {
                     _ if value.is_empty() => None,
                     Bound::Number(_) => Some(parse_number(value)),
-                    Bound::Duration(..) => Some(parse_duration_ns(value).map(|ns| ns as f64)),
+                    Bound::Duration(..) => Some(parse_value_duration_ns(value).map(|ns| ns as f64)),
                     Bound::Bytes(..) => Some(parse_bytes(value)),
                 };
                 let wanted = match bound {
@@ -117,6 +125,7 @@ impl LabelTest {
                 };
                 match item.with_label(name, read) {
                     None => false,
+                    Some(_) if item.has_error() => true,
                     Some(Some(value)) => comparison.holds(value, wanted),
                     Some(None) => {
                         item.set_error(
@@ -133,9 +142,8 @@ impl LabelTest {
                 }
                 let inside = item.with_label(name, |value| match value.is_empty() {
                     true => None,
-                    false => {
-                        Some(value.trim().parse().is_ok_and(|address| range.contains(address)))
-                    }
+                    // Anywhere in the value, as in a line.
+                    false => Some(range.is_in(value)),
                 });
                 inside.is_some_and(|inside| inside != *negated)
             }

@@ -1,15 +1,21 @@
 //! The functions of templates, with the names and arguments of Loki and Sprig.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use query::{Pattern, Pulse, RegexBudget, RunError};
+use text::template::number::shortest;
 use text::template::printf::Format;
 use text::template::{Function, Run, Value};
 use text::url;
 
+use super::go_time;
 use super::template::OUTPUT_BYTES_MAX;
-use crate::units::{format_number, parse_bytes, parse_duration_ns};
+use crate::units::{parse_bytes, parse_value_duration_ns};
 
+const SECOND_NS: i64 = 1_000_000_000;
 /// Arguments of a function that takes any number of them.
 const MANY: usize = 32;
 
@@ -41,7 +47,7 @@ const fn many(
 }
 
 /// All functions.
-pub static FUNCTIONS: [Function; 65] = [
+pub static FUNCTIONS: [Function; 79] = [
     of("ToLower", 1, |a| Ok(text(a, 0).to_lowercase().into())),
     of("ToUpper", 1, |a| Ok(text(a, 0).to_uppercase().into())),
     of("lower", 1, |a| Ok(text(a, 0).to_lowercase().into())),
@@ -127,14 +133,50 @@ pub static FUNCTIONS: [Function; 65] = [
         match (a.len() - 1).cmp(&format.verbs()) {
             std::cmp::Ordering::Less => Err("too few arguments".to_owned()),
             std::cmp::Ordering::Equal => {
-                Ok(format.print(&a[1..], format_number, OUTPUT_BYTES_MAX).into())
+                Ok(format.print(&a[1..], shortest, OUTPUT_BYTES_MAX).into())
             }
             std::cmp::Ordering::Greater => Err("too many arguments".to_owned()),
         }
     }),
-    many("print", 1, |a| Ok((0..a.len()).map(|place| text(a, place)).collect::<String>().into())),
+    many("print", 1, |a| Ok(printed(a, |one, other| !is_text(one) && !is_text(other)).into())),
+    many("println", 0, |a| Ok((printed(a, |_, _| true) + "\n").into())),
+    of("date", 2, |a| {
+        let time_ns = match &a[1] {
+            Value::Time(time_ns) => *time_ns,
+            Value::Int(seconds) => seconds.saturating_mul(SECOND_NS),
+            _ => return Err("no time".to_owned()),
+        };
+        Ok(go_time::format(time_ns, &text(a, 0)).into())
+    }),
+    of("toDate", 2, |a| to_date(&text(a, 0), &text(a, 1))),
+    of("toDateInZone", 3, |a| match &*text(a, 1) {
+        "" | "UTC" | "Local" => to_date(&text(a, 0), &text(a, 2)),
+        zone => Err(format!(
+            "the zone '{zone}' is not supported; write UTC, and an offset into the time"
+        )),
+    }),
+    of("unixEpoch", 1, |a| epoch(&a[0], SECOND_NS)),
+    of("unixEpochMillis", 1, |a| epoch(&a[0], SECOND_NS / 1_000)),
+    of("unixEpochNanos", 1, |a| epoch(&a[0], 1)),
+    of("unixToTime", 1, |a| unix_to_time(&text(a, 0))),
+    of("b64enc", 1, |a| Ok(STANDARD.encode(text(a, 0).as_bytes()).into())),
+    of("b64dec", 1, |a| {
+        let decoded =
+            STANDARD.decode(text(a, 0).as_bytes()).map_err(|_| "not Base64".to_owned())?;
+        Ok(String::from_utf8_lossy(&decoded).into_owned().into())
+    }),
+    of("fromJson", 1, |a| from_json(&text(a, 0))),
+    many("index", 1, |a| {
+        a[1..].iter().try_fold(a[0].clone(), |value, place| indexed(&value, place))
+    }),
     of("default", 2, |a| Ok(if a[1].is_true() { a[1].clone() } else { a[0].clone() })),
-    of("len", 1, |a| Ok(Value::Int(text(a, 0).len() as i64))),
+    of("len", 1, |a| {
+        Ok(Value::Int(match &a[0] {
+            Value::List(values) => values.len(),
+            Value::Object(values) => values.len(),
+            _ => text(a, 0).len(),
+        } as i64))
+    }),
     many("eq", 2, |a| Ok(Value::Bool(a[1..].iter().any(|other| is_same(&a[0], other))))),
     of("ne", 2, |a| Ok(Value::Bool(!is_same(&a[0], &a[1])))),
     of("lt", 2, |a| Ok(Value::Bool(order(a).is_lt()))),
@@ -157,12 +199,23 @@ pub static FUNCTIONS: [Function; 65] = [
     many("divf", 2, |a| floats(a, |x, y| x / y)),
     many("max", 1, |a| ints(a, i64::max)),
     many("min", 1, |a| ints(a, i64::min)),
+    many("maxf", 1, |a| floats(a, f64::max)),
+    many("minf", 1, |a| floats(a, f64::min)),
     of("ceil", 1, |a| Ok(Value::Float(float(&a[0]).ceil()))),
     of("floor", 1, |a| Ok(Value::Float(float(&a[0]).floor()))),
-    of("round", 2, |a| {
-        let scale = 10f64.powi(int(a, 1).clamp(0, 15) as i32);
-        Ok(Value::Float((float(&a[0]) * scale).round() / scale))
-    }),
+    Function {
+        name: "round",
+        least: 2,
+        most: 3,
+        call: Run::Linear(|a| {
+            let scale = 10f64.powi(int(a, 1).clamp(0, 15) as i32);
+            // From this part of the last digit on, it is rounded up.
+            let round_on = a.get(2).map_or(0.5, float);
+            let scaled = float(&a[0]) * scale;
+            let up = scaled - scaled.floor() >= round_on;
+            Ok(Value::Float(if up { scaled.ceil() } else { scaled.floor() } / scale))
+        }),
+    },
     of("bytes", 1, |a| {
         parse_bytes(&text(a, 0)).map(Value::Float).ok_or_else(|| "no size".to_owned())
     }),
@@ -179,7 +232,91 @@ pub fn fits(bytes: usize) -> Result<(), String> {
 }
 
 fn text<'a>(arguments: &'a [Value<'_>], place: usize) -> Cow<'a, str> {
-    arguments[place].shown(format_number)
+    arguments[place].shown(shortest)
+}
+
+fn is_text(value: &Value<'_>) -> bool {
+    matches!(value, Value::Text(_))
+}
+
+/// Values beside each other; `is_apart` says whether a blank is between two.
+fn printed(values: &[Value<'_>], is_apart: fn(&Value<'_>, &Value<'_>) -> bool) -> String {
+    let mut out = String::new();
+    for (place, value) in values.iter().enumerate() {
+        if place > 0 && is_apart(&values[place - 1], value) {
+            out.push(' ');
+        }
+        out += &value.shown(shortest);
+    }
+    out
+}
+
+fn to_date<'v>(layout: &str, text: &str) -> Made<'v> {
+    let time_ns = go_time::parse(text, layout);
+    time_ns.map(Value::Time).ok_or_else(|| format!("'{text}' is no time in the layout '{layout}'"))
+}
+
+/// The time as a number of these units since 1970, as text.
+fn epoch<'v>(value: &Value<'_>, unit_ns: i64) -> Made<'v> {
+    match value {
+        Value::Time(time_ns) => Ok(time_ns.div_euclid(unit_ns).to_string().into()),
+        _ => Err("no time; make one with toDate or unixToTime".to_owned()),
+    }
+}
+
+/// The number of digits says what they count: days, seconds, ms, µs or ns.
+fn unix_to_time<'v>(text: &str) -> Made<'v> {
+    let unit_ns = match text.len() {
+        5 => 86_400 * SECOND_NS,
+        10 => SECOND_NS,
+        13 => SECOND_NS / 1_000,
+        16 => SECOND_NS / 1_000_000,
+        19 => 1,
+        length => {
+            return Err(format!("'{text}' has {length} digits; 5, 10, 13, 16 or 19 are known"));
+        }
+    };
+    let number: i64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let time_ns = number.checked_mul(unit_ns).ok_or_else(|| format!("'{text}' is too large"))?;
+    Ok(Value::Time(time_ns))
+}
+
+/// A document of JSON; an empty text if it is none.
+fn from_json<'v>(text: &str) -> Made<'v> {
+    if text.len() > OUTPUT_BYTES_MAX {
+        return Err(format!("more than {OUTPUT_BYTES_MAX} bytes"));
+    }
+    Ok(serde_json::from_str(text).map_or_else(|_| "".into(), json_value))
+}
+
+/// `serde_json` bounds the depth.
+fn json_value(value: serde_json::Value) -> Value<'static> {
+    use serde_json::Value as Json;
+    match value {
+        Json::Null => Value::Nothing,
+        Json::Bool(truth) => Value::Bool(truth),
+        // As in Go, all numbers have a fraction.
+        Json::Number(number) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Json::String(text) => text.into(),
+        Json::Array(values) => Value::List(Arc::new(values.into_iter().map(json_value).collect())),
+        Json::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| (name, json_value(value)));
+            Value::Object(Arc::new(members.collect()))
+        }
+    }
+}
+
+fn indexed<'v>(value: &Value<'v>, place: &Value<'_>) -> Made<'v> {
+    match value {
+        Value::List(values) => {
+            let found = usize::try_from(int_of(place)).ok().and_then(|place| values.get(place));
+            found.cloned().ok_or_else(|| format!("the list has no place {}", place.shown(shortest)))
+        }
+        Value::Object(values) => {
+            Ok(values.get(&*place.shown(shortest)).cloned().unwrap_or(Value::Nothing))
+        }
+        _ => Err("index needs a list or an object".to_owned()),
+    }
 }
 
 fn float(value: &Value<'_>) -> f64 {
@@ -216,7 +353,8 @@ fn divisor(arguments: &[Value<'_>]) -> Result<(), String> {
 }
 
 fn seconds<'v>(arguments: &[Value<'v>]) -> Made<'v> {
-    let ns = parse_duration_ns(&text(arguments, 0)).ok_or_else(|| "no duration".to_owned())?;
+    let ns =
+        parse_value_duration_ns(&text(arguments, 0)).ok_or_else(|| "no duration".to_owned())?;
     Ok(Value::Float(ns as f64 / 1e9))
 }
 

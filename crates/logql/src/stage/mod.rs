@@ -1,12 +1,15 @@
 //! The stages of a query applied to a line: tests, parsers, formats.
 //!
-//! A line ([`Item`]) has three kinds of labels. Those of its stream, with `detected_level`, and
-//! those that stages made are in the output and distinguish series. The fields that Loginson parsed
-//! from the line at ingest can be used by name, but do not distinguish series, so that process ids
-//! do not make a series for each process.
+//! A line ([`Item`]) has four kinds of labels. Those of its stream, its structured metadata with
+//! `detected_level`, and those that stages made are in the output and distinguish series. Where
+//! names clash, a stream's label goes before metadata, and metadata before what a parser finds; the
+//! loser is called `NAME_extracted`. The fields that Loginson parsed from the line at ingest can be
+//! used by name, but do not distinguish series, so that process ids do not make a series for each
+//! process.
 
 pub(crate) mod filter;
 pub(crate) mod functions;
+mod go_time;
 pub(crate) mod ip;
 pub(crate) mod json;
 pub(crate) mod kinds;
@@ -17,6 +20,7 @@ pub(crate) mod pattern;
 pub(crate) mod template;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use query::Pulse;
 use record::parse::{JsonKind, json_items};
@@ -24,7 +28,7 @@ use record::parse::{JsonKind, json_items};
 use json::label_name;
 use kinds::{LabelSource, Named, Stage};
 
-/// Labels as they are in the output: names in order, no value empty.
+/// Labels as they are in the output: names in order. A parser can make a label without value.
 pub type Labels = Vec<(String, String)>;
 
 /// The label with the level of a line, with Loki's names.
@@ -32,6 +36,12 @@ pub const DETECTED_LEVEL: &str = "detected_level";
 /// The label with the error of the stage that failed on a line.
 pub const ERROR: &str = "__error__";
 const ERROR_DETAILS: &str = "__error_details__";
+/// The label of series whose lines have an error that the query asks for.
+pub const PRESERVE_ERROR: &str = "__preserve_error__";
+/// The end of the name of a label whose name was taken.
+pub const EXTRACTED: &str = "_extracted";
+/// The member of a packed line that has its text.
+const ENTRY: &str = "_entry";
 /// Limit of the labels of one line; further ones are left out, because a hostile line could consist
 /// of keys only.
 pub const LABELS_MAX: usize = 1_000;
@@ -43,6 +53,11 @@ pub const LABELS_BYTES_MAX: usize = 16 << 20;
 pub trait Fields {
     /// The value of a field.
     fn field(&self, name: &str) -> Cow<'_, str>;
+
+    /// What a shipper sent with the line besides the labels of its stream.
+    fn metadata(&self) -> Labels {
+        Labels::new()
+    }
 }
 
 /// A line that passes through the stages.
@@ -55,10 +70,12 @@ pub struct Item<'a> {
     level: &'static str,
     fields: &'a dyn Fields,
     hides_fields: bool,
+    metadata: OnceCell<Labels>,
     made: Labels,
     made_bytes: usize,
     gone: Vec<String>,
-    error: Option<(&'static str, String)>,
+    error: Option<&'static str>,
+    error_details: Option<String>,
     /// Ends the work on a long line when the query ends.
     pulse: &'a Pulse<'a>,
 }
@@ -80,10 +97,12 @@ impl<'a> Item<'a> {
             level,
             fields,
             hides_fields: false,
+            metadata: OnceCell::new(),
             made: Labels::new(),
             made_bytes: 0,
             gone: Vec::new(),
             error: None,
+            error_details: None,
             pulse,
         }
     }
@@ -103,21 +122,44 @@ impl<'a> Item<'a> {
         self.error.is_some()
     }
 
-    /// Records that a stage failed on it; the first error stays.
+    /// Records that a stage failed on it; the last error counts.
     pub fn set_error(&mut self, error: &'static str, details: String) {
-        self.error.get_or_insert((error, details));
+        self.error = Some(error);
+        self.error_details = Some(details);
+    }
+
+    /// Its structured metadata as it was sent.
+    fn metadata(&self) -> &Labels {
+        self.metadata.get_or_init(|| self.fields.metadata())
+    }
+
+    fn is_gone(&self, name: &str) -> bool {
+        self.gone.iter().any(|gone| gone == name)
+    }
+
+    fn is_made(&self, name: &str) -> bool {
+        self.made.iter().any(|(made, _)| made == name)
+    }
+
+    /// Whether it has a label of that name without a value.
+    pub fn has_empty(&self, name: &str) -> bool {
+        self.made.iter().any(|(made, value)| made == name && value.is_empty())
     }
 
     /// Calls `with` with the value of a label; it is empty if the label is missing.
     pub fn with_label<T>(&self, name: &str, with: impl FnOnce(&str) -> T) -> T {
-        if name == ERROR || name == ERROR_DETAILS {
-            let error = self.error.as_ref();
-            return with(error.map_or("", |(e, details)| if name == ERROR { e } else { details }));
+        if name == ERROR {
+            return with(self.error.unwrap_or_default());
+        }
+        if name == ERROR_DETAILS
+            && let Some(details) = &self.error_details
+        {
+            return with(details);
         }
         if let Some((_, value)) = self.made.iter().find(|(made, _)| made == name) {
             return with(value);
         }
-        if self.gone.iter().any(|gone| gone == name) {
+        if self.is_gone(name) {
             return with("");
         }
         if let Some((_, value)) = self.stream.iter().find(|(label, _)| label == name) {
@@ -127,26 +169,40 @@ impl<'a> Item<'a> {
             return with(self.level);
         }
         if self.hides_fields || name.starts_with('_') {
-            return with("");
+            // Loginson's own fields are none of the sender.
+            let own = self.metadata().iter().find(|(label, _)| label == name);
+            return with(own.filter(|_| !self.hides_fields).map_or("", |(_, value)| value));
         }
         with(&self.fields.field(name))
     }
 
-    /// Sets a label; an empty value removes it.
+    /// Removes a label.
+    pub fn remove(&mut self, name: &str) {
+        // All names are compared with this one.
+        if !self.may_continue(self.made.len() + self.gone.len()) {
+            return;
+        }
+        self.unset(name);
+        if self.gone.len() < 2 * LABELS_MAX && !self.is_gone(name) {
+            self.gone.push(name.to_owned());
+        }
+    }
+
+    fn unset(&mut self, name: &str) {
+        if let Some(place) = self.made.iter().position(|(made, _)| made == name) {
+            let (name, value) = self.made.remove(place);
+            self.made_bytes -= name.len() + value.len();
+        }
+    }
+
+    /// Sets a label, which may be empty.
     pub fn set(&mut self, name: &str, value: &str) {
         // All names are compared with this one.
         if !self.may_continue(self.made.len() + self.gone.len() + value.len()) {
             return;
         }
-        if let Some(place) = self.made.iter().position(|(made, _)| made == name) {
-            let (name, value) = self.made.remove(place);
-            self.made_bytes -= name.len() + value.len();
-        }
-        if value.is_empty() {
-            if self.gone.len() < 2 * LABELS_MAX && !self.gone.iter().any(|gone| gone == name) {
-                self.gone.push(name.to_owned());
-            }
-        } else if self.made_bytes + name.len() + value.len() > LABELS_BYTES_MAX {
+        self.unset(name);
+        if self.made_bytes + name.len() + value.len() > LABELS_BYTES_MAX {
             let details = format!("the labels of the line have more than {LABELS_BYTES_MAX} bytes");
             self.set_error("LabelsLimitErr", details);
         } else if self.made.len() < LABELS_MAX {
@@ -155,48 +211,72 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Sets a label that a parser found. If the stream has a label of that name, that one keeps its
-    /// value, and the new one gets another name.
+    /// Sets a label that a parser found. If the stream or the metadata has a label of that name,
+    /// that one keeps its value, and the new one gets another name. What an earlier stage or an
+    /// earlier part of the line set, stays.
     fn set_parsed(&mut self, name: &str, value: &str) {
-        let taken = self.stream.iter().any(|(label, _)| label == name)
-            && !self.gone.iter().any(|gone| gone == name);
-        match taken {
-            true => self.set(&format!("{name}_extracted"), value),
-            false => self.set(name, value),
+        let name = self.parsed_name(name);
+        if !self.may_continue(self.made.len()) || self.is_made(&name) {
+            return;
         }
+        self.set(&name, value);
+    }
+
+    /// The name of a label that a parser found.
+    fn parsed_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let is_among = |labels: &[(String, String)]| labels.iter().any(|(label, _)| label == name);
+        let taken = is_among(self.stream) || (is_among(self.metadata()) && !self.is_gone(name));
+        if taken { Cow::Owned(format!("{name}{EXTRACTED}")) } else { Cow::Borrowed(name) }
     }
 
     /// Calls `each` with the remaining labels of the stream.
     pub fn stream_labels(&self, mut each: impl FnMut(&str, &str)) {
-        let left = |name: &str| {
-            !self.gone.iter().any(|gone| gone == name)
-                && !self.made.iter().any(|(made, _)| made == name)
-        };
+        let left = |name: &str| !self.is_gone(name) && !self.is_made(name);
         self.stream.iter().filter(|(name, _)| left(name)).for_each(|(n, v)| each(n, v));
+    }
+
+    /// Calls `each` with the remaining labels of the structured metadata but the level.
+    pub fn metadata_labels(&self, mut each: impl FnMut(&str, &str)) {
+        let left =
+            |name: &str| name != DETECTED_LEVEL && !self.is_gone(name) && !self.is_made(name);
+        self.metadata().iter().filter(|(name, _)| left(name)).for_each(|(n, v)| each(n, v));
+    }
+
+    /// Whether a field that is neither a label of the stream nor metadata can be shown.
+    pub fn shows_field(&self, name: &str) -> bool {
+        !self.hides_fields && !self.is_gone(name) && !self.is_made(name)
     }
 
     /// The level, unless a stage removed or replaced it.
     pub fn level(&self) -> Option<&str> {
-        let hidden = self.gone.iter().any(|gone| gone == DETECTED_LEVEL)
-            || self.made.iter().any(|(made, _)| made == DETECTED_LEVEL);
+        let hidden = self.is_gone(DETECTED_LEVEL)
+            || self.is_made(DETECTED_LEVEL)
+            || self.stream.iter().any(|(label, _)| label == DETECTED_LEVEL);
         (!hidden && !self.level.is_empty()).then_some(self.level)
     }
 
     /// The labels made by stages, including errors, in the order of names.
     pub fn made_labels(&self) -> Labels {
         let mut labels = self.made.clone();
-        if let Some((error, details)) = &self.error {
-            labels.push((ERROR.to_owned(), (*error).to_owned()));
-            labels.push((ERROR_DETAILS.to_owned(), details.clone()));
-        }
+        self.push_errors(&mut labels);
         labels.sort_unstable();
         labels
+    }
+
+    /// Appends the labels of the error.
+    pub fn push_errors(&self, labels: &mut Labels) {
+        labels.extend(self.error.map(|error| (ERROR.to_owned(), error.to_owned())));
+        if let Some(details) = &self.error_details {
+            labels.retain(|(name, _)| name != ERROR_DETAILS);
+            labels.push((ERROR_DETAILS.to_owned(), details.clone()));
+        }
     }
 
     /// All labels of the output.
     pub fn labels(&self) -> Labels {
         let mut labels = self.made_labels();
         self.stream_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
+        self.metadata_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
         labels.extend(self.level().map(|level| (DETECTED_LEVEL.to_owned(), level.to_owned())));
         labels.sort_unstable();
         labels
@@ -241,7 +321,7 @@ impl<'a> Item<'a> {
                             if !value.is_empty() {
                                 self.set(name, &value);
                                 if name != from {
-                                    self.set(from, "");
+                                    self.remove(from);
                                 }
                             }
                         }
@@ -266,7 +346,7 @@ impl<'a> Item<'a> {
                     let kept = named.iter().any(|n| n.names(&label, &value, self.pulse));
                     // Errors are not labels that users can keep or drop.
                     if !kept && !label.starts_with("__error") {
-                        self.set(&label, "");
+                        self.remove(&label);
                     }
                 }
                 // Named fields stay, as labels.
@@ -277,7 +357,10 @@ impl<'a> Item<'a> {
                     };
                     let value = self.with_label(name, str::to_owned);
                     let shown = self.stream.iter().any(|(label, _)| label == name)
-                        || name == DETECTED_LEVEL;
+                        || self.metadata().iter().any(|(label, _)| label == name)
+                        || self.is_made(name)
+                        || name == DETECTED_LEVEL
+                        || name.starts_with("__error");
                     if !shown && named.names(name, &value, self.pulse) && !value.is_empty() {
                         self.set(name, &value);
                     }
@@ -295,26 +378,29 @@ impl<'a> Item<'a> {
     fn drop_labels(&mut self, named: &[Named]) {
         for named in named {
             match named {
-                Named::Name(name) if name == ERROR => self.error = None,
-                Named::Name(name) if name == ERROR_DETAILS => {
-                    if let Some((_, details)) = &mut self.error {
-                        details.clear();
-                    }
-                }
-                Named::Name(name) => self.set(name, ""),
+                Named::Name(name) => self.drop_label(name),
                 Named::Matcher(matcher) => {
                     let name = &matcher.name;
                     let pulse = self.pulse;
                     if self.with_label(name, |value| {
                         !value.is_empty() && matcher.matches(value, pulse)
                     }) {
-                        match name == ERROR {
-                            true => self.error = None,
-                            false => self.set(name, ""),
-                        }
+                        self.drop_label(name);
                     }
                 }
             }
+        }
+    }
+
+    /// Removes a label or one of those of an error, which go one by one.
+    fn drop_label(&mut self, name: &str) {
+        match name {
+            ERROR => self.error = None,
+            ERROR_DETAILS => {
+                self.error_details = None;
+                self.remove(name);
+            }
+            _ => self.remove(name),
         }
     }
 
@@ -332,21 +418,35 @@ impl<'a> Item<'a> {
 
     fn json_places(&mut self, line: &str, labels: &[(String, path::Path)]) {
         for (name, path) in labels {
-            let found = path.find(line, self.pulse);
-            if !found.is_empty() {
-                self.set_parsed(name, &found);
+            match path.find(line, self.pulse) {
+                Some(found) => self.set_parsed(name, &found),
+                // A label that was asked for is there, also without a value.
+                None if self.has_label(name) => {}
+                None => self.set(name, ""),
             }
         }
+    }
+
+    fn has_label(&self, name: &str) -> bool {
+        self.is_made(name) || self.with_label(name, |value| !value.is_empty())
     }
 
     fn unpack(&mut self) {
         let line = self.take_line();
         let mut entry = None;
-        let whole = json::members(&line, |key, kind, value| match kind {
-            JsonKind::Text if key == "_entry" => entry = Some(value.to_owned()),
-            JsonKind::Text => self.set_parsed(&label_name(key), value),
-            _ => {}
+        let whole = json::members(&line, |key, kind, value| {
+            if kind == JsonKind::Text && key == ENTRY {
+                entry = Some(value.to_owned());
+            }
         });
+        // Labels are those of a line that was packed, which has an entry.
+        if entry.is_some() {
+            json::members_at_once(&line, |key, kind, value| {
+                if kind == JsonKind::Text && key != ENTRY {
+                    self.set_parsed(&label_name(key), value);
+                }
+            });
+        }
         self.line = entry.map_or(line, Cow::Owned);
         self.note_json(whole);
     }
@@ -359,6 +459,8 @@ impl<'a> Item<'a> {
 
     fn logfmt(&mut self, strict: bool, keep_empty: bool, labels: &[(String, String)]) {
         let line = self.take_line();
+        // A label that was asked for is there, also without a value.
+        let mut missing: Vec<&str> = labels.iter().map(|(name, _)| name.as_str()).collect();
         let found = logfmt::pairs(&line, strict, |key, value| {
             if labels.is_empty() {
                 let name = label_name(key);
@@ -368,14 +470,38 @@ impl<'a> Item<'a> {
             }
             self.may_continue(labels.len());
             for (name, _) in labels.iter().filter(|(_, wanted)| wanted == key) {
+                missing.retain(|other| other != name);
                 self.set_parsed(name, &value);
             }
         });
+        for name in missing {
+            if !self.has_label(name) {
+                self.set(name, "");
+            }
+        }
         if let Err(error) = found {
             self.set_error("LogfmtParserErr", error.to_owned());
         }
         self.line = line;
     }
+}
+
+/// Calls `each` with the labels that `json`, or else `logfmt`, makes of a line, as far as they have
+/// a value; returns which of the two it was, if there are any.
+pub fn found_in(line: &str, mut each: impl FnMut(&str, &str)) -> Option<&'static str> {
+    let mut any = false;
+    let mut take = |name: &str, value: &str| {
+        if !name.is_empty() && !value.is_empty() {
+            any = true;
+            each(name, value);
+        }
+    };
+    let is_json = json::labels(line, &mut take).is_some();
+    if !is_json {
+        // Without `--strict` there is no error.
+        let _ = logfmt::pairs(line, false, |key, value| take(&label_name(key), &value));
+    }
+    any.then_some(if is_json { "json" } else { "logfmt" })
 }
 
 #[cfg(test)]
@@ -392,6 +518,20 @@ mod tests {
     impl Fields for NoFields {
         fn field(&self, _name: &str) -> Cow<'_, str> {
             Cow::Borrowed("")
+        }
+    }
+
+    #[test]
+    fn labels_are_found_in_lines_of_json_and_logfmt() {
+        for (line, expected) in [
+            (r#"{"a":{"b":1},"c":"","d":"x"}"#, "json a_b=1 d=x"),
+            ("GET /x took=5ms n= alone", "logfmt took=5ms"),
+            ("nothing here", ""),
+            ("{}", ""),
+        ] {
+            let mut found = String::new();
+            let parser = found_in(line, |name, value| found += &format!(" {name}={value}"));
+            assert_eq!(parser.unwrap_or_default().to_owned() + &found, expected, "{line}");
         }
     }
 

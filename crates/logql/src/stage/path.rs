@@ -60,9 +60,9 @@ impl Path {
         &self.text
     }
 
-    /// The value at the path in a JSON object or array, as the value of a label; empty if there is
-    /// none.
-    pub fn find(&self, text: &str, pulse: &Pulse<'_>) -> String {
+    /// The value at the path in a JSON object or array, as the value of a label; that of null is
+    /// empty.
+    pub fn find(&self, text: &str, pulse: &Pulse<'_>) -> Option<String> {
         let mut kind = match text.trim_ascii_start().starts_with('[') {
             true => JsonKind::Array,
             false => JsonKind::Object,
@@ -70,7 +70,7 @@ impl Path {
         let mut value = Cow::Borrowed(text);
         for step in &self.steps {
             if !pulse.may_continue(value.len()) {
-                return String::new();
+                return None;
             }
             let mut found = None;
             let mut take = |kind, value: &str| {
@@ -95,10 +95,10 @@ impl Path {
                 }
                 _ => {}
             }
-            let Some((of, inner)) = found else { return String::new() };
+            let (of, inner) = found?;
             (kind, value) = (of, Cow::Owned(inner));
         }
-        if kind == JsonKind::Null { String::new() } else { value.into_owned() }
+        Some(if kind == JsonKind::Null { String::new() } else { value.into_owned() })
     }
 }
 
@@ -110,25 +110,25 @@ mod tests {
     fn places() {
         let json = r#"{"a":{"b":[1,{"c d":"x"}]},"e.f":"y","a":2,"n":null,"t":"{\"u\":1}"}"#;
         for (path, expected) in [
-            ("a.b[0]", "1"),
-            ("a.b[1][\"c d\"]", "x"),
-            ("[\"e.f\"]", "y"),
-            ("a.b", "[1,{\"c d\":\"x\"}]"),
-            ("a.x", ""),
-            ("a.b[2]", ""),
-            ("n", ""),
-            ("t", "{\"u\":1}"),
-            ("t.u", ""),
-            ("[0]", ""),
+            ("a.b[0]", Some("1")),
+            ("a.b[1][\"c d\"]", Some("x")),
+            ("[\"e.f\"]", Some("y")),
+            ("a.b", Some("[1,{\"c d\":\"x\"}]")),
+            ("a.x", None),
+            ("a.b[2]", None),
+            ("n", Some("")),
+            ("t", Some("{\"u\":1}")),
+            ("t.u", None),
+            ("[0]", None),
         ] {
             let path = Path::parse(path).unwrap();
-            assert_eq!(path.find(json, &Pulse::endless()), expected, "{path:?}");
+            assert_eq!(path.find(json, &Pulse::endless()).as_deref(), expected, "{path:?}");
         }
         for wrong in ["", "a.", ".a", "a[x]", "a[0", "a[\"b"] {
             assert!(Path::parse(wrong).is_err(), "{wrong}");
         }
         assert_eq!(
-            Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]", &Pulse::endless()),
+            Path::parse("[1].a").unwrap().find(" [1, {\"a\":\"\\n\"}]", &Pulse::endless()).unwrap(),
             "\n"
         );
     }

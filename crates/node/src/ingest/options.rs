@@ -18,6 +18,8 @@ pub struct SourceOptions {
     pub syslog_tcp: TcpConfig,
     /// Sockets for datagrams; 0 for as many as suit the processors.
     pub syslog_udp_sockets: usize,
+    /// Zones of times that name none, by listener.
+    pub syslog_zones: SyslogZones,
     /// Syslog over TLS; `None` when off.
     pub syslog_tls: Option<SyslogTls>,
     /// Address where collectors deliver; `None` when off.
@@ -38,6 +40,7 @@ impl SourceOptions {
             listen: Listen { syslog_udp: None, syslog_tcp: None },
             syslog_tcp: TcpConfig::default(),
             syslog_udp_sockets: 0,
+            syslog_zones: SyslogZones::default(),
             syslog_tls: None,
             node_listen: None,
             node_secret: None,
@@ -45,6 +48,17 @@ impl SourceOptions {
             files: Vec::new(),
         }
     }
+}
+
+/// Zones of the senders that reach a listener, by name; `None` if nothing is known of them.
+#[derive(Clone, Debug, Default)]
+pub struct SyslogZones {
+    /// Of datagrams.
+    pub udp: Option<String>,
+    /// Of TCP.
+    pub tcp: Option<String>,
+    /// Of TLS.
+    pub tls: Option<String>,
 }
 
 /// Addresses where sources listen; `None` for a source that is off.

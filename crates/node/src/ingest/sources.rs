@@ -27,7 +27,7 @@ use collector::file::Recall;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BindTries, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind,
-    TcpSource, TlsSource, UdpConfig, UdpSource,
+    TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -279,7 +279,11 @@ fn udp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     let options = starting.options;
     let Some(address) = options.listen.syslog_udp else { return Ok(None) };
     let (deliver, accounting, clock) = starting.with.cloned();
-    let udp_config = UdpConfig { sockets: options.syslog_udp_sockets, ..UdpConfig::default() };
+    let udp_config = UdpConfig {
+        sockets: options.syslog_udp_sockets,
+        zone: options.syslog_zones.udp.clone(),
+        ..UdpConfig::default()
+    };
     let address = starting.address(address);
     Ok(Some(Box::new(UdpSource::start(address, udp_config, deliver, accounting, clock)?)))
 }
@@ -288,7 +292,9 @@ fn tcp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     let options = starting.options;
     let Some(address) = options.listen.syslog_tcp else { return Ok(None) };
     let (deliver, accounting, clock) = starting.with.cloned();
-    let (address, tcp_config) = (starting.address(address), options.syslog_tcp.clone());
+    let address = starting.address(address);
+    let zone = options.syslog_zones.tcp.clone();
+    let tcp_config = TcpConfig { zone, ..options.syslog_tcp.clone() };
     Ok(Some(Box::new(TcpSource::start(address, tcp_config, deliver, accounting, clock)?)))
 }
 
@@ -298,7 +304,9 @@ fn tls(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
         return Ok(None);
     };
     let (deliver, accounting, clock) = starting.with.cloned();
-    let (address, tcp_config) = (starting.address(tls.listen), options.syslog_tcp.clone());
+    let address = starting.address(tls.listen);
+    let zone = options.syslog_zones.tls.clone();
+    let tcp_config = TcpConfig { zone, ..options.syslog_tcp.clone() };
     let credentials = Arc::clone(credentials);
     let source = TlsSource::start(address, tcp_config, credentials, deliver, accounting, clock)?;
     Ok(Some(Box::new(source)))
@@ -348,12 +356,12 @@ mod tests {
 
     use collector::node::sender::Sender;
     use collector::node::{secret, wire};
-    use collector::{KeepError, OnDurable, Patience, SourceError, TcpConfig};
+    use collector::{KeepError, OnDurable, Patience, SourceError};
     use platform::RealClock;
     use record::{Frame, NodeIdentity, Numbers};
 
     use super::*;
-    use crate::ingest::options::Listen;
+    use crate::ingest::options::{Listen, SyslogZones};
 
     /// Panics when it admits the first collector.
     #[derive(Default)]
@@ -444,6 +452,7 @@ mod tests {
             data_dir: PathBuf::new(),
             listen: Listen { syslog_udp: None, syslog_tcp: None },
             syslog_tcp: TcpConfig::default(),
+            syslog_zones: SyslogZones::default(),
             syslog_udp_sockets: 0,
             syslog_tls: None,
             node_listen: Some("127.0.0.1:0".parse().unwrap()),

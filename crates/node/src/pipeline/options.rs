@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use collector::node::ForwardConfig;
 use programs::summary::SummaryConfig;
-use record::TypeRule;
+use record::{TypeRule, Zone};
 use store::StoreConfig;
 
 use crate::alerts::AlertOptions;
@@ -20,8 +20,10 @@ use crate::sinks::config::SinkOptions;
 pub struct NodeOptions {
     /// The user's rules for types, tried in order before the built-in ones.
     pub types: Vec<TypeRule>,
-    /// Seconds east of UTC for syslog times without a zone.
-    pub syslog_zone_s: i32,
+    /// Zone of times that name none, where neither the source nor a rule has another.
+    pub zone: Zone,
+    /// Lines of common servers are not taken apart.
+    pub no_server_fields: bool,
     /// How lines are received.
     pub sources: SourceOptions,
     /// How frames are delivered to stores, or to the log of a cluster.
@@ -51,7 +53,8 @@ impl NodeOptions {
         let data_dir = data_dir.into();
         NodeOptions {
             types: Vec::new(),
-            syslog_zone_s: 0,
+            zone: Zone::UTC,
+            no_server_fields: false,
             sources: SourceOptions::none(&data_dir),
             forward: ForwardConfig::default(),
             engines: None,

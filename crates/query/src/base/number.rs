@@ -2,8 +2,9 @@
 //! and the order of values.
 //!
 //! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`. Where
-//! two whole numbers beyond 2^53 are the same `f64`, filters compare them digit by digit
-//! ([`Bound`]); results of functions have the precision of `f64`.
+//! two whole numbers beyond 2^53 are the same `f64`, filters ([`Bound`]), `sort`, `min` and `max`
+//! ([`compare_kinds`]) compare them digit by digit; other results of functions have the precision of
+//! `f64`.
 
 use std::cmp::Ordering;
 
@@ -66,8 +67,7 @@ impl Bound {
     /// The number that a value is compared as, if it is one.
     pub fn parse(value: &[u8]) -> Option<Bound> {
         let number = parse_comparable(value)?;
-        let whole = if number.abs() < WHOLE_MAX { None } else { parse_whole(value, number) };
-        Some(Bound { number, whole })
+        Some(Bound { number, whole: whole_beyond_double(value, number) })
     }
 
     /// How a value, and the number that it is compared as, is ordered beside the bound.
@@ -91,6 +91,12 @@ impl Bound {
             _ => Ordering::Equal,
         }
     }
+}
+
+/// The whole number that a value stands for, digit by digit, if others are the same `number`.
+#[inline]
+pub(crate) fn whole_beyond_double(value: &[u8], number: f64) -> Option<i128> {
+    if number.abs() < WHOLE_MAX { None } else { parse_whole(value, number) }
 }
 
 /// The whole number that a value stands for, digit by digit; `number` is the same as `f64`. None
@@ -219,7 +225,9 @@ pub(crate) fn compare_kinds(a: (SortKind, &[u8]), b: (SortKind, &[u8])) -> Order
         SortKind::Text => 3,
     };
     let by_size = match (a.0, b.0) {
-        (SortKind::Number(x), SortKind::Number(y)) => x.total_cmp(&y),
+        (SortKind::Number(x), SortKind::Number(y)) => x
+            .total_cmp(&y)
+            .then_with(|| whole_beyond_double(a.1, x).cmp(&whole_beyond_double(b.1, y))),
         (SortKind::Time(x), SortKind::Time(y)) => x.cmp(&y),
         (x, y) => class(x).cmp(&class(y)),
     };
@@ -317,11 +325,32 @@ mod tests {
         let mut values = ["b", later, "10", "9", "", "a", earlier, "1KB", "2s", "10.0"];
         values.sort_by(|a, b| compare_values(a.as_bytes(), b.as_bytes()));
         assert_eq!(values, ["", "9", "10", "10.0", "1KB", "2s", earlier, later, "a", "b"]);
+        let mut values = [
+            "-9007199254740992",
+            "9007199254740993",
+            "-9007199254740993",
+            "9007199254740992.0",
+            "09007199254740994",
+        ];
+        values.sort_by(|a, b| compare_values(a.as_bytes(), b.as_bytes()));
+        assert_eq!(
+            values,
+            [
+                "-9007199254740993",
+                "-9007199254740992",
+                "9007199254740992.0",
+                "9007199254740993",
+                "09007199254740994"
+            ]
+        );
     }
 
     proptest! {
         #[test]
-        fn the_order_is_total(a in "[-0-9.kKBsmi]{0,4}", b in "[-0-9.kKBsmi]{0,4}", c in "[-0-9.kKBsmi]{0,4}") {
+        fn the_order_is_total(
+            a in "[-0-9.kKBsmi]{0,4}|-?900719925474099[0-9]", b in "[-0-9.kKBsmi]{0,4}|-?900719925474099[0-9]",
+            c in "[-0-9.kKBsmi]{0,4}|-?900719925474099[0-9]",
+        ) {
             let less = |x: &str, y: &str| compare_values(x.as_bytes(), y.as_bytes()).is_lt();
             prop_assert!(!(less(&a, &b) && less(&b, &a)));
             prop_assert!(!(less(&a, &b) && less(&b, &c)) || less(&a, &c));

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::vec::IntoIter;
 
 use crate::base::RunError;
-use crate::base::number::SortKind;
+use crate::base::number::{SortKind, whole_beyond_double};
 
 /// Values of a piece: sorting it takes some milliseconds where each comparison has to fetch both
 /// texts from memory.
@@ -147,7 +147,7 @@ pub(crate) fn key_bytes_max(value: &[u8]) -> usize {
         true => memchr::memchr_iter(0, value).count(),
         false => value.len(),
     };
-    value.len() + zeros + 1 + size_of::<u64>() + 2
+    value.len() + zeros + 1 + size_of::<u64>() + 1 + size_of::<i128>() + 2
 }
 
 /// Appends a value as bytes that compare in the order of
@@ -164,6 +164,12 @@ pub(crate) fn put_key(value: &[u8], descending: bool, out: &mut Vec<u8>) {
             let turned = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
             out.push(1);
             out.extend_from_slice(&turned.to_be_bytes());
+            if let Some(whole) = whole_beyond_double(value, number) {
+                out.push(1);
+                out.extend_from_slice(&(whole as u128 ^ 1 << 127).to_be_bytes());
+            } else {
+                out.push(0);
+            }
         }
         SortKind::Time(ns) => {
             out.push(2);
@@ -202,6 +208,7 @@ mod tests {
                     "-?[0-9]{0,3}\\.?[0-9]{0,2}", "[ab\u{0}\u{ff}]{0,3}",
                     Just("2026-11-22T10:00:00Z".to_owned()), Just("2026-11-22T10:00:00.5Z".to_owned()),
                     Just("1969-11-22T10:00:00Z".to_owned()), Just("-0".to_owned()), Just("1e300".to_owned()),
+                    "-?900719925474099[0-9](\\.0)?",
                 ],
                 2..4,
             ),

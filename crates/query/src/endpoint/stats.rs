@@ -3,14 +3,14 @@
 //! Pipes may follow the last `stats` only if their effect on field names is known without rows.
 //! Which fields are labels and which are numbers is therefore decided before the query runs, as in
 //! VictoriaLogs. With a step, each `stats` groups rows by time, in place of its own grouping by
-//! `_time`, and rows are sorted and selected within each step.
+//! `_time`, and rows are sorted, limited and selected within each step.
 
 use super::with_rows;
 use crate::base::RunError;
 use crate::base::time::parse_time;
 use crate::lang::context::Context;
 use crate::lang::pipe::shown::Shown;
-use crate::lang::pipe::{Bucket, By, Pipe, Sort, Stats, StatsFunction};
+use crate::lang::pipe::{Bucket, By, Limit, Offset, Pipe, Sort, SortKey, Stats, StatsFunction};
 use crate::lang::source::Source;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::Query;
@@ -23,6 +23,18 @@ pub struct StatsQuery {
     labels: Vec<String>,
     functions: Vec<String>,
     timed: bool,
+}
+
+/// The pipe that does within each step what a `limit` or `offset` does to all rows: it sorts by the
+/// time of the step, so that all rows of a step are equal, and stay in their order.
+fn limit_of_step(pipe: &Pipe) -> Option<Sort> {
+    let (offset, limit) = match (pipe.get::<Limit>(), pipe.get::<Offset>()) {
+        (Some(limit), _) => (0, Some(limit.count)),
+        (_, Some(offset)) => (offset.count, None),
+        _ => return None,
+    };
+    let keys = vec![SortKey { name: "_time".to_owned(), descending: false }];
+    Some(Sort { keys, partition: vec!["_time".to_owned()], offset, limit, rank: None })
 }
 
 /// Approximate memory of a name and its value besides their bytes.
@@ -59,6 +71,11 @@ impl StatsQuery {
             let before = &query.pipes[..place];
             if let Some(pipe) = before.iter().find(|p| !is_stats(p) && !p.keeps_time()) {
                 return refused(format!("\"{pipe}\" before stats leaves rows without their _time"));
+            }
+            for pipe in &mut query.pipes[place + 1..] {
+                if let Some(sort) = limit_of_step(pipe) {
+                    *pipe = sort.into();
+                }
             }
             for pipe in &mut query.pipes {
                 if let Some(stats) = pipe.get_mut::<Stats>() {
@@ -209,6 +226,19 @@ mod tests {
                 r#"[("level", "b")] Some(30) [("n", "1")]"#,
             ],
         );
+        check(
+            "* | stats by (level) count() n | sort by (level desc) | offset 1 | limit 1",
+            Some((30, 0)),
+            &[
+                r#"[("level", "a")] Some(0) [("n", "1")]"#,
+                r#"[("level", "a")] Some(30) [("n", "1")]"#,
+            ],
+        );
+        check(
+            "* | stats by (level) count() n | limit 1",
+            Some((30, 0)),
+            &[r#"[] Some(0) [("n", "1")]"#, r#"[] Some(30) [("n", "1")]"#],
+        );
     }
 
     #[test]
@@ -226,8 +256,7 @@ mod tests {
         ] {
             check(text, None);
         }
-        for text in ["* | count() | limit 1", "* | fields a | count()", "* | uniq by (a) | count()"]
-        {
+        for text in ["* | fields a | count()", "* | uniq by (a) | count()"] {
             check(text, Some((20, 0)));
         }
     }

@@ -108,7 +108,7 @@ mod tests {
             frame.push_line(&origin, index as i64, line.as_bytes(), false);
         }
         let frame = frame.finish(1, sequence).expect("it has lines");
-        let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };
+        let config = ParserConfig::default();
         let mut parser = Parser::new(&config).expect("no rules");
         Arc::new(parser.parse(Arc::new(frame)))
     }

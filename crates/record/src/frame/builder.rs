@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::header::padded;
 use super::memory::{Memory, Pool};
 use super::{
-    FRAME_BYTES_MAX, FRAME_INTERNAL, Frame, FrameHeader, HEADER_BYTES, LINE_BYTES_MAX, ORIGINS_MAX,
-    Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS, Run, Transport, encode_origin,
+    Doubt, FRAME_BYTES_MAX, FRAME_INTERNAL, Frame, FrameHeader, HEADER_BYTES, LINE_BYTES_MAX,
+    ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS, Run, Transport,
+    encode_origin,
 };
 
 /// Memory a builder allocates at its first line; it grows as needed.
@@ -92,8 +93,26 @@ impl FrameBuilder {
     /// If the line is longer than [`LINE_BYTES_MAX`], or the frame would exceed
     /// [`FRAME_BYTES_MAX`].
     pub fn push_line(&mut self, origin: &Origin, received_ns: i64, line: &[u8], cut: bool) {
+        self.push_line_in_doubt(origin, received_ns, line, cut, None);
+    }
+
+    /// As [`push_line`](Self::push_line), for a line of which its source could not make out
+    /// everything.
+    ///
+    /// # Panics
+    /// As `push_line`.
+    pub fn push_line_in_doubt(
+        &mut self,
+        origin: &Origin,
+        received_ns: i64,
+        line: &[u8],
+        cut: bool,
+        doubt: Option<Doubt>,
+    ) {
         assert!(line.len() <= LINE_BYTES_MAX, "a source cuts lines that are too long");
         let mut flags = if cut { RUN_CUT } else { 0 };
+        let of_doubt = Doubt::ALL.into_iter().find(|(known, _)| Some(*known) == doubt);
+        flags |= of_doubt.map_or(0, |(_, flag)| flag);
         let mut bytes = line.len() + 1;
         self.reserve(bytes + 4);
         if memchr::memchr(b'\n', line).is_some() {

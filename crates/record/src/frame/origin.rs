@@ -29,6 +29,8 @@ const FILE: u64 = 24;
 const FILE_ID: u64 = 25;
 const SUMMARISED_THROUGH: u64 = 26;
 const DECOLORIZE_FIELDS: u64 = 27;
+const ZONE: u64 = 32;
+const LIVE: u64 = 33;
 
 impl Transport {
     fn of(number: u8) -> Option<Transport> {
@@ -117,6 +119,12 @@ pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
             fields.push((tag, bytes));
         }
     }
+    if let Some(zone) = &hints.zone {
+        fields.push((ZONE, zone.clone().into_bytes()));
+    }
+    if hints.live {
+        fields.push((LIVE, Vec::new()));
+    }
     fields.extend(hints.unknown.iter().cloned());
     fields.sort_by_key(|field| field.0);
     let mut body = Vec::with_capacity(64);
@@ -193,6 +201,8 @@ fn decode_origin(bytes: &[u8]) -> Result<Origin, FrameError> {
             FILE_ID => hints.file_id = Some(number()?),
             SUMMARISED_THROUGH => hints.summarised_through = Some(number()?),
             DECOLORIZE_FIELDS => hints.decolorize_fields = texts(value)?,
+            ZONE => hints.zone = Some(text()?),
+            LIVE if value.is_empty() => hints.live = true,
             _ => is_known = false,
         }
         if !is_known {
@@ -302,10 +312,11 @@ mod tests {
             any::<([u8; 16], u16)>().prop_map(|(ip, port)| Some((ip, port).into())),
         ];
         let unknown =
-            prop::collection::btree_map(28u64.., prop::collection::vec(any::<u8>(), 0..5), 0..3);
+            prop::collection::btree_map(34u64.., prop::collection::vec(any::<u8>(), 0..5), 0..3);
         let fields = (names(), names(), names(), names(), names(), names());
         let extra = prop::collection::vec(("[a-z]{1,3}", ".{0,3}"), 0..3);
-        let texts = (any::<Option<String>>(), any::<Option<String>>(), extra);
+        let zone = (any::<Option<String>>(), any::<bool>());
+        let texts = (any::<Option<String>>(), any::<Option<String>>(), extra, zone);
         (0u8..7, 0u8..3, sender, fields, texts, numbers, 0usize..6, unknown).prop_map(
             |(transport, format, sender, names, texts, numbers, message, unknown)| {
                 let hints = Hints {
@@ -321,6 +332,8 @@ mod tests {
                     file_id: numbers.0,
                     summarised_through: numbers.1,
                     decolorize_fields: names.5,
+                    zone: texts.3.0,
+                    live: texts.3.1,
                     unknown: unknown.into_iter().collect(),
                 };
                 Origin {

@@ -24,6 +24,21 @@ fn sample() -> Frame {
 }
 
 #[test]
+fn a_doubt_stays_with_its_line() {
+    let mut builder = FrameBuilder::new();
+    let doubts = [None, Some(Doubt::Framing), None, Some(Doubt::Compression), None];
+    for doubt in doubts {
+        builder.push_line_in_doubt(&origin(1), 10, b"a\nb", false, doubt);
+        builder.push_line(&origin(1), 10, b"c", false);
+    }
+    let frame = builder.finish(3, 42).expect("has lines");
+    let decoded = Frame::decode(frame.bytes().to_vec()).unwrap();
+    let found: Vec<_> = decoded.lines().step_by(2).map(|line| line.doubt).collect();
+    assert_eq!(found, doubts);
+    assert!(decoded.lines().skip(1).step_by(2).all(|line| line.doubt.is_none()));
+}
+
+#[test]
 fn lines_come_back_as_they_were_sent() {
     let frame = sample();
     let line_bytes: usize = frame.lines().map(|line| line.bytes.len()).sum();

@@ -19,6 +19,10 @@
 //! the same form of time as in the message itself (`<14>Oct `, `<14>1 `, `<14>2026-`; if it has
 //! none, any priority).
 //!
+//! Messages without an end may precede one with a newline. They are *glued* to each other: a
+//! priority with the same form of time stands directly behind a character that cannot introduce a
+//! quoted message. Then nothing ends messages, but a newline or NUL before a message ends that one.
+//!
 //! Invariant: without a pause the result depends on the bytes only, not on how they were split into
 //! reads.
 
@@ -51,8 +55,11 @@ pub(super) enum Verdict {
     Framing(Framing),
     /// Nothing ends messages.
     Endless,
-    /// If nothing ends messages: this many bytes are one.
-    Message(usize),
+    /// If nothing ends messages: this many bytes are one, and so many behind it are its end.
+    Message {
+        bytes: usize,
+        end_bytes: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +97,10 @@ pub(super) struct Opening {
     scanned: usize,
     /// Nothing ends messages, as far as is known.
     is_endless: bool,
+    /// A message began directly behind another one: nothing ends most messages, whatever ends some.
+    is_glued: bool,
+    /// A pause has passed since the last byte, and the message waits for a longer one.
+    has_waited: bool,
 }
 
 impl Opening {
@@ -104,9 +115,12 @@ impl Opening {
     /// Examines all held bytes, at most `limit`. Never returns [`Verdict::More`] if there are that
     /// many.
     pub fn look(&mut self, held: &[u8], limit: usize) -> Verdict {
+        self.has_waited = false;
         let found = self.find(held, limit);
         match found {
-            Verdict::More if held.len() >= limit && self.is_endless => Verdict::Message(limit),
+            Verdict::More if held.len() >= limit && self.is_endless => {
+                Verdict::Message { bytes: limit, end_bytes: 0 }
+            }
             Verdict::More if held.len() >= limit => self.settle_at_limit(held),
             found => found,
         }
@@ -175,12 +189,20 @@ impl Opening {
                 },
                 _ => is_message_start(&held[position + 1..]),
             };
+            let is_glued = || !self.is_endless && glues(&held[..position], form);
             match (is_start, held[position]) {
                 (None, _) => return Verdict::More,
                 (Some(false), _) => at = position + 1,
+                (Some(true), b'<') => {
+                    self.is_glued |= form != Form::Bare;
+                    return Verdict::Message { bytes: position, end_bytes: 0 };
+                }
+                (Some(true), _) if self.is_glued => {
+                    return Verdict::Message { bytes: position, end_bytes: 1 };
+                }
+                (Some(true), _) if is_glued() => return Verdict::Endless,
                 (Some(true), b'\n') => return Verdict::Framing(Framing::Newline),
-                (Some(true), 0) => return Verdict::Framing(Framing::Nul),
-                (Some(true), _) => return Verdict::Message(position),
+                (Some(true), _) => return Verdict::Framing(Framing::Nul),
             }
         }
     }
@@ -195,7 +217,10 @@ impl Opening {
             };
             let position = self.scanned + found;
             if held[position] == b'\n' {
-                return Verdict::Framing(Framing::Newline);
+                return match self.is_glued {
+                    true => Verdict::Message { bytes: position, end_bytes: 1 },
+                    false => Verdict::Framing(Framing::Newline),
+                };
             }
             match held.get(position + 1) {
                 Some(b'{') if is_json => return Verdict::Framing(Framing::Nul),
@@ -216,8 +241,12 @@ impl Opening {
             Some(Kind::Counted { header_bytes, count }) => header_bytes + count == held.len(),
             _ => false,
         };
+        let is_glued = match self.kind {
+            Some(Kind::Priority(form)) => glues(held, form),
+            _ => false,
+        };
         match held.last() {
-            _ if self.is_endless => Verdict::Endless,
+            _ if self.is_endless || is_glued => Verdict::Endless,
             _ if is_counted => Verdict::Framing(Framing::Counted),
             Some(0) => Verdict::Framing(Framing::Nul),
             Some(b'\n') => Verdict::Framing(Framing::Newline),
@@ -256,10 +285,45 @@ impl Opening {
         (may_be_bare || form != Form::Bare) && memchr::memchr_iter(b'<', held).skip(1).any(begins)
     }
 
-    /// The state for the next message, at its start.
-    pub fn next_message(&self, is_endless: bool) -> Opening {
-        Opening { is_text: true, kind: None, scanned: 0, is_endless }
+    /// The state for the next message, at its start, if nothing ends messages.
+    pub fn next_message(&self) -> Opening {
+        let is_glued = self.is_glued;
+        Opening { is_text: true, is_endless: true, is_glued, ..Opening::default() }
     }
+
+    /// Whether a pause behind these bytes is short for an end: nothing is known about the sender,
+    /// and they may be a part of its first message. The next pause is longer.
+    pub fn waits(&mut self, held: &[u8]) -> bool {
+        let may_be_part = !self.is_endless
+            && !matches!(held.last(), None | Some(b'\n' | 0))
+            && !matches!(self.kind, Some(Kind::Priority(form)) if glues(held, form));
+        may_be_part && !std::mem::replace(&mut self.has_waited, true)
+    }
+
+    /// Whether a longer pause is due next.
+    pub fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// The state of a connection of which a newline-framed line so far is this, if it holds several
+    /// messages.
+    pub fn glued(line: &[u8]) -> Option<Opening> {
+        let Head::Is(form) = head(line) else { return None };
+        let opening = Opening { is_glued: true, ..Opening::default() };
+        glues(line, form).then(|| opening.next_message())
+    }
+}
+
+/// Whether these bytes are several messages of this form without an end. A message without a time
+/// may be text, and so may one behind a blank or a sign that introduces a quotation: relays put the
+/// message of another sender into theirs.
+fn glues(bytes: &[u8], form: Form) -> bool {
+    let begins = |at: usize| {
+        let introduces =
+            |byte: u8| byte.is_ascii_whitespace() || b"\"'`([{<=:,;|>-".contains(&byte);
+        !introduces(bytes[at - 1]) && matches!(head(&bytes[at..]), Head::Is(found) if found == form)
+    };
+    form != Form::Bare && memchr::memchr_iter(b'<', bytes).filter(|&at| at > 0).any(begins)
 }
 
 /// Whether a count without a priority begins behind a counted message; `None`: too short to tell.

@@ -3,8 +3,7 @@
 //!
 //! A `-` means "not present" and does not become a field, nor does it for `bytes`: sums stay the
 //! same, and counts of known sizes are right. A request that is not `METHOD PATH PROTOCOL` is kept
-//! whole as `request`. Left out: custom log formats, and text appended behind the user agent (it
-//! stays in `_msg`).
+//! whole as `request`. What follows the user agent is left to `servers`. Left out: custom log formats.
 
 use super::short;
 use super::time::Written;
@@ -27,6 +26,8 @@ pub(crate) struct Access<'a> {
     pub bytes: &'a [u8],
     pub referer: &'a [u8],
     pub user_agent: &'a [u8],
+    /// What follows the user agent, with the blank in front.
+    pub tail: &'a [u8],
 }
 
 /// The parts, or `None` if the line has another format.
@@ -59,8 +60,8 @@ pub(crate) fn parse<'a>(line: &'a [u8], times: &mut Times) -> Option<Access<'a>>
     split_request(request, &mut access);
     if let Some((referer, rest)) = quoted(rest) {
         access.referer = there(referer);
-        if let Some((user_agent, _)) = rest.strip_prefix(b" ").and_then(quoted) {
-            access.user_agent = there(user_agent);
+        if let Some((user_agent, tail)) = rest.strip_prefix(b" ").and_then(quoted) {
+            (access.user_agent, access.tail) = (there(user_agent), tail);
         }
     }
     access.ident = there(access.ident);
@@ -69,7 +70,8 @@ pub(crate) fn parse<'a>(line: &'a [u8], times: &mut Times) -> Option<Access<'a>>
     Some(access)
 }
 
-fn split_request<'a>(request: &'a [u8], access: &mut Access<'a>) {
+/// Takes a request apart; one without method and path is kept whole.
+pub(crate) fn split_request<'a>(request: &'a [u8], access: &mut Access<'a>) {
     let method = request.iter().take_while(|b| b.is_ascii_alphabetic() || **b == b'_').count();
     let Some(rest) = request[method..].strip_prefix(b" ").filter(|_| method > 0) else {
         access.request = there(request);

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use super::level;
 use super::row::{self, EXTRA_FIELDS_MAX, RowsBuilder};
+use super::time::Expected;
 use crate::batch::{FieldId, Kept, StemId};
-use crate::frame::{Format, Hints, Line, MessageFormat, Origin};
+use crate::frame::{Format, Hints, Line, MessageFormat, Origin, Transport};
+use crate::zone::Zone;
 
 /// Properties shared by the lines of an origin, determined once per batch.
 #[derive(Clone)]
@@ -23,6 +25,8 @@ pub(crate) struct Common {
     pub may_have_head: bool,
     /// Whether lines may have the prefix of a container runtime.
     pub may_be_container: bool,
+    /// What is assumed of times without zone.
+    pub expected: Expected,
     /// Stems of lines that share only their type and origin; by kind of message, with and without
     /// head.
     pub tails: [Option<StemId>; 8],
@@ -38,8 +42,11 @@ pub(crate) enum RequestedParser {
 }
 
 impl Common {
-    pub fn new(origin: &Origin, rows: &mut RowsBuilder<'_>) -> Common {
+    /// `zone` is that of times which name none, where the origin has no other.
+    pub fn new(origin: &Origin, zone: Zone, rows: &mut RowsBuilder<'_>) -> Common {
+        use Transport::{SyslogTcp, SyslogTls, SyslogUdp};
         let hints: &Hints = &origin.hints;
+        let own_zone = hints.zone.as_deref().and_then(|zone| Zone::parse(zone).ok());
         let sender = origin.sender.map(|s| s.ip().to_canonical());
         let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
         let mut extra = Vec::new();
@@ -61,6 +68,8 @@ impl Common {
             extra.push((id, level));
         }
         let forced = match type_name {
+            // The name of a type says nothing about lines that are known to be JSON.
+            _ if origin.format == Format::Json => None,
             Some("syslog") => Some(RequestedParser::Syslog),
             Some("json") => Some(RequestedParser::Message(MessageFormat::Json)),
             Some("access") => Some(RequestedParser::Message(MessageFormat::Access)),
@@ -86,6 +95,11 @@ impl Common {
                 None => origin.format != Format::Json,
             },
             may_be_container: origin.format == Format::Auto && !is_plain,
+            expected: Expected {
+                zone: own_zone.unwrap_or(zone),
+                is_sure: own_zone.is_some(),
+                live: hints.live || matches!(origin.transport, SyslogUdp | SyslogTcp | SyslogTls),
+            },
             tails: [None; 8],
             rule_tail: None,
         }
@@ -97,6 +111,7 @@ impl Common {
         !rows.is_apart()
             && !rows.has_notes()
             && !line.cut
+            && line.doubt.is_none()
             && !self.extra_left_out
             && !self.decolorizes
             && self.extra.iter().all(apart)

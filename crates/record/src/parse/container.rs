@@ -10,6 +10,8 @@ use std::borrow::Cow;
 
 use super::cri;
 use super::time;
+use super::time_zone::WrittenZone;
+use crate::zone::Zone;
 
 /// Bytes at the beginning of a line of Docker in which escapes are resolved. They tell which lines
 /// belong together; what stands further in is not looked at.
@@ -51,7 +53,8 @@ impl ContainerLine<'_> {
 }
 
 fn since_1970(written: time::Written) -> Option<i64> {
-    let seconds = written.local_s.checked_sub(i64::from(written.offset_s?))?;
+    let Some(WrittenZone::Known(Zone::Fixed(offset_s))) = written.zone else { return None };
+    let seconds = written.local_s.checked_sub(i64::from(offset_s))?;
     seconds.checked_mul(1_000_000_000)?.checked_add(i64::from(written.nanos))
 }
 

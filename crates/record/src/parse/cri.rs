@@ -38,7 +38,7 @@ pub(crate) fn head(text: &[u8]) -> Option<Head<'_>> {
         return None;
     }
     let (written, length) = time::iso(text)?;
-    (length == blank && written.offset_s.is_some()).then_some(())?;
+    (length == blank && written.zone.is_some()).then_some(())?;
     let message = behind[end..].strip_prefix(b" ").unwrap_or_default();
     Some(Head { written, stream, tag, message })
 }

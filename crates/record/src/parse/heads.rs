@@ -18,6 +18,7 @@
 //! values mostly differ from line to line.
 
 use super::head::Head;
+use super::servers::Program;
 use super::short;
 use super::time::Context;
 use super::times::Times;
@@ -64,6 +65,7 @@ pub(crate) struct Known {
     /// Whether a byte order mark may precede the message.
     pub bom: bool,
     pub format: MessageFormat,
+    pub program: Program,
     /// Index of the rule that determines the type.
     pub rule: Option<u16>,
     /// Offset and length in the span.
@@ -200,6 +202,7 @@ impl Heads {
                 severe: learnt.head.priority.is_some(),
                 bom: learnt.head.format == Some("rfc5424"),
                 format: learnt.format,
+                program: learnt.program,
                 rule: learnt.rule,
                 hostname: part(learnt.head.hostname),
                 app_name: part(learnt.head.app_name),
@@ -221,6 +224,7 @@ impl Heads {
 pub(crate) struct ParsedHead<'a> {
     pub head: &'a Head<'a>,
     pub format: MessageFormat,
+    pub program: Program,
     pub rule: Option<u16>,
     pub variant: usize,
     pub stem: StemId,

@@ -89,7 +89,7 @@ impl Parser {
                 }
                 aside.begin(before);
                 let common = commons[usize::from(origin)]
-                    .get_or_insert_with(|| Common::new(before.origin, &mut aside));
+                    .get_or_insert_with(|| Common::new(before.origin, self.zone, &mut aside));
                 self.line(before, frame.bytes(), common, &mut rule_names, &mut aside);
                 let time_ns = aside.builder.time_ns();
                 let has_time = !is_timeless(before, &aside);

@@ -183,7 +183,7 @@ pub(crate) const TIMES: [TimeName; 57] = [
     TimeName { needs: Marks::L, ..time("T") },     // zap for developers
     TimeName { needs: Marks::LEVEL, ..time("t") }, // log15
     TimeName { number: true, ..time("msec") },     // nginx
-    TimeName { number: true, ..time("date") },     // Fluent Bit
+    TimeName { number: true, ..time("date") },     // Fluent Bit, or day and time as ISO 8601
 ];
 
 const fn msg(name: &'static str) -> MsgName {
@@ -225,7 +225,7 @@ pub(crate) const MESSAGES: [MsgName; 26] = [
 ];
 
 /// The log line of a container's program, in files of Docker's `json-file` driver and from shippers
-/// that read these files.
+/// that read these files; the text of a record of Fluent Bit.
 const DOCKER: MsgName = MsgName { needs: Marks::STREAM, ..msg("log") };
 pub(crate) const DOCKER_RANK: u8 = 22;
 /// The message of journald.
@@ -326,11 +326,14 @@ const PARTS: [(&str, Part); 8] = [
     ("timestampNanos", Part::Nanos),
 ];
 
-const MARKED: [(&str, Marks); 29] = [
+const MARKED: [(&str, Marks); 31] = [
     ("pid", Marks::PID),
     ("hostname", Marks::HOSTNAME),
     ("v", Marks::V),
     ("stream", Marks::STREAM),
+    // Fluent Bit, whose records have their text under `log` wherever they come from.
+    ("date", Marks::STREAM),
+    ("kubernetes.pod_name", Marks::STREAM),
     ("facility", Marks::FACILITY),
     ("short_message", Marks::SHORT_MESSAGE),
     ("SeverityText", Marks::OTEL),

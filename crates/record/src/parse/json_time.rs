@@ -3,6 +3,7 @@
 
 use super::time::{self, Absurd, Context, Written};
 use super::time_plain;
+use super::time_zone::WrittenZone;
 use super::times::Times;
 
 /// The time in a value, in nanoseconds since 1970 UTC; `None` if it is not a time.
@@ -12,11 +13,18 @@ pub(crate) fn read(
     context: Context,
     times: &mut Times,
 ) -> Option<Result<i64, Absurd>> {
+    let number_only = number_only && !is_instant(text);
     if !number_only && let Some(time_ns) = times.whole(text, context) {
         return Some(Ok(time_ns));
     }
     let written = if number_only { number(text)? } else { written(text)? };
     Some(time::resolve(written, context))
+}
+
+/// Whether a text is a day and a time of day in ISO 8601. A day alone is none: it may be anything.
+fn is_instant(text: &[u8]) -> bool {
+    let signs = [(4, b"-"), (7, b"-"), (10, b"T"), (13, b":"), (16, b":")];
+    text.len() >= 19 && signs.into_iter().all(|(at, sign)| text[at..].starts_with(sign))
 }
 
 /// Whether a text that could not be read was meant as a time: it has the length and the separators
@@ -73,7 +81,7 @@ fn number(text: &[u8]) -> Option<Written> {
             time::since_1970(format!("{seconds:.6}").as_bytes())?
         }
     };
-    Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false })
+    Some(Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false })
 }
 
 fn written(text: &[u8]) -> Option<Written> {
@@ -110,7 +118,7 @@ fn without_seconds(text: &[u8]) -> Option<Written> {
     }
     let whole = [&text[..16], b":00", &text[16..]].concat();
     let (written, length) = time::iso(&whole)?;
-    (length == whole.len() && written.offset_s.is_some()).then_some(written)
+    (length == whole.len() && written.zone.is_some()).then_some(written)
 }
 
 /// ` CST`: ignored, since it has several meanings.
@@ -127,14 +135,16 @@ mod tests {
     fn values() {
         let noon = Some(1_769_860_800_000_000_000);
         let quarter = Some(1_769_860_800_250_000_000);
-        let context =
-            Context { arrival_ns: 1_795_262_400_000_000_000, zone_offset_s: 0, live: false };
+        let context = Context { arrival_ns: 1_795_262_400_000_000_000, ..Context::default() };
         let rows = [
             ("2026-01-31T12:00:00Z", noon),
             ("2026-01-31 12:00:00", noon),
             ("2026-01-31 12:00:00,250", quarter),
             ("2026-01-31 13:00:00.250 CET", quarter),
-            ("2026-01-31 12:00:00.250 CST", quarter),
+            ("2026-01-31 12:00:00.250 IST", quarter),
+            ("2026-01-31 06:00:00.250 CST", quarter),
+            ("2026-01-31 13:00:00.250 Europe/Berlin", quarter),
+            ("2026-01-31 16:00:00.250 +04", quarter),
             ("2026-01-31T12:00:00.250Z[UTC]", quarter),
             ("2026-01-31T13:00:00.250+01:00[Europe/Berlin]", quarter),
             ("Jan 31, 2026 12:00:00 PM", noon),
@@ -170,7 +180,12 @@ mod tests {
             let found = read(text.as_bytes(), false, context, &mut Times::default());
             assert_eq!(found.map(Result::unwrap), expected, "{text}");
         }
-        for (text, expected) in [("1769860800.25", quarter), ("2026-01-31T12:00:00Z", None)] {
+        for (text, expected) in [
+            ("1769860800.25", quarter),
+            ("2026-01-31T12:00:00Z", noon),
+            ("2026-01-31", None),
+            ("2026-01-31 12:00", None),
+        ] {
             let found = read(text.as_bytes(), true, context, &mut Times::default());
             assert_eq!(found.map(Result::unwrap), expected, "{text}");
         }

@@ -6,6 +6,7 @@
 use super::json::{self, Faults, FoundParts, LevelFound, ParseContext, TimeFound};
 use super::row::{Own, RowsBuilder};
 use super::rules::Names;
+use super::servers::{self, Key, Name, Program, Value};
 use super::{
     Parser, access, cef, container, given, json_parts, json_scan, leef, level, level_text, logfmt,
     otlp, slow_log, syslog, time_plain, traces, trimmed,
@@ -27,6 +28,8 @@ pub(super) struct Opening<'a> {
     pub(super) mnemonic: Option<&'static str>,
     /// Keys that were configured for time, message and level.
     pub(super) names: Names<'a>,
+    /// The program of the head.
+    pub(super) program: Program,
 }
 
 /// The detected kind of a message.
@@ -89,21 +92,33 @@ impl Parser {
         if opening.has_head && traces::is_continuation(message) {
             rows.put_static(Own::Continuation, "true");
         }
+        let known = format == Auto && servers::find(message, opening.program, &mut self.found);
+        if known {
+            self.put_known(message, opening, line, rows);
+        }
+        let of_known = self.found.level.filter(|_| known);
         let timed = match opening.has_head {
             true => None,
             false => time_plain::find(message, &mut self.plain_form),
         };
+        let states_time = known && self.found.written.is_some();
         if let Some((written, _)) = timed
             && !opening.has_time
+            && !states_time
         {
             self.set_time(written, line, rows);
         }
-        if timed.is_none() && !opening.has_head && !opening.has_time && is_like_time(message) {
+        if timed.is_none()
+            && !opening.has_head
+            && !opening.has_time
+            && !states_time
+            && is_like_time(message)
+        {
             rows.note(TIME_UNREADABLE);
         }
         let time_bytes = timed.map_or(0, |(_, length)| length);
         let head = head_of(message, time_bytes);
-        let level = match (opening.mnemonic, timed) {
+        let level = match (opening.mnemonic.or(of_known), timed) {
             (Some(level), _) => Some(level),
             (None, Some((_, length))) => level_text::of_timed(head, length),
             (None, None) if opening.severe => {
@@ -331,9 +346,16 @@ impl Parser {
             }
         }
         rows.builder.push_made(id, text);
+        let known = servers::find(text, opening.program, &mut self.found);
+        if known {
+            self.put_known(text, opening, line, rows);
+        }
+        let states_time = known && self.found.written.is_some();
+        let of_known = self.found.level.filter(|_| known);
         let level = match time_plain::find(text, &mut self.plain_form) {
+            _ if of_known.is_some() => of_known,
             Some((written, length)) => {
-                if !opening.has_time {
+                if !opening.has_time && !states_time {
                     self.set_time(written, line, rows);
                 }
                 self.level_of_text(text, Some(length), opening)
@@ -400,6 +422,47 @@ impl Parser {
         }
     }
 
+    /// Writes the fields found in a line of a server, which is part of the line or `made`, and its
+    /// time. A field that the row has already keeps its value.
+    fn put_known(
+        &mut self,
+        message: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut RowsBuilder<'_>,
+    ) {
+        let is_made = !line.bytes.as_ptr_range().contains(&message.as_ptr());
+        for &(key, value) in &self.found.fields {
+            let part = |at: u32, length: u32| &message[at as usize..][..length as usize];
+            let id = match key {
+                Key::Known(name) => rows.server_id(name),
+                Key::OfLine(at, length) => match std::str::from_utf8(part(at, length)) {
+                    Ok(name) => rows.key_id(name),
+                    Err(_) => continue,
+                },
+                Key::Prefixed(at, length) => {
+                    let key = String::from_utf8_lossy(part(at, length));
+                    rows.key_id(&format!("{}{key}", self.found.prefix))
+                }
+            };
+            let Some(id) = id else { return rows.no_room() };
+            if !rows.has_room(id) || rows.builder.get(id).is_some() {
+                continue;
+            }
+            match value {
+                Value::Part(at, length) if is_made => rows.builder.push_made(id, part(at, length)),
+                Value::Part(at, length) => rows.put_as(id, part(at, length)),
+                Value::Word(word) => rows.builder.push_static(id, word),
+            }
+            if key == Key::Known(Name::Level) {
+                rows.set_text_level();
+            }
+        }
+        if let Some(written) = self.found.written.filter(|_| !opening.has_time) {
+            self.set_time(written, line, rows);
+        }
+    }
+
     /// Writes the fields of CEF or LEEF.
     fn put_events(&mut self, message: &[u8], rows: &mut RowsBuilder<'_>) {
         let scratch = &mut self.scratch;
@@ -454,7 +517,7 @@ impl Parser {
     }
 
     pub(super) fn put_access(
-        &self,
+        &mut self,
         access: &access::Access<'_>,
         opening: Opening<'_>,
         line: &Line<'_>,
@@ -473,6 +536,12 @@ impl Parser {
         rows.put_some(Own::Bytes, access.bytes);
         rows.put_some(Own::Referer, access.referer);
         rows.put_some(Own::UserAgent, access.user_agent);
+        if !access.tail.is_empty()
+            && opening.program != Program::Off
+            && servers::find_access_tail(opening.message, access.tail, &mut self.found)
+        {
+            self.put_known(opening.message, opening, line, rows);
+        }
         rows.put_static(Own::Severe, level::from_status(access.status));
         if !opening.has_time
             && let Some(written) = access.written

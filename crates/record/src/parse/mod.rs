@@ -2,7 +2,7 @@
 //!
 //! The steps for a line: the parser looks for a head (`syslog`); a rule or the source determines
 //! the type and the format of the message (`rules`); the message becomes fields (`json`, `logfmt`,
-//! `access`, `cef`, or text); an incomplete time is completed from the arrival time (`time`); the
+//! `access`, `cef`, a line of a common server (`servers`), or text); an incomplete time is completed from the arrival time (`time`); the
 //! level is mapped to one set of words, as `_level` (`level`, `level_text`).
 //!
 //! Decisions:
@@ -18,7 +18,8 @@
 //! - A line of a file without a time of its own has the time of the line before it in the file, as
 //!   far as that is in the same frame (`inherited`): it continues that line.
 //! - A time without zone is only compared with the arrival time if lines arrive as they are
-//!   written, that is by syslog; lines of files and requests have the configured zone.
+//!   written, that is by syslog and from the end of followed files; other lines have the configured
+//!   zone. A zone that is configured for the lines, not for all, is not doubted.
 //! - A JSON key `_time` or `_msg` that is neither the time nor the message is stored as
 //!   `json.NAME`; an extra field `_time` as `extra._time`.
 //!
@@ -50,12 +51,14 @@ mod message;
 mod otlp;
 mod row;
 mod rules;
+mod servers;
 mod short;
 mod slow_log;
 mod syslog;
 mod tag;
 mod time;
 mod time_plain;
+mod time_zone;
 mod times;
 mod traces;
 
@@ -73,7 +76,8 @@ pub use rules::{FieldNames, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULE
 pub use traces::{Takes, Trace};
 
 use crate::batch::{Batch, BatchBuilder, Kept};
-use crate::frame::{Format, Frame, Line, MessageFormat, Origin, Transport};
+use crate::frame::{Format, Frame, Line, MessageFormat, Origin};
+use crate::zone::Zone;
 use common::{Common, RequestedParser};
 use head::Head;
 use head_fields::find_head;
@@ -83,28 +87,40 @@ use json::Flattener;
 use message::{MessageKind, Opening};
 use row::{GivenFields, Own, RowsBuilder};
 use rules::{Names, Rules, Subject};
+use servers::Program;
+use time::Expected;
 use times::Times;
+
+/// The note of a zone such as `IST` that has several meanings.
+const ZONE_UNCLEAR: &str =
+    "name of the zone has several meanings; it counts as missing until the source has a zone";
 
 /// Settings of a [`Parser`].
 #[derive(Clone, Debug, Default)]
 pub struct ParserConfig {
     /// Rules that determine types, in order.
     pub types: Vec<TypeRule>,
-    /// The zone of times without one, in seconds east of UTC.
-    pub syslog_zone_offset_s: i32,
+    /// Zone of times that name none, where neither the source nor a rule has another.
+    pub zone: Zone,
+    /// Lines of common servers are not taken apart, unless their rule says so.
+    pub no_server_fields: bool,
 }
 
 /// Parses frames. Each thread has its own; a clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Parser {
     rules: Arc<Rules>,
-    zone_offset_s: i32,
+    zone: Zone,
+    /// What is assumed of times without zone in the line being parsed.
+    expected: Expected,
+    server_fields: bool,
     flattener: Flattener,
     /// For objects within values.
     inner: Flattener,
     heads: Heads,
     times: Times,
     scratch: Vec<u8>,
+    found: servers::Found,
     plain_form: usize,
     /// Fields and rows of the previous batch: the next one will have about as many.
     stored_before: Option<(usize, usize)>,
@@ -118,12 +134,15 @@ impl Parser {
     pub fn new(config: &ParserConfig) -> Result<Parser, RuleError> {
         Ok(Parser {
             rules: Arc::new(Rules::new(&config.types)?),
-            zone_offset_s: config.syslog_zone_offset_s,
+            zone: config.zone,
+            expected: Expected::default(),
             flattener: Flattener::default(),
             inner: Flattener::default(),
             heads: Heads::default(),
             times: Times::default(),
+            server_fields: !config.no_server_fields,
             scratch: Vec::new(),
+            found: servers::Found::default(),
             plain_form: 0,
             stored_before: None,
         })
@@ -186,7 +205,7 @@ impl Parser {
         for line in lines {
             rows.begin(&line);
             let common = commons[line.origin_index as usize]
-                .get_or_insert_with(|| Common::new(line.origin, &mut rows));
+                .get_or_insert_with(|| Common::new(line.origin, self.zone, &mut rows));
             self.line(&line, frame.bytes(), common, &mut rule_names, &mut rows);
             if common.decolorizes {
                 decolor::decolorize_row(&line.origin.hints.decolorize_fields, &mut rows.builder);
@@ -206,6 +225,7 @@ impl Parser {
         rows: &mut RowsBuilder<'_>,
     ) {
         let text = trimmed(line.bytes);
+        self.expected = common.expected;
         let mut sight = None;
         // Positions in a line count from its first byte, so a byte order mark must not be skipped.
         if common.may_have_head
@@ -236,6 +256,7 @@ impl Parser {
             None if !self.rules.is_empty() => self.rules.find(subject),
             _ => None,
         };
+        self.use_zone(rule);
         // A rule for texts as they are, which does not ask for the parts of a head.
         let is_plain = line.origin.format == Format::Auto
             && rule.is_some_and(|(index, format)| {
@@ -263,6 +284,7 @@ impl Parser {
             severe: head.priority.is_some(),
             mnemonic: head.own_level(),
             names: names(rule),
+            program: self.program(head.app_name, rule),
         };
         let mut joined = Vec::new();
         let made = match common.may_be_container && memchr::memchr(b'\n', text).is_some() {
@@ -279,7 +301,9 @@ impl Parser {
             && common.type_name.is_none()
         {
             rule = self.rule_of_json(subject, rows);
+            self.use_zone(rule);
             opening.names = names(rule);
+            opening.program = self.program(head.app_name, rule);
             // The rule may name keys, or another format.
             let format = match (common.forced, rule) {
                 (None, Some((_, format))) if format != MessageFormat::Auto => format,
@@ -320,7 +344,14 @@ impl Parser {
                     sight,
                     line,
                     frame,
-                    ParsedHead { head: &head, format, rule, variant, stem },
+                    ParsedHead {
+                        head: &head,
+                        format,
+                        program: opening.program,
+                        rule,
+                        variant,
+                        stem,
+                    },
                 );
             }
             return;
@@ -372,9 +403,15 @@ impl Parser {
         let message = &text[sight.message_at()..];
         let message = if known.bom { without_bom(message) } else { message };
         let names = Names::of(&line.origin.hints);
-        let severe = known.severe;
-        let opening =
-            Opening { message, has_head: true, has_time: true, severe, mnemonic: None, names };
+        let opening = Opening {
+            message,
+            has_head: true,
+            has_time: true,
+            severe: known.severe,
+            mnemonic: None,
+            names,
+            program: known.program,
+        };
         let kind = self.message(opening, known.format, line, rows);
         match known.stem(variant(kind, rows)) {
             Some(stem) if common.may_share(line, rows) => {
@@ -411,9 +448,8 @@ impl Parser {
             (None, None) => rows.put_static(Own::Type, detected),
         }
         for (own, value) in [(Own::RemoteIp, common.remote_ip), (Own::File, common.file)] {
-            if rows.is_apart() && value.is_some() && rows.has(own) {
-                rows.note("brings its own _remote_ip or _file, which is kept instead of ours");
-            } else {
+            // A line that another Loginson sends on has those of its first sender.
+            if !(rows.is_apart() && value.is_some() && rows.has(own)) {
                 put_kept(own, value, rows);
             }
         }
@@ -425,6 +461,19 @@ impl Parser {
         }
         if line.cut {
             rows.note("longer than a line may be, cut off");
+        }
+        if let Some(doubt) = line.doubt {
+            rows.note(doubt.note());
+        }
+    }
+
+    /// The program of a head, as far as it matters here; a setting may say that it does not.
+    #[inline]
+    fn program(&self, app_name: &[u8], rule: Option<(usize, MessageFormat)>) -> Program {
+        let of_rule = rule.and_then(|(index, _)| self.rules.fields(index));
+        match of_rule.unwrap_or(self.server_fields) {
+            true => Program::of(app_name),
+            false => Program::Off,
         }
     }
 
@@ -446,18 +495,24 @@ impl Parser {
     }
 
     fn set_time(&self, written: time::Written, line: &Line<'_>, rows: &mut RowsBuilder<'_>) {
-        match time::resolve(written, self.context(line)) {
+        let context = self.context(line);
+        if time::is_unclear(written, context) {
+            rows.note(ZONE_UNCLEAR);
+        }
+        match time::resolve(written, context) {
             Ok(time_ns) => rows.builder.set_time(time_ns),
             Err(time::Absurd) => rows.note("absurd time, arrival taken"),
         }
     }
 
     fn context(&self, line: &Line<'_>) -> time::Context {
-        use Transport::{SyslogTcp, SyslogTls, SyslogUdp};
-        time::Context {
-            arrival_ns: line.received_ns,
-            zone_offset_s: self.zone_offset_s,
-            live: matches!(line.origin.transport, SyslogUdp | SyslogTcp | SyslogTls),
+        time::Context { arrival_ns: line.received_ns, expected: self.expected }
+    }
+
+    /// Takes the zone of a rule for the times of this line.
+    fn use_zone(&mut self, rule: Option<(usize, MessageFormat)>) {
+        if let Some(zone) = rule.and_then(|(index, _)| self.rules.zone(index)) {
+            (self.expected.zone, self.expected.is_sure) = (zone, true);
         }
     }
 }
@@ -466,7 +521,7 @@ impl Parser {
 /// in having `level` and `_level` or not.
 fn variant(kind: MessageKind, rows: &mut RowsBuilder<'_>) -> usize {
     let (has_level, is_severe) = match kind {
-        MessageKind::Plain => (false, rows.has(Own::Severe)),
+        MessageKind::Plain => (rows.has_text_level(), rows.has(Own::Severe)),
         MessageKind::Access => (false, true),
         MessageKind::Json | MessageKind::Logfmt => (rows.level().is_some(), rows.has(Own::Severe)),
     };

@@ -8,6 +8,7 @@
 //! Invariant: whatever the line contains, there is room for all own fields of a row and all own
 //! names of a batch.
 
+use super::servers::{NAMES_COUNT, Name};
 use crate::batch::{BatchBuilder, FieldId, ROW_FIELDS_MAX};
 use crate::frame::Line;
 
@@ -58,11 +59,15 @@ pub(crate) struct RowsBuilder<'f> {
     pub builder: BatchBuilder,
     line: &'f [u8],
     ids: [Option<FieldId>; OWN_COUNT],
+    /// The numbers of the names that lines of servers get, as far as they are known.
+    server_ids: [Option<FieldId>; NAMES_COUNT],
     /// The numbers of those [`LEVEL_KEYS`] that are field names in the batch, as of when
     /// `names_left` was `level_keys_left`.
     level_keys: [Option<FieldId>; LEVEL_KEYS.len()],
     level_keys_left: usize,
     apart: bool,
+    /// The message is text, and one of its fields is `level`.
+    text_level: bool,
     /// The time is from a key that was configured for it.
     named_time: bool,
     /// Each note with its byte offset in the line, if it has one.
@@ -76,9 +81,11 @@ impl<'f> RowsBuilder<'f> {
             builder,
             line: b"",
             ids: [None; OWN_COUNT],
+            server_ids: [None; NAMES_COUNT],
             level_keys: [None; LEVEL_KEYS.len()],
             level_keys_left: usize::MAX,
             apart: false,
+            text_level: false,
             named_time: false,
             notes: [("", None); NOTES_MAX],
             notes_count: 0,
@@ -90,6 +97,7 @@ impl<'f> RowsBuilder<'f> {
         self.line = line.bytes;
         self.notes_count = 0;
         self.apart = false;
+        self.text_level = false;
         self.named_time = false;
     }
 
@@ -98,6 +106,7 @@ impl<'f> RowsBuilder<'f> {
         self.builder.clear_fields();
         self.notes_count = 0;
         self.apart = false;
+        self.text_level = false;
         self.named_time = false;
     }
 
@@ -111,6 +120,18 @@ impl<'f> RowsBuilder<'f> {
     #[inline]
     pub fn is_apart(&self) -> bool {
         self.apart
+    }
+
+    /// Marks the row as one whose message is text and has a field `level`.
+    #[inline]
+    pub fn set_text_level(&mut self) {
+        self.text_level = true;
+    }
+
+    /// Whether the row is marked so.
+    #[inline]
+    pub fn has_text_level(&self) -> bool {
+        self.text_level
     }
 
     /// Records whether a key that was configured for the time provided it.
@@ -284,6 +305,18 @@ impl<'f> RowsBuilder<'f> {
             return self.builder.field_id(name);
         }
         self.builder.known_id(name)
+    }
+
+    /// The number of a name of a server's field, as [`key_id`](Self::key_id).
+    #[inline]
+    pub fn server_id(&mut self, name: Name) -> Option<FieldId> {
+        match self.server_ids[name as usize] {
+            Some(id) => Some(id),
+            None => {
+                self.server_ids[name as usize] = self.key_id(name.text());
+                self.server_ids[name as usize]
+            }
+        }
     }
 
     /// Whether the row has room for a field from the line; notes it if not.

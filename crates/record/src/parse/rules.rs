@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::batch::OWN_TYPES;
 use crate::frame::{Hints, MessageFormat};
+use crate::zone::{UnknownZone, Zone};
 
 /// Rules of one configuration. More are an error when the configuration is read.
 pub const TYPE_RULES_MAX: usize = 1_000;
@@ -68,7 +69,7 @@ pub(crate) struct Names<'a> {
     pub level: &'a [String],
     pub host: &'a [String],
     pub ignore: &'a [String],
-    /// Index of the rule, if it names any.
+    /// Index of the rule, if it names any, or a zone.
     pub rule: Option<u16>,
 }
 
@@ -123,6 +124,12 @@ pub struct TypeRule {
     /// Keys of the message that hold the host.
     #[serde(default)]
     pub host_field: FieldNames,
+    /// Whether lines of common servers are taken apart; as for all lines if it is missing.
+    #[serde(default)]
+    pub fields: Option<bool>,
+    /// Zone of times that name none, as [`Zone::parse`] reads it.
+    #[serde(default)]
+    pub zone: Option<String>,
 }
 
 /// Why rules are invalid.
@@ -165,6 +172,14 @@ pub enum RuleError {
     EmptyContains {
         /// Name of the rule.
         rule: String,
+    },
+    /// An unknown time zone.
+    #[error("type rule '{rule}': zone {error}")]
+    Zone {
+        /// Name of the rule.
+        rule: String,
+        /// The reason.
+        error: UnknownZone,
     },
     /// Invalid names of keys.
     #[error("type rule '{rule}': {key} {error}")]
@@ -218,10 +233,12 @@ struct Rule {
     contains: Option<memmem::Finder<'static>>,
     regex: Option<regex::bytes::Regex>,
     format: MessageFormat,
+    fields: Option<bool>,
     time: Vec<String>,
     msg: Vec<String>,
     level: Vec<String>,
     host: Vec<String>,
+    zone: Option<Zone>,
 }
 
 impl Rules {
@@ -254,7 +271,7 @@ impl Rules {
         self.look_at_lines
     }
 
-    /// Whether a rule names keys.
+    /// Whether a rule names keys or a zone.
     pub(crate) fn have_names(&self) -> bool {
         self.have_names
     }
@@ -296,9 +313,19 @@ impl Rules {
         }
     }
 
+    /// The zone of times that name none, if the rule has one.
+    pub(crate) fn zone(&self, index: usize) -> Option<Zone> {
+        self.rules[index].zone
+    }
+
     /// Whether a rule has conditions on the parts of a head.
     pub(crate) fn asks_for_head(&self, index: usize) -> bool {
         self.rules[index].asks_for_head
+    }
+
+    /// Whether a rule says that lines of common servers are taken apart, or that they are not.
+    pub(crate) fn fields(&self, index: usize) -> Option<bool> {
+        self.rules[index].fields
     }
 
     pub(crate) fn name(&self, index: usize) -> &str {
@@ -312,7 +339,8 @@ impl Rules {
 
 impl Rule {
     fn has_names(&self) -> bool {
-        [&self.time, &self.msg, &self.level, &self.host].iter().any(|names| !names.is_empty())
+        self.zone.is_some()
+            || [&self.time, &self.msg, &self.level, &self.host].iter().any(|n| !n.is_empty())
     }
 
     /// Whether the conditions other than that on the application hold; tests the cheap ones first.
@@ -346,6 +374,9 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
     let names = |key: &'static str, names: &FieldNames| {
         names.checked().map_err(|error| RuleError::Fields { rule: given.name.clone(), key, error })
     };
+    let zone = |text: &str| {
+        Zone::parse(text).map_err(|error| RuleError::Zone { rule: given.name.clone(), error })
+    };
     let regex = given.regex.as_deref().map(regex::bytes::Regex::new).transpose();
     Ok(Rule {
         asks_for_head: !(given.app_name.is_empty() && given.hostname.is_empty()),
@@ -354,10 +385,12 @@ fn ready(index: usize, given: &TypeRule) -> Result<Rule, RuleError> {
         contains: given.contains.as_ref().map(|t| memmem::Finder::new(t.as_bytes()).into_owned()),
         regex: regex.map_err(|e| RuleError::Regex { rule: name.clone(), error: Box::new(e) })?,
         format: given.format,
+        fields: given.fields,
         time: names("time_field", &given.time_field)?,
         msg: names("msg_field", &given.msg_field)?,
         level: names("level_field", &given.level_field)?,
         host: names("host_field", &given.host_field)?,
+        zone: given.zone.as_deref().map(zone).transpose()?,
         name,
     })
 }
@@ -456,6 +489,11 @@ mod tests {
             (rule("x", |r| r.contains = Some(String::new())), "leave it out"),
             (rule("x", |r| r.time_field.0 = vec![String::new()]), "'x': time_field has an empty"),
             (rule("x", |r| r.level_field.0 = vec!["a".into(); 17]), "level_field names 17 keys"),
+            (
+                rule("x", |r| r.zone = Some("Europe/Rom".into())),
+                "'x': zone 'Europe/Rom' is no time",
+            ),
+            (rule("x", |r| r.zone = Some("Europe/Rom".into())), "did you mean 'Europe/Rome'?"),
         ];
         for (rule, expected) in rows {
             let error = Rules::new(std::slice::from_ref(&rule)).unwrap_err().to_string();

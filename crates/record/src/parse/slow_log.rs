@@ -15,6 +15,7 @@
 //! rest of the message.
 
 use super::time::{self, Written};
+use super::time_zone::WrittenZone;
 
 /// Lines of an entry that are searched for pairs.
 const LINES_MAX: usize = 32;
@@ -47,7 +48,7 @@ pub(crate) fn parse<'a>(entry: &'a [u8], mut each: impl FnMut(&str, &'a [u8])) -
         }
     }
     let (local_s, nanos) = timestamp.filter(|_| !has_time)?;
-    Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false })
+    Some(Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false })
 }
 
 /// `app[app] @ localhost [127.0.0.1]  Id:     2`

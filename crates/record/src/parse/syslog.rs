@@ -30,6 +30,7 @@ use super::level;
 use super::message::TIME_UNREADABLE;
 use super::tag::{bare_tag, tag};
 use super::time::{self, Written};
+use super::time_zone::WrittenZone;
 
 /// A longer word is not a host name (RFC 5424 allows 255).
 const HOSTNAME_BYTES_MAX: usize = 255;
@@ -101,7 +102,7 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
         // The traditional file format with ISO times, as rsyslog and syslog-ng write it.
         b'0'..=b'9' if line.get(10) == Some(&b'T') => {
             let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
-            let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.offset_s.is_some());
+            let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.zone.is_some());
             Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
         }
         _ => return None,
@@ -193,6 +194,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
                 head.structured = &rest[..length];
                 rest[length..].strip_prefix(b" ").unwrap_or(&rest[length..])
             }
+            // Check Point's pairs, which `servers` takes apart.
+            None if super::servers::is_check_point(rest) => rest,
             None => {
                 head.note = Some("broken structured data, kept in the message");
                 rest
@@ -260,7 +263,13 @@ fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let (app_name, message) = word(rest);
     Some(Head {
         format: Some("rfc3164"),
-        written: Some(Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false }),
+        written: Some(Written {
+            local_s,
+            nanos,
+            zone: Some(WrittenZone::UTC),
+            has_year: true,
+            is_day: false,
+        }),
         hostname,
         app_name,
         message,
@@ -444,21 +453,18 @@ fn rfc3164_behind(rest: &[u8], relays: usize) -> Head<'_> {
     head
 }
 
-/// Names of zones with several meanings: they are skipped, and the zone counts as missing. Those
-/// with one meaning are a part of the time ([`time::zone`]).
-const ZONE_NAMES: [&[u8]; 8] = [b"IST", b"BST", b"CST", b"AST", b"ADT", b"ACST", b"ACDT", b"GST"];
-
-/// The text behind a zone name that follows a time (` ET: %SYS…`, ` CST router1 …`); the whole text
-/// if there is none.
+/// The text behind a name that Cisco writes for a zone, which can be any word (` ET: %SYS…`,
+/// ` Berlin: %SYS…`); the whole text if there is none. Names of known zones are a part of the time.
 fn behind_zone(rest: &[u8]) -> &[u8] {
-    let length = rest.iter().skip(1).take_while(|b| b.is_ascii_uppercase()).count();
-    if !(2..=5).contains(&length) || rest[0] != b' ' {
-        return rest;
-    }
-    let (name, behind) = rest[1..].split_at(length);
-    let known = || ZONE_NAMES.contains(&name) && matches!(behind.first(), Some(b' ' | b':'));
-    if behind.starts_with(b": %") || known() { behind } else { rest }
+    let [b' ', name @ ..] = rest else { return rest };
+    let length =
+        name.iter().take(ZONE_BYTES_MAX + 1).take_while(|b| b.is_ascii_alphabetic()).count();
+    let behind = &name[length..];
+    if length >= 2 && behind.starts_with(b": %") { behind } else { rest }
 }
+
+/// The longest name that Cisco accepts has 7 bytes in most versions.
+const ZONE_BYTES_MAX: usize = 32;
 
 /// AIX: `Message forwarded from HOST: ` in place of the host. Host, and the text behind.
 fn forwarded(rest: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -488,8 +494,9 @@ fn is_mac(text: &[u8]) -> bool {
     text.len() == 12 && text.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), Ubiquiti address and
-/// version (`0123456789ab,U7-4.0: hostapd: x`), and a process without a name (`[712]: x`).
+/// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), AIX facility and
+/// level (`auth|security:info sshd[12]: x`), Ubiquiti address and version (`0123456789ab,U7-4.0:
+/// hostapd: x`), and a process without a name (`[712]: x`).
 fn between_host_and_tag(head: &mut Head<'_>) {
     let (first, behind) = word(head.message);
     if first.len() > 13
@@ -505,13 +512,23 @@ fn between_host_and_tag(head: &mut Head<'_>) {
     {
         (head.proc_id, head.message) = (proc_id, behind);
     } else if first.first().is_some_and(u8::is_ascii_lowercase)
-        && let Some(level) = level::from_word(first)
+        && let Some(level) = level::from_word(behind_facility(first))
     {
         let mut inside = Head { message: behind, ..Head::default() };
         if tag(&mut inside) && !inside.app_name.is_empty() {
             (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
             (head.message, head.level) = (inside.message, Some(level));
         }
+    }
+}
+
+/// The level of `auth|security:info`; the whole word if there is no facility in front.
+fn behind_facility(word: &[u8]) -> &[u8] {
+    let Some(colon) = memchr::memchr(b':', word) else { return word };
+    let facility = word[..colon].split(|b| *b == b'|').next().unwrap_or_default();
+    match FACILITY_KEYWORDS.iter().any(|known| known.as_bytes() == facility) {
+        true => &word[colon + 1..],
+        false => word,
     }
 }
 

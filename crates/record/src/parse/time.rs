@@ -5,12 +5,14 @@
 //! Apache) and numbers since 1970; leading times of plain lines are in [`super::time_plain`].
 //!
 //! Invariant: a resolved time is between 1970 and 2262 and at most [`AHEAD_S_MAX`] after its line's
-//! arrival. Left out: zone names with several meanings, week dates, and leap seconds, which count
-//! as the first second of the next minute.
+//! arrival. Left out: week dates, and leap seconds, which count as the first second of the next
+//! minute. Zones are in [`super::time_zone`].
 
 use text::civil::{civil_from_days, days_from_civil};
 
 use super::short;
+use super::time_zone::{self, Unclear, WrittenZone, zone};
+use crate::zone::Zone;
 
 /// A time further ahead of the arrival is rejected. A day, so that any zone error is tolerated.
 pub(crate) const AHEAD_S_MAX: i64 = 86_400;
@@ -36,22 +38,31 @@ pub(crate) struct Written {
     /// missing.
     pub local_s: i64,
     pub nanos: u32,
-    /// Seconds east of UTC, if written.
-    pub offset_s: Option<i32>,
+    /// The zone, if written.
+    pub zone: Option<WrittenZone>,
     pub has_year: bool,
     /// Only the day is written; the time is its beginning.
     pub is_day: bool,
 }
 
 /// Data for determining zones and years that are not written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Context {
     /// Nanoseconds since 1970 UTC.
     pub arrival_ns: i64,
-    /// The expected zone, seconds east of UTC.
-    pub zone_offset_s: i32,
+    pub expected: Expected,
+}
+
+/// What is assumed of times without zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// The zone that they have.
+    pub zone: Zone,
+    /// Whether that zone was configured for these lines, so that no other is detected.
+    pub is_sure: bool,
     /// Whether lines arrive as they are written, so that another zone can be detected from the
-    /// arrival time. False for files: their lines may be of any age.
+    /// arrival time. False for what a file held before it was followed: such lines may be of any
+    /// age.
     pub live: bool,
 }
 
@@ -62,15 +73,13 @@ pub(crate) struct Absurd;
 /// Nanoseconds since 1970 UTC of a written time.
 pub(crate) fn resolve(written: Written, context: Context) -> Result<i64, Absurd> {
     let arrival_s = context.arrival_ns.div_euclid(1_000_000_000);
-    let mut local_s = written.local_s;
-    if !written.has_year {
-        let zone = i64::from(written.offset_s.unwrap_or(context.zone_offset_s));
-        local_s = with_year(local_s, arrival_s + zone).ok_or(Absurd)?;
-    }
-    let utc_s = match written.offset_s {
-        Some(offset_s) => local_s - i64::from(offset_s),
+    let local_s = local_s(written, context).ok_or(Absurd)?;
+    let utc_s = match written.zone {
+        Some(WrittenZone::Known(zone)) => zone.to_utc(local_s),
+        Some(WrittenZone::Unclear(name)) => of_unclear(name, local_s, context)
+            .unwrap_or_else(|| with_zone(local_s, arrival_s, context)),
         // A day says nothing of the zone.
-        None if written.is_day => local_s - i64::from(context.zone_offset_s),
+        None if written.is_day => context.expected.zone.to_utc(local_s),
         None => with_zone(local_s, arrival_s, context),
     };
     if written.is_day && (utc_s..utc_s + 86_400).contains(&arrival_s) {
@@ -78,6 +87,19 @@ pub(crate) fn resolve(written: Written, context: Context) -> Result<i64, Absurd>
         return Ok(context.arrival_ns);
     }
     in_bounds(utc_s, written.nanos, context.arrival_ns)
+}
+
+/// The written time with its year, as if it were in UTC; `None` if no year fits.
+fn local_s(written: Written, context: Context) -> Option<i64> {
+    if written.has_year {
+        return Some(written.local_s);
+    }
+    let zone = match written.zone {
+        Some(WrittenZone::Known(zone)) => zone,
+        _ => context.expected.zone,
+    };
+    let arrival_s = context.arrival_ns.div_euclid(1_000_000_000);
+    with_year(written.local_s, arrival_s + i64::from(zone.offset_at_utc(arrival_s)))
 }
 
 /// Nanoseconds since 1970 of seconds and nanoseconds, unless absurd.
@@ -101,9 +123,38 @@ pub(crate) fn with_year(local_s: i64, now_s: i64) -> Option<i64> {
     })
 }
 
+/// Whether the name of the zone has several meanings, and nothing tells which is meant.
+pub(crate) fn is_unclear(written: Written, context: Context) -> bool {
+    match written.zone {
+        Some(WrittenZone::Unclear(name)) if !context.expected.is_sure => {
+            let local_s = local_s(written, context);
+            local_s.is_some_and(|local_s| of_unclear(name, local_s, context).is_none())
+        }
+        _ => false,
+    }
+}
+
+/// The time in UTC in one of the zones that have this name: the expected one, or else the one that
+/// fits the arrival (even the expected one, of a sender that names another), or else the usual one.
+fn of_unclear(name: &Unclear, local_s: i64, context: Context) -> Option<i64> {
+    let expected_s = context.expected.zone.to_utc(local_s);
+    let meanings = || name.offsets_s().map(|offset_s| local_s - offset_s);
+    if meanings().any(|utc_s| utc_s == expected_s) {
+        return Some(expected_s);
+    }
+    let arrival_s = context.arrival_ns.div_euclid(1_000_000_000);
+    let fits =
+        |utc_s: &i64| context.expected.live && utc_s.abs_diff(arrival_s) <= ZONE_SURE_S as u64;
+    let fitting = meanings().chain([expected_s]).find(fits);
+    fitting.or_else(|| name.usual_offset_s().map(|offset_s| local_s - offset_s))
+}
+
 fn with_zone(local_s: i64, arrival_s: i64, context: Context) -> i64 {
-    let expected_s = local_s - i64::from(context.zone_offset_s);
-    if !context.live || (expected_s - arrival_s).abs() <= ZONE_SURE_S {
+    if !context.expected.live {
+        return context.expected.zone.to_utc(local_s);
+    }
+    let expected_s = context.expected.zone.to_utc_near(local_s, arrival_s);
+    if context.expected.is_sure || (expected_s - arrival_s).abs() <= ZONE_SURE_S {
         return expected_s;
     }
     let apart_s = local_s - arrival_s;
@@ -134,9 +185,9 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
         let hour = (second / 3600) as u32;
         second += (i64::from(of_twelve(hour, text, &mut at)) - i64::from(hour)) * 3600;
     }
-    let offset_s = zone(text, &mut at);
+    let zone = zone(text, &mut at);
     Some((
-        Written { local_s: days * 86_400 + second, nanos, offset_s, has_year: true, is_day: false },
+        Written { local_s: days * 86_400 + second, nanos, zone, has_year: true, is_day: false },
         at,
     ))
 }
@@ -179,10 +230,10 @@ pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
         year = Some(found);
         at += 5;
     }
-    let offset_s = zone(text, &mut at);
+    let zone = zone(text, &mut at);
     let days = days_from_civil(i64::from(year.unwrap_or(1972)), month, day)?;
     let local_s = days * 86_400 + second;
-    Some((Written { local_s, nanos, offset_s, has_year: year.is_some(), is_day: false }, at))
+    Some((Written { local_s, nanos, zone, has_year: year.is_some(), is_day: false }, at))
 }
 
 /// `2026 Jan 31 12:00:00`, with all variants of [`month_first`]: the year in front, as Cisco's
@@ -209,14 +260,8 @@ pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     let year = i64::from(two(date, 7)? * 100 + two(date, 9)?);
     let days = days_from_civil(year, month, two(date, 0)?)?;
     let second = clock(&date[12..])?;
-    let offset_s = Some(numeric_zone(&date[21..])?.0);
-    Some(Written {
-        local_s: days * 86_400 + second,
-        nanos: 0,
-        offset_s,
-        has_year: true,
-        is_day: false,
-    })
+    let zone = Some(WrittenZone::offset(time_zone::numeric(&date[21..])?.0));
+    Some(Written { local_s: days * 86_400 + second, nanos: 0, zone, has_year: true, is_day: false })
 }
 
 /// NetScaler's `01/31/2026:12:00:00 GMT`; also with the day first, where it can only be that.
@@ -231,8 +276,8 @@ pub(crate) fn slashed(text: &[u8]) -> Option<(Written, usize)> {
     let local_s = days_from_civil(year, month, day)? * 86_400 + clock(&date[11..])?;
     let mut at = 19;
     let nanos = fraction(text, &mut at);
-    let offset_s = zone(text, &mut at);
-    Some((Written { local_s, nanos, offset_s, has_year: true, is_day: false }, at))
+    let zone = zone(text, &mut at);
+    Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
 }
 
 /// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished by
@@ -317,124 +362,6 @@ pub(crate) fn fraction_digits(text: &[u8]) -> (u32, usize) {
     (nanos * 10u32.pow(9 - digits.min(9) as u32), digits)
 }
 
-/// Seconds east of UTC of a zone at `at`: `Z`, `+01:00`, `+0100`, `+01`, ` +0100`, ` UTC`, ` GMT`,
-/// `GMT+01:00`, `[UTC]`, a name that has one meaning (` CEST`), also with the name of a region
-/// behind it (`+02:00[Europe/Berlin]`).
-pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<i32> {
-    let rest = &text[*at..];
-    let (skipped, rest) = match rest {
-        [b' ', rest @ ..] => (1, rest),
-        _ => (0, rest),
-    };
-    let (offset_s, length) = match rest {
-        [b'Z' | b'z', ..] if skipped == 0 => (0, 1),
-        [b'U', b'T', b'C', behind @ ..] | [b'G', b'M', b'T', behind @ ..] => {
-            let (offset_s, length) = behind_utc(behind);
-            (offset_s, 3 + length)
-        }
-        [b'+' | b'-', ..] => {
-            let (offset_s, length) = numeric_zone(rest)?;
-            if skipped == 1 && length == 3 {
-                return None; // ` -12` is more likely a number.
-            }
-            (offset_s, length)
-        }
-        [b'[', inner @ ..] => {
-            let end = inner.iter().take(ZONE_NAME_BYTES_MAX + 1).position(|b| *b == b']')?;
-            (named_zone(&inner[..end])?, end + 2)
-        }
-        [b'A'..=b'Y', ..] if skipped == 1 => {
-            if rest[0] == b'C' && rest.starts_with(LONG_UTC) {
-                (0, LONG_UTC.len())
-            } else {
-                let letters = rest.iter().take(ZONE_NAME_BYTES_MAX + 1);
-                let length = letters.take_while(|b| b.is_ascii_uppercase()).count();
-                (named_zone(&rest[..length])?, length)
-            }
-        }
-        _ => return None,
-    };
-    if rest.get(length).is_some_and(u8::is_ascii_alphanumeric) {
-        return None;
-    }
-    *at += skipped + length + region(&rest[length..]);
-    Some(offset_s)
-}
-
-/// As Java writes it in full.
-const LONG_UTC: &[u8] = b"Coordinated Universal Time";
-
-/// `+01:00` or `+1` behind `UTC` or `GMT`.
-fn behind_utc(text: &[u8]) -> (i32, usize) {
-    match (numeric_zone(text), text) {
-        (Some(found), _) => found,
-        (None, [sign @ (b'+' | b'-'), hour @ b'0'..=b'9', ..]) => {
-            let offset_s = i32::from(hour - b'0') * 3600;
-            (if *sign == b'-' { -offset_s } else { offset_s }, 2)
-        }
-        _ => (0, 0),
-    }
-}
-
-/// Length of `[Europe/Berlin]`, which Java writes behind the offset.
-fn region(text: &[u8]) -> usize {
-    let [b'[', inner @ ..] = text else { return 0 };
-    let end = inner.iter().take(64).take_while(|b| **b != b']').count();
-    let is_region = |name: &[u8]| {
-        name.first().is_some_and(u8::is_ascii_uppercase)
-            && (name.contains(&b'/') || named_zone(name).is_some())
-    };
-    if inner.get(end) == Some(&b']') && is_region(&inner[..end]) { end + 2 } else { 0 }
-}
-
-const ZONE_NAME_BYTES_MAX: usize = 5;
-
-/// Names of zones that are used with one meaning, and minutes east of UTC. Names with several are
-/// left out (`CST`, `IST`, `BST`, `AST`, `ADT`): such a zone counts as missing.
-const ZONES: [(&[u8], i32); 33] = [
-    (b"UTC", 0),
-    (b"GMT", 0),
-    (b"Z", 0),
-    (b"WET", 0),
-    (b"WEST", 60),
-    (b"CET", 60),
-    (b"CEST", 120),
-    (b"MET", 60),
-    (b"MEST", 120),
-    (b"EET", 120),
-    (b"EEST", 180),
-    (b"MSK", 180),
-    (b"EST", -300), // RFC 5322, as the next ones
-    (b"EDT", -240),
-    (b"CDT", -300),
-    (b"MST", -420),
-    (b"MDT", -360),
-    (b"PST", -480),
-    (b"PDT", -420),
-    (b"AKST", -540),
-    (b"AKDT", -480),
-    (b"HST", -600),
-    (b"NST", -210),
-    (b"NDT", -150),
-    (b"JST", 540),
-    (b"KST", 540),
-    (b"HKT", 480),
-    (b"SGT", 480),
-    (b"AWST", 480),
-    (b"AEST", 600),
-    (b"AEDT", 660),
-    (b"NZST", 720),
-    (b"NZDT", 780),
-];
-
-fn named_zone(name: &[u8]) -> Option<i32> {
-    // Excludes levels, which often follow a time.
-    if !matches!(name.last()?, b'T' | b'C' | b'K' | b'Z') {
-        return None;
-    }
-    ZONES.iter().find(|(known, _)| *known == name).map(|(_, minutes)| minutes * 60)
-}
-
 /// The hour of a clock of twelve hours with ` AM` or ` PM` at `at`, and moves `at` behind it. The
 /// hour itself if neither is there, or if it is that of a clock of 24 hours (`13:00:00 PM`).
 pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> u32 {
@@ -458,25 +385,6 @@ pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> u32 {
         1..=12 => hour % 12 + if is_afternoon { 12 } else { 0 },
         _ => hour,
     }
-}
-
-fn numeric_zone(text: &[u8]) -> Option<(i32, usize)> {
-    let negative = match text.first()? {
-        b'+' => false,
-        b'-' => true,
-        _ => return None,
-    };
-    let hours = two(text, 1)?;
-    let (minutes, length) = match (text.get(3), two(text, 3), two(text, 4)) {
-        (Some(b':'), _, Some(minutes)) => (minutes, 6),
-        (_, Some(minutes), _) => (minutes, 5),
-        _ => (0, 3),
-    };
-    if hours > 23 || minutes > 59 {
-        return None;
-    }
-    let offset_s = (hours * 3600 + minutes * 60) as i32;
-    Some((if negative { -offset_s } else { offset_s }, length))
 }
 
 /// 1 to 12 of `Jan` to `Dec`, in any case: some devices write `NOV`.
@@ -594,7 +502,10 @@ mod tests {
     fn rfc3339(text: &str) -> i64 {
         let (written, length) = iso(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
         assert_eq!(length, text.len(), "{text}");
-        let utc_s = written.local_s - i64::from(written.offset_s.unwrap_or(0));
+        let utc_s = match written.zone {
+            Some(WrittenZone::Known(zone)) => zone.to_utc(written.local_s),
+            _ => written.local_s,
+        };
         utc_s * 1_000_000_000 + i64::from(written.nanos)
     }
 
@@ -664,7 +575,9 @@ mod tests {
     fn check_header(text: &str, arrival: &str, zone_offset_s: i32, expected: &str) {
         let (written, length) = month_first(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
         assert_eq!(length, text.len(), "{text}");
-        let context = Context { arrival_ns: rfc3339(arrival), zone_offset_s, live: true };
+        let zone = Zone::Fixed(zone_offset_s);
+        let expected_zone = Expected { zone, is_sure: false, live: true };
+        let context = Context { arrival_ns: rfc3339(arrival), expected: expected_zone };
         let found = resolve(written, context).unwrap();
         assert_eq!(found, rfc3339(expected), "{text} arrived {arrival}: {found}");
     }
@@ -721,16 +634,74 @@ mod tests {
         let (written, _) = month_first(b"Jul  1 14:00:03").unwrap();
         let context = Context {
             arrival_ns: rfc3339("2026-07-01T16:00:00Z"),
-            zone_offset_s: 3600,
-            live: false,
+            expected: Expected { zone: Zone::Fixed(3600), ..Expected::default() },
         };
         assert_eq!(resolve(written, context), Ok(rfc3339("2026-07-01T13:00:03Z")));
     }
 
     #[test]
+    fn zones_with_daylight_saving() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let check = |text: &str, arrival: &str, live: bool, is_sure: bool, expected: &str| {
+            let (written, _) = iso(text.as_bytes()).unwrap();
+            let assumed = Expected { zone: berlin, is_sure, live };
+            let context = Context { arrival_ns: rfc3339(arrival), expected: assumed };
+            let found = resolve(written, context);
+            assert_eq!(found, Ok(rfc3339(expected)), "{text} {arrival} {live} {is_sure}");
+        };
+        let later = "2026-12-01T00:00:00Z";
+        check("2026-01-31 12:00:00", later, false, true, "2026-01-31T11:00:00Z");
+        check("2026-07-31 12:00:00", later, false, true, "2026-07-31T10:00:00Z");
+        // What clocks skip in spring, and show twice in autumn.
+        check("2026-03-29 02:30:00", later, false, true, "2026-03-29T01:30:00Z");
+        check("2026-10-25 02:30:00", later, false, true, "2026-10-25T00:30:00Z");
+        check("2026-10-25 02:30:00", "2026-10-25T00:30:01Z", true, true, "2026-10-25T00:30:00Z");
+        check("2026-10-25 02:30:00", "2026-10-25T01:30:01Z", true, true, "2026-10-25T01:30:00Z");
+        // Another zone fits the arrival: it counts, unless the zone was given for these lines.
+        check("2026-07-31 12:00:00", "2026-07-31T12:00:01Z", true, true, "2026-07-31T10:00:00Z");
+        check("2026-07-31 12:00:00", "2026-07-31T12:00:01Z", true, false, "2026-07-31T12:00:00Z");
+        check("2026-07-31 12:00:00", "2026-07-31T10:00:01Z", true, false, "2026-07-31T10:00:00Z");
+    }
+
+    /// The year that is not written is that of the zone at the arrival.
+    #[test]
+    fn a_year_at_the_turn_of_the_year_of_its_zone() {
+        let tokyo = Zone::parse("Asia/Tokyo").unwrap();
+        let (written, _) = month_first(b"Jan  2 08:00:00").unwrap();
+        let arrival_ns = rfc3339("2026-12-31T23:00:00Z");
+        let expected = Expected { zone: tokyo, is_sure: true, live: false };
+        let context = Context { arrival_ns, expected };
+        assert_eq!(resolve(written, context), Ok(rfc3339("2027-01-01T23:00:00Z")));
+    }
+
+    #[test]
+    fn names_of_zones_with_several_meanings() {
+        let check = |text: &str, arrival: &str, zone: &str, live: bool, expected: &str| {
+            let (written, length) = iso(text.as_bytes()).unwrap();
+            assert_eq!(length, text.len(), "{text}");
+            let zone = Zone::parse(zone).unwrap();
+            let assumed = Expected { zone, is_sure: false, live };
+            let context = Context { arrival_ns: rfc3339(arrival), expected: assumed };
+            assert_eq!(resolve(written, context), Ok(rfc3339(expected)), "{text} {zone} {live}");
+            is_unclear(written, context)
+        };
+        let (cst, ist, later) =
+            ("2026-07-31 12:00:00 CST", "2026-07-31 12:00:00 IST", "2026-12-01T00:00:00Z");
+        assert!(!check(cst, later, "UTC", false, "2026-07-31T18:00:00Z"));
+        assert!(!check(cst, later, "Asia/Shanghai", false, "2026-07-31T04:00:00Z"));
+        assert!(!check(cst, "2026-07-31T04:00:09Z", "UTC", true, "2026-07-31T04:00:00Z"));
+        assert!(!check(cst, "2026-07-31T19:00:09Z", "UTC", true, "2026-07-31T18:00:00Z"));
+        assert!(!check(ist, later, "Asia/Kolkata", false, "2026-07-31T06:30:00Z"));
+        assert!(!check(ist, "2026-07-31T06:30:09Z", "UTC", true, "2026-07-31T06:30:00Z"));
+        assert!(check(ist, later, "UTC", false, "2026-07-31T12:00:00Z"));
+    }
+
+    #[test]
     fn absurd_times() {
-        let context =
-            |arrival: &str| Context { arrival_ns: rfc3339(arrival), zone_offset_s: 0, live: true };
+        let context = |arrival: &str| Context {
+            arrival_ns: rfc3339(arrival),
+            expected: Expected { live: true, ..Expected::default() },
+        };
         let check = |text: &str, arrival: &str, absurd: bool| {
             let written = iso(text.as_bytes()).unwrap().0;
             assert_eq!(resolve(written, context(arrival)).is_err(), absurd, "{text} at {arrival}");
@@ -770,7 +741,7 @@ mod tests {
     fn apache_times() {
         let written = apache(b"17/May/2015:10:05:03 +0200").unwrap();
         assert_eq!(written.local_s, 1_431_857_103);
-        assert_eq!(written.offset_s, Some(7200));
+        assert_eq!(written.zone, Some(WrittenZone::offset(7200)));
         for text in
             ["17/May/2015:10:05:03", "17/Mai/2015:10:05:03 +0200", "17/May/2015 10:05:03 +0200"]
         {

@@ -7,6 +7,7 @@
 
 use super::short;
 use super::time::{self, Written};
+use super::time_zone::{self, WrittenZone};
 
 /// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the
 /// month, `b` its name, `D` day (two digits or a blank and one), `d` day of one or two digits, `o`
@@ -297,7 +298,8 @@ fn tai64(label: &[u8]) -> Option<(Written, usize)> {
     };
     let local_s = i64::try_from(number(&label[..16])?.checked_sub(ZERO)?).ok()?;
     let ends = matches!(label.get(digits), None | Some(b' '));
-    let written = Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false };
+    let written =
+        Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false };
     ends.then_some((written, 1 + digits))
 }
 
@@ -310,7 +312,7 @@ fn audit(line: &[u8]) -> Option<(Written, usize)> {
     let length = line[at..].iter().position(|b| *b == b':')?;
     let (local_s, nanos) = time::since_1970(&line[at..at + length])?;
     Some((
-        Written { local_s, nanos, offset_s: Some(0), has_year: true, is_day: false },
+        Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false },
         at + length,
     ))
 }
@@ -324,7 +326,7 @@ const WORD_BYTES_MAX: usize = 128;
 fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     let (mut year, mut month, mut day) = (1970, 1, 1);
     let (mut hour, mut minute, mut second, mut nanos) = (0, 0, 0, 0);
-    let (mut since_1970, mut zone_s, mut day_of_year) = (None, None, None);
+    let (mut since_1970, mut zone, mut day_of_year) = (None, None, None);
     let (mut has_year, mut is_either) = (false, false);
     let mut at = 0;
     for letter in form.bytes() {
@@ -418,8 +420,8 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 0
             }
             b'Z' => {
-                zone_s = time::zone(line, &mut at);
-                match zone_s {
+                zone = time_zone::zone(line, &mut at);
+                match zone {
                     Some(_) => 0,
                     // A zone of several meanings.
                     None => {
@@ -448,8 +450,13 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
         };
     }
     if let Some(seconds) = since_1970 {
-        let written =
-            Written { local_s: seconds, nanos, offset_s: Some(0), has_year: true, is_day: false };
+        let written = Written {
+            local_s: seconds,
+            nanos,
+            zone: Some(WrittenZone::UTC),
+            has_year: true,
+            is_day: false,
+        };
         return Some((written, at));
     }
     if form.ends_with('s') {
@@ -458,7 +465,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     let is_day = form.ends_with('!') && !form.contains('m');
     if !is_day {
         hour = time::of_twelve(hour, line, &mut at);
-        zone_s = zone_s.or_else(|| time::zone(line, &mut at));
+        zone = zone.or_else(|| time_zone::zone(line, &mut at));
     }
     // Another form has more digits.
     let goes_on = match line[at..] {
@@ -486,7 +493,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
         None => text::civil::days_from_civil(year, month, day)?,
     };
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
-    Some((Written { local_s, nanos, offset_s: zone_s, has_year, is_day }, at))
+    Some((Written { local_s, nanos, zone, has_year, is_day }, at))
 }
 
 /// Length of a weekday in English, German or French.

@@ -9,6 +9,7 @@ use text::civil::days_from_civil;
 
 use super::short;
 use super::time::{self, AHEAD_S_MAX, Context, Written};
+use super::time_zone::{WrittenZone, zone};
 
 /// A longer time is left to [`super::time`]; RFC 3339 with nine digits of a fraction has 35 bytes.
 const TEXT_BYTES_MAX: usize = 40;
@@ -30,7 +31,7 @@ pub(crate) struct Times {
     /// `2026-01-31T` as two overlapping numbers, and days since 1970.
     numbered: ([u64; 2], i64),
     /// `31/Jan/2026:` and ` +0100` of an access line, and their values.
-    accessed: ([u64; 3], i64, Option<i32>),
+    accessed: ([u64; 3], i64, Option<WrittenZone>),
 }
 
 impl Default for Times {
@@ -38,7 +39,7 @@ impl Default for Times {
         Times {
             text: [0; TEXT_BYTES_MAX],
             length: 0,
-            context: Context { arrival_ns: 0, zone_offset_s: 0, live: false },
+            context: Context::default(),
             time_ns: 0,
             named: (0, 0),
             named_in_year: LONG_AGO,
@@ -60,13 +61,13 @@ impl Times {
         if self.accessed.0 != around {
             let written = time::apache(text)?;
             let days = (written.local_s - second) / 86_400;
-            self.accessed = (around, days, written.offset_s);
+            self.accessed = (around, days, written.zone);
         }
-        let (_, days, offset_s) = self.accessed;
+        let (_, days, zone) = self.accessed;
         Some(Written {
             local_s: days * 86_400 + second,
             nanos: 0,
-            offset_s,
+            zone,
             has_year: true,
             is_day: false,
         })
@@ -148,16 +149,16 @@ impl Times {
         }
         // The cached year is still right if it puts the time before the latest accepted time, by
         // less than the shortest year.
-        let ahead_s = context.arrival_ns.div_euclid(1_000_000_000)
-            + i64::from(context.zone_offset_s)
-            + AHEAD_S_MAX;
+        let arrival_s = context.arrival_ns.div_euclid(1_000_000_000);
+        let ahead_s =
+            arrival_s + i64::from(context.expected.zone.offset_at_utc(arrival_s)) + AHEAD_S_MAX;
         let before_s = ahead_s - (self.named_in_year * 86_400 + second);
         if !(0..365 * 86_400).contains(&before_s) {
             let local_s = time::with_year(self.named.1 * 86_400 + second, ahead_s - AHEAD_S_MAX)?;
             self.named_in_year = local_s.div_euclid(86_400);
         }
         let local_s = self.named_in_year * 86_400 + second;
-        Some((Written { local_s, nanos: 0, offset_s: None, has_year: true, is_day: false }, LENGTH))
+        Some((Written { local_s, nanos: 0, zone: None, has_year: true, is_day: false }, LENGTH))
     }
 
     /// `2026-01-31T12:00:00`, with or without a fraction, and with its zone.
@@ -179,10 +180,10 @@ impl Times {
         if text.get(at) == Some(&b' ') {
             return None;
         }
-        let offset_s = time::zone(text, &mut at);
+        let zone = zone(text, &mut at);
         let local_s = self.numbered.1 * 86_400 + second;
-        offset_s?;
-        Some((Written { local_s, nanos, offset_s, has_year: true, is_day: false }, at))
+        zone?;
+        Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
     }
 }
 
@@ -191,6 +192,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::parse::time::Expected;
+    use crate::zone::Zone;
 
     /// The reference model of [`Times::read`].
     fn naive(text: &[u8], context: Context) -> Option<i64> {
@@ -226,21 +229,23 @@ mod tests {
                     ]),
                     prop::option::of((0usize..27, prop::sample::select(ALPHABET))),
                     prop::sample::select(&ARRIVALS_S[..]),
-                    prop::sample::select(vec![0, 3600, -36_000]),
+                    prop::sample::select(vec!["UTC", "+01:00", "-10:00", "Europe/Berlin", "Asia/Tokyo"]),
+                    any::<bool>(),
                     any::<bool>(),
                 ),
                 1..30,
             ),
         ) {
             let mut times = Times::default();
-            for (text, change, arrival_s, zone_offset_s, live) in samples {
+            for (text, change, arrival_s, zone, is_sure, live) in samples {
                 let mut text = text.as_bytes().to_vec();
                 if let Some((at, byte)) = change
                     && at < text.len()
                 {
                     text[at] = byte;
                 }
-                let context = Context { arrival_ns: arrival_s * 1_000_000_000, zone_offset_s, live };
+                let (arrival_ns, zone) = (arrival_s * 1_000_000_000, Zone::parse(zone).unwrap());
+                let context = Context { arrival_ns, expected: Expected { zone, is_sure, live } };
                 let shown = String::from_utf8_lossy(&text).into_owned();
                 let whole = text.strip_suffix(b" host ").unwrap_or(&text);
                 if let Some(time_ns) = times.whole(whole, context) {
@@ -280,8 +285,8 @@ mod tests {
 
     #[test]
     fn usual_times_are_read() {
-        let context =
-            Context { arrival_ns: ARRIVALS_S[0] * 1_000_000_000, zone_offset_s: 0, live: true };
+        let expected = Expected { live: true, ..Expected::default() };
+        let context = Context { arrival_ns: ARRIVALS_S[0] * 1_000_000_000, expected };
         let mut times = Times::default();
         for text in [
             "Nov 21 12:00:00 h",

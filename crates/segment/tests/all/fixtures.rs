@@ -96,6 +96,7 @@ fn hinted_frame(sequence: u64) -> Frame {
         file_id: Some(77),
         summarised_through: None,
         unknown: vec![(99, b"of a newer program".to_vec())],
+        ..record::Hints::default()
     };
     let v6 = std::net::SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 6514));
     let hinted =

@@ -1,6 +1,6 @@
 //! The grammar of templates: text to nodes.
 
-use super::{Call, DEPTH_MAX, Function, Kind, Language, Node, Pipe, Term, Value};
+use super::{Call, DEPTH_MAX, Flow, Function, Kind, Language, Node, Pipe, Term, Value};
 use crate::quoted::{Dialect, unquote};
 
 /// Words of Go's templates that are no functions.
@@ -17,6 +17,13 @@ enum Token {
     Pipe,
     Open,
     Close,
+    /// `.a.b` right behind a `)`.
+    Field(String),
+    /// `:=`
+    Declare,
+    /// `=`
+    Assign,
+    Comma,
 }
 
 /// A part of the text.
@@ -26,16 +33,27 @@ enum Piece<'t> {
     Action(Vec<Token>, &'t str),
 }
 
-/// The nodes of a template.
-pub(super) fn nodes<V>(text: &str, language: &'static Language<V>) -> Result<Vec<Node<V>>, String> {
+/// The nodes of a template, and how many variables it has of its own.
+pub(super) fn nodes<V>(
+    text: &str,
+    language: &'static Language<V>,
+) -> Result<(Vec<Node<V>>, usize), String> {
     let bytes_max = language.template_bytes_max;
     if text.len() > bytes_max {
         return Err(format!("the template is longer than {bytes_max} bytes; shorten it"));
     }
-    let mut reader = Reader { language, pieces: pieces(text)?, next: 0 };
+    let mut reader = Reader {
+        language,
+        pieces: pieces(text)?,
+        next: 0,
+        locals: Vec::new(),
+        count: 0,
+        dots: 0,
+        ranges: 0,
+    };
     let (nodes, end) = reader.nodes(0)?;
     match end {
-        None => Ok(nodes),
+        None => Ok((nodes, reader.count)),
         Some(word) => Err(format!("'{word}' has no 'if' in front of it")),
     }
 }
@@ -102,6 +120,7 @@ fn split_action(text: &str) -> Result<(&str, &str), String> {
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = text;
+    let mut is_behind_close = false;
     while let Some(first) = rest.chars().next() {
         // The length of a word from an offset on.
         let word = |from: usize| {
@@ -121,6 +140,12 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
                 };
                 (Token::Value(value.into()), length)
             }
+            '.' if is_behind_close && word(1) > 1 => {
+                (Token::Field(rest[..word(1)].to_owned()), word(1))
+            }
+            ':' if rest.starts_with(":=") => (Token::Declare, 2),
+            '=' => (Token::Assign, 1),
+            ',' => (Token::Comma, 1),
             '$' | '.' => (Token::Path(rest[..word(1)].to_owned()), word(1)),
             '-' | '+' | '0'..='9' => (Token::Value(number(&rest[..word(1)])?), word(1)),
             first if first.is_alphabetic() || first == '_' => {
@@ -128,6 +153,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             }
             first => return Err(format!("'{first}' is not supported in {{{{ {text} }}}}")),
         };
+        is_behind_close = token == Token::Close && !rest[length..].starts_with(char::is_whitespace);
         tokens.push(token);
         rest = rest[length..].trim_start();
     }
@@ -146,6 +172,14 @@ struct Reader<'t, V: 'static> {
     language: &'static Language<V>,
     pieces: Vec<Piece<'t>>,
     next: usize,
+    /// The variables of the template that are known here, the last one of a name counts.
+    locals: Vec<(String, usize)>,
+    /// All variables so far.
+    count: usize,
+    /// `with` and `range` around here.
+    dots: usize,
+    /// `range` around here.
+    ranges: usize,
 }
 
 impl<V> Reader<'_, V> {
@@ -155,27 +189,141 @@ impl<V> Reader<'_, V> {
         if depth > DEPTH_MAX {
             return Err(too_deep("conditions"));
         }
+        let known = self.locals.len();
         let mut nodes = Vec::new();
-        while let Some(piece) = self.pieces.get(self.next) {
+        while let Some(piece) = self.pieces.get_mut(self.next) {
             self.next += 1;
-            match piece {
-                Piece::Text("") => {}
-                Piece::Text(text) => nodes.push(Node::Text((*text).to_owned())),
-                Piece::Action(tokens, text) => match tokens.first() {
-                    Some(Token::Word(word))
-                        if self.language.has_conditions && (word == "end" || word == "else") =>
-                    {
-                        return Ok((nodes, Some(word.clone())));
+            let (tokens, text) = match piece {
+                Piece::Text("") => continue,
+                Piece::Text(text) => {
+                    nodes.push(Node::Text((*text).to_owned()));
+                    continue;
+                }
+                Piece::Action(tokens, text) => (std::mem::take(tokens), *text),
+            };
+            let word = match tokens.first() {
+                Some(Token::Word(word)) if self.language.has_conditions => word.as_str(),
+                _ => "",
+            };
+            match word {
+                "end" | "else" => {
+                    let word = word.to_owned();
+                    self.put_back(tokens);
+                    self.locals.truncate(known);
+                    return Ok((nodes, Some(word)));
+                }
+                "if" => {
+                    let (names, condition) = self.declared(&tokens[1..], text)?;
+                    let condition = match names.first() {
+                        // The variable is set before, and asked.
+                        Some(local) => {
+                            nodes.push(Node::Set(*local, condition));
+                            vec![Call::Value(Term(Kind::Local(*local, Vec::new())))]
+                        }
+                        None => condition,
+                    };
+                    nodes.push(self.conditional(condition, depth)?);
+                }
+                "with" => {
+                    let (names, value) = self.declared(&tokens[1..], text)?;
+                    let local = names.first().copied();
+                    let [inner, otherwise] = self.block("with", depth)?;
+                    nodes.push(Node::With { value, local, nodes: inner, otherwise });
+                }
+                "range" => {
+                    let (names, values) = self.declared(&tokens[1..], text)?;
+                    let (key, local) = match names[..] {
+                        [] => (None, None),
+                        [local] => (None, Some(local)),
+                        [key, local, ..] => (Some(key), Some(local)),
+                    };
+                    self.ranges += 1;
+                    let [inner, otherwise] = self.block("range", depth)?;
+                    self.ranges -= 1;
+                    nodes.push(Node::Range { values, key, local, nodes: inner, otherwise });
+                }
+                "break" | "continue" if tokens.len() == 1 => {
+                    if self.ranges == 0 {
+                        return Err(format!("'{word}' stands outside of 'range'"));
                     }
-                    Some(Token::Word(word)) if self.language.has_conditions && word == "if" => {
-                        let condition = self.pipe(&tokens[1..], text)?;
-                        nodes.push(self.conditional(condition, depth)?);
-                    }
-                    _ => nodes.push(Node::Show(self.pipe(tokens, text)?)),
-                },
+                    let flow = if word == "break" { Flow::Break } else { Flow::Continue };
+                    nodes.push(Node::Leave(flow));
+                }
+                _ => {
+                    let (names, pipe) = self.declared(&tokens, text)?;
+                    nodes.push(match names.first() {
+                        Some(local) => Node::Set(*local, pipe),
+                        None => Node::Show(pipe),
+                    });
+                }
             }
         }
+        self.locals.truncate(known);
         Ok((nodes, None))
+    }
+
+    /// Gives the last action its tokens back.
+    fn put_back(&mut self, taken: Vec<Token>) {
+        if let Some(Piece::Action(tokens, _)) = self.pieces.get_mut(self.next - 1) {
+            *tokens = taken;
+        }
+    }
+
+    /// A pipe, with the variables that get its value: `$x := …`, `$i, $x := …`, `$x = …`. New ones
+    /// are known from here on.
+    fn declared(&mut self, tokens: &[Token], text: &str) -> Result<(Vec<usize>, Pipe<V>), String> {
+        let place = tokens.iter().position(|t| matches!(t, Token::Declare | Token::Assign));
+        let Some(place) = place.filter(|_| self.language.has_conditions) else {
+            return Ok((Vec::new(), self.pipe(tokens, text)?));
+        };
+        let is_new = tokens[place] == Token::Declare;
+        let pipe = self.pipe(&tokens[place + 1..], text)?;
+        let wrong = || format!("'$name := …' is expected in {{{{ {text} }}}}");
+        let mut names = Vec::new();
+        for part in tokens[..place].split(|token| *token == Token::Comma) {
+            let [Token::Path(path)] = part else { return Err(wrong()) };
+            let name = path.strip_prefix('$').filter(|name| !name.is_empty()).ok_or_else(wrong)?;
+            if name.contains('.') || names.len() == 2 {
+                return Err(wrong());
+            }
+            let local = match is_new {
+                true => {
+                    self.count += 1;
+                    self.locals.push((name.to_owned(), self.count - 1));
+                    self.count - 1
+                }
+                false => {
+                    let known = self.locals.iter().rev().find(|(known, _)| known == name);
+                    known.ok_or_else(|| format!("the variable ${name} is not known here"))?.1
+                }
+            };
+            names.push(local);
+        }
+        Ok((names, pipe))
+    }
+
+    /// What follows `{{ with … }}` or `{{ range … }}` up to its end: what is done for a value, and
+    /// otherwise.
+    fn block(&mut self, word: &str, depth: usize) -> Result<[Vec<Node<V>>; 2], String> {
+        let open = || format!("a '{word}' has no 'end'");
+        self.dots += 1;
+        let (nodes, end) = self.nodes(depth + 1)?;
+        self.dots -= 1;
+        match end.ok_or_else(open)?.as_str() {
+            "else" => {
+                if let Piece::Action(tokens, text) = &self.pieces[self.next - 1]
+                    && tokens.len() > 1
+                {
+                    return Err(format!("'else' of '{word}' stands alone, not {{{{ {text} }}}}"));
+                }
+                let (otherwise, end) = self.nodes(depth + 1)?;
+                match end.ok_or_else(open)?.as_str() {
+                    "end" => Ok([nodes, otherwise]),
+                    _ => Err("'else' follows 'else'".to_owned()),
+                }
+            }
+            _ => Ok([nodes, Vec::new()]),
+        }
     }
 
     /// What follows `{{ if … }}`, up to its `{{ end }}`.
@@ -210,12 +358,25 @@ impl<V> Reader<'_, V> {
     }
 
     fn pipe(&self, tokens: &[Token], text: &str) -> Result<Pipe<V>, String> {
-        let mut parser = Parser { language: self.language, tokens, next: 0, depth: 0 };
+        let (locals, in_dot) = (&self.locals[..], self.dots > 0);
+        let language = self.language;
+        let mut parser = Parser { language, tokens, next: 0, depth: 0, locals, in_dot };
         let pipe = parser.pipe().map_err(|what| format!("{what} in {{{{ {text} }}}}"))?;
         match parser.peek() {
             None => Ok(pipe),
             Some(_) => Err(format!("there is a ')' too many in {{{{ {text} }}}}")),
         }
+    }
+}
+
+/// The names of a path.
+fn names(path: &str) -> Result<Vec<String>, String> {
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    match path.split('.').all(|name| !name.is_empty()) {
+        true => Ok(path.split('.').map(str::to_owned).collect()),
+        false => Err(format!("a name is missing in '{path}'")),
     }
 }
 
@@ -228,6 +389,9 @@ struct Parser<'t, V: 'static> {
     tokens: &'t [Token],
     next: usize,
     depth: usize,
+    locals: &'t [(String, usize)],
+    /// Whether the dot is the value of a `with` or `range`.
+    in_dot: bool,
 }
 
 impl<'t, V> Parser<'t, V> {
@@ -297,15 +461,43 @@ impl<'t, V> Parser<'t, V> {
         })
     }
 
+    /// What a path names: a variable of the template, a part of the value of a `with` or `range`,
+    /// or a variable of the language.
+    fn path(&self, path: &str) -> Result<Kind<V>, String> {
+        if self.language.has_conditions {
+            if self.in_dot && path.starts_with('.') {
+                return Ok(Kind::Dot(names(&path[1..])?));
+            }
+            let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+            let known = name
+                .strip_prefix('$')
+                .filter(|name| !name.is_empty())
+                .and_then(|name| self.locals.iter().rev().find(|(known, _)| known == name));
+            if let Some((_, local)) = known {
+                return Ok(Kind::Local(*local, names(rest)?));
+            }
+        }
+        // `$` is what the dot is at the beginning.
+        let path = match path.strip_prefix('$') {
+            Some("") if self.language.has_conditions => ".",
+            Some(root) if self.language.has_conditions && root.starts_with('.') => root,
+            _ => path,
+        };
+        match (self.language.variable)(path)? {
+            Some(variable) => Ok(Kind::Variable(variable)),
+            None => Err(format!("'{path}' is not supported")),
+        }
+    }
+
     fn term(&mut self) -> Result<Term<V>, String> {
         let token = self.peek().ok_or_else(|| "a value is missing".to_owned())?;
         self.next += 1;
         Ok(Term(match token {
             Token::Value(value) => Kind::Value(value.clone()),
-            Token::Path(path) => match (self.language.variable)(path)? {
-                Some(variable) => Kind::Variable(variable),
-                None => return Err(format!("'{path}' is not supported")),
-            },
+            Token::Path(path) => self.path(path)?,
+            Token::Field(_) | Token::Declare | Token::Assign | Token::Comma => {
+                return Err("a value is missing".to_owned());
+            }
             Token::Word(name) => self.value(name)?.ok_or_else(|| {
                 format!("'{name}' stands where a value has to be; put it in parentheses")
             })?,
@@ -320,7 +512,13 @@ impl<'t, V> Parser<'t, V> {
                 }
                 self.next += 1;
                 self.depth -= 1;
-                Kind::Pipe(inner)
+                match self.peek() {
+                    Some(Token::Field(path)) => {
+                        self.next += 1;
+                        Kind::At(inner, names(&path[1..])?)
+                    }
+                    _ => Kind::Pipe(inner),
+                }
             }
             Token::Pipe | Token::Close => return Err("a value is missing".to_owned()),
         }))

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use std::sync::Arc;
+
 use super::*;
 
 static FUNCTIONS: [Function; 3] = [
@@ -91,7 +93,7 @@ fn faults_are_named() {
         ("{{ .a | .b }}", "no function behind '|'"),
         ("{{ .a .b }}", "without '|'"),
         ("{{ nosuch }}", "the function 'nosuch' is not supported; there are upper, join, fail"),
-        ("{{ range .a }}", "the word 'range' is not supported"),
+        ("{{ template .a }}", "the word 'template' is not supported"),
         ("{{ $a }}", "no variable $a"),
         ("{{ upper }}", "upper takes 1 argument, and gets 0"),
         ("{{ .a | upper .b }}", "upper takes 1 argument, and gets 2"),
@@ -102,7 +104,7 @@ fn faults_are_named() {
         ("{{ \"\\q\" }}", "no text in quotes"),
         ("{{ \"\\xff\" }}", "no text in quotes"),
         ("{{ 1x }}", "'1x' is no number"),
-        ("{{ .a := 1 }}", "':' is not supported"),
+        ("{{ .a := 1 }}", "'$name := …' is expected"),
         ("{{ if .a }}", "an 'if' has no 'end'"),
         ("{{ if }}{{ end }}", "a value is missing"),
         ("{{ end }}", "'end' has no 'if'"),
@@ -142,7 +144,7 @@ proptest! {
     #[test]
     fn no_action_panics(parts in prop::collection::vec(prop::sample::select(vec![
         "{{", "}}", "{{-", "-}}", "$a", ".b", "|", "upper", "join", "if", "else", "end", "\"a\"",
-        "\"", "`", "\\", "(", ")", " ", "-", "1", "%", "é", "/*", "*/", "true",
+        "\"", "`", "\\", "(", ")", " ", "-", "1", "%", "é", "/*", "*/", "true", "range", "with", ":=", "=", ",", "$", ".", "break",
     ]), 0..12)) {
         let _ = rendered(&parts.concat());
     }
@@ -150,5 +152,59 @@ proptest! {
     #[test]
     fn text_without_actions_stays(text in "[^{]{0,40}") {
         prop_assert_eq!(rendered(&text).unwrap(), text);
+    }
+}
+
+#[test]
+fn loops_and_variables_of_a_template() {
+    let list = |text: &str| {
+        let template = Template::parse(text, &LANGUAGE)?;
+        let value = |name: &String| match name.as_str() {
+            "list" => Value::List(Arc::new(vec![Value::Int(1), "b".into(), Value::Nothing])),
+            "long" => Value::Int(STEPS_MAX as i64 + 1),
+            "object" => {
+                let inner = Value::Object(Arc::new([("x".to_owned(), Value::Int(7))].into()));
+                Value::Object(Arc::new([("in".to_owned(), inner)].into()))
+            }
+            name => name.to_owned().into(),
+        };
+        template.render(&value, 1000)
+    };
+    for (text, expected) in [
+        ("{{ range .list }}[{{ . }}]{{ end }}", "[1][b][<no value>]"),
+        ("{{ range $i, $v := .list }}{{ $i }}={{ $v }};{{ end }}", "0=1;1=b;2=<no value>;"),
+        (
+            "{{ range $v := .list }}{{ if $v }}{{ $v }}{{ else }}{{ continue }}{{ end }},{{ end }}",
+            "1,b,",
+        ),
+        ("{{ range .list }}{{ break }}{{ end }}-", "-"),
+        ("{{ range .list }}{{ range 2 }}{{ . }}{{ end }}{{ end }}", "010101"),
+        ("{{ range .object }}{{ .x }}{{ end }}", "7"),
+        (
+            "{{ with .object }}{{ .in.x }} {{ .in.none.more }} {{ $.word }}{{ end }}",
+            "7 <no value> word",
+        ),
+        ("{{ $a := 1 }}{{ with 5 }}{{ $a = . }}{{ $b := 2 }}{{ $b }}{{ end }}{{ $a }}", "25"),
+        ("{{ $a := 1 }}{{ if true }}{{ $a := 2 }}{{ $a }}{{ end }}{{ $a }}", "21"),
+        ("{{ .list }} {{ .object }}", "[1 b <no value>] map[in:map[x:7]]"),
+        ("{{ range 0 }}x{{ else }}none{{ end }}", "none"),
+    ] {
+        assert_eq!(list(text).as_deref(), Ok(expected), "{text}");
+    }
+    for (text, expected) in [
+        ("{{ range .long }}{{ end }}", "more than 100000 steps"),
+        ("{{ range .word }}{{ end }}", "range needs a list"),
+        ("{{ with .word }}{{ .a }}{{ end }}", "'.a' is asked of a value that is no object"),
+        ("{{ $a = 1 }}", "the variable $a is not known here"),
+        ("{{ if true }}{{ $a := 1 }}{{ end }}{{ $a }}", "no variable $a"),
+        ("{{ range .list }}", "a 'range' has no 'end'"),
+        ("{{ with .list }}{{ else }}{{ else }}{{ end }}", "'else' follows 'else'"),
+        ("{{ continue }}", "'continue' stands outside of 'range'"),
+        ("{{ $a, $b, $c := 1 }}", "'$name := …' is expected"),
+        ("{{ := 1 }}", "'$name := …' is expected"),
+        ("{{ .a, .b }}", "without '|'"),
+    ] {
+        let error = list(text).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }

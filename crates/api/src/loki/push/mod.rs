@@ -21,7 +21,7 @@ mod json;
 mod protobuf;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -74,6 +74,13 @@ const WRITTEN_BYTES_MIN: usize = 8 << 20;
 const WRITTEN_PER_BYTE_MAX: usize = 16;
 /// Limit of the lines made from one body.
 const WRITTEN_BYTES_MAX: usize = 32 << 20;
+/// Sets of names of labels in a body that are told apart, if names of labels are names of metadata
+/// too. In a body with more, such metadata are labels of the stream.
+const GROUPS_MAX: usize = 64;
+/// Members that each line has.
+const OWN: [&str; 2] = ["_msg", "_time"];
+/// What is appended to a name that is taken.
+const EXTRACTED: &str = "_extracted";
 /// Bodies that are parsed at a time, each of which takes some tens of MB. Others wait.
 const APART_MAX: usize = 8;
 /// Bytes of lines that are handed on at once.
@@ -154,20 +161,70 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
         true => decompressed(body.encoding()?, sent)?,
         false => protobuf::decompressed(&sent)?,
     };
-    let streams = if is_json { json::read(&content) } else { protobuf::read(&content) }?;
-    body.name_streams(check(&streams, content.len())?);
+    let mut streams = if is_json { json::read(&content) } else { protobuf::read(&content) }?;
+    name_apart(&mut streams);
+    let names = check(&streams, content.len())?;
     let mut lines = Vec::new();
-    for stream in &streams {
-        let labels = written(&stream.labels);
-        for entry in &stream.entries {
-            write(entry, &labels, &mut lines);
-            if lines.len() >= PIECE_BYTES {
-                body.take(&lines).await?;
-                lines.clear();
+    for (names, streams) in groups(&streams, names) {
+        body.name_streams(names)?;
+        for stream in streams {
+            let labels = written(&stream.labels);
+            for entry in &stream.entries {
+                write(entry, &labels, &mut lines);
+                if lines.len() >= PIECE_BYTES {
+                    body.take(&lines).await?;
+                    lines.clear();
+                }
+            }
+        }
+        body.take(&lines).await?;
+        lines.clear();
+    }
+    Ok(())
+}
+
+/// Gives another name to what would overwrite another member of a line: labels and metadata with
+/// the name of one of [`OWN`], and metadata with the name of a label of its stream, as in Loki.
+fn name_apart(streams: &mut [Stream<'_>]) {
+    for Stream { labels, entries } in streams {
+        for (name, _) in labels.iter_mut().filter(|(name, _)| OWN.contains(&name.as_ref())) {
+            *name = format!("{name}{EXTRACTED}").into();
+        }
+        let taken: BTreeSet<&str> =
+            labels.iter().map(|(name, _)| name.as_ref()).chain(OWN).collect();
+        for (name, _) in entries.iter_mut().flat_map(|entry| &mut entry.metadata) {
+            while taken.contains(name.as_ref()) {
+                *name = format!("{name}{EXTRACTED}").into();
             }
         }
     }
-    body.take(&lines).await
+}
+
+/// The streams of a body with the names of their labels. They go together, with all names of the
+/// body, unless the name of a label of one is metadata of another, which would then name its
+/// stream; beyond [`GROUPS_MAX`] different sets of names they go together nevertheless.
+fn groups<'s, 'b>(
+    streams: &'s [Stream<'b>],
+    names: Vec<String>,
+) -> Vec<(Vec<String>, Vec<&'s Stream<'b>>)> {
+    let of_labels: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let mut metadata = streams.iter().flat_map(|s| &s.entries).flat_map(|entry| &entry.metadata);
+    let clashes = metadata.any(|(name, _)| of_labels.contains(name.as_ref()));
+    let mut groups: BTreeMap<BTreeSet<&str>, Vec<&Stream<'_>>> = BTreeMap::new();
+    for stream in streams.iter().filter(|_| clashes) {
+        let own = stream.labels.iter().map(|(name, _)| name.as_ref()).collect();
+        groups.entry(own).or_default().push(stream);
+        if groups.len() > GROUPS_MAX {
+            break;
+        }
+    }
+    match groups.len() {
+        2..=GROUPS_MAX => groups
+            .into_iter()
+            .map(|(names, streams)| (names.into_iter().map(str::to_owned).collect(), streams))
+            .collect(),
+        _ => vec![(names, streams.iter().collect())],
+    }
 }
 
 fn says_protobuf(request: &Request) -> bool {
@@ -372,6 +429,47 @@ mod tests {
             "\n"
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn names_that_are_taken_get_another_one() {
+        let pairs = |names: &[&'static str]| -> Pairs<'static> {
+            names.iter().map(|name| ((*name).into(), "v".into())).collect()
+        };
+        let stream = |labels: &[&'static str], metadata: &[&'static str]| Stream {
+            labels: pairs(labels),
+            entries: vec![Entry { time_ns: 0, line: "".into(), metadata: pairs(metadata) }],
+        };
+        let names = |pairs: &Pairs<'_>| -> Vec<String> {
+            pairs.iter().map(|(name, _)| name.to_string()).collect()
+        };
+        let mut streams = [
+            stream(&["app", "_time"], &["app", "_msg", "lvl"]),
+            stream(&["app", "app_extracted"], &["app"]),
+        ];
+        name_apart(&mut streams);
+        assert_eq!(names(&streams[0].labels), ["app", "_time_extracted"]);
+        let found = names(&streams[0].entries[0].metadata);
+        assert_eq!(found, ["app_extracted", "_msg_extracted", "lvl"]);
+        let found = names(&streams[1].entries[0].metadata);
+        assert_eq!(found, ["app_extracted_extracted"]);
+
+        // A label of one stream may be metadata of another.
+        let sizes = |streams: &[Stream<'_>]| -> Vec<(usize, usize)> {
+            let all = check(streams, CONTENT_BYTES_MAX).unwrap();
+            groups(streams, all).iter().map(|(names, s)| (names.len(), s.len())).collect()
+        };
+        let apart = [stream(&["app"], &["lvl"]), stream(&["lvl"], &[]), stream(&["app"], &[])];
+        assert_eq!(sizes(&apart), [(1, 2), (1, 1)]);
+        let together = [stream(&["app"], &["lvl"]), stream(&["job"], &[])];
+        assert_eq!(sizes(&together), [(2, 2)]);
+        for (more, expected) in [(0, GROUPS_MAX), (1, 1)] {
+            let name = |i: usize| -> &'static str { format!("n{i}").leak() };
+            let mut many: Vec<Stream<'_>> =
+                (1..GROUPS_MAX + more).map(|i| stream(&[name(i)], &[])).collect();
+            many.push(stream(&["app"], &["n1"]));
+            assert_eq!(sizes(&many).len(), expected);
+        }
     }
 
     #[test]

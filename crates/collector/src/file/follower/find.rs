@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::checkpoint::CheckpointEntry;
-use super::super::follow::{Follow, OpenFile, last_line_end, start};
+use super::super::follow::{Follow, OpenFile, last_line_end, live_from, start};
 use super::super::glob::FoundFiles;
 use super::super::identity::{Inode, born_ns};
 use super::super::{FILES_MAX, FileRule, Pattern};
@@ -171,6 +171,9 @@ impl Follower {
         follow.grown_ns = now_ns;
         follow.recorded = entry.is_some();
         follow.renamed = only.is_some();
+        if self.has_begun && entry.is_none() {
+            follow.live_from = live_from(metadata.len());
+        }
         self.checkpoint_wanted |= !follow.recorded;
         follow.publish_state();
         self.enter(follow);

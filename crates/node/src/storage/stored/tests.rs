@@ -29,7 +29,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 const START_S: i64 = 1_790_000_000;
 
 fn parsers() -> Arc<Parsers> {
-    let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };
+    let config = ParserConfig::default();
     Arc::new(Parsers::new(Parser::new(&config).expect("no rules")))
 }
 

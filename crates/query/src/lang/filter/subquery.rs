@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::value::contained;
 use super::{Filter, Test};
 use crate::base::names::{MSG, NamePattern};
 use crate::lang::pipe::Names;
@@ -102,14 +103,10 @@ impl Subquery {
 
     /// The filter with the values in place of the query.
     pub(crate) fn filled(&self, values: BTreeSet<String>) -> Filter {
-        let phrase = |value: String| self.field.filter(Test::Phrase(value));
-        let nothing = values.is_empty();
         match self.test {
-            SubqueryTest::ContainsAll => Filter::and(values.into_iter().map(phrase).collect()),
-            SubqueryTest::ContainsAny if !nothing => {
-                Filter::or(values.into_iter().map(phrase).collect())
-            }
-            _ => self.field.filter(Test::In(values.into_iter().collect())),
+            SubqueryTest::ContainsAll => contained(&self.field, values, true),
+            SubqueryTest::ContainsAny => contained(&self.field, values, false),
+            SubqueryTest::In => self.field.filter(Test::In(values.into_iter().collect())),
         }
     }
 }

@@ -31,6 +31,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use text::quoted::quote;
 
+pub(super) use contains::contained;
+
 use super::word::PhraseFinder;
 use super::{Filter, fields, subquery};
 use crate::base::bitmap::Bitmap;

@@ -103,11 +103,8 @@ macro_rules! operator_by_count {
                 Names::Same
             }
 
-            fn follow_names(&self, _shown: &mut Shown, is_range: bool) -> Result<(), String> {
-                match is_range {
-                    true => Err("cannot be applied to each step by itself".to_owned()),
-                    false => Ok(()),
-                }
+            fn follow_names(&self, _shown: &mut Shown, _is_range: bool) -> Result<(), String> {
+                Ok(())
             }
         }
     };

@@ -7,13 +7,15 @@
 //! `timestamp`. A time of RFC 5424 is kept as it is written. A time of RFC 3164 is completed from
 //! `offset` and the row's `_time`, or from the time of the query if the row has no `_time`.
 //!
+//! With `preserve_keys (a, b.c)` the objects of JSON with these paths stay JSON text.
+//!
 //! With `fields (a, b*)` only these fields are taken. Fields without `*` that the object lacks are
 //! set to empty.
 
 use std::fmt;
 use std::sync::Arc;
 
-use record::parse::{is_object, json_members};
+use record::parse::{JSON_DEPTH_MAX, JsonKind, is_object, json_members, json_members_by};
 use record::{
     Format, FrameBuilder, Origin, Parser, ParserConfig, Transport, frame::LINE_BYTES_MAX,
 };
@@ -49,6 +51,8 @@ pub struct Unpack {
     pub from: String,
     /// The fields to take; empty: all.
     pub fields: Vec<NamePattern>,
+    /// Paths of the objects of JSON that stay text.
+    pub preserved: Vec<NamePattern>,
     /// Prefix for the names of the fields.
     pub prefix: String,
     /// When fields get new values.
@@ -75,7 +79,7 @@ pub(super) static UNPACK_JSON: Registration = Registration {
     doc: Documentation {
         name: "unpack_json",
         aliases: &[],
-        syntax: "unpack_json [if (<filter>)] [from <field>] [fields (<field>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
+        syntax: "unpack_json [if (<filter>)] [from <field>] [fields (<field>, …)] [preserve_keys (<key>, …)] [result_prefix \"<text>\"] [keep_original_fields] [skip_empty_results]",
         summary: "unpacks the members of a JSON object into fields",
         example: "unpack_json from body fields (b, c*) result_prefix \"x_\"",
     },
@@ -106,7 +110,14 @@ pub(super) static UNPACK_SYSLOG: Registration = Registration {
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unpack, ParseError> {
     let condition = parse_condition(cursor)?;
-    let words = ["fields", "result_prefix", "keep_original_fields", "skip_empty_results", "offset"];
+    let words = [
+        "fields",
+        "preserve_keys",
+        "result_prefix",
+        "keep_original_fields",
+        "skip_empty_results",
+        "offset",
+    ];
     let mut from = parse_field(cursor, "from")?;
     if from.is_none() && !words.iter().any(|w| cursor.peek_word(false).eq_ignore_ascii_case(w)) {
         from = cursor.string(false)?.map(|name| name.text);
@@ -116,6 +127,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unp
         form,
         from: from.unwrap_or(MSG.to_owned()),
         fields: Vec::new(),
+        preserved: Vec::new(),
         prefix: String::new(),
         overwrite: Overwrite::default(),
         now_ns: cursor.now_ns,
@@ -127,6 +139,8 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, mut form: PackedForm) -> Result<Unp
             if unpack.fields.contains(&NamePattern::ANY) {
                 unpack.fields.clear();
             }
+        } else if form == PackedForm::Json && cursor.eat_keyword("preserve_keys") {
+            unpack.preserved = parse_patterns(cursor)?;
         } else if cursor.eat_keyword("result_prefix") {
             unpack.prefix = cursor.expect_string(true, "a prefix")?.text;
         } else if let PackedForm::Syslog { zone_offset_s } = &mut form
@@ -163,6 +177,9 @@ impl fmt::Display for Unpack {
         }
         if !self.fields.is_empty() {
             write!(f, " fields ({})", write_patterns(&self.fields))?;
+        }
+        if !self.preserved.is_empty() {
+            write!(f, " preserve_keys ({})", write_patterns(&self.preserved))?;
         }
         if !self.prefix.is_empty() {
             write!(f, " result_prefix {}", quote(&self.prefix))?;
@@ -278,11 +295,43 @@ impl Taker<'_, '_> {
         if !is_object(value) {
             return Ok(false);
         }
+        if !self.unpack.preserved.is_empty() {
+            return self.preserving(row, "", value, 1);
+        }
         let mut result = Ok(());
         let whole = json_members(value, |name, value| {
             if result.is_ok() {
                 result = self.take(row, name, value.as_bytes());
             }
+        });
+        result.map(|()| whole.is_some())
+    }
+
+    /// As [`Taker::json`], where some objects stay text; `path` is that of the object, with its
+    /// depth. Each level reads its text anew.
+    fn preserving(
+        &mut self,
+        row: usize,
+        path: &str,
+        object: &[u8],
+        depth: usize,
+    ) -> Result<bool, RunError> {
+        let mut result = Ok(());
+        let join = |path: &mut String, _: usize, key: &str| path.push_str(key);
+        let whole = json_members_by(object, 1, join, |key, kind, value| {
+            if result.is_err() || kind == JsonKind::Null {
+                return;
+            }
+            let name = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+            let stays_text = kind != JsonKind::Object
+                || depth == JSON_DEPTH_MAX
+                || value[1..value.len() - 1].trim().is_empty()
+                || self.unpack.preserved.iter().any(|pattern| pattern.matches(&name));
+            result = if stays_text {
+                self.take(row, &name, value.as_bytes())
+            } else {
+                self.preserving(row, &name, value.as_bytes(), depth + 1).map(drop)
+            };
         });
         result.map(|()| whole.is_some())
     }
@@ -318,7 +367,12 @@ impl Taker<'_, '_> {
         zone_offset_s: i32,
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
-        let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: zone_offset_s };
+        // Only the head: what servers write is taken apart on arrival.
+        let config = ParserConfig {
+            zone: record::Zone::Fixed(zone_offset_s),
+            no_server_fields: true,
+            ..ParserConfig::default()
+        };
         let mut parser = Parser::new(&config).expect("there are no rules");
         let origin = Origin::new(Transport::SyslogUdp, Format::Syslog, None);
         let (from, time) = (block.column(&self.unpack.from), block.column("_time"));
@@ -412,6 +466,18 @@ mod tests {
             "ip=old j_ip=1.2.3.4 j_a.b=1.50",
         );
         check(text, "unpack_json if (ip:\"\") | fields ip", "ip=old");
+        check(
+            text,
+            "unpack_json preserve_keys (a) | fields ip, a, a*",
+            "ip=1.2.3.4 a={\"b\":1.50,\"c\":[1,\"x\"]}",
+        );
+        let deep = r#"{"a":{"b":{"c":1},"d":{ },"e":{"f":null,"g":"x"}}}"#;
+        check(
+            deep,
+            "unpack_json preserve_keys (b, a.b) result_prefix p | fields p*",
+            "pa.b={\"c\":1} pa.d={ } pa.e.g=x",
+        );
+        check(deep, "unpack_json fields (a.b*) preserve_keys (a.b) | fields a*", "a.b={\"c\":1}");
         check("no object", "unpack_json fields (ip) | fields ip", "ip=old");
         check("{\"ip\":\"x\",", "unpack_json | fields ip", "ip=old");
         check(r#"{"ip":"x","ip":"y"}"#, "unpack_json | fields ip", "ip=y");

@@ -28,6 +28,31 @@ fn messages_about_wrong_queries() {
     }
 }
 
+/// The queries that VictoriaLogs 1.52.2 shows in its documentation, an empty line between them.
+const DOCUMENTED: &str = include_str!("query_tests/documented.txt");
+
+#[test]
+fn queries_of_the_documentation_of_victorialogs_are_known() {
+    let differences = include_str!("../../../../../docs/logsql.md");
+    let not_there = differences.lines().find(|line| line.starts_with("- Not there: the pipes "));
+    let not_there: Vec<&str> = not_there.expect("a list").split('`').skip(1).step_by(2).collect();
+    let mut unused = not_there.clone();
+    for text in DOCUMENTED.split("\n\n") {
+        let missing = not_there.iter().find(|pipe| text.contains(**pipe));
+        unused.retain(|pipe| Some(pipe) != missing);
+        match (Query::parse(text, 0), missing) {
+            (Ok(query), None) => {
+                let written = query.to_string();
+                assert_eq!(Query::parse(&written, 0).as_ref(), Ok(&query), "{text}: {written}");
+            }
+            (Ok(_), Some(pipe)) => panic!("there is a pipe {pipe}: {text}"),
+            (Err(_), Some(_)) => {}
+            (Err(error), None) => panic!("{text}: {error}"),
+        }
+    }
+    assert!(unused.is_empty(), "no documented query has a pipe of {unused:?}");
+}
+
 #[test]
 fn the_place_is_shown_in_characters_and_long_queries_are_cut() {
     let text = format!("{} тест )", "x ".repeat(100));

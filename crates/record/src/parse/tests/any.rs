@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::LINE_BYTES_MAX;
 
-const SAMPLES: [&str; 44] = [
+const SAMPLES: [&str; 77] = [
     "<34>1 2003-10-11T22:14:15.003Z mymachine su - ID47 [a@1 x=\"1\" y=\"\\\"\"][b] \u{feff}msg",
     "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
     "<189>router1: 000123: *Jan 31 12:00:00.123 UTC: %LINK-3-UPDOWN: x",
@@ -49,6 +49,39 @@ const SAMPLES: [&str; 44] = [
     "{\"resourceLogs\":[{\"scopeLogs\":[{\"logRecords\":[{\"timeUnixNano\":\"1\",\"body\":{\"stringValue\":\"m\"}}]}]}]}",
     "{\"MESSAGE\":[104,195,169],\"PRIORITY\":\"err\",\"time\":\"soon\"}",
     "{\"_msg\":\"{\\\"level\\\":\\\"warn\\\"}\",\"date\":\"2026-01-31\",\"time\":\"12:00:00\"}",
+    "<134>1 2026-11-21T11:59:58Z cp1 CheckPoint 1234 - [action:\"Accept\"; hostname:\"192.0.2.8\"]",
+    "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"x\" \"1.2.3.4\" rt=1 a=b",
+    "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"x\" 9 0.1 [a] [] b 1 0.1 200 id",
+    "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"x\" 9 \"a\" \"http://b\" 3ms",
+    "2026/11/20 12:00:00 [error] 1#2: *3 x, client: 1.2.3.4, server: s, request: \"GET / HTTP/1.1\", host: \"h\"",
+    "[Fri Nov 20 12:00:00.1 2026] [core:error] [pid 1:tid 2] (1)a: [client 1.2.3.4:5] AH00124: x, referer: y",
+    "Nov 20 12:00:00 h haproxy[1]: [2001:db8::1]:5 [20/Nov/2026:12:00:00.1] f b/s 0/0/1/2/3 200 1 - - ---- 1/1/0/0/0 0/0 {a} {b} \"GET / HTTP/1.1\"",
+    "1.2.3.4:5 [20/Nov/2026:12:00:00.1] f b/s 0/0/+3 212 -- 1/1/0/0/0 0/0",
+    "2026-11-20 12:00:00 192.0.2.1 GET /x - 443 - 192.0.2.2 curl/8 - 500 0 0 15",
+    "1795000000.250     49 192.0.2.1 TCP_MISS/200 748 GET http://a/ - DIRECT/192.0.2.9 text/html",
+    "https 2026-11-20T12:00:00.186641Z app/a/1 192.0.2.1:2 10.0.0.1:80 0.1 -1 0.3 503 - 1 2 \"GET https://a:443/ HTTP/1.1\" \"a b\" - - \"x\"",
+    "2026-11-20T12:00:00.186641Z lb 192.0.2.1:2 - -1 -1 -1 503 0 1 2 \"- - - \" \"-\" - -",
+    "2 123456789010 eni-1 192.0.2.1 192.0.2.2 1 2 6 1 1 1795000000 1795000060 ACCEPT OK",
+    "node=a type=USER_LOGIN msg=audit(1795000000.250:7): pid=1 msg='op=login acct=\"a\" res=ok'\u{1d}UID=\"a\"",
+    "audit: type=1400 audit(1795000000.250:7): apparmor=\"DENIED\" pid=1",
+    "Nov 20 12:00:00 h sshd[1]: Accepted publickey for a b from 192.0.2.1 port 22 ssh2: RSA SHA256:x",
+    "Nov 20 12:00:00 h sshd[1]: Connection closed by authenticating user root 192.0.2.1 port 22 [preauth]",
+    "Nov 20 12:00:00 h sshd[1]: pam_unix(sshd:auth): authentication failure; logname= rhost=192.0.2.1  user=a",
+    "Nov 20 12:00:00 h sshd[1]: error: maximum authentication attempts exceeded for a from 192.0.2.1 port 22 ssh2",
+    "Nov 20 12:00:00 h dropbear[1]: Password auth succeeded for 'root' from 192.0.2.1:22",
+    "Nov 20 12:00:00 h sudo:   bob : no ; TTY=pts/0 ; PWD=/ ; USER=root ; ENV=a ; COMMAND=/bin/ls",
+    "2026-11-20 12:00:00.250 UTC [77] a@b 42P01 LOG:  duration: 1.5 ms  x",
+    "2026-11-20 12:00:00 UTC:192.0.2.1(5432):a@b:[77]:ERROR:  x",
+    "2026-11-20 12:00:00.250 UTC,\"a\",\"b\",7,\"192.0.2.1:5\",1.2,4,\"\",x,3/1,0,LOG,00000,\"a \"\"b\"\"\",,,,,,,,,\"psql\"",
+    "20-Nov-2026 12:00:00.250 queries: info: client @0x7f 192.0.2.1#5 (a): view v: query: a IN A +E (192.0.2.53)",
+    "Nov 20 12:00:00 h named[1]: client 192.0.2.1#5 (a): query (cache) 'a/A/IN' denied",
+    "Nov 20 12:00:00 h postfix/smtp[1]: 3F2A1B9C: to=<a@b>, relay=m[192.0.2.1]:25, delay=1.2, status=sent (x)",
+    "Nov 20 12:00:00 h postfix/smtpd[1]: NOQUEUE: reject: RCPT from u[192.0.2.1]: 554 5.7.1 <a>: x; from=<a> to=<b> proto=ESMTP helo=<c>",
+    "E1120 12:00:00.250000    1234 a.go:5] x",
+    "Nov 20 12:00:00 h kernel: [ 8.9] [UFW BLOCK] IN=eth0 OUT= SRC=192.0.2.1 PROTO=TCP RES=0x00 ACK SYN URGP=0 [SRC=a]",
+    "Nov 20 12:00:00 h systemd[1]: a.service: Main process exited, code=exited, status=1/FAILURE",
+    "Nov 20 12:00:00 h systemd[1]: Started a.service - A server.",
+    "{\"log\":\"2026/11/20 12:00:00 [error] 1#2: *3 x, client: 1.2.3.4\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-20T12:00:00Z\"}",
     "- 1117838570 2005.06.03 R02 2005-06-03-15.42.50.675872 R02 RAS KERNEL INFO x",
 ];
 
@@ -81,7 +114,30 @@ fn check_any(lines: &[&[u8]]) {
             ids.sort_unstable();
             ids.dedup();
             assert_eq!(ids.len(), row.fields().count(), "a name occurs once");
+            check_streams(&batch, row);
         }
+    }
+}
+
+/// What a text gives as fields is a part of it, or one of few words, and never the host.
+fn check_streams(batch: &Batch, row: crate::batch::Row<'_>) {
+    let is_text = row.get_by_name("_type").is_some_and(|kind| matches!(kind, b"plain" | b"syslog"));
+    if !is_text || row.raw().iter().any(|b| matches!(b, b'{' | b'\\')) {
+        return;
+    }
+    const WORDS: &str = " accept reject master replica child sentinel Accepted Failed Invalid closed \
+                         reset connected disconnected success started starting stopped stopping \
+                         finished reloaded reloading mounted mounting unmounted reached listening \
+                         failed connect disconnect timeout removed password unknown ";
+    let is_word = |value: &[u8]| {
+        std::str::from_utf8(value).is_ok_and(|word| WORDS.contains(&format!(" {word} ")))
+    };
+    for (id, value) in row.fields() {
+        let name = batch.name(id);
+        let is_ours = name.starts_with('_')
+            || matches!(name, "level" | "facility" | "facility_keyword" | "severity" | "format");
+        let is_part = memchr::memmem::find(row.raw(), value).is_some();
+        assert!(is_ours || is_part || is_word(value), "{name}");
     }
 }
 
@@ -133,6 +189,16 @@ fn repeated_beginnings() {
         "[[",
         "LEEF:1.0|",
         "date=2026-11-21 devname=a ",
+        "2026/11/20 12:00:00 [error] 1#2: *3 x, client: 1.2.3.4, client: ",
+        "2026/11/20 12:00:00 [error] 1#2: *3 , request: \"",
+        "[Fri Nov 20 12:00:00 2026] [error] ",
+        "[Fri Nov 20 12:00:00 2026] [error] [client 1] ",
+        "type=A msg=audit(1795000000.250:7): msg='",
+        "IN= OUT= LEN=1 LEN ",
+        "IN=",
+        "2026-11-20 12:00:00.250 UTC [77] LOG:  ",
+        "20-Nov-2026 12:00:00.250 client ",
+        "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"-\" , ",
     ] {
         let line = part.repeat((1 << 18) / part.len());
         check_any(&[line.as_bytes()]);

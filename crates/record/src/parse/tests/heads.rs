@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Lines of a few senders, and variations of their heads.
-const LINES: [&str; 66] = [
+const LINES: [&str; 76] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
     "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
@@ -72,6 +72,16 @@ const LINES: [&str; 66] = [
     "<30>Nov 21 11:59:58 US-8,18e829aabbcc,5.43: switch: a message",
     "<30>Nov 21 11:59:58 db2 788a20aabbcc,U7PG2-4.0: hostapd[1]: a message",
     "<30>Nov 21 11:59:58 db2 0-PPE-0 : default TCP CONN 1 0 : a message",
+    "<30>Nov 21 11:59:58 db2 sshd[12]: Accepted publickey for bob from 192.0.2.1 port 22 ssh2",
+    "<30>Nov 21 11:59:58 db2 sshd[12]: a message of another kind",
+    "<30>Nov 21 11:59:58 db2 nginx: 2026/11/21 11:59:58 [error] 1#2: *3 x, client: 192.0.2.1",
+    "<30>Nov 21 11:59:58 db2 nginx: 2026/11/21 11:59:58 a message of another kind",
+    "<30>Nov 21 11:59:58 db2 nginx: ERROR a message of another kind",
+    "<30>Nov 21 11:59:58 db2 nginx: E1121 12:00:00.250000    1234 a.go:5] x",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: E1121 12:00:00.250000    1234 a.go:5] x",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: type=LOGIN msg=audit(1795262398.250:7): hostname=db3",
+    "<30>1 2026-11-21T11:59:58.123Z db2 hdfs 27896 - - E1121 12:00:00.250000    1234 a.go:5] x",
+    "<30>Nov 21 11:59:58 db2 hdfs[27896]: 1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 12 \"-\" \"-\" 0.25",
 ];
 
 fn rule(name: &str, change: impl Fn(&mut TypeRule)) -> TypeRule {
@@ -87,7 +97,11 @@ fn configs() -> Vec<ParserConfig> {
         (r.hostname, r.format) = (vec!["db2".into()], MessageFormat::Plain);
     });
     [vec![], vec![app.clone()], vec![text, host, app]]
-        .map(|types| ParserConfig { types, syslog_zone_offset_s: 3600 })
+        .map(|types| ParserConfig {
+            types,
+            zone: crate::Zone::Fixed(3600),
+            ..ParserConfig::default()
+        })
         .into()
 }
 

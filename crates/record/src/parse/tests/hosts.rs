@@ -108,6 +108,14 @@ fn devices() {
             "error",
             "%LINK",
         ),
+        // AIX
+        (
+            "<38>Nov 21 12:00:00 aix7 auth|security:info sshd[12]: x",
+            "aix7 sshd 12",
+            NOON,
+            "info",
+            "x",
+        ),
         // F5
         (
             "<134>Nov 21 12:00:00 f5a.example.com info tmm1[12]: 01220002:6: x",

@@ -12,14 +12,17 @@ mod levels;
 mod message;
 mod own;
 mod rule;
+mod servers;
+mod sources;
 mod syslog;
 mod times;
 mod vendor;
+mod zones;
 
 use std::sync::Arc;
 
 use super::*;
-use crate::frame::{FrameBuilder, Hints};
+use crate::frame::{FrameBuilder, Hints, Transport};
 
 /// Arrival of all lines of these tests: 2026-11-21T12:00:00Z.
 const ARRIVAL_NS: i64 = 1_795_262_400_000_000_000;

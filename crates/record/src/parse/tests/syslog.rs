@@ -105,7 +105,7 @@ fn rfc3164() {
             ),
             (
                 "<34>Nov 21 12:00:00 web1 sshd[24200]: Invalid user webmaster from 173.234.31.186",
-                "_msg=Invalid user webmaster from 173.234.31.186|app_name=sshd|hostname=web1|proc_id=24200",
+                "_msg=Invalid user webmaster from 173.234.31.186|app_name=sshd|client_ip=173.234.31.186|hostname=web1|proc_id=24200|reason=invalid user|result=Invalid|user=webmaster",
             ),
             (
                 "<34>Nov 21 12:00:00 h sshd(pam_unix)[19939]: x",

@@ -182,7 +182,7 @@ fn times_of_heads() {
         // Names of zones, skipped if they have several meanings. VL: the zone is the host.
         ("<13>Jan 31 13:00:00 CET h a: x", STARTED),
         ("<13>Jan 31 2026 07:00:00 EST h a: x", STARTED),
-        ("<13>Jan 31 2026 12:00:00 CST h a: x", STARTED),
+        ("<13>Jan 31 2026 06:00:00 CST h a: x", STARTED),
         // A version before an RFC 3164 head. VL: everything is the message.
         ("<13>1 Jan 31 12:00:00 h a: x", STARTED),
         // Without PRI, as in octet-counted messages.

@@ -84,7 +84,7 @@ pub struct TestHost {
 
 impl TestHost {
     pub fn new() -> Self {
-        let config = ParserConfig { types: Vec::new(), syslog_zone_offset_s: 0 };
+        let config = ParserConfig::default();
         let parser = Parser::new(&config).expect("no rules");
         TestHost { parser: std::sync::Mutex::new(parser), idle: false.into() }
     }

@@ -2,8 +2,8 @@
 //! `contains_any(…)`: at least one of them.
 //!
 //! Both are shorthands: they are parsed into phrases joined by AND or OR, and printed as these.
-//! With a `*` in the list they pass everything. Every value contains the empty text, so
-//! `contains_all` leaves it out, as VictoriaLogs does.
+//! With a `*` in the list they pass everything. Every value contains the empty text, as in
+//! VictoriaLogs: `contains_all` leaves it out, and `contains_any` with it passes everything.
 
 use super::{ListedValues, Test, parse_values_or_query};
 use crate::base::names::NamePattern;
@@ -22,16 +22,25 @@ pub(in crate::lang::filter) fn parse(
         ListedValues::Values(values) => values,
     };
     let all = function == "contains_all";
-    let values: Vec<String> =
-        values.into_iter().filter(|value| !all || !value.is_empty()).collect();
-    if values.is_empty() && !all {
-        return Ok(field.filter(Test::In(values)));
-    }
     cursor.take_name(&field.name, values.len())?;
-    cursor.shorthand(|_| {
-        let phrases = values.into_iter().map(|v| field.filter(Test::Phrase(v))).collect();
-        Ok(if all { Filter::and(phrases) } else { Filter::or(phrases) })
-    })
+    cursor.shorthand(|_| Ok(contained(field, values, all)))
+}
+
+/// The filter for `contains_all`, or else for `contains_any`, with these values.
+pub(in crate::lang::filter) fn contained(
+    field: &NamePattern,
+    values: impl IntoIterator<Item = String>,
+    all: bool,
+) -> Filter {
+    let (empty, texts): (Vec<String>, Vec<String>) =
+        values.into_iter().partition(|value| value.is_empty());
+    let phrases = texts.into_iter().map(|value| field.filter(Test::Phrase(value))).collect();
+    match (all, empty.is_empty()) {
+        (true, _) => Filter::and(phrases),
+        (false, false) => Filter::All,
+        (false, true) if phrases.is_empty() => field.filter(Test::In(Vec::new())),
+        (false, true) => Filter::or(phrases),
+    }
 }
 
 #[cfg(test)]
@@ -46,6 +55,8 @@ mod tests {
         check("contains_all()", &["a"], &[]);
         check("contains_all(\"\", a)", &["a", "b a"], &["b", ""]);
         check("contains_all(\"\")", &["a"], &[]);
+        check("contains_any(\"\")", &["a"], &[]);
+        check("contains_any(b, \"\")", &["a"], &[]);
         check_fields("x:contains_all(b, a)", &[("x", "a b")], true);
     }
 }

@@ -184,8 +184,6 @@ pub(super) struct FieldsFunction {
     pub without: Without,
     /// Whether `limit N` may follow.
     pub has_limit: bool,
-    /// Whether a field that is named twice counts twice.
-    pub repeats: bool,
     /// As [`Call::is_order_free`].
     pub is_order_free: fn(&FieldsCall) -> bool,
     /// As [`Call::counts_rows`].
@@ -208,7 +206,6 @@ impl FieldsFunction {
             doc,
             without: Without::All,
             has_limit: false,
-            repeats: false,
             is_order_free: |_| true,
             counts_rows: |_| false,
             ignores_repeats: |_| false,
@@ -235,12 +232,12 @@ pub(crate) struct FieldsCall {
 }
 
 impl FieldsCall {
-    /// The fields that the function reads. A repeated field stays repeated only if that changes the
-    /// result.
+    /// The fields that the function reads. A field that is named twice counts once, as in
+    /// VictoriaLogs.
     pub fn looked_at(&self) -> Vec<NamePattern> {
         let mut looked_at: Vec<NamePattern> = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
-            if self.function.repeats || !looked_at.contains(field) {
+            if !looked_at.contains(field) {
                 looked_at.push(field.clone());
             }
         }

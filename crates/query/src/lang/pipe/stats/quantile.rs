@@ -34,19 +34,16 @@ pub(super) static QUANTILE: OwnFunction = OwnFunction {
     parse,
 };
 
-pub(super) static MEDIAN: FieldsFunction = FieldsFunction {
-    repeats: true,
-    ..FieldsFunction::new(
-        Documentation {
-            name: "median",
-            aliases: &[],
-            syntax: "median(<field>, …)",
-            summary: "computes the number below which half of the numbers lie",
-            example: "median(took) m",
-        },
-        |call| PerGroup::boxed(Quantile { share: 0.5 }, &call.looked_at()),
-    )
-};
+pub(super) static MEDIAN: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "median",
+        aliases: &[],
+        syntax: "median(<field>, …)",
+        summary: "computes the number below which half of the numbers lie",
+        example: "median(took) m",
+    },
+    |call| PerGroup::boxed(Quantile { share: 0.5 }, &call.looked_at()),
+);
 
 /// `quantile` with its arguments.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,19 +12,16 @@ use crate::base::{Meter, RunError};
 use crate::block::Scratch;
 use crate::lang::pipe::operator::Documentation;
 
-pub(super) static STDDEV: FieldsFunction = FieldsFunction {
-    repeats: true,
-    ..FieldsFunction::new(
-        Documentation {
-            name: "stddev",
-            aliases: &[],
-            syntax: "stddev(<field>, …)",
-            summary: "computes the standard deviation of the numbers",
-            example: "stddev(took) s",
-        },
-        |call| PerGroup::boxed(Stddev, &call.looked_at()),
-    )
-};
+pub(super) static STDDEV: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "stddev",
+        aliases: &[],
+        syntax: "stddev(<field>, …)",
+        summary: "computes the standard deviation of the numbers",
+        example: "stddev(took) s",
+    },
+    |call| PerGroup::boxed(Stddev, &call.looked_at()),
+);
 
 pub(super) struct Stddev;
 

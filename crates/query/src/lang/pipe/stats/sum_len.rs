@@ -8,19 +8,16 @@ use crate::base::{Meter, RunError};
 use crate::block::Scratch;
 use crate::lang::pipe::operator::Documentation;
 
-pub(super) static SUM_LEN: FieldsFunction = FieldsFunction {
-    repeats: true,
-    ..FieldsFunction::new(
-        Documentation {
-            name: "sum_len",
-            aliases: &[],
-            syntax: "sum_len(<field>, …)",
-            summary: "adds up the lengths of the values in bytes",
-            example: "sum_len(_msg) bytes",
-        },
-        |call| PerGroup::boxed(SumLen, &call.looked_at()),
-    )
-};
+pub(super) static SUM_LEN: FieldsFunction = FieldsFunction::new(
+    Documentation {
+        name: "sum_len",
+        aliases: &[],
+        syntax: "sum_len(<field>, …)",
+        summary: "adds up the lengths of the values in bytes",
+        example: "sum_len(_msg) bytes",
+    },
+    |call| PerGroup::boxed(SumLen, &call.looked_at()),
+);
 
 pub(super) struct SumLen;
 

@@ -12,7 +12,6 @@ use crate::lang::pipe::operator::Documentation;
 
 pub(super) static VALUES: FieldsFunction = FieldsFunction {
     has_limit: true,
-    repeats: true,
     is_order_free: |_| false,
     ..FieldsFunction::new(
         Documentation {
