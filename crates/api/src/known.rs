@@ -41,6 +41,7 @@ const INSERT: &[&str] = &[
     "_type",
     "type",
     "file",
+    "line_break",
     "timezone",
 ];
 /// Their headers, without the prefix `vl-`.

@@ -149,6 +149,26 @@ impl Intake {
         self.shared.push(&mut building, origin, received_ns, lines)
     }
 
+    /// Takes one record that may contain newlines, and returns its ticket. A record longer than
+    /// [`LINE_BYTES_MAX`] is cut there and counted. Otherwise as [`Intake::push`].
+    pub fn push_record(&self, origin: &Origin, received_ns: i64, record: &[u8]) -> Ticket {
+        let mut building = self.shared.lock();
+        if building.stopped {
+            let (counters, bytes) = (self.shared.destination.counters(), record.len() as u64);
+            counters.received(1, bytes);
+            counters.dropped(DropReason::ShuttingDown, 1);
+            counters.dropped_bytes(DropReason::ShuttingDown, bytes);
+            return Ticket::settled(Err(KeepError::Closed), 1, bytes);
+        }
+        if !building.builder.is_empty() && record.len() > building.room() {
+            self.shared.flush(&mut building);
+        }
+        self.shared.push_one(&mut building, origin, received_ns, record);
+        let fate = Arc::clone(&building.fate);
+        self.shared.pushed(&mut building, false);
+        Ticket::new(fate, 1, record.len() as u64)
+    }
+
     /// Whether a push would probably not block: see [`Deliver::has_room`].
     pub fn has_room(&self) -> bool {
         self.shared.destination.has_room()
@@ -286,31 +306,43 @@ impl Shared {
             bytes = whole as u64 - count;
             counters.received(count, bytes);
             building.bytes_counted += bytes;
+            building.lines_counted += count;
             rest = &lines[whole..];
         } else {
             // A single line that is longer than a frame should be, or has no newline.
             let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
-            let line = &lines[..end.min(LINE_BYTES_MAX)];
-            building.builder.push_line(origin, received_ns, line, line.len() < end);
+            self.push_one(building, origin, received_ns, &lines[..end]);
             (count, bytes) = (1, end as u64);
-            counters.received(count, bytes);
-            building.bytes_counted += line.len() as u64;
-            if line.len() < end {
-                counters.dropped(DropReason::Oversized, 1);
-                counters.dropped_bytes(DropReason::Oversized, (end - line.len()) as u64);
-            }
             rest = &lines[(end + 1).min(lines.len())..];
         }
-        building.lines_counted += count;
         let ticket = Ticket::new(Arc::clone(&building.fate), count, bytes);
+        self.pushed(building, !rest.is_empty());
+        (ticket, rest)
+    }
+
+    /// Puts one line or record into the frame.
+    fn push_one(&self, building: &mut Building, origin: &Origin, received_ns: i64, record: &[u8]) {
+        let kept = &record[..record.len().min(LINE_BYTES_MAX)];
+        building.builder.push_line(origin, received_ns, kept, kept.len() < record.len());
+        let counters = self.destination.counters();
+        counters.received(1, record.len() as u64);
+        building.bytes_counted += kept.len() as u64;
+        building.lines_counted += 1;
+        if kept.len() < record.len() {
+            counters.dropped(DropReason::Oversized, 1);
+            counters.dropped_bytes(DropReason::Oversized, (record.len() - kept.len()) as u64);
+        }
+    }
+
+    /// Delivers the frame if it is full, if more follows, or if no other frame is in flight.
+    fn pushed(&self, building: &mut Building, more_follows: bool) {
         if building.begun.is_none() {
             building.begun = Some(Instant::now());
             self.on_its_way.changed.notify_all();
         }
-        if !rest.is_empty() || building.builder.is_full() || self.on_its_way.none() {
+        if more_follows || building.builder.is_full() || self.on_its_way.none() {
             self.flush(building);
         }
-        (ticket, rest)
     }
 
     fn flush(&self, building: &mut Building) {

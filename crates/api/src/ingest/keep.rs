@@ -25,6 +25,10 @@ use node::ingest::http_lines::HttpLines;
 /// are.
 pub const UNACKNOWLEDGED_BYTES_MAX: u64 = 8 << 20;
 
+/// The byte that stands for a newline within a record, with `line_break=vt`: a vertical tab, which
+/// is rare in logs.
+pub const LINE_BREAK: u8 = 0x0b;
+
 /// Memory of a decompressor: the largest window, and its output buffer.
 const DECODER_BYTES: usize = (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20);
 /// Bytes of an incomplete line that are not counted: nearly all requests stay below.
@@ -69,6 +73,8 @@ struct Sink {
     bulk: Bulk,
     /// Lines are shown in the log, not kept.
     debug: bool,
+    /// A [`LINE_BREAK`] within a line is a newline of its record.
+    has_breaks: bool,
     /// The body contains something that cannot be parsed, so the rest has no meaning.
     is_broken: bool,
     /// Lines could not be kept. The sender is told, and resumes from there.
@@ -97,6 +103,7 @@ impl Keeper {
             shape,
             bulk: Bulk::default(),
             debug: false,
+            has_breaks: false,
             is_broken: false,
             is_refused: false,
             scratch: Vec::new(),
@@ -139,6 +146,12 @@ impl Keeper {
     /// Makes lines be shown in our own log instead of kept.
     pub fn debug(mut self, debug: bool) -> Keeper {
         self.sink.debug = debug;
+        self
+    }
+
+    /// Makes [`LINE_BREAK`] within a line be a newline within its record.
+    pub fn breaks(mut self, has_breaks: bool) -> Keeper {
+        self.sink.has_breaks = has_breaks;
         self
     }
 
@@ -371,6 +384,7 @@ impl Sink {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut result = Ok(());
         match self.shape {
+            Shape::Lines if self.has_breaks => self.push_with_breaks(block),
             Shape::Lines => self.push_records(block),
             Shape::JsonLines => self.push_records(json_records(block, &mut scratch)),
             Shape::Bulk => {
@@ -402,13 +416,39 @@ impl Sink {
         while !records.is_empty() {
             let (ticket, rest) = self.to.push(&self.origin, records);
             records = rest;
-            self.waiting_bytes += ticket.bytes();
-            let in_another_frame = match self.waiting.back_mut() {
-                Some(last) => last.join(ticket).err(),
-                None => Some(ticket),
-            };
-            self.waiting.extend(in_another_frame);
+            self.wait_for(ticket);
         }
+    }
+
+    /// Pushes lines of which some are records of several lines.
+    fn push_with_breaks(&mut self, mut lines: &[u8]) {
+        while let Some(at) = memchr::memchr(LINE_BREAK, lines) {
+            let begin = memchr::memrchr(b'\n', &lines[..at]).map_or(0, |newline| newline + 1);
+            let length = memchr::memchr(b'\n', &lines[begin..]);
+            let end = length.map_or(lines.len(), |length| begin + length);
+            if begin > 0 {
+                self.push_records(&lines[..begin]);
+            }
+            let newlines = |byte: &u8| if *byte == LINE_BREAK { b'\n' } else { *byte };
+            let record: Vec<u8> = lines[begin..end].iter().map(newlines).collect();
+            if self.debug {
+                self.push_records(&lines[begin..end]);
+            } else if !self.is_refused {
+                let ticket = self.to.push_record(&self.origin, &record);
+                self.wait_for(ticket);
+            }
+            lines = &lines[(end + 1).min(lines.len())..];
+        }
+        self.push_records(lines);
+    }
+
+    fn wait_for(&mut self, ticket: Ticket) {
+        self.waiting_bytes += ticket.bytes();
+        let in_another_frame = match self.waiting.back_mut() {
+            Some(last) => last.join(ticket).err(),
+            None => Some(ticket),
+        };
+        self.waiting.extend(in_another_frame);
     }
 
     /// Waits until at most `bytes_max` bytes are not durable.

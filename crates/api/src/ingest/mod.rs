@@ -371,7 +371,8 @@ async fn prepare(
         return Err(refused(&refusal));
     }
     let keeper = Keeper::new(to, origin, encoding, shape, inserting.memory.share(Purpose::Insert))?;
-    Ok((keeper.debug(options::debug(request)), slot))
+    let keeper = keeper.debug(options::debug(request)).breaks(options::line_break(request)?);
+    Ok((keeper, slot))
 }
 
 /// Takes a body that may be a form. Any other body is handed on as it arrives.

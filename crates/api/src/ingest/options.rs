@@ -68,6 +68,17 @@ pub fn debug(request: &Request) -> bool {
     option(request, "debug", "vl-debug").is_some_and(|value| value != "0")
 }
 
+/// Whether a vertical tab within a line stands for a newline of its record.
+pub fn line_break(request: &Request) -> ApiResult<bool> {
+    match request.params.get("line_break") {
+        None | Some("") => Ok(false),
+        Some("vt") => Ok(true),
+        Some(other) => Err(ApiError::bad_request(format!(
+            "line_break is '{other}'; it may be vt, the vertical tab (byte 0x0b)"
+        ))),
+    }
+}
+
 /// A parameter, from the URL or else from its header.
 fn option<'a>(request: &'a Request, name: &str, header: &str) -> Option<&'a str> {
     let in_header = || request.headers.get(header).and_then(|value| value.to_str().ok());

@@ -296,7 +296,7 @@ impl Follow {
             let mut taken = from;
             let mut stopped = false;
             let done =
-                cut(bytes, shape, if at_end { end } else { End::Open }, &mut |piece, done| {
+                cut(bytes, shape, if at_end { end } else { End::More }, &mut |piece, done| {
                     let behind = from + done as u64;
                     let is_live = taken >= self.live_from;
                     let origin = if is_live { &self.live_origin } else { &self.origin };

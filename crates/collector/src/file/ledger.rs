@@ -196,9 +196,14 @@ impl Frames {
         file: &Arc<Tracked>,
         position: u64,
     ) -> bool {
-        let (RecordPiece::Lines(bytes) | RecordPiece::Record(bytes) | RecordPiece::Start(bytes)) =
-            piece;
-        if self.builder.payload_bytes() + bytes.len() > PAYLOAD_BYTES_TARGET && !self.flush() {
+        let bytes = match piece {
+            RecordPiece::Lines(bytes) | RecordPiece::Record(bytes) | RecordPiece::Start(bytes) => {
+                bytes.len()
+            }
+            // They are in one frame, so that after a crash all or none of them are durable.
+            RecordPiece::Woven(records) => records.iter().map(Vec::len).sum(),
+        };
+        if self.builder.payload_bytes() + bytes > PAYLOAD_BYTES_TARGET && !self.flush() {
             return false;
         }
         self.begin();
@@ -213,6 +218,12 @@ impl Frames {
                 let cut = matches!(piece, RecordPiece::Start(_));
                 self.builder.push_line(origin, received_ns, record, cut);
                 self.line_bytes += record.len() as u64;
+            }
+            RecordPiece::Woven(records) => {
+                for record in records {
+                    self.builder.push_line(origin, received_ns, record, false);
+                    self.line_bytes += record.len() as u64;
+                }
             }
         }
         self.note(file, position);

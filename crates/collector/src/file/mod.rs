@@ -3,7 +3,7 @@
 //! - [`glob`](Pattern): which files are meant.
 //! - `identity`: recognises a file whatever its name.
 //! - `follow`, `follower`: how far each file is read; renamed, truncated and deleted files; turns.
-//! - [`records`](Join): lines, and lines that belong together.
+//! - [`records`](Join): lines, and lines that belong together; `woven`: those of containers.
 //! - `ledger`, `checkpoint`, `recall`: what is durable, also across a crash.
 //! - `watch`: notifications from the kernel. `board`: the published state of the files.
 //!
@@ -33,6 +33,7 @@ mod ledger;
 mod recall;
 mod records;
 mod watch;
+mod woven;
 
 #[cfg(test)]
 mod tests;
@@ -53,12 +54,11 @@ pub use board::{FileInfo, FileState, FileTotals};
 pub use glob::{Exclude, Pattern};
 pub(crate) use recall::NoRecall;
 pub use recall::Recall;
-pub use records::{Join, Shape};
+pub use records::{Done, End, Join, RecordPiece, Shape, cut};
 
 pub(crate) use board::Tracked;
 pub(crate) use checkpoint::Slot;
 pub(crate) use ledger::{Frames, Ledger};
-pub(crate) use records::RecordPiece;
 
 use crate::accounting::{Accounting, SourceKind};
 use crate::deliver::Deliver;
@@ -143,8 +143,6 @@ pub struct FileRule {
     pub from_end: bool,
     /// How they are cut into records.
     pub shape: Shape,
-    /// A record of several lines is taken when its file has not grown for this long.
-    pub record_age_ms: u64,
     /// A last line without newline is taken when its file has not grown for this long.
     pub line_age_ms: u64,
     /// Whether lines carry the number of their file, which recall needs. Frames for another machine
@@ -166,8 +164,13 @@ impl FileRule {
             zone: None,
             fields: Vec::new(),
             from_end: false,
-            shape: Shape { join: None, record_bytes_max: 1 << 20, record_lines_max: 1000 },
-            record_age_ms: 2_000,
+            shape: Shape {
+                join: None,
+                containers: false,
+                record_bytes_max: 1 << 20,
+                record_lines_max: 1000,
+                record_age_ms: 2_000,
+            },
             line_age_ms: 60_000,
             numbered: true,
         }

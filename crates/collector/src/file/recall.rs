@@ -5,12 +5,18 @@
 //! position advances behind them, line by line. If the two disagree (the line was deleted from the
 //! store, or the file was changed in its middle), the position stays, and the following lines are
 //! stored a second time.
+//!
+//! Records of a container's streams may be interleaved in the file. They come in the order of their
+//! first lines, so the first line of each is at the position, and the others behind it, perhaps
+//! behind lines of the other stream; those are the next records ([`Window::behind_woven`]).
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use record::Origin;
+use record::frame::LINE_BYTES_MAX;
 
 /// Returns durable lines.
 pub trait Recall: Send {
@@ -39,6 +45,10 @@ impl Recall for NoRecall {
 /// Bytes of a file that are buffered for comparison with lines.
 const WINDOW_BYTES: usize = 64 << 10;
 
+/// Lines of one record are at most this far apart: twice the longest record. Records with lines
+/// further apart are stored a second time.
+const WOVEN_BYTES_MAX: u64 = 2 * LINE_BYTES_MAX as u64;
+
 /// A buffered part of a file.
 #[derive(Default)]
 pub(crate) struct Window {
@@ -65,6 +75,68 @@ impl Window {
             let newline = u64::from(rest.first() == Some(&b'\n'));
             at + line.len() as u64 + newline
         }))
+    }
+
+    /// As [`behind`](Self::behind), for a record whose lines may have lines of other records between
+    /// them. `ahead` are the lines behind `at` that are durable already, by their offsets, with the
+    /// offsets behind them; it is kept between the calls.
+    pub fn behind_woven(
+        &mut self,
+        file: &File,
+        at: u64,
+        record: &[u8],
+        ahead: &mut BTreeMap<u64, u64>,
+    ) -> io::Result<Option<u64>> {
+        if ahead.is_empty()
+            && let Some(behind) = self.behind(file, at, record)?
+        {
+            return Ok(Some(behind));
+        }
+        let mut next = at;
+        for (number, line) in record.split(|b| *b == b'\n').enumerate() {
+            loop {
+                if let Some(behind) = ahead.get(&next) {
+                    next = *behind;
+                } else if let Some(behind) = self.whole_line(file, next, line)? {
+                    ahead.insert(next, behind);
+                    next = behind;
+                    break;
+                } else if number == 0 || next - at > WOVEN_BYTES_MAX {
+                    return Ok(None);
+                } else if let Some(behind) = self.line_end(file, next)? {
+                    next = behind;
+                } else {
+                    return Ok(None);
+                }
+            }
+        }
+        let mut behind = at;
+        while let Some(end) = ahead.remove(&behind) {
+            behind = end;
+        }
+        Ok(Some(behind))
+    }
+
+    /// The offset behind `line` and its newline, if they are at offset `at`.
+    fn whole_line(&mut self, file: &File, at: u64, line: &[u8]) -> io::Result<Option<u64>> {
+        let found = self.bytes(file, at, line.len() + 1)?;
+        let is_it = found.strip_prefix(line).is_some_and(|rest| rest == b"\n");
+        Ok(is_it.then_some(at + line.len() as u64 + 1))
+    }
+
+    /// The offset behind the next newline.
+    fn line_end(&mut self, file: &File, at: u64) -> io::Result<Option<u64>> {
+        let mut from = at;
+        loop {
+            let found = self.bytes(file, from, WINDOW_BYTES / 4)?;
+            if let Some(newline) = memchr::memchr(b'\n', found) {
+                return Ok(Some(from + newline as u64 + 1));
+            }
+            if found.is_empty() || from - at > WOVEN_BYTES_MAX {
+                return Ok(None);
+            }
+            from += found.len() as u64;
+        }
     }
 
     /// `length` bytes at offset `at`, or those up to the end of the file.
@@ -123,5 +195,30 @@ mod tests {
                 assert_eq!(found, expected, "{line:?} at {at}");
             }
         }
+    }
+
+    #[test]
+    fn interleaved_records_advance_the_position() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, "before\no1\ne1\no2\ne2\no3\nafter\n").unwrap();
+        let file = File::open(&path).unwrap();
+        let (mut window, mut ahead) = (Window::default(), BTreeMap::new());
+        let mut at = 0;
+        for (record, expected) in
+            [("before", Some(7)), ("o1\no2\no3", Some(10)), ("e2", None), ("e1\nmissing", None)]
+        {
+            let found = window.behind_woven(&file, at, record.as_bytes(), &mut ahead).unwrap();
+            assert_eq!(found, expected, "{record:?}");
+            at = found.unwrap_or(at);
+        }
+        let mut ahead = BTreeMap::new();
+        let mut at = 7;
+        for (record, expected) in [("o1\no2\no3", 10), ("e1\ne2", 22), ("after", 28)] {
+            let found = window.behind_woven(&file, at, record.as_bytes(), &mut ahead).unwrap();
+            assert_eq!(found, Some(expected), "{record:?}");
+            at = expected;
+        }
+        assert!(ahead.is_empty());
     }
 }

@@ -2,25 +2,31 @@
 //!
 //! Nothing is copied and no state is kept: an incomplete record stays in the file, and is read
 //! again with the data behind it. So the records of a file do not depend on how the reads were
-//! split.
+//! split. One exception: by [`Join::Traces`] a last line that tells of nothing wrong is not kept
+//! waiting for a trace, so a trace that is written later is a record of its own.
+//!
+//! Lines of containers are put together by stream (`woven`). The records of a stretch in which both
+//! streams write are given together, and the stretch stays in the file until all of them are
+//! complete.
 //!
 //! Fast path: if no rule joins lines and no line can be too long, everything up to the last newline
 //! is taken at once. Slow path: line by line; the tests compare the two.
 
+use record::parse::{ContainerLine, Takes, Trace};
 use regex::bytes::Regex;
 
 use super::FileError;
+use super::woven::Weave;
 
 /// Which lines belong to one record.
 #[derive(Clone, Debug)]
 pub enum Join {
+    /// Stack traces and other lines that continue the one before; see [`Trace`].
+    Traces,
     /// A matching line begins a record; all others belong to the record before.
     Start(Regex),
     /// A matching line belongs to the record before.
     Continue(Regex),
-    /// Lines written by a container runtime: a line belongs to the one before if that is a part
-    /// (`TIME stdout P …`).
-    Parts,
 }
 
 impl Join {
@@ -39,39 +45,37 @@ impl Join {
     pub fn continued(regex: &str) -> Result<Join, FileError> {
         parse(regex).map(Join::Continue)
     }
+}
 
-    /// Whether `line` begins a new record after the line `before`.
-    fn begins(&self, before: &[u8], line: &[u8]) -> bool {
-        match self {
-            Join::Start(regex) => regex.is_match(line),
-            Join::Continue(regex) => !regex.is_match(line),
-            Join::Parts => match part_of(before) {
-                // Lines of the other stream may be interleaved; they do not belong to this record.
-                Some(stream) => stream_of(line).is_none_or(|(found, _)| found != stream),
-                None => true,
-            },
+/// The record that a file's lines are in, for a rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenRecord(Trace);
+
+impl OpenRecord {
+    /// The record that begins with this text.
+    pub fn begin(head: &[u8]) -> OpenRecord {
+        OpenRecord(Trace::begin(head))
+    }
+
+    /// Whether a text belongs to the record that begins with `head`.
+    pub fn takes(&mut self, join: Option<&Join>, head: &[u8], text: &[u8]) -> Takes {
+        let begins = match join {
+            None => true,
+            Some(Join::Start(regex)) => regex.is_match(text),
+            Some(Join::Continue(regex)) => !regex.is_match(text),
+            Some(Join::Traces) => return self.0.takes(head, text),
+        };
+        if begins { Takes::No } else { Takes::Yes }
+    }
+
+    /// Whether the record may not be taken before it is known what follows.
+    pub fn awaits(&self, join: Option<&Join>, head: &[u8]) -> bool {
+        match join {
+            None => false,
+            Some(Join::Traces) => self.0.awaits(head),
+            Some(_) => true,
         }
     }
-
-    /// Whether a record ends with this line, whatever follows.
-    fn ends(&self, line: &[u8]) -> bool {
-        matches!(self, Join::Parts) && part_of(line).is_none()
-    }
-}
-
-/// The stream of a container's line, if the line continues in the next one.
-fn part_of(line: &[u8]) -> Option<&[u8]> {
-    let (stream, rest) = stream_of(line)?;
-    matches!(rest, [b'P'] | [b'P', b' ' | b':', ..]).then_some(stream)
-}
-
-/// The stream of a container's line, and the text behind it.
-fn stream_of(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    const TIME_BYTES_MAX: usize = 40;
-    let blank = memchr::memchr(b' ', &line[..line.len().min(TIME_BYTES_MAX)])?;
-    let rest = &line[blank + 1..];
-    let stream = rest.get(..6).filter(|stream| matches!(*stream, b"stdout" | b"stderr"))?;
-    Some((stream, rest[6..].strip_prefix(b" ")?))
 }
 
 fn parse(regex: &str) -> Result<Regex, FileError> {
@@ -84,15 +88,30 @@ fn parse(regex: &str) -> Result<Regex, FileError> {
 pub struct Shape {
     /// Which lines belong together; without it each line is a record.
     pub join: Option<Join>,
+    /// Lines of a container runtime are put together by stream, and the parts of a line too.
+    pub containers: bool,
     /// Bytes of a record. A longer record is cut into several, and counted.
     pub record_bytes_max: usize,
     /// Lines of a record. The next line begins another record, which is counted as a cut.
     pub record_lines_max: usize,
+    /// A record of several lines is taken when its file has not grown for this long. By the times
+    /// that a container runtime writes, a record is also complete when its stream was silent for
+    /// this long; if its last line was a part, that is counted as a cut.
+    pub record_age_ms: u64,
+}
+
+impl Shape {
+    /// Whether lines may have to wait for others.
+    pub fn joins(&self) -> bool {
+        self.join.is_some() || self.containers
+    }
 }
 
 /// How to treat the end of the data that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
+    /// More is there: bytes that may not be a complete record are left.
+    More,
     /// More may come: bytes that may not be a complete record are left.
     Open,
     /// No more lines are expected: complete lines are taken.
@@ -110,6 +129,9 @@ pub enum RecordPiece<'a> {
     Record(&'a [u8]),
     /// One record whose rest was cut off because it is too long.
     Start(&'a [u8]),
+    /// Records whose lines are interleaved in the file, in the order of their first lines. They
+    /// must become durable together.
+    Woven(&'a [Vec<u8>]),
 }
 
 /// The result of [`cut`].
@@ -123,15 +145,14 @@ pub struct Done {
 
 /// Cuts `bytes`, calling `each` with every piece and the number of bytes that are consumed once the
 /// piece is taken. Of more than twice `record_bytes_max` bytes, some are always consumed.
-pub fn cut<'a>(
-    bytes: &'a [u8],
+pub fn cut(
+    bytes: &[u8],
     shape: &Shape,
     end: End,
-    each: &mut dyn FnMut(RecordPiece<'a>, usize),
+    each: &mut dyn FnMut(RecordPiece<'_>, usize),
 ) -> Done {
-    if shape.join.is_some() || bytes.len() > shape.record_bytes_max {
-        let mut cutter =
-            Cutter { bytes, shape, each, from: 0, stretch: 0, last: (0, 0), lines: 0, cuts: 0 };
+    if shape.joins() || bytes.len() > shape.record_bytes_max {
+        let mut cutter = Cutter::new(bytes, shape, each);
         return cutter.run(end);
     }
     let whole = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
@@ -149,19 +170,44 @@ pub fn cut<'a>(
 struct Cutter<'a, 'b> {
     bytes: &'a [u8],
     shape: &'b Shape,
-    each: &'b mut dyn FnMut(RecordPiece<'a>, usize),
+    each: &'b mut dyn FnMut(RecordPiece<'_>, usize),
     /// Where the open record begins.
     from: usize,
     /// Where the pending one-line records begin; they end at `from`.
     stretch: usize,
-    /// Range of the last line of the open record.
-    last: (usize, usize),
+    /// The open record, and its first line.
+    open: OpenRecord,
+    head: &'a [u8],
     /// Number of lines in the open record.
     lines: usize,
+    /// Those of them that belong to it whatever follows, and the offset behind them.
+    sure: (usize, usize),
     cuts: u64,
+    /// Lines of a container, instead of the open record.
+    weave: Weave<'a>,
 }
 
-impl Cutter<'_, '_> {
+impl<'a, 'b> Cutter<'a, 'b> {
+    fn new(
+        bytes: &'a [u8],
+        shape: &'b Shape,
+        each: &'b mut dyn FnMut(RecordPiece<'_>, usize),
+    ) -> Self {
+        Cutter {
+            bytes,
+            shape,
+            each,
+            from: 0,
+            stretch: 0,
+            open: OpenRecord::begin(b""),
+            head: b"",
+            lines: 0,
+            sure: (0, 0),
+            cuts: 0,
+            weave: Weave::default(),
+        }
+    }
+
     fn run(&mut self, end: End) -> Done {
         let mut at = 0;
         while let Some(length) = memchr::memchr(b'\n', &self.bytes[at..]) {
@@ -172,8 +218,13 @@ impl Cutter<'_, '_> {
         if at < self.bytes.len() {
             self.tail(at, end);
         }
-        if end >= End::Lines && self.lines > 0 {
+        let join = self.shape.join.as_ref();
+        let is_end = end == End::Open && at == self.bytes.len();
+        if self.lines > 0 && (end >= End::Lines || (is_end && !self.open.awaits(join, self.head))) {
             self.record(at);
+        }
+        if !self.weave.is_empty() && (end >= End::Lines || (is_end && !self.weave.awaits(join))) {
+            self.weave_ends(at);
         }
         if end == End::All && self.from < self.bytes.len() {
             self.part(self.bytes.len());
@@ -184,14 +235,66 @@ impl Cutter<'_, '_> {
 
     /// A whole line; its newline is at `to`.
     fn line(&mut self, at: usize, to: usize) {
+        if self.shape.containers
+            && to - at <= self.shape.record_bytes_max
+            && let Some(line) = ContainerLine::parse(&self.bytes[at..to])
+        {
+            return self.container_line(line, at, to);
+        }
+        if !self.weave.is_empty() {
+            self.weave_ends(at);
+        }
         self.join(at, to);
         self.cut_line(to);
-        self.lines += 1;
-        self.last = (at, to);
-        let ends = |join: &Join| join.ends(&self.bytes[at..to]);
-        if self.shape.join.as_ref().is_none_or(ends) {
-            self.record(to + 1);
+        let Some(join) = &self.shape.join else {
+            self.from = to + 1;
+            return;
+        };
+        if self.lines == 0 {
+            self.head = &self.bytes[self.from..to];
+            self.open = match join {
+                Join::Traces => OpenRecord::begin(self.head),
+                _ => self.open,
+            };
+            self.sure = (1, to + 1);
         }
+        self.lines += 1;
+    }
+
+    /// A line of a container.
+    fn container_line(&mut self, line: ContainerLine<'a>, at: usize, to: usize) {
+        if self.lines > 0 {
+            self.record(at);
+        }
+        self.weave.make_room(&line, to - self.from, self.shape);
+        if !self.weave.take(&line, (at, to), self.shape) {
+            // All records before this line are complete.
+            self.weave_ends(at);
+            self.weave.take(&line, (at, to), self.shape);
+        }
+    }
+
+    /// Gives the records of the lines of containers before `end`.
+    fn weave_ends(&mut self, end: usize) {
+        let (records, cuts) = self.weave.end();
+        self.cuts += cuts;
+        if records.iter().all(|record| record.lines() == 1) {
+            // They stay in the stretch of one-line records.
+            self.from = end;
+        } else if records.len() == 1 {
+            // All lines belong to it.
+            let from = self.from;
+            self.give_lines();
+            (self.each)(RecordPiece::Record(&self.bytes[from..end - 1]), end);
+            (self.from, self.stretch) = (end, end);
+        } else {
+            let texts: Vec<Vec<u8>> =
+                records.iter().map(|record| record.text(self.bytes)).collect();
+            self.give_lines();
+            (self.each)(RecordPiece::Woven(&texts), end);
+            (self.from, self.stretch) = (end, end);
+        }
+        self.weave.recycle(records);
     }
 
     /// A last line without newline.
@@ -199,6 +302,9 @@ impl Cutter<'_, '_> {
         let to = self.bytes.len();
         let is_long = to - at > self.shape.record_bytes_max;
         if is_long || end == End::All {
+            if !self.weave.is_empty() {
+                self.weave_ends(at);
+            }
             self.join(at, to);
             self.cut_line(to);
             // The earlier lines of the record have waited long enough for it.
@@ -214,14 +320,15 @@ impl Cutter<'_, '_> {
         if self.lines == 0 {
             return;
         }
-        let join = self.shape.join.as_ref().expect("records of one line are not open");
-        let before = &self.bytes[self.last.0..self.last.1];
-        let begins = join.begins(before, &self.bytes[at..to]);
+        let line = &self.bytes[at..to];
+        let takes = self.open.takes(self.shape.join.as_ref(), self.head, line);
         let fits = to - self.from <= self.shape.record_bytes_max
             && self.lines < self.shape.record_lines_max;
-        self.cuts += u64::from(!begins && !fits);
-        if begins || !fits {
+        self.cuts += u64::from(takes == Takes::Yes && !fits);
+        if takes == Takes::No || !fits {
             self.record(at);
+        } else if takes == Takes::Yes {
+            self.sure = (self.lines + 1, to + 1);
         }
     }
 
@@ -233,13 +340,15 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Ends the open record after its newline.
+    /// Ends the open record after its newline. Lines before `end` that do not surely belong to it
+    /// are records of their own.
     fn record(&mut self, end: usize) {
-        if self.lines > 1 {
+        let (lines, sure_end) = self.sure;
+        if lines > 1 {
             let from = self.from;
             self.give_lines();
-            (self.each)(RecordPiece::Record(&self.bytes[from..end - 1]), end);
-            self.stretch = end;
+            (self.each)(RecordPiece::Record(&self.bytes[from..sure_end - 1]), sure_end);
+            self.stretch = sure_end;
         }
         (self.from, self.lines) = (end, 0);
     }
@@ -266,7 +375,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn shape(join: Option<Join>, record_bytes_max: usize, record_lines_max: usize) -> Shape {
-        Shape { join, record_bytes_max, record_lines_max }
+        Shape { join, containers: false, record_bytes_max, record_lines_max, record_age_ms: 2_000 }
+    }
+
+    fn of_containers(
+        join: Option<Join>,
+        record_bytes_max: usize,
+        record_lines_max: usize,
+    ) -> Shape {
+        Shape { containers: true, ..shape(join, record_bytes_max, record_lines_max) }
     }
 
     fn start(regex: &str) -> Option<Join> {
@@ -287,6 +404,16 @@ mod tests {
                     assert_eq!(lines, &bytes[behind..done]);
                     let lines = lines.strip_suffix(b"\n").expect("whole lines");
                     records.extend(lines.split(|&b| b == b'\n').map(<[u8]>::to_vec));
+                }
+                RecordPiece::Woven(woven) => {
+                    let lines = |bytes: &[u8]| {
+                        let mut lines: Vec<Vec<u8>> =
+                            bytes.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+                        lines.sort();
+                        lines
+                    };
+                    assert_eq!(lines(&woven.join(&b'\n')), lines(&bytes[behind..done - 1]));
+                    records.extend(woven.iter().cloned());
                 }
                 RecordPiece::Record(record) | RecordPiece::Start(record) => {
                     assert_eq!(record, &bytes[behind..behind + record.len()]);
@@ -356,25 +483,113 @@ mod tests {
 
     #[test]
     fn parts_of_a_container_are_one_record() {
-        let parts = shape(Some(Join::Parts), 1000, 100);
-        let (first, second, last) = ("1T stdout P a", "2T stdout P b", "3T stdout F c");
+        let parts = of_containers(None, 1000, 100);
+        let at = |second: u32, rest: &str| format!("2026-01-31T12:00:{second:02}Z {rest}");
+        let (first, second, last) = (at(1, "stdout P a"), at(2, "stdout P b"), at(3, "stdout F c"));
         let whole = format!("{first}\n{second}\n{last}");
-        let text = format!("0T stdout F x\n{whole}\n4T stderr F y\n");
-        let expected = ["0T stdout F x", &whole, "4T stderr F y"];
-        check(&parts, End::Open, &text, &expected, "", 0);
-        // A part alone waits for its continuation; the other stream does not belong to it.
-        check(&parts, End::Open, "1T stdout P a\n", &[], "1T stdout P a\n", 0);
-        check(&parts, End::Lines, "1T stdout P a\n", &["1T stdout P a"], "", 0);
-        let mixed = "1T stdout P a\n2T stderr F b\n3T stdout F c\n";
+        let (before, after) = (at(0, "stdout F x"), at(4, "stderr F y"));
+        let text = format!("{before}\n{whole}\n{after}\n");
+        check(&parts, End::Open, &text, &[&before, &whole, &after], "", 0);
+        // A part alone waits for its continuation, in vain in the end.
+        let part = format!("{first}\n");
+        check(&parts, End::Open, &part, &[], &part, 0);
+        check(&parts, End::Lines, &part, &[&first], "", 1);
+        check(&parts, End::Open, "x\nP y\n\n", &["x", "P y", ""], "", 0);
+        // The other stream writes between the parts.
+        let err = at(2, "stderr F err");
+        let woven = format!("{first}\n{err}\n{second}\n");
+        check(&parts, End::Open, &woven, &[], &woven, 0);
+        let text = format!("{woven}{last}\n{after}\n");
+        check(&parts, End::Open, &text, &[&whole, &err, &after], "", 0);
+        // Both streams in parts.
+        let (p, f) = (at(2, "stderr P e1"), at(3, "stderr F e2"));
+        let text = format!("{first}\n{p}\n{last}\n{f}\n");
+        let out = format!("{first}\n{last}");
+        check(&parts, End::Open, &text, &[&out, &format!("{p}\n{f}")], "", 0);
+    }
+
+    #[test]
+    fn parts_of_docker_are_one_record() {
+        let line = |log: &str, stream: &str| {
+            format!(r#"{{"log":"{log}","stream":"{stream}","time":"2026-01-31T12:00:00Z"}}"#)
+        };
+        let (a, err, b) = (line("a", "stdout"), line(r"e\n", "stderr"), line(r"b\n", "stdout"));
+        let shape = of_containers(Some(Join::Traces), 1000, 100);
+        let text = format!("{a}\n{err}\n{b}\n");
+        check(&shape, End::Open, &text, &[&format!("{a}\n{b}"), &err], "", 0);
+        let (head, frame) = (line(r"ERROR x\n", "stdout"), line(r"\tat a.b(C.java:1)\n", "stdout"));
+        let next = line(r"INFO y\n", "stdout");
+        let text = format!("{head}\n{frame}\n{next}\n");
+        check(&shape, End::Open, &text, &[&format!("{head}\n{frame}"), &next], "", 0);
+    }
+
+    #[test]
+    fn records_of_containers_have_bounds() {
+        let at = |second: u32, rest: &str| format!("2026-01-31T12:00:{second:02}Z {rest}");
+        let lines =
+            |lines: &[&String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let (part, late) = (at(1, "stdout P a"), at(4, "stdout F late"));
+        let shape = of_containers(None, 1000, 100);
+        check(&shape, End::Open, &lines(&[&part, &late]), &[&part, &late], "", 1);
+        let err = at(4, "stderr F e");
+        check(&shape, End::Open, &lines(&[&part, &err]), &[&part, &err], "", 1);
+        // Lines of one record.
+        let shape = of_containers(None, 1000, 2);
+        let (p1, p2, end) = (at(1, "stdout P a"), at(1, "stdout P b"), at(1, "stdout F c"));
+        let two = format!("{p1}\n{p2}");
+        check(&shape, End::Open, &lines(&[&p1, &p2, &end]), &[&two, &end], "", 1);
+        // Bytes of all lines that wait.
+        let shape = of_containers(None, 80, 100);
+        let text = lines(&[&p1, &err_at_1(), &end]);
+        check(&shape, End::Open, &text, &[&p1, &err_at_1(), &end], "", 1);
+        // A line that is too long is cut as anywhere.
+        let shape = of_containers(None, 40, 100);
+        let long = at(1, "stdout F 0123456789ab");
+        check(&shape, End::Lines, &lines(&[&long]), &[&long[..40], &long[40..]], "", 1);
+    }
+
+    fn err_at_1() -> String {
+        "2026-01-31T12:00:01Z stderr F e".to_owned()
+    }
+
+    #[test]
+    fn rules_hold_for_what_containers_say() {
+        let line = |rest: &str| format!("2026-01-31T12:00:00Z {rest}");
+        let (a, b) = (line("stdout F 2026 a"), line("stdout F  more"));
+        let (e, c) = (line("stderr F e"), line("stdout F 2026 c"));
+        let text = format!("{a}\n{b}\n{e}\n{c}\n");
+        let ab = format!("{a}\n{b}");
+        for join in [start("^2026"), continued("^ ")] {
+            let shape = of_containers(join, 1000, 100);
+            check(&shape, End::Lines, &text, &[&ab, &e, &c], "", 0);
+        }
+    }
+
+    #[test]
+    fn traces_are_joined_without_a_rule() {
+        let traces = shape(Some(Join::Traces), 1000, 100);
+        let trace = "2026-01-31 12:00:00 ERROR x\njava.lang.X: y\n\tat a.B.c(B.java:1)";
+        let next = "2026-01-31 12:00:01 INFO next";
+        let text = format!("{next}\n{trace}\n{next}\n");
+        check(&traces, End::Open, &text, &[next, trace, next], "", 0);
+        // What may go on waits; other lines do not.
+        let open = format!("{next}\n{trace}\n");
+        check(&traces, End::Open, &open, &[next], &open[next.len() + 1..], 0);
+        check(&traces, End::Lines, &open, &[next, trace], "", 0);
+        check(&traces, End::More, &format!("{next}\n"), &[], &format!("{next}\n"), 0);
+        check(&traces, End::Open, &format!("{next}\n\tat"), &[], &format!("{next}\n\tat"), 0);
+        // Blank lines belong to a trace if more of it follows.
+        let panic = "panic: x\n\ngoroutine 1 [running]:\nmain.main()\n\t/a.go:1";
+        check(&traces, End::Lines, &format!("{panic}\n\n{next}\n"), &[panic, "", next], "", 0);
+        check(&traces, End::Lines, "panic: x\n\n", &["panic: x", ""], "", 0);
         check(
-            &parts,
-            End::Open,
-            mixed,
-            &["1T stdout P a", "2T stderr F b", "3T stdout F c"],
+            &traces,
+            End::All,
+            &format!("{trace}\n\tat z"),
+            &[&format!("{trace}\n\tat z")],
             "",
             0,
         );
-        check(&parts, End::Open, "x\nP y\n\n", &["x", "P y", ""], "", 0);
     }
 
     #[test]
@@ -394,7 +609,7 @@ mod tests {
         let (mut at, mut read_to, mut all) = (0, 0, Vec::new());
         for read in reads.iter().copied().chain([bytes.len()]) {
             read_to = (read_to + read).min(bytes.len());
-            let end = if read_to == bytes.len() { End::All } else { End::Open };
+            let end = if read_to == bytes.len() { End::All } else { End::More };
             let (records, done) = records(&bytes[at..read_to], shape, end);
             all.extend(records);
             at += done.consumed;
@@ -406,10 +621,10 @@ mod tests {
     /// Reference model: line by line, into owned strings.
     fn naive(text: &str, shape: &Shape) -> Vec<Vec<u8>> {
         let mut records: Vec<String> = Vec::new();
-        let mut open_lines = 0;
+        let (mut open_lines, mut open) = (0, OpenRecord::begin(b""));
         for line in text.split_terminator('\n') {
             let belongs = open_lines > 0
-                && shape.join.as_ref().is_some_and(|join| !join.begins(b"", line.as_bytes()))
+                && open.takes(shape.join.as_ref(), b"", line.as_bytes()) == Takes::Yes
                 && open_lines < shape.record_lines_max
                 && records.last().unwrap().len() + 1 + line.len() <= shape.record_bytes_max;
             if belongs {
@@ -447,6 +662,25 @@ mod tests {
             let expected = naive(&text, &shape);
             prop_assert_eq!(&in_reads(text.as_bytes(), &shape, &reads), &expected);
             prop_assert_eq!(&in_reads(text.as_bytes(), &shape, &[]), &expected);
+        }
+
+        #[test]
+        fn records_of_containers_do_not_depend_on_the_reads(
+            lines in prop::collection::vec((any::<bool>(), any::<bool>(), 0usize..4, 0u32..4), 0..20),
+            reads in prop::collection::vec(0usize..200, 0..9),
+            with_traces in any::<bool>(),
+            limits in (60usize..200, 1usize..5),
+        ) {
+            const TEXTS: [&str; 4] = ["ERROR x", "\tat a.b(C.java:1)", "INFO y", "{"];
+            let mut second = 0;
+            let text: String = lines.iter().map(|(is_stderr, is_part, text, later)| {
+                second += later;
+                let (stream, tag) = (["stdout", "stderr"][usize::from(*is_stderr)], ["F", "P"][usize::from(*is_part)]);
+                format!("2026-01-31T12:00:{second:02}Z {stream} {tag} {}\n", TEXTS[*text])
+            }).collect();
+            let shape = of_containers(with_traces.then_some(Join::Traces), limits.0, limits.1);
+            let expected = in_reads(text.as_bytes(), &shape, &[]);
+            prop_assert_eq!(in_reads(text.as_bytes(), &shape, &reads), expected);
         }
     }
 }

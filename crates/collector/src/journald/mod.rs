@@ -17,6 +17,8 @@ mod lines;
 #[cfg(test)]
 mod tests;
 
+pub use entry::{JournalEntry, parse as parse_entry};
+
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::io::{self, Read};

@@ -3,6 +3,10 @@
 //! A batch is sent again only if the server said how much of it was kept (busy, disk full). If a
 //! connection breaks, that is unknown, so the command ends and says from which line to resume.
 
+mod dump;
+mod journal;
+mod source;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -26,9 +30,12 @@ use crate::cli::ServerArgs;
 use crate::cli::client::{Client, NotReached, Refusal};
 use crate::cli::zoneless::Zoneless;
 use crate::config::zones;
+use source::{Batch, Reading, Source};
 
 /// A batch is sent once it has this size. Each is acknowledged when it is durable.
 const BATCH_BYTES_TARGET: usize = 4 << 20;
+/// Fields that name the streams of a batch of a dump; the server takes no more.
+const STREAM_FIELDS_MAX: usize = 64;
 /// Attempts to send one batch while the server is busy or its disk full: about 4 minutes, with the
 /// pauses between them. Then the import ends with an error.
 const ATTEMPTS_MAX: u32 = 12;
@@ -44,9 +51,13 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
   loginson import --type access access.log access.log.1.gz access.log.2.zst
   loginson import --timezone Europe/Berlin app.log
   loginson import --format logfmt --time-field when --level-field sev app.log
-  journalctl -o short-iso | loginson import -
+  journalctl -o export | loginson import -
+  logcli query '{app=\"cart\"}' -o jsonl | loginson import -
 
-Plain, gzip and zstd files are recognised by their first bytes, and so is UTF-16, which becomes UTF-8. A failed import says how many lines were
+Stack traces and other lines that continue the line before them become one record with it. Dumps of
+Elasticsearch, Loki, VictoriaLogs, Splunk, CloudWatch and of systemd's journal are recognised; of them,
+--skip-lines counts records. Plain, gzip and zstd files are recognised by their first bytes, and so is
+UTF-16, which becomes UTF-8. A failed import says how many lines were
 acknowledged; repeat the command with the file that failed and those after it, and with --skip-lines.")]
 pub struct ImportArgs {
     /// Files to send; - is standard input
@@ -67,6 +78,12 @@ pub struct ImportArgs {
     /// Keys that hold the level
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     level_field: Vec<String>,
+    /// Keys that name the stream of a line
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    stream_fields: Vec<String>,
+    /// Whether lines that belong together become one record: traces or off
+    #[arg(long, value_name = "WORD", default_value = "traces", value_parser = ["traces", "off"])]
+    multiline: String,
     /// Zone of times that name none: Europe/Berlin, +02:00, UTC, or local for that of this machine
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
@@ -82,12 +99,17 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let client = Client::new(&args.server)?;
     let started = Instant::now();
     let (mut lines, mut bytes) = (0, 0);
+    let format = args.format.unwrap_or_default();
+    let reading = Reading {
+        joins: args.multiline == "traces",
+        knows_dumps: matches!(format.as_str(), "" | "auto" | "json"),
+    };
     let timezone = args.timezone.as_deref().unwrap_or_default();
     let timezone = zones::name("--timezone", timezone)?;
     let mut zoneless = timezone.is_none().then(|| {
         let hints = Hints {
             log_type: args.log_type.clone(),
-            format: args.format.as_deref().and_then(|name| message_format(name).ok()),
+            format: message_format(&format).ok(),
             time_fields: args.time_field.clone(),
             ..Hints::default()
         };
@@ -96,10 +118,12 @@ pub fn run(args: ImportArgs) -> Result<()> {
     let options = [
         ("timezone", timezone.unwrap_or_default()),
         ("type", args.log_type.unwrap_or_default()),
-        ("format", args.format.unwrap_or_default()),
+        ("format", format),
         ("_time_field", args.time_field.join(",")),
         ("_msg_field", args.msg_field.join(",")),
         ("_level_field", args.level_field.join(",")),
+        ("_stream_fields", args.stream_fields.join(",")),
+        ("line_break", "vt".to_owned()),
     ];
     for (i, path) in args.files.iter().enumerate() {
         let skip = if i == 0 { args.skip_lines } else { 0 };
@@ -107,6 +131,7 @@ pub fn run(args: ImportArgs) -> Result<()> {
             client: &client,
             path,
             options: &options,
+            reading,
             zoneless: zoneless.as_mut(),
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             lines_kept: 0,
@@ -152,6 +177,7 @@ struct Import<'a> {
     path: &'a Path,
     /// Parameters that are the same for all files, without empty ones.
     options: &'a [(&'static str, String)],
+    reading: Reading,
     /// Counts lines without a zone, if none was given.
     zoneless: Option<&'a mut Zoneless>,
     bar: ProgressBar,
@@ -163,35 +189,16 @@ struct Import<'a> {
 
 impl Import<'_> {
     fn run(&mut self, skip_lines: u64) -> Result<()> {
-        let mut reader = self.open()?;
-        let mut batch = Vec::with_capacity(BATCH_BYTES_TARGET + (64 << 10));
-        for skipped in 0..skip_lines {
-            batch.clear();
-            let more = read_line(&mut reader, &mut batch)?;
-            if !more && batch.is_empty() {
-                bail!("--skip-lines {skip_lines} is too large: the file has {skipped} lines");
-            }
-        }
-        batch.clear();
+        let mut source = Source::open(self.open()?, self.reading, skip_lines)?;
         self.lines_kept = skip_lines;
         loop {
-            let start = batch.len();
-            let more = match read_line(&mut reader, &mut batch) {
-                Ok(more) => more,
-                Err(error) => {
-                    // The lines before the fault are good; the line with the fault is incomplete.
-                    batch.truncate(start);
-                    if !batch.is_empty() {
-                        self.send(&batch)?;
-                    }
-                    return Err(error).context("cannot read further");
-                }
-            };
-            if batch.len() >= BATCH_BYTES_TARGET || (!more && !batch.is_empty()) {
-                self.send(&batch)?;
-                batch.clear();
+            let (batch, result) = source.next();
+            let at_end = batch.is_none();
+            if let Some(batch) = batch {
+                self.send(batch)?;
             }
-            if !more {
+            result?;
+            if at_end {
                 return Ok(());
             }
         }
@@ -218,31 +225,31 @@ impl Import<'_> {
     }
 
     /// Sends a batch until it is durable as a whole.
-    fn send(&mut self, mut batch: &[u8]) -> Result<()> {
+    fn send(&mut self, mut batch: Batch) -> Result<()> {
         if let Some(zoneless) = &mut self.zoneless {
-            zoneless.count(batch);
+            zoneless.count(&batch.body);
         }
         let mut pauses = PAUSES;
         for attempt in 1.. {
-            let refusal = match self.post(batch)? {
-                Ok((lines, bytes)) => {
-                    let expected = count_lines(batch);
-                    if lines != expected {
+            let refusal = match self.post(&batch)? {
+                Ok((records, bytes)) => {
+                    let expected = batch.records();
+                    if records != expected {
                         bail!(
-                            "the server counted {lines} lines in a batch of {expected}; its version may differ"
+                            "the server counted {records} lines in a batch of {expected}; its version may differ"
                         );
                     }
-                    self.acknowledged(lines, bytes);
+                    self.acknowledged(batch.lines(records), bytes);
                     return Ok(());
                 }
                 Err(refusal) => refusal,
             };
             // The part of the batch that became durable is not sent again.
             let kept = refusal.body["lines"].as_u64().unwrap_or(0);
-            let rest = after_lines(batch, kept);
-            self.acknowledged(kept, (batch.len() - rest.len()) as u64 - kept);
-            batch = rest;
-            if batch.is_empty() {
+            let bytes = refusal.body["bytes"].as_u64().unwrap_or(0);
+            self.acknowledged(batch.lines(kept), bytes);
+            batch.drop_front(kept);
+            if batch.body.is_empty() {
                 return Ok(());
             }
             if !matches!(refusal.status, 503 | 507) || attempt >= ATTEMPTS_MAX {
@@ -265,12 +272,18 @@ impl Import<'_> {
         self.bar.set_message(format!("{} lines, {rate:.0}/s", self.lines_kept));
     }
 
-    fn post(&self, batch: &[u8]) -> Result<Result<(u64, u64), Refusal>> {
+    fn post(&self, batch: &Batch) -> Result<Result<(u64, u64), Refusal>> {
         let file = self.path.to_string_lossy();
         let mut params = vec![("file", file.as_ref())];
         let given = self.options.iter().filter(|(_, value)| !value.is_empty());
         params.extend(given.map(|(name, value)| (*name, value.as_str())));
-        let answer = self.client.post_bytes("/insert/lines", &params, batch).map_err(|error| {
+        let streams: Vec<&str> =
+            batch.stream_fields.iter().take(STREAM_FIELDS_MAX).map(String::as_str).collect();
+        let streams = streams.join(",");
+        if !streams.is_empty() && params.iter().all(|(name, _)| *name != "_stream_fields") {
+            params.push(("_stream_fields", &streams));
+        }
+        let answer = self.client.post_bytes("/insert/lines", &params, &batch.body).map_err(|error| {
             if error.is::<NotReached>() {
                 return error;
             }
@@ -415,22 +428,6 @@ fn read_line(reader: &mut impl BufRead, batch: &mut Vec<u8>) -> io::Result<bool>
     }
 }
 
-/// Lines in a batch; the last one may lack its newline.
-fn count_lines(batch: &[u8]) -> u64 {
-    let newlines = memchr::memchr_iter(b'\n', batch).count() as u64;
-    newlines + u64::from(batch.last().is_some_and(|&b| b != b'\n'))
-}
-
-/// The bytes behind the first `lines` lines.
-fn after_lines(batch: &[u8], lines: u64) -> &[u8] {
-    match lines {
-        0 => batch,
-        lines => memchr::memchr_iter(b'\n', batch)
-            .nth(lines as usize - 1)
-            .map_or(&[], |newline| &batch[newline + 1..]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,16 +476,6 @@ mod tests {
             text.extend_from_slice(b"\nnext\n");
             let lines = lines_of(text);
             assert_eq!((lines[0].len(), lines[1].as_slice()), (kept + 1, &b"next\n"[..]));
-        }
-    }
-
-    #[test]
-    fn lines_are_counted_and_left_out() {
-        for (batch, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
-            assert_eq!(count_lines(batch.as_bytes()), lines, "{batch:?}");
-        }
-        for (lines, rest) in [(0, "a\nb\nc"), (1, "b\nc"), (2, "c"), (3, "")] {
-            assert_eq!(after_lines(b"a\nb\nc", lines), rest.as_bytes());
         }
     }
 }

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::FileRule;
 use collector::file::{Exclude, Join, Pattern, RECORD_BYTES_MAX};
+use record::MessageFormat;
 use record::parse::TYPE_NAME_BYTES_MAX;
 
-use crate::config::raw::{RawFiles, RawMultiline};
+use crate::config::raw::{RawFiles, RawMultiline, RawMultilineRule};
 use crate::config::zones;
 use node::ingest::format::message_format;
 
@@ -43,18 +44,23 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         Some("end") => true,
         Some(other) => bail!("files.start must be \"beginning\" or \"end\", not '{other}'"),
     };
-    rule.shape.join = raw.multiline.as_ref().map(join).transpose()?;
-    if raw.format.as_deref() == Some(CRI) {
-        ensure!(
-            raw.multiline.is_none(),
-            "files.multiline cannot be combined with format = \"cri\", which joins the parts of lines"
-        );
-        rule.shape.join = Some(Join::Parts);
-    } else if let Some(name) = &raw.format {
+    rule.shape.join = match &raw.multiline {
+        None => Some(Join::Traces),
+        Some(RawMultiline::Word(word)) => match word.as_str() {
+            "traces" => Some(Join::Traces),
+            "off" => None,
+            other => bail!(
+                "files.multiline is '{other}'; write \"traces\", \"off\", or a table with start or continue"
+            ),
+        },
+        Some(RawMultiline::Rule(rule)) => Some(join(rule)?),
+    };
+    let is_cri = raw.format.as_deref() == Some(CRI);
+    if let Some(name) = raw.format.as_ref().filter(|_| !is_cri) {
         rule.format = Some(message_format(name).map_err(|error| anyhow!("files.format: {error}"))?);
-    } else if raw.multiline.is_none() && rule.paths.iter().all(of_containers) {
-        rule.shape.join = Some(Join::Parts);
     }
+    let may_be = rule.shape.join.is_some() || rule.paths.iter().all(of_containers);
+    rule.shape.containers = is_cri || (may_be && rule.format != Some(MessageFormat::Plain));
     if let Some(text) = &raw.record_bytes_max {
         let bytes = crate::config::bytes("files.record_bytes_max", text)?;
         ensure!(
@@ -68,7 +74,7 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
         rule.shape.record_lines_max = lines;
     }
     for (key, text, age_ms) in [
-        ("files.record_age", &raw.record_age, &mut rule.record_age_ms),
+        ("files.record_age", &raw.record_age, &mut rule.shape.record_age_ms),
         ("files.line_age", &raw.line_age, &mut rule.line_age_ms),
     ] {
         if let Some(text) = text {
@@ -79,17 +85,18 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
     Ok(rule)
 }
 
-/// Where Kubernetes keeps the files of containers.
-const CONTAINER_DIRS: [&str; 2] = ["/var/log/containers/", "/var/log/pods/"];
+/// Where Kubernetes and Docker keep the files of containers.
+const CONTAINER_DIRS: [&str; 3] =
+    ["/var/log/containers/", "/var/log/pods/", "/var/lib/docker/containers/"];
 
 fn of_containers(pattern: &Pattern) -> bool {
     CONTAINER_DIRS.iter().any(|dir| pattern.text().starts_with(dir))
 }
 
-/// The format of container logs: files are cut so that all parts of a line form one record.
+/// The format of container logs, whose parts are put together even where no lines are joined.
 const CRI: &str = "cri";
 
-fn join(raw: &RawMultiline) -> Result<Join> {
+fn join(raw: &RawMultilineRule) -> Result<Join> {
     match (&raw.start, &raw.r#continue) {
         (Some(start), None) => Join::start(start).context("files.multiline.start"),
         (None, Some(rest)) => Join::continued(rest).context("files.multiline.continue"),
@@ -108,8 +115,6 @@ fn absolute(path: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use record::MessageFormat;
-
     use super::*;
     use crate::config::{Config, RawConfig};
 
@@ -152,12 +157,23 @@ mod tests {
         assert!(rule.from_end && matches!(rule.shape.join, Some(Join::Continue(_))));
         let limits = (rule.shape.record_bytes_max, rule.shape.record_lines_max);
         assert_eq!(limits, (8 << 20, 7));
-        assert_eq!((rule.record_age_ms, rule.line_age_ms), (5_000, 3_600_000));
+        assert_eq!((rule.shape.record_age_ms, rule.line_age_ms), (5_000, 3_600_000));
         assert_eq!(parse("paths = ['/a']").unwrap().len(), 1);
-        let joins = |text: &str| parse(text).unwrap()[0].shape.join.clone();
-        assert!(joins("paths = ['/a']").is_none());
-        assert!(matches!(joins("paths = ['/a']\nformat = 'cri'"), Some(Join::Parts)));
-        assert!(matches!(joins("paths = ['/var/log/containers/*.log']"), Some(Join::Parts)));
+        for (text, traces, containers) in [
+            ("", true, true),
+            ("multiline = 'traces'", true, true),
+            ("multiline = 'off'", false, false),
+            ("format = 'cri'\nmultiline = 'off'", false, true),
+            ("format = 'plain'", true, false),
+            ("multiline = { start = 'a' }", false, true),
+        ] {
+            let shape = parse(&format!("paths = ['/a']\n{text}")).unwrap()[0].shape.clone();
+            assert_eq!(matches!(shape.join, Some(Join::Traces)), traces, "{text}");
+            assert_eq!(shape.containers, containers, "{text}");
+        }
+        let docker =
+            parse("paths = ['/var/lib/docker/containers/*/*.log']\nmultiline = 'off'").unwrap();
+        assert!(docker[0].shape.containers && docker[0].shape.join.is_none());
     }
 
     #[test]
@@ -173,7 +189,7 @@ mod tests {
                 "files.format: 'logfnt' is not a format; did you mean 'logfmt'?",
             ),
             ("paths = ['/a']\nformat = 'parquet-file'", "use auto, plain"),
-            ("paths = ['/a']\nformat = 'cri'\nmultiline = { start = 'a' }", "files.multiline"),
+            ("paths = ['/a']\nmultiline = 'on'", "files.multiline is 'on'; write \"traces\""),
             ("paths = ['/a']\ntime_field = ''", "files.time_field has an empty name"),
             (
                 "paths = ['/a']\nzone = 'Berlin'",

@@ -4,11 +4,14 @@
 //! `docs/configuration.md`, key by key.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use record::TypeRule;
 use record::parse::FieldNames;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::alerts::RawAlerts;
 use crate::config::collect::RawCollect;
@@ -190,11 +193,42 @@ pub struct RawFiles {
 }
 
 /// `multiline` of `[[files]]`
+#[derive(Clone, Debug, PartialEq)]
+pub enum RawMultiline {
+    Word(String),
+    Rule(RawMultilineRule),
+}
+
+/// `multiline` of `[[files]]` with a regular expression
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RawMultiline {
+pub struct RawMultilineRule {
     pub start: Option<String>,
     pub r#continue: Option<String>,
+}
+
+/// By hand, so that an error names the key that is wrong.
+impl<'de> Deserialize<'de> for RawMultiline {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Wanted;
+        impl<'de> Visitor<'de> for Wanted {
+            type Value = RawMultiline;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"traces\", \"off\", or a table with start or continue")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<RawMultiline, E> {
+                Ok(RawMultiline::Word(word.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawMultiline, A::Error> {
+                let rule = MapAccessDeserializer::new(map);
+                RawMultilineRule::deserialize(rule).map(RawMultiline::Rule)
+            }
+        }
+        deserializer.deserialize_any(Wanted)
+    }
 }
 
 impl RawFiles {

@@ -272,3 +272,70 @@ fn sealed_lines_are_not_read_again_after_a_kill() {
     server.wait_for("the files", |server| server.get("/api/v1/files").json()["lag_bytes"] == 0);
     check_lines(&server, lines);
 }
+
+/// The messages with time and level, ordered by time.
+fn messages(server: &Server) -> Vec<[String; 3]> {
+    let rows = server.query("_time:[2020,2100] NOT _type:summary | sort by (_time)", "");
+    let value = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap_or("-").to_owned();
+    rows.iter().map(|row| ["_time", "_level", "_msg"].map(|name| value(row, name))).collect()
+}
+
+#[test]
+fn records_of_several_lines_need_no_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = "2023-06-06 04:48:11,735 ERROR app boom\njava.lang.X: y\n\tat a.B.c(B.java:1)";
+    fs::write(
+        dir.path().join("java.log"),
+        format!("{trace}\n2023-06-06 04:48:12,000 INFO app next\n"),
+    )
+    .unwrap();
+    let cri = "2023-06-06T04:49:11.1Z stdout P part one \n2023-06-06T04:49:11.2Z stderr F err between\n\
+        2023-06-06T04:49:11.3Z stdout P part two \n2023-06-06T04:49:11.4Z stdout F end\n";
+    fs::write(dir.path().join("cri.log"), cri).unwrap();
+    let slow = "# Time: 2023-06-06T04:50:00Z\n# User@Host: app[app] @ localhost []  Id:     2\n\
+        # Query_time: 0.011853  Lock_time: 0.011542  Rows_sent: 268  Rows_examined: 268\n\
+        SET timestamp=1611704757;\nSELECT a FROM t;";
+    fs::write(dir.path().join("slow.log"), format!("{slow}\n")).unwrap();
+    let server = Server::start_with(&["--follow", &follow(dir.path(), "*.log")], "");
+    server.wait_for("all records", |server| messages(server).len() >= 5);
+    let expected = [
+        ["2023-06-06T04:48:11.735Z", "error", trace],
+        ["2023-06-06T04:48:12Z", "info", "2023-06-06 04:48:12,000 INFO app next"],
+        ["2023-06-06T04:49:11.1Z", "-", "part one part two end"],
+        ["2023-06-06T04:49:11.2Z", "-", "err between"],
+        ["2023-06-06T04:50:00Z", "-", slow],
+    ];
+    assert_eq!(messages(&server), expected);
+    assert_eq!(server.count("_time:[2020,2100] Query_time:=0.011853"), 1);
+}
+
+#[test]
+fn interleaved_records_are_there_once_after_kills() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cri.log");
+    let data = tempfile::tempdir().unwrap();
+    let pattern = follow(dir.path(), "*.log");
+    let mut server = Server::start_in(data.path(), &["--follow", &pattern], "");
+    let mut lines = 0;
+    for round in 0..KILLS {
+        let mut text = String::new();
+        for number in lines..lines + 300 {
+            let time = format!("2023-06-06T04:{:02}:{:02}Z", number / 60 % 60, number % 60);
+            text.push_str(&format!(
+                "{time} stdout P out {number}\n{time} stderr F err {number}\n{time} stdout F  end\n"
+            ));
+        }
+        lines += 300;
+        append(&path).write_all(text.as_bytes()).unwrap();
+        if round + 1 < KILLS {
+            server.wait_for("some lines", |server| server.count("_time:[2020,2100] end") > 0);
+        }
+        server.kill();
+        server = Server::start_in(data.path(), &["--follow", &pattern], "");
+    }
+    server.wait_for("all records", |server| {
+        server.count("_time:[2020,2100] NOT _type:summary") >= 2 * lines
+    });
+    assert_eq!(server.count("_time:[2020,2100] NOT _type:summary"), 2 * lines);
+    assert_eq!(server.count("_time:[2020,2100] ~\"^out [0-9]+ end$\""), lines);
+}

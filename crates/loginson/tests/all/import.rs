@@ -75,7 +75,9 @@ fn a_million_lines() {
     }
     assert!(lines >= 1_000_000, "{lines} lines only");
 
-    let arguments: Vec<&str> = files.iter().map(String::as_str).collect();
+    // Each line is counted by itself.
+    let off = ["--multiline", "off"].into_iter();
+    let arguments: Vec<&str> = off.chain(files.iter().map(String::as_str)).collect();
     let output = import(&server, &arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -159,6 +161,104 @@ fn an_import_resumes_where_it_ended() {
     assert!((1_000..50_000).contains(&kept), "{kept}");
     assert!(said.contains(&format!("--skip-lines {kept}")), "{said}");
     assert_eq!(server.count("_type:cut ~\"^line [0-9]+$\""), kept);
+}
+
+/// The fields of the rows of a query, ordered by time.
+fn rows(server: &Server, query: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let rows = server.query(&format!("{query} | sort by (_time)"), "");
+    let value =
+        |row: &serde_json::Value, name: &&str| row[**name].as_str().unwrap_or("-").to_owned();
+    rows.iter().map(|row| fields.iter().map(|name| value(row, name)).collect()).collect()
+}
+
+#[test]
+fn traces_are_imported_as_records() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a.log");
+    let trace = "2023-06-06 04:48:11,735 ERROR app boom\njava.lang.X: y\n\tat a.B.c(B.java:1)";
+    let next = "2023-06-06 04:48:12,000 INFO app next";
+    fs::write(&file, format!("{trace}\n{next}\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let server = Server::start();
+    assert!(import(&server, &["--type", "joined", file]).status.success());
+    let fields = ["_time", "_level", "_msg"];
+    let expected =
+        [["2023-06-06T04:48:11.735Z", "error", trace], ["2023-06-06T04:48:12Z", "info", next]];
+    assert_eq!(rows(&server, "_time:[2020,2100] _type:joined", &fields), expected);
+    assert!(import(&server, &["--type", "lines", "--multiline", "off", file]).status.success());
+    let times: Vec<String> = rows(&server, "_time:[2020,2100] _type:lines", &fields)
+        .into_iter()
+        .map(|r| r[0].clone())
+        .collect();
+    let head = "2023-06-06T04:48:11.735Z";
+    assert_eq!(times, [head, head, head, "2023-06-06T04:48:12Z"]);
+    // An import that ended within the file resumes by lines.
+    assert!(import(&server, &["--type", "rest", "--skip-lines", "3", file]).status.success());
+    assert_eq!(rows(&server, "_time:[2020,2100] _type:rest", &["_msg"]), [[next]]);
+}
+
+#[test]
+fn dumps_of_other_programs_are_imported() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start();
+    let mut export = b"__CURSOR=s=1\n__REALTIME_TIMESTAMP=1686026891735000\n_HOSTNAME=web1\nPRIORITY=3\nMESSAGE\n".to_vec();
+    export.extend_from_slice(&10u64.to_le_bytes());
+    export.extend_from_slice(b"boom\nagain\nSYSLOG_IDENTIFIER=cart\n\n");
+    let dumps: [(&str, &[u8], &str); 9] = [
+        (
+            "elastic",
+            br#"{"took":1,"hits":{"hits":[{"_index":"i","_source":{"@timestamp":"2023-06-06T04:48:11.735Z","host":{"name":"web1"},"log":{"level":"error"},"message":"boom"}}]}}"#,
+            "boom",
+        ),
+        (
+            "elasticdump",
+            br#"{"_index":"i","_id":"1","_source":{"@timestamp":"2023-06-06T04:48:11.735Z","host.name":"web1","level":"ERROR","message":"boom"}}"#,
+            "boom",
+        ),
+        (
+            "logcli",
+            br#"{"labels":{"host":"web1","app":"cart"},"line":"ERROR boom","timestamp":"2023-06-06T04:48:11.735Z"}"#,
+            "ERROR boom",
+        ),
+        ("export", &export, "boom\nagain"),
+        (
+            "journal",
+            br#"{"__CURSOR":"s=1","__REALTIME_TIMESTAMP":"1686026891735000","PRIORITY":"3","_HOSTNAME":"web1","SYSLOG_IDENTIFIER":"cart","MESSAGE":"boom"}"#,
+            "boom",
+        ),
+        (
+            "victoria",
+            br#"{"_time":"2023-06-06T04:48:11.735Z","_stream_id":"00","_stream":"{host=\"web1\"}","_msg":"boom","host":"web1","level":"error"}"#,
+            "boom",
+        ),
+        (
+            "splunk",
+            br#"{"preview":false,"result":{"_raw":"Jun  6 04:48:11 web1 cart: error: boom","_time":"2023-06-06T04:48:11.735+00:00","host":"web1","_cd":"1:2"}}"#,
+            "Jun  6 04:48:11 web1 cart: error: boom",
+        ),
+        (
+            "cloudwatch",
+            br#"{"logGroup":"g","logStream":"s","events":[{"timestamp":1686026891735,"message":"[ERROR] boom"}]}"#,
+            "[ERROR] boom",
+        ),
+        (
+            "loki",
+            br#"{"status":"success","data":{"resultType":"streams","result":[{"stream":{"host":"web1"},"values":[["1686026891735000000","level=error msg=boom"]]}]}}"#,
+            "level=error msg=boom",
+        ),
+    ];
+    for (name, dump, message) in dumps {
+        let file = directory.path().join(name);
+        fs::write(&file, dump).unwrap();
+        let output = import(&server, &[file.to_str().unwrap()]);
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let query = format!("_time:[2020,2100] _file:{:?}", file.to_str().unwrap());
+        let found = rows(&server, &query, &["_time", "_level", "_msg"]);
+        assert_eq!(found, [["2023-06-06T04:48:11.735Z", "error", message]], "{name}");
+        let stream = server.query(&query, "")[0]["_stream"].as_str().unwrap_or_default().to_owned();
+        let names = if name == "cloudwatch" { "logStream=\"s\"" } else { "web1" };
+        assert!(stream.contains(names), "{name}: {stream}");
+    }
 }
 
 /// Times without zone are counted at the end of an import, and read in the zone that is given.

@@ -69,6 +69,11 @@ impl HttpLines {
         self.intake.push(origin, self.clock.now_ns(), lines)
     }
 
+    /// Accepts one record, which may contain newlines. Blocks while delivery is behind.
+    pub fn push_record(&self, origin: &Origin, record: &[u8]) -> Ticket {
+        self.intake.push_record(origin, self.clock.now_ns(), record)
+    }
+
     /// Whether a push would probably not block.
     pub fn has_room(&self) -> bool {
         self.intake.has_room()

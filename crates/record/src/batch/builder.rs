@@ -35,6 +35,8 @@ pub struct BatchBuilder {
     /// The number of its own fields, once it has a stem.
     own: Option<u16>,
     overflowed: bool,
+    /// The event time of the row being built was set.
+    has_time: bool,
     /// Bit `name % 64` is set for each field of the row, so that a new name is mostly recognised
     /// without a search.
     names_seen: u64,
@@ -97,6 +99,7 @@ impl BatchBuilder {
             head,
             own: None,
             overflowed: false,
+            has_time: false,
             names_seen: 0,
             statics: HashMap::default(),
             recent,
@@ -126,6 +129,7 @@ impl BatchBuilder {
             lines.push(line.index);
         }
         self.overflowed = false;
+        self.has_time = false;
         self.own = None;
         self.names_seen = 0;
         self.head = RowHead {
@@ -166,11 +170,25 @@ impl BatchBuilder {
     /// Sets the event time, nanoseconds since 1970 UTC; without it, the arrival time is used.
     pub fn set_time(&mut self, time_ns: i64) {
         self.head.time_ns = time_ns;
+        self.has_time = true;
+    }
+
+    /// Whether the row being built has an event time that was set.
+    pub fn has_time(&self) -> bool {
+        self.has_time
     }
 
     /// Event time of the row being built.
     pub fn time_ns(&self) -> i64 {
         self.head.time_ns
+    }
+
+    /// Replaces the event time of a closed row, by its place in the batch.
+    pub fn set_time_of_row(&mut self, row: usize, time_ns: i64) {
+        self.batch.rows[row].time_ns = time_ns;
+        let times = || self.batch.rows.iter().map(|row| row.time_ns);
+        self.batch.time_min_ns = times().min().unwrap_or(i64::MAX);
+        self.batch.time_max_ns = times().max().unwrap_or(i64::MIN);
     }
 
     /// Adds a field whose value is in the line, at `offset..offset + length`.
@@ -277,6 +295,7 @@ impl BatchBuilder {
     pub fn clear_fields(&mut self) {
         self.batch.fields.truncate(self.head.fields_at as usize);
         self.head.time_ns = self.head.received_ns;
+        self.has_time = false;
         self.overflowed = false;
         self.names_seen = 0;
     }

@@ -1,9 +1,9 @@
 //! Lines of containers as the runtime writes them (Kubernetes' CRI): `TIME stdout|stderr F|P
 //! MESSAGE`.
 //!
-//! `P` means that the line continues in the next one. If a source joined such lines to a record,
-//! the parts are concatenated without their prefixes. Left out: joining lines that arrived
-//! separately; they are kept as they came, with their tag in the field `logtag`.
+//! `P` means that the line continues in the next one. Records that a source joined from such lines
+//! are put together by `container`. Left out: joining lines that arrived separately; they are kept
+//! as they came, with their tag in the field `logtag`.
 
 use super::time::{self, Written};
 
@@ -50,16 +50,6 @@ impl Head<'_> {
     }
 }
 
-/// Appends the message of a record of several lines, if all of them are parts of one message.
-pub(crate) fn join(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    for line in text.split(|b| *b == b'\n') {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let head = head(line)?;
-        out.extend_from_slice(head.message);
-    }
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,15 +80,5 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(parts(text).as_deref(), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn parts_are_joined() {
-        let text = b"2026-01-31T12:00:00Z stdout P ab\n2026-01-31T12:00:00Z stdout P cd\r\n\
-            2026-01-31T12:00:00Z stdout F ef";
-        let mut out = Vec::new();
-        assert_eq!(join(text, &mut out), Some(()));
-        assert_eq!(out, b"abcdef");
-        assert_eq!(join(b"2026-01-31T12:00:00Z stdout F a\n  at b", &mut out), None);
     }
 }

@@ -8,8 +8,8 @@ use super::row::{Own, RowsBuilder};
 use super::rules::Names;
 use super::servers::{self, Key, Name, Program, Value};
 use super::{
-    Parser, access, cef, given, json_parts, json_scan, leef, level, level_text, logfmt, otlp,
-    syslog, time_plain, trimmed,
+    Parser, access, cef, container, given, json_parts, json_scan, leef, level, level_text, logfmt,
+    otlp, slow_log, syslog, time_plain, traces, trimmed,
 };
 use crate::frame::{Line, MessageFormat};
 
@@ -88,7 +88,13 @@ impl Parser {
         if format == Auto && matches!(message, [b'C' | b'L', b'E', b'F' | b'E', ..]) {
             self.put_events(message, rows);
         }
+        if format == Auto && message.starts_with(b"# ") {
+            self.put_slow_log(message, opening, line, rows);
+        }
         rows.put(Own::Msg, message);
+        if opening.has_head && traces::is_continuation(message) {
+            rows.put_static(Own::Continuation, "true");
+        }
         let known = format == Auto && servers::find(message, opening.program, &mut self.found);
         if known {
             self.put_known(message, opening, line, rows);
@@ -113,13 +119,22 @@ impl Parser {
         {
             rows.note(TIME_UNREADABLE);
         }
+        let time_bytes = timed.map_or(0, |(_, length)| length);
+        let head = head_of(message, time_bytes);
         let level = match (opening.mnemonic.or(of_known), timed) {
             (Some(level), _) => Some(level),
-            (None, Some((_, length))) => level_text::of_timed(message, length),
+            (None, Some((_, length))) => level_text::of_timed(head, length),
             (None, None) if opening.severe => {
-                level_text::find(&message[..message.len().min(level_text::NEAR_SEARCH_BYTES)])
+                level_text::find(&head[..head.len().min(level_text::NEAR_SEARCH_BYTES)])
             }
-            (None, None) => level_text::find(message),
+            (None, None) => level_text::find(head),
+        };
+        let level = match level {
+            Some("emerg") if traces::is_go_panic(&head[time_bytes.min(head.len())..]) => {
+                Some("error")
+            }
+            None => level_of_failure(&message[time_bytes..], opening),
+            level => level,
         };
         if let Some(level) = level {
             rows.put_static(Own::Severe, level);
@@ -250,7 +265,7 @@ impl Parser {
             false => None,
         };
         let level = match wants_level {
-            true => self.level_of_text(text, timed.map(|(_, length)| length)),
+            true => self.level_of_text(text, timed.map(|(_, length)| length), opening),
             false => None,
         };
         if let Some((written, _)) = timed.filter(|_| wants_time) {
@@ -262,14 +277,56 @@ impl Parser {
     }
 
     /// The level of a text within an object.
-    fn level_of_text(&mut self, text: &[u8], time_bytes: Option<usize>) -> Option<&'static str> {
+    fn level_of_text(
+        &mut self,
+        text: &[u8],
+        time_bytes: Option<usize>,
+        opening: Opening<'_>,
+    ) -> Option<&'static str> {
         // Few texts have a bracket, and an access line has it early.
         let window = &text[..text.len().min(ACCESS_SEARCH_BYTES)];
         let access =
             memchr::memchr(b'[', window).and_then(|_| access::parse(text, &mut self.times));
-        match access {
-            Some(access) => Some(level::from_status(access.status)),
-            None => level_text::of_text(text, time_bytes),
+        if let Some(access) = access {
+            return Some(level::from_status(access.status));
+        }
+        let head = match text.first() {
+            Some(b'{') => text,
+            _ => head_of(text, time_bytes.unwrap_or(0)),
+        };
+        let rest = &text[time_bytes.unwrap_or(0)..];
+        match level_text::of_text(head, time_bytes) {
+            Some("emerg") if traces::is_go_panic(rest) => Some("error"),
+            None => level_of_failure(rest, opening),
+            level => level,
+        }
+    }
+
+    /// Writes the message of a record that a source joined from lines of a container.
+    pub(super) fn joined_message(
+        &mut self,
+        record: &[u8],
+        out: &mut Vec<u8>,
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut RowsBuilder<'_>,
+    ) -> Option<MessageKind> {
+        match container::join(record, out)? {
+            container::Joined::Text => Some(self.made_message(out, opening, line, rows)),
+            container::Joined::Object => {
+                let context = self.json_context(opening, true, line);
+                let flattened = self.inner.flatten(out, context, &mut self.times, rows);
+                let found = flattened.ok().and_then(|found| Some((found.docker?, found)));
+                let Some((text, found)) = found else {
+                    rows.clear();
+                    return None;
+                };
+                self.put_found(&found, out, opening, rows);
+                let text = json::bytes(text, out, rows).to_vec();
+                let has_time = opening.has_time || matches!(found.time, TimeFound::Resolved(_));
+                self.made_message(&text, Opening { has_time, ..opening }, line, rows);
+                Some(MessageKind::Json)
+            }
         }
     }
 
@@ -312,9 +369,9 @@ impl Parser {
                 if !opening.has_time && !states_time {
                     self.set_time(written, line, rows);
                 }
-                self.level_of_text(text, Some(length))
+                self.level_of_text(text, Some(length), opening)
             }
-            None => self.level_of_text(text, None),
+            None => self.level_of_text(text, None, opening),
         };
         if let Some(level) = level {
             rows.put_static(Own::Severe, level);
@@ -452,6 +509,24 @@ impl Parser {
         }
     }
 
+    /// Writes the fields of an entry of MySQL's slow log, and the time if its head has none.
+    fn put_slow_log(
+        &mut self,
+        message: &[u8],
+        opening: Opening<'_>,
+        line: &Line<'_>,
+        rows: &mut RowsBuilder<'_>,
+    ) {
+        let written = slow_log::parse(message, |name, value| match rows.key_id(name) {
+            Some(id) if rows.has_room(id) => rows.put_as(id, value),
+            Some(_) => {}
+            None => rows.no_room(),
+        });
+        if let Some(written) = written.filter(|_| !opening.has_time) {
+            self.set_time(written, line, rows);
+        }
+    }
+
     pub(super) fn put_access(
         &mut self,
         access: &access::Access<'_>,
@@ -485,6 +560,28 @@ impl Parser {
             self.set_time(written, line, rows);
         }
     }
+}
+
+/// The first line of a text, which alone states its level; all of the text if its time, of
+/// `time_bytes`, is not in the first line.
+fn head_of(text: &[u8], time_bytes: usize) -> &[u8] {
+    match memchr::memchr(b'\n', text) {
+        Some(end) if end >= time_bytes => &text[..end],
+        _ => text,
+    }
+}
+
+/// The level of a text without one that names an exception: in its first line, or in the lines that
+/// follow it in the same record.
+fn level_of_failure(text: &[u8], opening: Opening<'_>) -> Option<&'static str> {
+    if opening.severe {
+        return None;
+    }
+    let found = match memchr::memchr(b'\n', text) {
+        Some(_) => traces::has_failure(text),
+        None => traces::is_failure(text),
+    };
+    found.then_some("error")
 }
 
 /// Whether a text begins like a time in numbers.

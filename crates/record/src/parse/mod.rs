@@ -16,6 +16,8 @@
 //! - The time of a syslog head is preferred to a time in its message: it is the sender's for all
 //!   lines alike. The same holds for the time of a container runtime (`cri`). A key that was
 //!   configured for the time precedes both.
+//! - A line of a file without a time of its own has the time of the line before it in the file, as
+//!   far as that is in the same frame (`inherited`): it continues that line.
 //! - A time without zone is only compared with the arrival time if lines arrive as they are
 //!   written, that is by syslog and from the end of followed files; other lines have the configured
 //!   zone. A zone that is configured for the lines, not for all, is not doubted.
@@ -28,11 +30,13 @@
 mod access;
 mod cef;
 mod common;
+mod container;
 mod cri;
 mod decolor;
 mod head;
 mod head_fields;
 mod heads;
+mod inherited;
 mod json;
 mod json_level;
 mod json_names;
@@ -50,23 +54,27 @@ mod row;
 mod rules;
 mod servers;
 mod short;
+mod slow_log;
 mod syslog;
 mod tag;
 mod time;
 mod time_plain;
 mod time_zone;
 mod times;
+mod traces;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+pub use container::ContainerLine;
 pub use decolor::decolorize;
 pub use json::JSON_DEPTH_MAX;
 pub use json_parts::{JsonKind, is_object, json_items, json_members, json_members_by};
 pub use row::{EXTRA_FIELDS_MAX, LINE_KEYS_MAX, NAME_BYTES_MAX, OWN_FIELDS_MAX};
 pub use rules::{FieldNames, NAMES_MAX, RuleError, TYPE_NAME_BYTES_MAX, TYPE_RULES_MAX, TypeRule};
+pub use traces::{Takes, Trace};
 
 use crate::batch::{Batch, BatchBuilder, Kept};
 use crate::frame::{Format, Frame, Line, MessageFormat, Origin};
@@ -75,6 +83,7 @@ use common::{Common, RequestedParser};
 use head::Head;
 use head_fields::find_head;
 use heads::{HeadSight, Heads, ParsedHead};
+use inherited::{LastTimes, Timeless};
 use json::Flattener;
 use message::{MessageKind, Opening};
 use row::{GivenFields, Own, RowsBuilder};
@@ -149,7 +158,11 @@ impl Parser {
                 BatchBuilder::with_fields(frame.clone(), fields + fields / 8 + 64)
             }
         };
-        let batch = self.parse_into(builder, &frame, frame.lines());
+        let mut last_times = LastTimes::new(&frame);
+        let rows = self.rows_of(builder, &frame, frame.lines(), |line, rows| {
+            last_times.pass(line, rows);
+        });
+        let batch = rows.builder.finish();
         let rows = batch.len().max(1);
         self.stored_before = Some((batch.fields_stored(), rows));
         batch
@@ -160,21 +173,36 @@ impl Parser {
         let builder = BatchBuilder::of_part(frame.clone(), lines.len());
         let mut wanted = lines.iter().copied().peekable();
         let lines = frame.lines().filter(|line| wanted.next_if_eq(&line.index).is_some());
-        self.parse_into(builder, &frame, lines)
+        let (mut row, mut timeless) = (0, Vec::new());
+        let rows = self.rows_of(builder, &frame, lines, |line, rows| {
+            if inherited::is_timeless(line, rows) {
+                timeless.push(Timeless { row, line: line.index });
+            }
+            row += 1;
+        });
+        let mut builder = rows.builder;
+        self.inherit(&frame, &timeless, &mut builder);
+        builder.finish()
     }
 
-    fn parse_into<'f>(
+    fn begin_batch(&mut self) {
+        self.flattener.begin_batch();
+        self.inner.begin_batch();
+        self.heads.begin_batch();
+    }
+
+    /// Parses lines; `each` sees each row before it is closed.
+    fn rows_of<'f>(
         &mut self,
         builder: BatchBuilder,
         frame: &'f Frame,
         lines: impl Iterator<Item = Line<'f>>,
-    ) -> Batch {
+        mut each: impl FnMut(&Line<'f>, &mut RowsBuilder<'f>),
+    ) -> RowsBuilder<'f> {
         let mut rows = RowsBuilder::new(builder);
         let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
         let mut rule_names: Vec<Option<Kept>> = vec![None; self.rules.len()];
-        self.flattener.begin_batch();
-        self.inner.begin_batch();
-        self.heads.begin_batch();
+        self.begin_batch();
         for line in lines {
             rows.begin(&line);
             let common = commons[line.origin_index as usize]
@@ -183,9 +211,10 @@ impl Parser {
             if common.decolorizes {
                 decolor::decolorize_row(&line.origin.hints.decolorize_fields, &mut rows.builder);
             }
+            each(&line, &mut rows);
             rows.end();
         }
-        rows.builder.finish()
+        rows
     }
 
     fn line(
@@ -259,9 +288,12 @@ impl Parser {
             program: self.program(head.app_name, rule),
         };
         let mut joined = Vec::new();
-        let parts = container.filter(|c| c.is_part() && memchr::memchr(b'\n', text).is_some());
-        let mut kind = match parts.and_then(|_| cri::join(text, &mut joined)) {
-            Some(()) => self.made_message(&joined, opening, line, rows),
+        let made = match common.may_be_container && memchr::memchr(b'\n', text).is_some() {
+            true => self.joined_message(text, &mut joined, opening, line, rows),
+            false => None,
+        };
+        let mut kind = match made {
+            Some(kind) => kind,
             None => self.message(opening, format, line, rows),
         };
         if kind == MessageKind::Json
@@ -279,13 +311,13 @@ impl Parser {
                 _ => format,
             };
             let is_other = !matches!(format, MessageFormat::Auto | MessageFormat::Json);
-            if (opening.names.rule.is_some() || is_other) && parts.is_none() {
+            if (opening.names.rule.is_some() || is_other) && made.is_none() {
                 rows.clear();
                 kind = self.message(opening, format, line, rows);
             }
         }
         if let Some(container) = container {
-            self.put_container(&container, joined.is_empty(), line, rows);
+            self.put_container(&container, made.is_none(), line, rows);
         }
         let detected = match kind {
             MessageKind::Json => "json",

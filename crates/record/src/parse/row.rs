@@ -42,7 +42,7 @@ own_names! {
     ProcId = "proc_id", MsgId = "msg_id", Sequence = "sequence",
     Vhost = "vhost", ClientIp = "client_ip", Ident = "ident", User = "user", Method = "method",
     Path = "path", Protocol = "protocol", Request = "request", Status = "status", Bytes = "bytes",
-    Referer = "referer", UserAgent = "user_agent", RemoteIp = "_remote_ip", File = "_file",
+    Continuation = "_continuation", Referer = "referer", UserAgent = "user_agent", RemoteIp = "_remote_ip", File = "_file",
 }
 
 /// The level, and keys of JSON objects that contain it if there is no `level`.
@@ -180,6 +180,11 @@ impl<'f> RowsBuilder<'f> {
     #[inline]
     pub fn has_notes(&self) -> bool {
         self.notes_count > 0 || self.builder.overflowed()
+    }
+
+    /// Whether a note says that the line states a time that could not be taken.
+    pub fn has_bad_time(&self) -> bool {
+        self.notes[..self.notes_count].iter().any(|(note, _)| note.ends_with("arrival taken"))
     }
 
     /// Notes a problem; the line is kept anyway.

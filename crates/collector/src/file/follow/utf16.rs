@@ -48,7 +48,7 @@ impl Follow {
             let read = read_at(file, buffer, start - before as u64)?;
             let at_end = read < buffer.len();
             let Some(bytes) = buffer[..read].get(before..) else { return Ok(Turn::Done) };
-            let end = if at_end { end } else { End::Open };
+            let end = if at_end { end } else { End::More };
             text.clear();
             order.decode(bytes, end == End::All, &mut text);
             let is_within = before > 0 && order.unit([buffer[0], buffer[1]]) != u16::from(b'\n');

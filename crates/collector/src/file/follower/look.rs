@@ -166,7 +166,7 @@ impl Follower {
         let moved = follow.renamed || follow.real_path.is_none();
         if follow.has_more() && follow.recorded {
             let all = quiet(settings.line_age_ms) || (moved && quiet(DELETED_QUIET_MS));
-            let lines = settings.shape.join.is_some() && quiet(settings.record_age_ms);
+            let lines = settings.shape.joins() && quiet(settings.shape.record_age_ms);
             if all || lines {
                 self.turn(inode, if all { End::All } else { End::Lines });
             }

@@ -1,7 +1,7 @@
 //! Keeps the positions of files across restarts: checkpoints, and the durable lines behind the last
 //! one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::checkpoint::Checkpoint;
@@ -25,6 +25,7 @@ impl Follower {
             self.follows.values().map(|f| (f.tracked.id, f.inode)).collect();
         let mut lost_track: HashSet<u64> = HashSet::new();
         let (mut window, mut window_of, mut skipped) = (Window::default(), 0, 0u64);
+        let mut ahead: HashMap<u64, BTreeMap<u64, u64>> = HashMap::new();
         let follows = &mut self.follows;
         let result = recall.lines_since(sequence, &mut |origin, line| {
             let Some(id) = origin.hints.file_id.filter(|id| !lost_track.contains(id)) else { return };
@@ -34,7 +35,8 @@ impl Follower {
                 window_of = id;
             }
             let position = follow.position;
-            match follow.open().and_then(|file| window.behind(file, position, line)) {
+            let ahead = ahead.entry(id).or_default();
+            match follow.open().and_then(|file| window.behind_woven(file, position, line, ahead)) {
                 Ok(Some(behind)) => {
                     follow.position = behind;
                     follow.tracked.read.store(behind, Relaxed);

@@ -4,8 +4,8 @@
 //! sets of columns are known here, from the choices that IIS offers in their fixed order; number
 //! and form of the columns tell them apart. Times are in UTC.
 
-use super::super::time_zone::WrittenZone;
 use super::super::time;
+use super::super::time_zone::WrittenZone;
 use super::words::{is_ip, is_number, word};
 use super::{Found, Name};
 

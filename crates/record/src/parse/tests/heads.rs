@@ -97,7 +97,11 @@ fn configs() -> Vec<ParserConfig> {
         (r.hostname, r.format) = (vec!["db2".into()], MessageFormat::Plain);
     });
     [vec![], vec![app.clone()], vec![text, host, app]]
-        .map(|types| ParserConfig { types, zone: crate::Zone::Fixed(3600), ..ParserConfig::default() })
+        .map(|types| ParserConfig {
+            types,
+            zone: crate::Zone::Fixed(3600),
+            ..ParserConfig::default()
+        })
         .into()
 }
 

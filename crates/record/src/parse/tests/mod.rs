@@ -6,6 +6,7 @@ mod device;
 mod formats;
 mod heads;
 mod hosts;
+mod joined;
 mod json;
 mod levels;
 mod message;
