@@ -262,6 +262,9 @@ pub fn read(
     Ok(FoundRows { rows, stale: seen.into_iter().collect(), cut_ns })
 }
 
+/// Buckets by start, in nanoseconds since 1970 UTC, and width in seconds.
+type Buckets = BTreeMap<(i64, u32), Bucket>;
+
 #[derive(Debug, Default)]
 struct Bucket {
     revision: u64,
@@ -303,8 +306,7 @@ impl Revisions for ProgramRevisions {
             return Ok(Vec::new());
         }
         let runs = (self.0)().map_err(RunError::Failed)?;
-        let mut programs: BTreeMap<&str, (Completed, BTreeMap<(i64, u32), Bucket>)> =
-            BTreeMap::new();
+        let mut programs: BTreeMap<&str, (Completed, Buckets)> = BTreeMap::new();
         let place = |revision: &Revision| (revision.start_ns, revision.width_s);
         for revision in revisions {
             let program = programs.entry(&revision.program);
@@ -315,7 +317,7 @@ impl Revisions for ProgramRevisions {
                 bucket.revision = bucket.revision.max(revision.number);
             }
         }
-        let counting: BTreeMap<&str, BTreeMap<(i64, u32), Bucket>> = programs
+        let counting: BTreeMap<&str, Buckets> = programs
             .into_iter()
             .map(|(name, (_, buckets))| (name, not_overlapping(buckets)))
             .collect();
