@@ -167,7 +167,7 @@ fn an_import_resumes_where_it_ended() {
 fn rows(server: &Server, query: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let rows = server.query(&format!("{query} | sort by (_time)"), "");
     let value =
-        |row: &serde_json::Value, name: &&str| row[**name].as_str().unwrap_or("-").to_owned();
+        |row: &serde_json::Value, name: &&str| row[*name].as_str().unwrap_or("-").to_owned();
     rows.iter().map(|row| fields.iter().map(|name| value(row, name)).collect()).collect()
 }
 
