@@ -487,9 +487,9 @@ fn behind_a_counted_message_a_count_needs_no_priority() {
 
 #[test]
 fn compressed_messages_are_counted_among_newline_framed_ones() {
-    let stream = b"<13>a\n12 zx\x9c\n<13>\n\xff\xfe.<13>b\n404 zxy\n5 zx\x9c\n7 zoo\n";
+    let stream = b"<13>a\n12 zx\x9c\n<13>\n\xff\xfe\n<13>b\n404 zxy\n5 zx\x9c\n7 zoo\n";
     let lines =
-        ["<13>a", "zx\u{9c}\n<13>\n\u{ff}\u{fe}.", "<13>b", "404 zxy", "5 zx\u{9c}", "7 zoo"];
+        ["<13>a", "zx\u{9c}\n<13>\n\u{ff}\u{fe}\n", "<13>b", "404 zxy", "5 zx\u{9c}", "7 zoo"];
     let bytes = |line: &str| line.chars().map(|c| c as u8).collect::<Vec<u8>>();
     let expected: Lines = lines.iter().map(|line| (bytes(line), false)).collect();
     for read_bytes in 1..=stream.len() {

@@ -19,7 +19,8 @@ const NAMES: [&str; 7] = [
 /// Calls `each` with name and value (which may contain escapes) of each field of a message. If the
 /// message is not valid, returns `None` without having called `each`.
 pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8])) -> Option<()> {
-    let mut rest = message.strip_prefix(b"CEF:")?;
+    // Some senders put a blank behind the colon.
+    let mut rest = message.strip_prefix(b"CEF:")?.trim_ascii_start();
     let mut values = [&b""[..]; NAMES.len()];
     for value in &mut values {
         let end = unescaped(rest, b'|')?;

@@ -335,7 +335,8 @@ impl<'a> ObjectParse<'a, '_, '_> {
         }
         let value = |name: &str| self.rows.builder.get(self.rows.builder.known_id(name)?);
         let date = value("date").filter(|date| !date.is_empty())?;
-        let (time, zone) = (value("time")?, value("tz").unwrap_or_default());
+        let zone = value("tz").or_else(|| value("timezone")).unwrap_or_default();
+        let time = value("time")?;
         json_time::of_date_and_time(date, time, zone, context).map(TimeFound::Resolved)
     }
 
@@ -822,6 +823,8 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut RowsBuilder<
     let level = match usage {
         _ if !names.level.is_empty() => named(names.level),
         Use::Level(rank, _) => Some(rank),
+        // Sophos
+        _ if line_context.is_firewall && name == "priority" => Some(1),
         _ => None,
     };
     let part = match usage {

@@ -126,7 +126,7 @@ const fn usual(name: &'static str) -> TimeName {
 }
 
 /// Names for times, the most certain first.
-pub(crate) const TIMES: [TimeName; 57] = [
+pub(crate) const TIMES: [TimeName; 62] = [
     usual("_time"),
     usual("@timestamp"),
     usual("timestamp"),
@@ -180,6 +180,11 @@ pub(crate) const TIMES: [TimeName; 57] = [
     time("syslog_timestamp"),                      // Logstash
     time("published"),                             // Okta
     time("activityDateTime"),                      // Microsoft Graph
+    time("ISODATE"),                               // syslog-ng
+    time("calendarTime"),                          // osquery
+    time("LogTimestamp"),                          // Zscaler
+    time("EdgeStartTimestamp"),                    // Cloudflare
+    time("datetime.date"),                         // Monolog 1
     TimeName { needs: Marks::L, ..time("T") },     // zap for developers
     TimeName { needs: Marks::LEVEL, ..time("t") }, // log15
     TimeName { number: true, ..time("msec") },     // nginx
@@ -195,7 +200,7 @@ const fn kept_msg(name: &'static str, needs: Marks) -> MsgName {
 }
 
 /// Names for messages, the most certain first.
-pub(crate) const MESSAGES: [MsgName; 26] = [
+pub(crate) const MESSAGES: [MsgName; 27] = [
     msg("_msg"),
     msg("message"),
     msg("msg"),
@@ -221,7 +226,8 @@ pub(crate) const MESSAGES: [MsgName; 26] = [
     DOCKER,
     kept_msg("@mt", Marks::AT_T),
     kept_msg("MessageTemplate", Marks::LEVEL),
-    kept_msg("event", Marks::LEVEL), // structlog
+    kept_msg("event", Marks::LEVEL),          // structlog
+    kept_msg("displayMessage", Marks::LEVEL), // Okta
 ];
 
 /// The log line of a container's program, in files of Docker's `json-file` driver and from shippers
@@ -288,7 +294,7 @@ pub(crate) const LEVELS: [(&str, LevelKind); 51] = [
 ];
 
 /// Names for the host, the most certain first, where an object has no `hostname`. They stay fields.
-pub(crate) const HOSTS: [&str; 22] = [
+pub(crate) const HOSTS: [&str; 25] = [
     "host.name", // ECS, OpenTelemetry
     "host.hostname",
     "_HOSTNAME", // journald
@@ -311,6 +317,9 @@ pub(crate) const HOSTS: [&str; 22] = [
     "beat.hostname",
     "logsource", // Logstash
     "syslog_hostname",
+    "hostIdentifier",     // osquery
+    "Resource.host.name", // OpenTelemetry, as ClickHouse and others name it
+    "resource.host.name",
 ];
 /// In requests this is the site.
 pub(crate) const HOST: &str = "host";

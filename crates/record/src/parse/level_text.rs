@@ -144,6 +144,9 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
 /// - the first word in small letters: `2026-01-31T12:00:00Z info x`, `1769860800.12→info→x`
 /// - a first letter of its own: of MongoDB before 4.4 (`… I NETWORK  [conn1] x`), of etcd (`… I |
 ///   x`), of Android behind process and thread (`… 12  34 E Tag: x`), in brackets (`… [E] x`)
+/// - a letter with a name, or a word with a component, behind a time in brackets: `[…] W santad: x`,
+///   `[…] critical/Checker: x` of Icinga
+/// - VMware's `… [7F3C error 'Default'] x`
 /// - Redis' mark behind process and role: `1:M 31 Jan 2026 12:00:00.123 # x`
 pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     match line {
@@ -185,6 +188,15 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
             return Some(level);
         }
         ([letter], [b' ', b'|', b' ', ..]) => return from_letter(*letter),
+        ([letter @ (b'F' | b'E' | b'W' | b'I' | b'D')], [b' ', name @ ..])
+            if rest.starts_with(b"] ") =>
+        {
+            let length = name.iter().take(32).take_while(|b| is_word(**b)).count();
+            if length >= 2 && name[length..].starts_with(b": ") {
+                return from_letter(*letter);
+            }
+        }
+        ([], [b'[', inner @ ..]) if let Some(level) = of_thread(inner) => return Some(level),
         ([], [b'[', letter @ (b'F' | b'E' | b'W' | b'I' | b'D' | b'T' | b'C'), b']', ..]) => {
             return from_letter(*letter);
         }
@@ -208,7 +220,27 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
         }
         _ => {}
     }
+    if rest.starts_with(b"] ")
+        && let Some(slash) = first.iter().take(16).position(|b| !b.is_ascii_lowercase())
+        && matches!(first[slash..], [b'/', b'A'..=b'Z', ..])
+        && let Some(level) = from_word(&first[..slash])
+    {
+        return Some(level);
+    }
     find(first)
+}
+
+/// `7F3C error 'Default' …]` of VMware, behind the bracket: thread, level, and the component in
+/// quotes.
+fn of_thread(inner: &[u8]) -> Option<&'static str> {
+    let thread = inner.iter().take(16).take_while(|b| b.is_ascii_alphanumeric()).count();
+    let level = inner[thread..].strip_prefix(b" ")?;
+    let length = level.iter().take(16).take_while(|b| b.is_ascii_lowercase()).count();
+    if thread > 0 && level[length..].starts_with(b" '") {
+        from_word(&level[..length])
+    } else {
+        None
+    }
 }
 
 /// `1234:M 31 `: process id and role.
@@ -309,6 +341,11 @@ fn of_start(text: &[u8], start: usize) -> Option<Option<&'static str>> {
             let mark = marks.find(|w| w[0] == b'-' && w[2] == b'-' && w[1].is_ascii_digit())?;
             return LEVELS.get(usize::from(mark[1] - b'0')).map(|level| Some(*level));
         }
+        // CUPS: `E [31/Jan/2026:12:00:00 +0000] x`
+        [b'N', b' ', b'[', b'0'..=b'9', ..] => return Some(Some("notice")),
+        [letter @ (b'D' | b'I' | b'W' | b'E' | b'C'), b' ', b'[', b'0'..=b'9', ..] => {
+            return Some(from_letter(*letter));
+        }
         [b'=', ..] => {
             let title = rest.split(|b| !b.is_ascii_uppercase()).nth(1)?;
             rest[1 + title.len()..].starts_with(b" REPORT====").then_some(())?;
@@ -381,8 +418,8 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
     let opens = match before.last() {
         None | Some(b' ' | b'\t' | b'\n' | b'|' | b'[' | b',' | b'(' | b'<' | b']' | b'*') => true,
         Some(b'm') => at == start,
-        // `,672:ERROR:`, and `local.ERROR:` of PHP's Monolog.
-        Some(b':' | b'.') => matches!(behind.first(), Some(b':')),
+        // `,672:ERROR:`, `local.ERROR:` of PHP's Monolog, `cpu2:2097)WARNING:` of ESXi.
+        Some(b':' | b'.' | b')') => matches!(behind.first(), Some(b':')),
         _ => false,
     };
     let closes = match behind.first() {
@@ -464,7 +501,7 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
 }
 
 /// A level word in front of a colon with a blank behind it, and behind another colon or a bracket:
-/// `general: error: x`, `unbound[12:0] error: x`; or the value of a key: `"level":"error"`.
+/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`; or the value of a key: `"level":"error"`.
 #[inline]
 fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let last = text[..at].last()?;
@@ -482,7 +519,8 @@ fn before_likely_colon(text: &[u8], at: usize) -> Option<&'static str> {
     }
     let letters = before.iter().rev().take(14).take_while(|b| b.is_ascii_alphanumeric()).count();
     let (before, word) = before.split_at(at - letters);
-    let is_label = before.ends_with(b": ") || before.ends_with(b"] ") || before.ends_with(b"\n");
+    let labels: [&[u8]; 4] = [b": ", b"] ", b"\n", b" - "];
+    let is_label = labels.iter().any(|label| before.ends_with(label)) || before == b"- ";
     if is_label { from_word(word) } else { None }
 }
 

@@ -108,7 +108,9 @@ pub(crate) fn is_logfmt(text: &[u8]) -> bool {
             },
         }
     }
-    let is_log = (level && (message || time)) || (time && message);
+    // Stormshield and others: `id=firewall time="…" fw="…"`.
+    let of_firewall = time && text.starts_with(b"id=firewall ");
+    let is_log = (level && (message || time)) || (time && message) || of_firewall;
     (pairs >= 2 && is_log) || (pairs >= 4 && date && clock)
 }
 
@@ -177,6 +179,7 @@ mod tests {
             "t=2026-01-31T12:00:00+0000 lvl=eror msg=x",
             "time=2026-01-31T12:00:00.000Z level=INFO+1 msg=x",
             "date=2026-11-21 time=12:00:00 devname=\"FGT\" level=\"notice\"",
+            "id=firewall time=\"2026-11-21 12:00:00\" fw=\"fw1\" pri=5",
         ] {
             assert!(is_logfmt(text.as_bytes()), "{text}");
         }

@@ -28,7 +28,7 @@
 use super::head::{Head, Priority};
 use super::level;
 use super::message::TIME_UNREADABLE;
-use super::tag::{bare_tag, tag};
+use super::tag::{bare_tag, is_exception, tag};
 use super::time::{self, Written};
 use super::time_zone::WrittenZone;
 
@@ -403,7 +403,7 @@ fn rfc3164_behind(rest: &[u8], relays: usize) -> Head<'_> {
     let timed = timed.or_else(|| unreadable.map(|length| (None, length, false)));
     let Some((written, length, clock_unset)) = timed else {
         head.message = rest;
-        if rest.starts_with(b"date=") || rest.starts_with(b"device=") {
+        if begins_firewall(rest) {
             head.hostname = named_device(rest);
         } else {
             tag(&mut head);
@@ -426,13 +426,17 @@ fn rfc3164_behind(rest: &[u8], relays: usize) -> Head<'_> {
         tag(&mut head);
         return head;
     }
+    if !colon && (netapp(&mut head) || named_cisco(&mut head)) {
+        return head;
+    }
     if rest.first() == Some(&b' ') && packet_engine(&mut head) {
         return head;
     }
     if !colon && !tag(&mut head) && head.hostname.is_empty() {
         let (first, behind) = word(rest.trim_ascii_start());
         let first = unbracketed(first);
-        if level::is_level(first.strip_suffix(b":").unwrap_or(first)) {
+        let label = first.strip_suffix(b":");
+        if level::is_level(label.unwrap_or(first)) || label.is_some_and(is_exception) {
             return head;
         }
         if is_hostname(first) {
@@ -443,7 +447,9 @@ fn rfc3164_behind(rest: &[u8], relays: usize) -> Head<'_> {
                 return head;
             }
             // `asa1 : %ASA-6-…`: an empty tag.
-            head.message = head.message.strip_prefix(b": ").unwrap_or(head.message);
+            if let Some(behind) = head.message.strip_prefix(b": ") {
+                (head.message, has_host) = (behind, false);
+            }
             between_host_and_tag(&mut head);
         }
     }
@@ -474,6 +480,40 @@ fn forwarded(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     (!host.is_empty() && is_hostname(host)).then_some((host, message))
 }
 
+/// Data ONTAP: `[filer1:wafl.vol.full:notice]: x` in place of host and tag, with host, event and
+/// level.
+fn netapp(head: &mut Head<'_>) -> bool {
+    let Some(inner) = head.message.strip_prefix(b"[") else { return false };
+    let window = &inner[..inner.len().min(HOSTNAME_BYTES_MAX)];
+    let Some(end) = memchr::memmem::find(window, b"]: ") else { return false };
+    let mut parts = inner[..end].split(|b| *b == b':');
+    let (Some(host), Some(event), Some(level), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let level = level::from_word(level);
+    if level.is_none() || host.is_empty() || !is_hostname(host) || !event.contains(&b'.') {
+        return false;
+    }
+    (head.hostname, head.msg_id, head.level) = (host, event, level);
+    head.message = &inner[end + 3..];
+    true
+}
+
+/// A host with a colon in front of a mnemonic of Cisco: `asa1: %FTD-6-302013: x`.
+fn named_cisco(head: &mut Head<'_>) -> bool {
+    let (first, behind) = word(head.message);
+    let Some(host) = first.strip_suffix(b":") else { return false };
+    let mut inside = Head { message: behind, ..Head::default() };
+    if !behind.starts_with(b"%") || !is_hostname(host) || !tag(&mut inside) {
+        return false;
+    }
+    (head.hostname, head.app_name, head.msg_id) = (host, inside.app_name, inside.msg_id);
+    (head.severity, head.message) = (inside.severity, behind);
+    true
+}
+
 /// Ubiquiti: `MODEL,MAC,VERSION: `, also as `("MODEL,MAC,VERSION") `, in place of the host.
 fn unifi(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (first, message) = word(rest);
@@ -495,7 +535,8 @@ fn is_mac(text: &[u8]) -> bool {
 }
 
 /// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), AIX facility and
-/// level (`auth|security:info sshd[12]: x`), Ubiquiti address and version (`0123456789ab,U7-4.0:
+/// level (`auth|security:info sshd[12]: x`), ProCurve the number of the event (`00179 mgr: x`),
+/// Ubiquiti address and version (`0123456789ab,U7-4.0:
 /// hostapd: x`), and a process without a name (`[712]: x`).
 fn between_host_and_tag(head: &mut Head<'_>) {
     let (first, behind) = word(head.message);
@@ -511,6 +552,12 @@ fn between_host_and_tag(head: &mut Head<'_>) {
         && proc_id.iter().all(u8::is_ascii_digit)
     {
         (head.proc_id, head.message) = (proc_id, behind);
+    } else if first.len() == 5 && first.iter().all(u8::is_ascii_digit) {
+        let mut inside = Head { message: behind, ..Head::default() };
+        if tag(&mut inside) && inside.severity.is_none() && !inside.app_name.is_empty() {
+            (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
+            (head.message, head.msg_id) = (inside.message, first);
+        }
     } else if first.first().is_some_and(u8::is_ascii_lowercase)
         && let Some(level) = level::from_word(behind_facility(first))
     {
@@ -598,8 +645,13 @@ fn relayed(head: &mut Head<'_>, relays: usize) -> bool {
 
 /// Whether a text is pairs of a firewall of Fortinet or Sophos.
 pub(crate) fn is_firewall(message: &[u8]) -> bool {
-    (message.starts_with(b"date=") || message.starts_with(b"device="))
-        && !named_device(message).is_empty()
+    begins_firewall(message) && !named_device(message).is_empty()
+}
+
+/// Whether a text begins as pairs of a firewall do, of FortiOS up to 5 with `logver=` in front.
+fn begins_firewall(message: &[u8]) -> bool {
+    let keys: [&[u8]; 4] = [b"date=", b"device=", b"logver=", b"timestamp="];
+    keys.iter().any(|key| message.starts_with(key))
 }
 
 /// The device name that a firewall of Fortinet or Sophos writes in its pairs.

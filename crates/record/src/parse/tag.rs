@@ -3,13 +3,14 @@
 //! Decisions:
 //! - `app: `, `app[12]: ` and `app[12] ` are tags; also without a blank behind the colon,
 //!   `app[12]:hello` and `app:hello`, unless it is an address (`fe80::1`, `db1:5432`), a path
-//!   (`C:\x`) or a URL.
+//!   (`C:\x`), a URL, or ESXi's `cpu2:2097)`.
 //! - `app hello`, without colon, has a tag behind time and host only, as in VictoriaLogs. Unlike
 //!   there, a word that probably begins a sentence stays in the message: one with a capital and
 //!   small letters (`Connection closed`), a level (`ERROR …`), syslogd's own `last message
 //!   repeated`, and a message of one word; a `_msg` without its first word would be worse than a
 //!   line without `app_name`.
-//! - A level (`ERROR: x`) and a number (`12: x`) are not tags.
+//! - A level (`ERROR: x`) and a number (`12: x`) are not tags, nor are the name of an exception
+//!   (`java.io.IOException: x`), `at` of a trace, and the key `Severity: `.
 //! - The tags `CEF` and `LEEF` stay in the message, which cannot be parsed without it.
 
 use super::head::Head;
@@ -63,7 +64,12 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     }
     // `ERROR: x` is a message without tag; `1234: Jan 31 …` is Cisco's number of a message.
     let is_number = || name.iter().all(u8::is_ascii_digit);
-    if proc_id.is_empty() && (level::from_word(name).is_some() || is_number()) {
+    if proc_id.is_empty()
+        && (level::from_word(name).is_some()
+            || is_number()
+            || is_exception(name)
+            || name == b"Severity")
+    {
         return false;
     }
     let ends = matches!(behind.first(), None | Some(b' ' | b'\t' | b'[' | b'{'));
@@ -75,13 +81,18 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     true
 }
 
+/// `java.io.IOException`: the first line of a trace whose sender sends it line by line.
+pub(crate) fn is_exception(name: &[u8]) -> bool {
+    name.contains(&b'.') && (name.ends_with(b"Exception") || name.ends_with(b"Error"))
+}
+
 /// Whether `name:behind` is a tag directly followed by its message, and not an address, a path or a
 /// URL.
 fn glued(name: &[u8], behind: &[u8]) -> bool {
     let first_word = &behind[..behind.iter().position(|b| *b == b' ').unwrap_or(behind.len())];
     let digits = behind.iter().take_while(|b| b.is_ascii_digit()).count();
     let is_port =
-        (1..=5).contains(&digits) && matches!(behind.get(digits), None | Some(b' ' | b'/'));
+        (1..=5).contains(&digits) && matches!(behind.get(digits), None | Some(b' ' | b'/' | b')'));
     let is_address = first_word.contains(&b':')
         && name.iter().chain(first_word).all(|b| b.is_ascii_hexdigit() || b".:%".contains(b));
     name.len() >= 2
@@ -106,7 +117,7 @@ pub(crate) fn bare_tag(head: &mut Head<'_>) {
         && name.iter().all(is_of_program)
         && name.last() != Some(&b'.')
         && !begins_sentence()
-        && !matches!(name, b"last" | b"message" | b"forwarded")
+        && !matches!(name, b"last" | b"message" | b"forwarded" | b"at")
         && time::month_name(name).is_none()
         && level::from_word(name).is_none()
     {

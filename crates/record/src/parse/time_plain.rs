@@ -23,7 +23,7 @@ use super::time_zone::{self, WrittenZone};
 ///
 /// Invariant: no line matches two forms with different results, because the form that is tried
 /// first depends on the lines before.
-const FORMS: [&str; 78] = [
+const FORMS: [&str; 82] = [
     "I",
     "[I",
     "(I",           // sssd
@@ -60,6 +60,9 @@ const FORMS: [&str; 78] = [
     "* D b Y h:m:s.f ", // Redis: process and role, then the time
     "* D b h:m:s.f ",   // Redis before 5
     "a b D h:m:s Y",    // ctime
+    "a b D h:m:s.f [",  // MongoDB before 2.6
+    "a b D Y h:m:s",    // JavaScript
+    "\"I",              // OpenAM, and columns in quotes
     "a b D h:m:sPZ Y",  // date
     "a D b Y h:m:s",    // date in other locales
     "a. D b Y h:m:s",
@@ -69,6 +72,7 @@ const FORMS: [&str; 78] = [
     "B",              // RFC 3164 in files
     "[B",             // Asterisk
     "b d, Y H:m:s",   // Java's own logging
+    "b-D h:m:s.f ",   // Nextflow
     "b d, Y, H:m:s",
     "b d, Y @ H:m:s", // Kibana
     "Y b D h:m:s",
@@ -106,11 +110,12 @@ const FORMS: [&str; 78] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 9] = [
+const LAST_FORMS: [&str; 10] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
     "b d, Y H:m!",
+    "D-b h:m!", // Bareos
     "Y-M-D!",
     "Y/M/D!",
     "Y.M.D!",
@@ -237,6 +242,12 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         }
         [b'0'..=b'9' | b'[', ..] => LAST_FORMS.iter().find_map(|form| fit(form, line)),
         [b'A'..=b'Z', ..] => fit("b d, Y H:m!", line),
+        // Consul indents its lines.
+        [b' ', ..] => {
+            let blanks = line.iter().take(BLANKS_MAX + 1).take_while(|b| **b == b' ').count();
+            line.get(blanks).filter(|b| b.is_ascii_digit() && blanks <= BLANKS_MAX)?;
+            fit_at("I", blanks)
+        }
         _ => None,
     };
     found.or_else(|| behind_level(line)).or_else(|| behind_words(line, memo))
@@ -319,6 +330,9 @@ fn audit(line: &[u8]) -> Option<(Written, usize)> {
 
 /// 2100: greater numbers of ten digits are not times.
 const SECONDS_END: i64 = 4_102_444_800;
+
+/// Most blanks that may precede a time.
+const BLANKS_MAX: usize = 8;
 
 /// Longest word that may precede a time.
 const WORD_BYTES_MAX: usize = 128;

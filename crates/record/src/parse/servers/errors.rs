@@ -87,6 +87,17 @@ fn nginx_request(text: &[u8], found: &mut Found) -> Option<()> {
     }
 }
 
+/// The address of a client, with or without a port.
+fn put_client(value: &[u8], found: &mut Found) {
+    match ip_and_port(value) {
+        Some((ip, port)) if !is_ip(value) || value.starts_with(b"[") => {
+            found.put(Name::Client, ip);
+            found.put(Name::ClientPort, port);
+        }
+        _ => found.put(Name::Client, value),
+    }
+}
+
 /// `[Sat Jan 31 12:00:00.250 2026] [core:error] [pid 12:tid 34] [client 192.0.2.1:80] AH00124: …`
 pub(super) fn apache(message: &[u8], found: &mut Found) -> Option<()> {
     let (_, mut rest) = until(message, b"] ")?;
@@ -111,13 +122,7 @@ pub(super) fn apache(message: &[u8], found: &mut Found) -> Option<()> {
                 None if is_number(value) => found.put(Name::Pid, value),
                 _ => return None,
             },
-            b"client" | b"remote" => match ip_and_port(value) {
-                Some((ip, port)) if !is_ip(value) || value.starts_with(b"[") => {
-                    found.put(Name::Client, ip);
-                    found.put(Name::ClientPort, port);
-                }
-                _ => found.put(Name::Client, value),
-            },
+            b"client" | b"remote" => put_client(value, found),
             _ => break,
         }
         rest = behind;
@@ -129,6 +134,15 @@ pub(super) fn apache(message: &[u8], found: &mut Found) -> Option<()> {
             None => rest,
         },
         _ => rest,
+    };
+    // Since 2.4, the client follows the text of such an error.
+    let client = begin.strip_prefix(b"[client ").filter(|_| begin.len() < rest.len());
+    let begin = match client.and_then(|client| until(client, b"] ")) {
+        Some((client, behind)) => {
+            put_client(client, found);
+            behind
+        }
+        None => begin,
     };
     if let Some((code, _)) = until(begin, b": ")
         && code.len() == 7

@@ -1,5 +1,6 @@
 //! klog and glog, the loggers of Kubernetes' components.
 
+use super::super::level;
 use super::words::{is_number, until, word};
 use super::{Found, Name};
 
@@ -14,6 +15,7 @@ pub(super) fn parse(message: &[u8], found: &mut Found) -> Option<()> {
     let (file, line) = until(place, b":")?;
     (is_number(tid) && is_number(line) && !file.contains(&b' ')).then_some(())?;
     found.put(Name::Level, &message[..1]);
+    found.level = level::from_letter(message[0]);
     found.put(Name::Tid, tid);
     found.put(Name::File, file);
     found.put(Name::Line, line);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Lines of a few senders, and variations of their heads.
-const LINES: [&str; 76] = [
+const LINES: [&str; 84] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
     "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
@@ -64,6 +64,14 @@ const LINES: [&str; 76] = [
     "<30>Nov 21 11:59:58 db2 Nov 21 11:59:57 db3 sshd[1]: a message",
     "<30>Nov 21 11:59:58 db2 <14>Nov 21 11:59:57 db3 sshd[1]: a message",
     "<30>Nov 21 11:59:58 db2 1234: a message",
+    "<30>Nov 21 11:59:58 db2: %SYS-5-CONFIG_I: a message",
+    "<30>Nov 21 11:59:58 db2: a message",
+    "<30>Nov 21 11:59:58 db2 00179 mgr: a message",
+    "<30>Nov 21 11:59:58 db2 00180 mgr: a message",
+    "<30>Nov 21 11:59:58 [db2:disk.ok:error]: a message",
+    "<30>Nov 21 11:59:58 db2 java.io.IOException: a message",
+    "<30>Nov 21 11:59:58 db2 \tat a.B.c(B.java:1)",
+    "<30>Nov 21 11:59:58 db2 at a.B.c(B.java:1)",
     "<30>Nov 21 11:59:58 db2 1234: Nov 21 11:59:57.1: %SYS-5-CONFIG_I: a message",
     "<30>Nov 21 11:59:58 db2 2026-11-21T11:59:57Z db3 sshd[1]: a message",
     "<30>Nov 21 11:59:58 Message forwarded from db3: sshd[1]: a message",

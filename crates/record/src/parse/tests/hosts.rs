@@ -35,6 +35,39 @@ fn devices() {
             "x",
         ),
         ("<13>1 Nov 21 12:00:00 h app: x", "h app -", NOON, "notice", "x"),
+        // FTD with a colon behind its name
+        ("<189>Nov 21 11:59:58 fw1: %FTD-6-302013: x", "fw1 FTD -", BEFORE, "info", "%FTD"),
+        // A tag that is empty
+        ("<30>Nov 21 11:59:58 fw1 : no tag", "fw1 - -", BEFORE, "info", "no tag"),
+        // Data ONTAP
+        ("<5>Nov 21 11:59:58 [fas1:disk.full:error]: x", "fas1 - -", BEFORE, "error", "x"),
+        ("<5>Nov 21 11:59:58 [fas1:disk:error]: x", "- - -", BEFORE, "notice", "[fas1"),
+        // ProCurve, with the number of the event
+        ("<14>Nov 21 11:59:58 sw2 00179 mgr: SSH", "sw2 mgr -", BEFORE, "info", "SSH"),
+        // FortiOS 5
+        ("<185>logver=54 devid=FG devname=fw2 level=alert", "fw2 - -", NOON, "alert", "logver"),
+        // A key that looks like a tag
+        (
+            "<134>Nov 21 11:59:58 cmc1 Severity: Informational, Category: Audit",
+            "cmc1 - -",
+            BEFORE,
+            "info",
+            "Severity",
+        ),
+        // A blank within the mark of CEF
+        ("<13>Nov 21 11:59:58 gw1 CEF: 0|v|p|1|2|n|5|a=b", "gw1 CEF -", BEFORE, "notice", "CEF"),
+        // Lines of a trace
+        ("<11>Nov 21 11:59:58 vm1 java.io.IOException: x", "vm1 - -", BEFORE, "error", "java"),
+        ("<11>Nov 21 11:59:58 java.io.IOException: x", "- - -", BEFORE, "error", "java"),
+        ("<11>Nov 21 11:59:58 vm1 \tat a.B.c(B.java:1)", "vm1 - -", BEFORE, "error", "\tat"),
+        // klog behind a head
+        (
+            "<14>Nov 21 11:59:58 n1 kl[7]: E1121 12:00:00.25 1 a.go:5] x",
+            "n1 kl 7",
+            BEFORE,
+            "error",
+            "E",
+        ),
         // AIX
         (
             "<38>Nov 21 12:00:00 Message forwarded from aix7: sshd[123456]: Accepted publickey",
@@ -315,6 +348,8 @@ fn hosts_of_objects() {
         (r#"{"kubernetes":{"host":"node1","pod_name":"p"},"log":"m"}"#, "node1"),
         (r#"{"Computer":"win1","EventID":1,"Message":"m"}"#, "win1"),
         (r#"{"MachineName":"win1","Message":"m"}"#, "win1"),
+        (r#"{"hostIdentifier":"web1","calendarTime":"x","name":"m"}"#, "web1"),
+        (r#"{"Body":"m","SeverityText":"INFO","Resource":{"host.name":"web1"}}"#, "web1"),
         (r#"{"agent":{"hostname":"web1"},"message":"m"}"#, "web1"),
         (r#"{"hostname":"own","host":"other","message":"m"}"#, "own"),
         (r#"{"host":"","message":"m"}"#, ""),

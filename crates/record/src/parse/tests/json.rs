@@ -16,6 +16,11 @@ fn objects() {
         &["_type=json"],
         &[
             (r#"{}"#, "_msg={}"),
+            // Okta
+            (
+                r#"{"displayMessage":"m","severity":"WARN"}"#,
+                "_msg=m|_level=warning|displayMessage=m|severity=WARN",
+            ),
             (r#" { "a" : 1 , "b":[1, {"c":2}],"_msg":"m" } "#, r#"_msg=m|a=1|b=[1, {"c":2}]"#),
             (r#"{"a":{"b":{"c":"x"},"d":{}},"msg":""}"#, "_msg=|a.b.c=x|a.d={}"),
             (

@@ -36,6 +36,18 @@ const TIMED: &[Text] = &[
     ("2026-01-31 12:00:00 +0000 [warn]: #0 x", "warning"),
     ("[2026-01-31 12:00:00] ERROR[1234] chan_sip.c: x", "error"),
     ("2026/01/31 12:00:00 [E] x", "error"),
+    ("2026-01-31T12:00:00.735Z [7F3C error 'Default' opID=x] failed", "error"),
+    ("2026-01-31T12:00:00.735Z [7F3C is 'Default'] x", "-"),
+    ("2026-01-31T12:00:00.735Z - error: failed", "error"),
+    ("2026-01-31T12:00:00.735Z cpu2:2097)WARNING: NFS: x", "warning"),
+    ("E [31/Jan/2026:12:00:00 +0000] x", "error"),
+    ("N [31/Jan/2026:12:00:00 +0000] x", "notice"),
+    ("[2026-01-31 12:00:00 +0000] critical/Checker: x", "critical"),
+    ("[2026-01-31 12:00:00 +0000] a/Checker: x", "-"),
+    ("[2026-01-31T12:00:00.735Z] W santad: x", "warning"),
+    ("[2026-01-31T12:00:00.735Z] I am: x y", "info"),
+    ("[2026-01-31T12:00:00.735Z] I am here", "-"),
+    ("    2026-01-31T12:00:00.735Z [ERROR] agent: x", "error"),
     ("2026/01/31 12:00:00 ossec-agentd(1): INFO: x", "info"),
     ("2026/01/31 12:00:00 kid1| WARNING: x", "warning"),
     ("[2026-01-31T12:00:00,735][WARN ][o.e.x] [node] y", "warning"),
@@ -232,6 +244,10 @@ fn a_level_is_neither_host_nor_program() {
 /// Objects and pairs, also within the text of an object as shippers of Loki send them.
 #[test]
 fn levels_of_objects_and_pairs() {
+    let sophos =
+        "device=\"SFW\" date=2026-11-21 time=12:00:00 device_name=\"fw1\" priority=Warning";
+    assert_eq!(level_of(&file(), sophos), "warning");
+    assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m priority=Warning"), "-");
     let rows: &[Text] = &[
         (r#"{"level":"error","msg":"x"}"#, "error"),
         (r#"{"@level":"warn","@message":"x"}"#, "warning"),

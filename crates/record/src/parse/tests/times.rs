@@ -22,6 +22,13 @@ const LINES: &[Timed] = &[
     ("[31-Jan-2026 12:00:00 UTC] PHP Fatal error:  Uncaught x", NOON),
     ("[31-Jan-2026 12:00:00] WARNING: [pool www] busy", NOON),
     ("[31-Jan-2026 13:00:00 CET] x", NOON),
+    // MongoDB 2.4, Nextflow, Bareos, JavaScript, OpenAM, Consul
+    ("Sat Jan 31 12:00:00.250 [conn1] x", QUARTER),
+    ("Jan-31 12:00:00.250 [main] DEBUG x", QUARTER),
+    ("31-Jan 12:00 bareos-sd JobId 1: x", NOON),
+    ("Sat Jan 31 2026 13:00:00 GMT+0100 (CET) x", NOON),
+    ("\"2026-01-31 12:00:00\" \"x\"", NOON),
+    ("    2026-01-31T12:00:00.250Z [ERROR] agent: x", QUARTER),
     // S3, CUPS, Django, HAProxy
     ("79a5 bucket [31/Jan/2026:12:00:00 +0000] 192.0.2.3 79a5 3E REST.GET - \"GET /k\" 200", NOON),
     ("E [31/Jan/2026:13:00:00 +0100] x", NOON),
@@ -209,6 +216,12 @@ fn keys() {
         r#"{"t":{"$date":{"$numberLong":"1769860800000"}},"s":"I","msg":"m"}"#,
         r#"{"date":"2026-01-31","time":"12:00:00","msg":"m"}"#,
         r#"{"date":"2026-01-31","time":"13:00:00","tz":"+0100","msg":"m"}"#,
+        r#"{"date":"2026-01-31","time":"13:00:00","timezone":"CET","msg":"m"}"#,
+        r#"{"ISODATE":"2026-01-31T12:00:00Z","msg":"m"}"#,
+        r#"{"calendarTime":"Sat Jan 31 12:00:00 2026 UTC","msg":"m"}"#,
+        r#"{"LogTimestamp":"Sat Jan 31 12:00:00 2026","msg":"m"}"#,
+        r#"{"EdgeStartTimestamp":"2026-01-31T12:00:00Z","msg":"m"}"#,
+        r#"{"datetime":{"date":"2026-01-31 12:00:00","timezone":"UTC"},"msg":"m"}"#,
     ] {
         assert_eq!(time_of(&json, &[line.as_bytes()]), NOON, "{line}");
     }

@@ -401,8 +401,8 @@ fn other_vendors() {
             // HPE
             head(
                 "<14> Nov 21 12:00:00 10.0.0.1 00076 ports: port 1 is now on-line",
-                ["10.0.0.1", "", ""],
-                "00076 ports: port 1 is now on-line",
+                ["10.0.0.1", "ports", ""],
+                "port 1 is now on-line",
                 NOON,
             ),
             // Windows by Snare and by NXLog
