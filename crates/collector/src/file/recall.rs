@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 
 use record::Origin;
 use record::frame::LINE_BYTES_MAX;
+use text::utf16::{MARK_BYTES, Order, units};
 
 /// Returns durable lines.
 pub trait Recall: Send {
@@ -75,6 +76,36 @@ impl Window {
             let newline = u64::from(rest.first() == Some(&b'\n'));
             at + line.len() as u64 + newline
         }))
+    }
+
+    /// As [`behind`](Self::behind), for a file in UTF-16. The line is in UTF-8.
+    pub fn behind_utf16(
+        &mut self,
+        file: &File,
+        order: Order,
+        at: u64,
+        line: &[u8],
+    ) -> io::Result<Option<u64>> {
+        const UNIT_BYTES: u64 = 2;
+        let is_newline =
+            |unit: &[u8]| matches!(*unit, [a, b] if order.unit([a, b]) == u16::from(b'\n'));
+        let mut at = at.next_multiple_of(UNIT_BYTES).max(MARK_BYTES as u64);
+        if at > MARK_BYTES as u64 {
+            let around = self.bytes(file, at - UNIT_BYTES, 4)?;
+            // The previous line was taken before its newline came.
+            if !is_newline(&around[..around.len().min(2)])
+                && around.get(2..).is_some_and(is_newline)
+            {
+                at += UNIT_BYTES;
+            }
+        }
+        let length = 2 * units(line);
+        let found = self.bytes(file, at, length + 2)?;
+        let Some((found, rest)) = found.split_at_checked(length) else { return Ok(None) };
+        let mut text = Vec::with_capacity(line.len());
+        order.decode(found, true, &mut text);
+        let newline = if is_newline(rest) { UNIT_BYTES } else { 0 };
+        Ok((text == line).then_some(at + length as u64 + newline))
     }
 
     /// As [`behind`](Self::behind), for a record whose lines may have lines of other records between
@@ -193,6 +224,36 @@ mod tests {
             for mut window in [Window::default(), Window { bytes: b"one\n\nt".to_vec(), at: 0 }] {
                 let found = window.behind(&file, at, line.as_bytes()).unwrap();
                 assert_eq!(found, expected, "{line:?} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn matching_lines_of_utf16_advance_the_position() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let text = "\u{feff}one\r\n\u{1f600}\ntwo\n three\nlast";
+        let orders = [
+            (Order::Little, u16::to_le_bytes as fn(u16) -> [u8; 2]),
+            (Order::Big, u16::to_be_bytes),
+        ];
+        for (order, bytes) in orders {
+            std::fs::write(&path, text.encode_utf16().flat_map(bytes).collect::<Vec<_>>()).unwrap();
+            let file = File::open(&path).unwrap();
+            for (at, line, expected) in [
+                (0, "one\r", Some(12)),
+                (2, "one", Some(8)),
+                (12, "\u{1f600}", Some(18)),
+                (18, "two\n three", Some(40)),
+                // The line was taken before its newline came.
+                (16, "two", Some(26)),
+                (40, "last", Some(48)),
+                (48, "more", None),
+                (12, "two", None),
+                (99, "x", None),
+            ] {
+                let found = Window::default().behind_utf16(&file, order, at, line.as_bytes());
+                assert_eq!(found.unwrap(), expected, "{line:?} at {at}");
             }
         }
     }

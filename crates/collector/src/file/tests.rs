@@ -219,7 +219,17 @@ fn files_in_utf16_become_utf8() {
         append(&rig, &bytes("five"));
         rig.run(100);
         append(&rig, &bytes("\nsix\n"));
-        rig.check(&["one ä\r", "two \u{1f600}", "thr\u{1f601}", "four", "five", "six"]);
+        let mut expected = vec!["one ä\r", "two \u{1f600}", "thr\u{1f601}", "four", "five", "six"];
+        rig.check(&expected);
+        assert!(rig.keeper.lines().last().unwrap().1.hints.live);
+        // Killed while the line was durable and its position was not.
+        rig.keeper.hold(true);
+        append(&rig, &bytes("seven ä\u{1f600}\r\n\neight\n"));
+        rig.run(2);
+        rig.follower = None;
+        rig.keeper.release(usize::MAX);
+        expected.extend(["seven ä\u{1f600}\r", "", "eight"]);
+        rig.check(&expected);
     }
 }
 

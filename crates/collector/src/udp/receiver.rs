@@ -158,7 +158,8 @@ impl Receiver {
             if line.is_empty() {
                 continue;
             }
-            let unpacked = self.unpacker.unpack_datagram(line);
+            // With the newline: it may be the last byte of a checksum.
+            let unpacked = self.unpacker.unpack_datagram(datagram.bytes);
             if let Some(Unpacked { line, cut, doubt: None }) = unpacked {
                 self.origin.sender = Some(datagram.sender);
                 self.outlet.push_line(&self.origin, received_ns, line, cut);

@@ -15,7 +15,7 @@ use crate::file::records::{End, cut};
 
 impl Follow {
     /// The order of bytes if the file is in UTF-16.
-    pub(super) fn utf16(&mut self) -> io::Result<Option<Order>> {
+    pub(in crate::file) fn utf16(&mut self) -> io::Result<Option<Order>> {
         let mut start = [0; 2 * MARK_BYTES];
         let read = read_at(self.open()?, &mut start, 0)?;
         Ok(Order::of(&start[..read]))
@@ -59,8 +59,9 @@ impl Follow {
             let mut stopped = false;
             let done = cut(text, shape, end, &mut |piece, done| {
                 let behind = taken + 2 * units(&text[taken_text..done]) as u64;
-                stopped =
-                    stopped || !frames.push(&self.origin, now_ns, piece, &self.tracked, behind);
+                let is_live = taken >= self.live_from;
+                let origin = if is_live { &self.live_origin } else { &self.origin };
+                stopped = stopped || !frames.push(origin, now_ns, piece, &self.tracked, behind);
                 (taken, taken_text) = (behind, done);
             });
             *cuts += done.cuts;

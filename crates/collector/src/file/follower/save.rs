@@ -36,7 +36,14 @@ impl Follower {
             }
             let position = follow.position;
             let ahead = ahead.entry(id).or_default();
-            match follow.open().and_then(|file| window.behind_woven(file, position, line, ahead)) {
+            let found = follow.utf16().and_then(|order| {
+                let file = follow.open()?;
+                match order {
+                    Some(order) => window.behind_utf16(file, order, position, line),
+                    None => window.behind_woven(file, position, line, ahead),
+                }
+            });
+            match found {
                 Ok(Some(behind)) => {
                     follow.position = behind;
                     follow.tracked.read.store(behind, Relaxed);
