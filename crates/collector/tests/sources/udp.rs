@@ -84,13 +84,27 @@ fn datagrams_of_other_protocols_are_refused_and_counted() {
     let mut zlib = flate2::write::ZlibEncoder::new(b"z".to_vec(), flate2::Compression::fast());
     zlib.write_all(b"<14>app: two\n").unwrap();
     sender.send(&zlib.finish().unwrap()).unwrap();
+    // A checksum that ends as a line does: its last byte is that of the sum of all bytes, and 97 is
+    // odd.
+    let (text, message) = (0..256)
+        .find_map(|length| {
+            let text = format!("<14>app: {}", "a".repeat(length));
+            let mut zlib =
+                flate2::write::ZlibEncoder::new(b"z".to_vec(), flate2::Compression::best());
+            zlib.write_all(text.as_bytes()).unwrap();
+            let message = zlib.finish().unwrap();
+            message.ends_with(b"\n").then_some((text, message))
+        })
+        .unwrap();
+    sender.send(&message).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(b"{\"version\":\"1.1\"}").unwrap();
     sender.send(&gzip.finish().unwrap()).unwrap();
     source.stop();
-    let expected: [&[u8]; 3] = [b"<14>app: one\0", b"<14>app: two", b"{\"version\":\"1.1\"}"];
+    let expected: [&[u8]; 4] =
+        [b"<14>app: one\0", b"<14>app: two", text.as_bytes(), b"{\"version\":\"1.1\"}"];
     assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), expected);
-    check_counts(&accounting, SourceKind::SyslogUdp, 8, 3, &[(DropReason::WrongProtocol, 5)]);
+    check_counts(&accounting, SourceKind::SyslogUdp, 9, 4, &[(DropReason::WrongProtocol, 5)]);
 }
 
 #[test]

@@ -34,7 +34,9 @@ impl Zoneless {
     /// Counts the lines of a batch.
     pub fn count(&mut self, batch: &[u8]) {
         let mut builder = FrameBuilder::new();
-        for line in batch.split(|b| *b == b'\n') {
+        // Without empty lines, which the server leaves out: they would count with the time of the
+        // line before them.
+        for line in batch.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
             let line = &line[..line.len().min(LINE_BYTES_MAX)];
             builder.push_line(&self.origin, self.now_ns, line, false);
             if builder.is_full() {
@@ -62,6 +64,7 @@ mod tests {
         for (batch, expected) in [
             ("2026-11-01 12:00:00 x\n2026-11-01T12:00:00Z x\n", 1),
             ("Nov  1 12:00:00 h app: x\n\nno time\n", 1),
+            ("2026-11-01 12:00:00 x\n\n2026-11-01 12:00:00 y\n", 2),
             (
                 "2026-11-01 12:00:00 CEST x\n{\"time\":1769860800}\n{\"time\":\"2026-11-01 12:00:00\"}",
                 1,
