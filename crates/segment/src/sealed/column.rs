@@ -329,8 +329,8 @@ impl ColumnBuilder {
         Some(Encoded { encoding: Encoding::Template, sections })
     }
 
-    /// The outlines of the values, if the column is long enough for them, and they are worth it. The
-    /// builder must have its text.
+    /// The outlines of the values, if the column is long enough for them, and they are worth it.
+    /// The builder must have its text.
     pub(crate) fn outlines(&self, outlines: &mut Outlines) -> Option<Vec<u8>> {
         let Values { text, gap, .. } = &self.values;
         let is_long = self.codes.is_none() && text.len() >= outlines::TEXT_BYTES_MIN;

@@ -1,7 +1,7 @@
 //! Rollups: counts that are stored with a segment, so that queries for them read no block. They
 //! count lines by level, host, application and type, by the level as the line writes it, by
-//! application and severity or level, and by host and application or level, per interval of event time. Rows of the summary are not
-//! counted.
+//! application and severity or level, and by host and application or level, per interval of event
+//! time. Rows of the summary are not counted.
 //!
 //! The length of an interval adapts: a segment has at most one interval per [`LINES_PER_INTERVAL`]
 //! lines, and one count per [`LINES_PER_COUNT`] lines. A field with more than [`VALUES_MAX`] values
