@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use platform::RealDisk;
-use record::columns::Columns;
+use record::columns::{Columns, Occurrences};
 use segment::sealed::{Effort, SealOptions, SealedFile, SealedHeader, SealedWriter};
 use segment::tokens::required_tokens;
 
@@ -107,8 +107,8 @@ fn found_in(columns: &dyn Columns, query: &str) -> usize {
         return (0..columns.rows()).filter(|&row| !column.get(row).is_empty()).count();
     }
     let accept = |value: &[u8], at: usize| is_word_at(value, at, text.len());
-    let accept: Option<record::columns::Accept<'_>> = if how == "*" { None } else { Some(&accept) };
-    match columns.holding(FIELD, text.as_bytes(), accept).expect("what was written") {
+    let occurrences = if how == "*" { Occurrences::All } else { Occurrences::Words(&accept) };
+    match columns.holding(FIELD, text.as_bytes(), occurrences).expect("what was written") {
         Some(rows) => rows.len(),
         None => {
             let column = columns.field(FIELD).expect("what was written").expect("a field");

@@ -21,6 +21,28 @@ pub type ColumnError = Box<dyn std::error::Error + Send + Sync>;
 /// character beyond both ends.
 pub type Accept<'a> = &'a dyn Fn(&[u8], usize) -> bool;
 
+/// Which occurrences of a text count.
+#[derive(Clone, Copy)]
+pub enum Occurrences<'a> {
+    /// All.
+    All,
+    /// Those that are accepted.
+    Accepted(Accept<'a>),
+    /// Those that are accepted; none is at an end of which a word goes on. Characters of words are
+    /// ASCII letters, digits and `_`, and any of other alphabets.
+    Words(Accept<'a>),
+}
+
+impl<'a> Occurrences<'a> {
+    /// What decides, if not all count.
+    pub fn accept(self) -> Option<Accept<'a>> {
+        match self {
+            Occurrences::All => None,
+            Occurrences::Accepted(accept) | Occurrences::Words(accept) => Some(accept),
+        }
+    }
+}
+
 /// A test of values that can be evaluated in two ways.
 pub trait Decide {
     /// The automaton that evaluates the test byte by byte, if there is one. It may be built on the
@@ -54,14 +76,24 @@ pub trait Columns {
     fn value_counts(&self, _name: &str) -> Result<Option<ValueCounts>, ColumnError> {
         Ok(None)
     }
-    /// The lines whose field contains a text (not empty) at an occurrence that `accept` accepts, if
-    /// given; ascending. `None` if this is no faster than searching [`Columns::field`].
+    /// The lines whose field contains a text (not empty) at an occurrence that counts; ascending.
+    /// `None` if this is no faster than searching [`Columns::field`].
     fn holding(
         &self,
         name: &str,
         text: &[u8],
-        accept: Option<Accept<'_>>,
+        occurrences: Occurrences<'_>,
     ) -> Result<Option<Vec<u32>>, ColumnError>;
+    /// The lines whose field passes a test that gives the same for a value and for its *outline*,
+    /// which has `0` in place of each run of ASCII letters, digits and `_` with a digit in it;
+    /// ascending. `None` if there are no outlines.
+    fn passing_outlines(
+        &self,
+        _name: &str,
+        _test: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        Ok(None)
+    }
     /// The lines whose field passes the test; ascending. `None` if this is no faster than testing
     /// [`Columns::field`].
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError>;

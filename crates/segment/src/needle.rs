@@ -7,7 +7,7 @@
 //! across the border of a slot, values have to be assembled.
 
 use memchr::memmem::Finder;
-use record::columns::Accept;
+use record::columns::{Accept, Occurrences};
 
 /// Bytes of the longest character in UTF-8.
 const CHARACTER_BYTES: usize = 4;
@@ -34,6 +34,8 @@ pub(crate) struct Needle<'n> {
     finder: Finder<'n>,
     /// Decides whether an occurrence counts; without it all count.
     accept: Option<Accept<'n>>,
+    /// Whether a value contains it just if the outline of the value does.
+    by_outline: bool,
     /// The class of each of its bytes.
     classes: Vec<u8>,
 }
@@ -63,12 +65,30 @@ enum Occurrence {
 impl<'n> Needle<'n> {
     pub fn new(needle: &'n [u8], accept: Option<Accept<'n>>) -> Self {
         let classes = needle.iter().map(|&b| class_of(b)).collect();
-        Needle { finder: Finder::new(needle), accept, classes }
+        Needle { finder: Finder::new(needle), accept, by_outline: false, classes }
+    }
+
+    /// A needle of which these occurrences count.
+    pub fn of(needle: &'n [u8], occurrences: Occurrences<'n>) -> Self {
+        let words = matches!(occurrences, Occurrences::Words(_));
+        let by_outline = words && !needle.iter().any(u8::is_ascii_digit);
+        Needle { by_outline, ..Needle::new(needle, occurrences.accept()) }
+    }
+
+    /// Whether a value contains it just if the outline of the value does: only whole words count,
+    /// and no digit is in them.
+    pub fn is_by_outline(&self) -> bool {
+        self.by_outline
     }
 
     /// A needle whose every occurrence counts.
     pub fn anywhere(&self) -> Needle<'_> {
-        Needle { finder: self.finder.as_ref(), accept: None, classes: self.classes.clone() }
+        Needle {
+            finder: self.finder.as_ref(),
+            accept: None,
+            by_outline: false,
+            classes: self.classes.clone(),
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -108,9 +108,9 @@ impl Window {
         Ok((text == line).then_some(at + length as u64 + newline))
     }
 
-    /// As [`behind`](Self::behind), for a record whose lines may have lines of other records between
-    /// them. `ahead` are the lines behind `at` that are durable already, by their offsets, with the
-    /// offsets behind them; it is kept between the calls.
+    /// As [`behind`](Self::behind), for a record whose lines may have lines of other records
+    /// between them. `ahead` are the lines behind `at` that are durable already, by their offsets,
+    /// with the offsets behind them; it is kept between the calls.
     pub fn behind_woven(
         &mut self,
         file: &File,

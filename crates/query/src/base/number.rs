@@ -3,8 +3,8 @@
 //!
 //! Durations count as nanoseconds, sizes as bytes, addresses as their 32 bits, all in `f64`. Where
 //! two whole numbers beyond 2^53 are the same `f64`, filters ([`Bound`]), `sort`, `min` and `max`
-//! ([`compare_kinds`]) compare them digit by digit; other results of functions have the precision of
-//! `f64`.
+//! ([`compare_kinds`]) compare them digit by digit; other results of functions have the precision
+//! of `f64`.
 
 use std::cmp::Ordering;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use record::columns::{
-    Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places, ValueCounts,
+    ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Occurrences, Places, ValueCounts,
 };
 use record::{Batch, Place, RestoredBuilder};
 
@@ -30,6 +30,10 @@ impl<'b> BatchColumns<'b> {
 
     fn form_of(&self, name: &str) -> usize {
         (self.form + name.bytes().map(usize::from).sum::<usize>()) % 11
+    }
+
+    fn has_outlines(&self) -> bool {
+        self.form % 5 < 2
     }
 
     fn copy(&self, rows: &[u32], names: Option<&[&str]>) -> Batch {
@@ -129,18 +133,33 @@ impl Columns for BatchColumns<'_> {
         &self,
         name: &str,
         text: &[u8],
-        accept: Option<Accept<'_>>,
+        occurrences: Occurrences<'_>,
     ) -> Result<Option<Vec<u32>>, ColumnError> {
         assert!(!text.is_empty(), "an empty text is not searched");
         if !self.form.is_multiple_of(3) {
             return Ok(None);
         }
+        let accept = occurrences.accept();
+        let by_outline = self.has_outlines()
+            && matches!(occurrences, Occurrences::Words(_))
+            && !text.iter().any(u8::is_ascii_digit);
         let holds = |&row: &u32| {
             let value = self.value(row as usize, name);
+            let value = if by_outline { outline(value) } else { value.to_vec() };
             let mut windows = value.windows(text.len()).enumerate();
-            windows.any(|(at, part)| part == text && accept.is_none_or(|a| a(value, at)))
+            windows.any(|(at, part)| part == text && accept.is_none_or(|a| a(&value, at)))
         };
         Ok(Some((0..self.rows() as u32).filter(holds).collect()))
+    }
+
+    fn passing_outlines(
+        &self,
+        name: &str,
+        test: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        let passes = |&row: &u32| test(&outline(self.value(row as usize, name)));
+        let rows = 0..self.rows() as u32;
+        Ok(self.has_outlines().then(|| rows.filter(passes).collect()))
     }
 
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {
@@ -168,4 +187,15 @@ impl Columns for BatchColumns<'_> {
         let names = record::batch::STREAM_FIELDS.map(str::to_owned).to_vec();
         Ok((!self.form.is_multiple_of(4)).then_some(names))
     }
+}
+
+/// See [`Columns::passing_outlines`].
+fn outline(value: &[u8]) -> Vec<u8> {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let runs = value.chunk_by(|a, b| is_word(a) == is_word(b));
+    let shortened = |run: &[u8]| match is_word(&run[0]) && run.iter().any(u8::is_ascii_digit) {
+        true => b"0".to_vec(),
+        false => run.to_vec(),
+    };
+    runs.flat_map(shortened).collect()
 }

@@ -1,11 +1,13 @@
-//! Lines of files without a time of their own: each gets the time of the line before it in the file.
+//! Lines of files without a time of their own: each gets the time of the line before it in the
+//! file.
 //!
 //! Such lines mostly continue the line before them (a stack trace that was not joined to it), and
 //! files may be read years after they were written, so the time of arrival would tear them apart.
 //!
 //! Invariant: the time of a line is the same whether its frame is parsed as a whole or the line
-//! alone ([`Parser::parse_lines`]): the line that has the time is then looked for in the frame. Left
-//! out: a line of an earlier frame; the first lines of a frame without a time have that of arrival.
+//! alone ([`Parser::parse_lines`]): the line that has the time is then looked for in the frame.
+//! Left out: a line of an earlier frame; the first lines of a frame without a time have that of
+//! arrival.
 
 use std::sync::Arc;
 
@@ -72,8 +74,10 @@ impl Parser {
         let mut commons: Vec<Option<Common>> = vec![None; frame.origins().len()];
         let mut rule_names = vec![None; self.rules.len()];
         self.begin_batch();
-        // For each origin: the last line that was looked at, and its time with the distance from it.
-        let mut known: Vec<Option<(u32, Option<(i64, u32)>)>> = vec![None; frame.origins().len()];
+        // For each origin: the last line that was looked at, and its time with the distance from
+        // it.
+        type Looked = Option<(u32, Option<(i64, u32)>)>;
+        let mut known: Vec<Looked> = vec![None; frame.origins().len()];
         for Timeless { row, line } in timeless {
             let origin = lines[*line as usize].origin_index;
             let (mut distance, mut found) = (1, None);

@@ -11,14 +11,14 @@
 //! Left out: guessing from other words (`failed`, `Traceback`).
 //!
 //! Speed: this runs for every line of text. Bytes that may begin a sign of a level (two capitals, a
-//! bracket, a colon, `=`) are found in blocks (`level_signs`); only there is the text examined.
-//! Most texts have none, which is found out first.
+//! bracket, a colon, `=`) are found sixteen at a time (`level_signs`); only there is the text
+//! examined.
 
 use super::json_level;
 use super::json_names::{self, LevelKind, Marks, Use};
 use super::json_parts::{self, JsonKind};
 use super::level::{LEVELS, WORD_BYTES, colours, from_letter, from_word};
-use super::level_signs::{Signs, is_word, may_have_sign};
+use super::level_signs::{Signs, is_word};
 
 /// A text names its level early; beyond that a level word is part of the message.
 pub(crate) const LEVEL_SEARCH_BYTES: usize = 128;
@@ -289,17 +289,18 @@ fn of_android(text: &[u8]) -> Option<&'static str> {
 /// Fatal error: `.
 pub(crate) fn find(text: &[u8]) -> Option<&'static str> {
     let text = &text[..text.len().min(LEVEL_SEARCH_BYTES)];
-    if may_have_sign(text) { search(text) } else { None }
+    let signs = Signs::of(text);
+    if signs.may_name_level() { search(text, signs) } else { None }
 }
 
 /// Searches the level of a text that may have a sign of one.
-fn search(text: &[u8]) -> Option<&'static str> {
+fn search(text: &[u8], signs: Signs<'_>) -> Option<&'static str> {
     let blanks = text.iter().position(|b| !matches!(b, b' ' | b',' | b'\t' | b'|'))?;
     let start = blanks + colours(&text[blanks..]);
     if let Some(level) = of_start(text, start) {
         return level;
     }
-    let mut signs = Signs::new(text, start);
+    let mut signs = signs.from(start);
     while let Some(at) = signs.next() {
         let found = match text[at] {
             b'A'..=b'Z' => match capitals(text, at, start) {
@@ -678,7 +679,7 @@ mod tests {
         ) {
             let text = parts.concat();
             let text = &text.as_bytes()[..text.len().min(LEVEL_SEARCH_BYTES)];
-            prop_assert_eq!(find(text), search(text));
+            prop_assert_eq!(find(text), search(text, Signs::of(text)));
         }
     }
 

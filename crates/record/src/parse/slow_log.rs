@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Pairs behind `#` become fields with the names that the server gives them, and besides `user`,
-//! `host` and `db`. Within one second the server of old writes `# Time:` only once; the time is then
-//! that of `SET timestamp`, which is when the query began. Left out: the query itself, which is the
-//! rest of the message.
+//! `host` and `db`. Within one second the server of old writes `# Time:` only once; the time is
+//! then that of `SET timestamp`, which is when the query began. Left out: the query itself, which
+//! is the rest of the message.
 
 use super::time::{self, Written};
 use super::time_zone::WrittenZone;

@@ -300,8 +300,8 @@ fn ruby_frame(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a line begins with the name of an exception: `java.lang.IllegalStateException: …`,
-/// `System.IO.IOException`, `TypeError: …`. With `any_class`, also another class behind the names of
-/// its packages: `java.lang.X: …`.
+/// `System.IO.IOException`, `TypeError: …`. With `any_class`, also another class behind the names
+/// of its packages: `java.lang.X: …`.
 fn names_exception(line: &[u8], any_class: bool) -> bool {
     let is_part = |b: &u8| is_letter(*b) || matches!(b, b'.' | b'\\');
     let window = &line[..line.len().min(NAME_BYTES_MAX)];

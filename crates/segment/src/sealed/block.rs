@@ -19,6 +19,7 @@ use super::compress::Compressor;
 use super::footer::{BlockEntry, Chunk, Effort, NodeNumbers, numbers_of};
 use super::ints;
 use super::layout::{BatchShapes, ColumnKey, EDGE, Element, FieldKind, Layouts, Sink};
+use super::outlines::Outlines;
 use super::repeats::Repeats;
 use super::words::Words;
 use crate::tokens::TokenSet;
@@ -44,6 +45,7 @@ pub(crate) struct BlockWriter {
     columns: Columns,
     rows: Fixed,
     repeats: Repeats,
+    outlines: Outlines,
     words: Words,
     /// The nodes that built the frames of the lines.
     node_table: Vec<u32>,
@@ -359,6 +361,17 @@ impl BlockWriter {
                     inside.push(section);
                 }
             }
+            let outlines = match key {
+                ColumnKey::Gap(..) => None,
+                // Other columns are short or have no text any more.
+                _ if matches!(encoding, Encoding::Repeats | Encoding::Template) => {
+                    builder.outlines(&mut self.outlines)
+                }
+                _ => None,
+            };
+            let has_outlines = outlines.is_some();
+            own.extend(outlines);
+            put_varint(&mut column_bytes, if has_outlines { own.len() as u64 } else { 0 });
         }
         let mut pack = Vec::new();
         put_varint(&mut pack, self.rows.times_ns.len() as u64);

@@ -19,6 +19,7 @@ use std::hash::Hasher;
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
+use super::outlines::{self, Outlines};
 use super::repeats::{self, Repeats};
 use super::time_text::{TimeForm, TimeWriter};
 use crate::hash::hash64;
@@ -326,6 +327,14 @@ impl ColumnBuilder {
         head.append(&mut tables);
         let sections = vec![head, numbers, texts];
         Some(Encoded { encoding: Encoding::Template, sections })
+    }
+
+    /// The outlines of the values, if the column is long enough for them, and they are worth it.
+    /// The builder must have its text.
+    pub(crate) fn outlines(&self, outlines: &mut Outlines) -> Option<Vec<u8>> {
+        let Values { text, gap, .. } = &self.values;
+        let is_long = self.codes.is_none() && text.len() >= outlines::TEXT_BYTES_MIN;
+        (is_long && *gap == 1 && are_lines(&self.values)).then(|| outlines.encode(text))?
     }
 
     /// Calls `each` with every value and its index.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use memchr::memchr;
 use record::columns::{
-    Accept, ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Places, ValueCounts,
+    ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Occurrences, Places, ValueCounts,
 };
 use record::frame::decode_origins;
 use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
@@ -734,9 +734,17 @@ impl Columns for BlockColumns<'_> {
         &self,
         name: &str,
         text: &[u8],
-        accept: Option<Accept<'_>>,
+        occurrences: Occurrences<'_>,
     ) -> Result<Option<Vec<u32>>, ColumnError> {
-        self.rows_holding(name, text, accept).map_err(|fault| self.error_of(fault))
+        self.rows_holding(name, text, occurrences).map_err(|fault| self.error_of(fault))
+    }
+
+    fn passing_outlines(
+        &self,
+        name: &str,
+        test: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u32>>, ColumnError> {
+        self.rows_by_outline(name, test).map_err(|fault| self.error_of(fault))
     }
 
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {

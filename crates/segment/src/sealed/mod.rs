@@ -28,6 +28,7 @@ mod gather;
 mod ints;
 mod layout;
 mod numerals;
+mod outlines;
 mod pack;
 mod plan;
 mod reader;

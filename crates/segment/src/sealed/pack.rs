@@ -30,6 +30,8 @@ pub(crate) struct ColumnEntry {
     pub(crate) values: usize,
     /// For each of its sections: the chunk, and 0; or 0 and its bytes if it is in the pack.
     pub(crate) sections: Vec<(usize, usize)>,
+    /// The chunk of the outlines of its values, 0 if there is none.
+    pub(crate) outlines: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +93,7 @@ impl<'a> Listing<'a> {
                     encoding: cursor.u8()?,
                     values: cursor.count(COUNT_MAX)?,
                     sections: Vec::new(),
+                    outlines: 0,
                 };
                 if entry.kind > 2 || (entry.kind < 2 && entry.first == 0) {
                     return Err(Corrupt("the kind of a column"));
@@ -100,6 +103,7 @@ impl<'a> Listing<'a> {
                     let bytes = if chunk == 0 { cursor.count(pack.len())? } else { 0 };
                     entry.sections.push((chunk, bytes));
                 }
+                entry.outlines = cursor.count(COUNT_MAX)?;
                 Ok(entry)
             })
             .collect::<Read<Vec<_>>>()?;

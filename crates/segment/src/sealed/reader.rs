@@ -37,6 +37,8 @@ pub struct ColumnInfo {
     pub encoding: Encoding,
     /// The number of values.
     pub values: u64,
+    /// Whether it has outlines of its values.
+    pub outlines: bool,
     /// Bytes before compression.
     pub bytes: u64,
     /// Bytes in the file; for a column that shares a chunk, its part of the chunk.
@@ -243,17 +245,20 @@ impl SealedFile {
         let describe = |column: &super::pack::ColumnEntry| {
             let encoding = Encoding::of(column.encoding).map_err(corrupt)?;
             let (mut bytes, mut bytes_disk) = (0, 0);
-            for &(chunk, inside) in &column.sections {
+            let outlines = (column.outlines > 0).then_some((column.outlines, 0));
+            for (chunk, inside) in column.sections.iter().copied().chain(outlines) {
                 let of = entry.chunks.get(chunk).copied().unwrap_or_default();
                 let part = if chunk == 0 { inside as u64 } else { u64::from(of.bytes) };
                 bytes += part;
                 bytes_disk += part * u64::from(of.bytes_disk) / u64::from(of.bytes.max(1));
             }
+            let outlines = column.outlines > 0;
             let name = match column.kind {
                 2 => format!("{}..{}", name(column.first, "^"), name(column.second, "$")),
                 _ => name(column.first, ""),
             };
-            Ok(ColumnInfo { name, encoding, values: column.values as u64, bytes, bytes_disk })
+            let values = column.values as u64;
+            Ok(ColumnInfo { name, encoding, values, outlines, bytes, bytes_disk })
         };
         listing.columns.iter().map(describe).collect()
     }

@@ -1,7 +1,7 @@
 //! Rollups: counts that are stored with a segment, so that queries for them read no block. They
-//! count lines by level, host, application and type, by the level as the line writes it, and by
-//! application and severity or level, per interval of event time. Rows of the summary are not
-//! counted.
+//! count lines by level, host, application and type, by the level as the line writes it, by
+//! application and severity or level, and by host and application or level, per interval of event
+//! time. Rows of the summary are not counted.
 //!
 //! The length of an interval adapts: a segment has at most one interval per [`LINES_PER_INTERVAL`]
 //! lines, and one count per [`LINES_PER_COUNT`] lines. A field with more than [`VALUES_MAX`] values
@@ -17,13 +17,18 @@ use super::ints;
 /// The fields by which lines are counted.
 pub const ROLLUP_FIELDS: [&str; 5] = ["_level", "hostname", "app_name", "_type", "level"];
 /// The pairs of fields by which lines are counted.
-pub const ROLLUP_PAIRS: [[&str; 2]; 2] = [["app_name", "severity"], ["app_name", "_level"]];
+pub const ROLLUP_PAIRS: [[&str; 2]; 4] = [
+    ["app_name", "severity"],
+    ["app_name", "_level"],
+    ["hostname", "app_name"],
+    ["hostname", "_level"],
+];
 /// All the fields in these lists.
 pub(crate) const COUNTED_FIELDS: [&str; 6] =
     ["_level", "hostname", "app_name", "_type", "severity", "level"];
 /// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], as indexes in [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
-    [&[0], &[1], &[2], &[3], &[5], &[2, 4], &[2, 0]];
+    [&[0], &[1], &[2], &[3], &[5], &[2, 4], &[2, 0], &[1, 2], &[1, 0]];
 /// Distinct values of a counted field. If there are more, queries read the blocks.
 pub const VALUES_MAX: usize = 256;
 /// Distinct pairs of values of two fields. If there are more, queries read the blocks.
@@ -31,7 +36,7 @@ pub const PAIRS_MAX: usize = 1_024;
 /// Minimum number of lines per time interval, so that counts stay small compared with the lines.
 pub const LINES_PER_INTERVAL: u64 = 32;
 /// Minimum number of lines per count. Footers of many segments are in memory, with 8 bytes for each
-/// count of seven kinds, and 16 for each interval.
+/// count of nine kinds, and 16 for each interval.
 pub const LINES_PER_COUNT: u64 = 16;
 /// A longer value excludes its field from counting.
 const VALUE_BYTES_MAX: usize = 256;

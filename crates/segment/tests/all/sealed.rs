@@ -8,7 +8,7 @@ use std::sync::Arc;
 use platform::RealDisk;
 use proptest::prelude::*;
 use record::automaton::{Automaton, UNSURE, YES};
-use record::columns::{Accept, Columns, Decide};
+use record::columns::{Columns, Decide, Occurrences};
 use record::{Batch, Format, FrameBuilder, Hints, Origin, Parser, ParserConfig, Row, Transport};
 use segment::sealed::{
     BlockColumns, Clustering, Effort, Encoding, Footer, ROLLUP_FIELDS, SealOptions, SealedFile,
@@ -289,14 +289,15 @@ fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
             let sample = value(batch.len() / 2, name);
             let text = &sample[sample.len() / 3..sample.len().min(sample.len() / 3 + 5)];
             let whole = |value: &[u8], at: usize| at == 0 || !value[at - 1].is_ascii_alphanumeric();
-            for accept in [None, Some(&whole as Accept<'_>)] {
+            for occurrences in [Occurrences::All, Occurrences::Accepted(&whole)] {
+                let accept = occurrences.accept();
                 let holds = |value: &[u8]| {
                     let mut windows = value.windows(text.len()).enumerate();
                     windows.any(|(at, w)| w == text && accept.is_none_or(|a| a(value, at)))
                 };
                 let found = match text.is_empty() {
                     true => None,
-                    false => columns.holding(name, text, accept).unwrap(),
+                    false => columns.holding(name, text, occurrences).unwrap(),
                 };
                 if !text.is_empty() && text.is_ascii() {
                     check_passing(columns, batch, name, text);
@@ -708,7 +709,7 @@ fn only_a_filter_that_is_large_compared_with_its_lines_is_omitted() {
 
 /// Whether both ends are at word boundaries.
 fn at_word(value: &[u8], at: usize, length: usize) -> bool {
-    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
     !is_word(at.checked_sub(1).and_then(|before| value.get(before)))
         && !is_word(value.get(at + length))
 }
@@ -719,7 +720,7 @@ fn searching_templates_agrees_with_checking_every_line() {
     let (mut told, mut passed, mut access) = (0, 0, 0);
     for effort in [Effort::Fast, Effort::Best] {
         let path = path(&dir, &format!("{effort:?}"));
-        let options = SealOptions { block_bytes: 100 << 10, ..SealOptions::new(effort) };
+        let options = SealOptions { block_bytes: 200 << 10, ..SealOptions::new(effort) };
         seal(&path, &parse(&corpus()), options);
         let file = SealedFile::open(&RealDisk, &path).unwrap();
         let texts = [
@@ -743,9 +744,12 @@ fn searching_templates_agrees_with_checking_every_line() {
             "\" 200 ",
             "html",
         ];
+        let mut outlines = 0;
         for index in 0..file.footer().blocks.len() {
             let block = file.read_block(index).unwrap();
             let is_access = block.rows().all(|row| row.get_by_name("path").is_some());
+            let columns = file.columns(index).unwrap();
+            outlines += columns.iter().filter(|column| column.outlines).count();
             for field in ["_msg", "level", "_level", "path", "_type", "absent", "hostname"] {
                 for text in texts {
                     let text = text.as_bytes();
@@ -765,7 +769,10 @@ fn searching_templates_agrees_with_checking_every_line() {
                         let expected: Vec<u32> =
                             block.rows().filter(holds).map(|row| row.index()).collect();
                         let read = |number| file.chunk(index, number).map(Arc::new);
-                        let accept = words.then_some(&accept as Accept<'_>);
+                        let accept = match words {
+                            true => Occurrences::Words(&accept),
+                            false => Occurrences::All,
+                        };
                         let search =
                             |columns: &BlockColumns<'_>| columns.holding(field, text, accept);
                         let found = file.with_columns(index, &read, search).unwrap().unwrap();
@@ -787,6 +794,7 @@ fn searching_templates_agrees_with_checking_every_line() {
                 }
             }
         }
+        assert!(outlines > 5, "{effort:?}: {outlines}");
     }
     assert!(told > 500 && passed > 100 && access > 10, "{told} {passed} {access}");
 }

@@ -9,9 +9,9 @@
 //! | CloudWatch | `events` or `logEvents` with `timestamp` and `message`; `logStream`, `logGroup` |
 //! | systemd's journal | `journalctl -o json` |
 //!
-//! A record becomes a JSON line with `_time` and `_msg`, or the document itself, of which the server
-//! finds time, host and level. Labels name the stream. Left out: what describes the position of a
-//! record in its old store (`_id`, `_cd`, `eventId`, …).
+//! A record becomes a JSON line with `_time` and `_msg`, or the document itself, of which the
+//! server finds time, host and level. Labels name the stream. Left out: what describes the position
+//! of a record in its old store (`_id`, `_cd`, `eventId`, …).
 
 use serde_json::{Map, Value, json};
 

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use memchr::memmem::Finder;
 use record::automaton::Automaton;
-use record::columns::{Columns, Decide, FieldColumn, NO_VALUE, Places};
+use record::columns::{Columns, Decide, FieldColumn, NO_VALUE, Occurrences, Places};
 
 use super::Filter;
 use super::automaton::LazyAutomaton;
@@ -67,6 +67,9 @@ struct ValueTest {
     probe: Option<Probe>,
     /// A text that a value must contain.
     text: Option<TextTest>,
+    /// Whether a value passes just if its outline does
+    /// ([`Columns::passing_outlines`]).
+    by_outline: bool,
     /// Whether a value with that text passes without further test.
     only_text: bool,
     /// Runs the test on templates, without assembling the values.
@@ -266,6 +269,7 @@ impl ValueTest {
             matcher: Matcher::new(test),
             probe: Probe::of(test),
             text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
+            by_outline: matches!(test, Test::AnyCasePhrase(text) if is_by_outline(text)),
             only_text: !matches!(test, Test::Regex(_)),
             automaton: LazyAutomaton::of(test),
         }
@@ -319,6 +323,15 @@ impl ValueTest {
             if self.only_text || bits.is_empty() {
                 return Ok(true);
             }
+        }
+        if self.by_outline
+            && !fields.is_read(name)
+            && let Some(rows) = fields
+                .columns
+                .passing_outlines(name, &|outline| self.matcher.passes(outline, fields.pulse))?
+        {
+            bits.intersect(&Bitmap::of(fields.columns.rows(), &rows));
+            return Ok(true);
         }
         if !fields.is_read(name)
             && bits.count() * VALUES_PER_ROW_MAX > fields.columns.rows()
@@ -436,6 +449,12 @@ fn find_in_lines(
     None
 }
 
+/// Whether the outline of a value contains a phrase at word boundaries, in any case, just if the
+/// value does: the phrase cannot stand in a number.
+fn is_by_outline(phrase: &str) -> bool {
+    !phrase.is_empty() && !phrase.bytes().any(|byte| byte.is_ascii_digit())
+}
+
 /// A test of the values of templates.
 struct Watched<'t>(&'t ValueTest, &'t Pulse<'t>);
 
@@ -453,13 +472,19 @@ impl TextTest {
     /// The rows whose value contains the text; any rows if the query ended meanwhile.
     fn rows_in(&self, name: &str, fields: &Fields<'_>) -> Result<Option<Vec<u32>>, SourceError> {
         let Fields { columns, pulse, .. } = fields;
-        let Some(words) = &self.words else { return Ok(columns.holding(name, &self.text, None)?) };
+        let Some(words) = &self.words else {
+            return Ok(columns.holding(name, &self.text, Occurrences::All)?);
+        };
         // A text that begins again within itself takes its length for each place. When the query
         // has ended, the first place ends the search.
         let accept = |value: &[u8], at: usize| {
             !pulse.may_continue(self.text.len()) || words.accepts(value, at)
         };
-        Ok(columns.holding(name, &self.text, Some(&accept))?)
+        let occurrences = match words.is_prefix() {
+            true => Occurrences::Accepted(&accept),
+            false => Occurrences::Words(&accept),
+        };
+        Ok(columns.holding(name, &self.text, occurrences)?)
     }
 }
 

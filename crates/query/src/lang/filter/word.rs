@@ -14,6 +14,7 @@ pub(crate) struct PhraseFinder {
     finder: Finder<'static>,
     starts_with_word: bool,
     ends_with_word: bool,
+    prefix: bool,
 }
 
 impl PhraseFinder {
@@ -22,8 +23,14 @@ impl PhraseFinder {
         PhraseFinder {
             finder: Finder::new(phrase.as_bytes()).into_owned(),
             starts_with_word: phrase.chars().next().is_some_and(is_word_char),
+            prefix,
             ends_with_word: !prefix && phrase.chars().next_back().is_some_and(is_word_char),
         }
+    }
+
+    /// Whether a match may end within a word.
+    pub fn is_prefix(&self) -> bool {
+        self.prefix
     }
 
     /// Whether an occurrence at `start` is a match: no word continues beyond its ends.

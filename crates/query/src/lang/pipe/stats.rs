@@ -91,7 +91,7 @@ pub struct StatsFunction {
     pub name: String,
 }
 
-/// Most cases of a `switch`. The filter of each holds those of the cases before it.
+/// Most cases of a `switch`. The filter of the default holds those of all.
 ///
 /// limits.md, Queries: cases of a `switch` in `stats` | {} | the query is refused
 const SWITCH_CASES_MAX: usize = 32;
@@ -146,7 +146,7 @@ pub(super) static STATS: Registration = Registration {
         name: "stats",
         aliases: &[],
         syntax: "stats [by (<field>[:<bucket>], …)] <function>(…) [if (<filter>)] [as <name>], … \
-                 With switch(case (<filter>) as <name>, …, default as <name>) in place of [if …] [as …], a row counts for the first case",
+                 With switch(case (<filter>) as <name>, …, default as <name>) in place of [if …] [as …], a row counts for each case that selects it, or else for the default",
         summary: "computes numbers about groups of rows",
         example: "stats by (_time:5m, level) count() n, avg(took) if (took:*) mean",
     },
@@ -297,14 +297,14 @@ fn parse_condition(cursor: &mut Cursor<'_>, what: &str) -> Result<Filter, ParseE
     Ok(filter)
 }
 
-/// Parses `case (filter) as name, …, default as name)`. A row counts for the first case whose
-/// filter selects it, so the filter of each case excludes those before it.
+/// Parses `case (filter) as name, …, default as name)`. A row counts for each case whose filter
+/// selects it, and for the default if none does.
 fn parse_switch(
     cursor: &mut Cursor<'_>,
     function: &Function,
 ) -> Result<Vec<StatsFunction>, ParseError> {
     const WHAT: &str = "switch(case (…) as name, …)";
-    let (mut cases, mut before) = (Vec::new(), Vec::new());
+    let (mut cases, mut none) = (Vec::new(), Vec::new());
     let mut has_default = false;
     while !cursor.eat(')') {
         let position = cursor.position();
@@ -312,12 +312,11 @@ fn parse_switch(
             let message = format!("switch has more than {SWITCH_CASES_MAX} cases");
             return Err(cursor.error_at(position, &[], message));
         }
-        let mut filters: Vec<Filter> = Vec::new();
+        let mut case = None;
         if cursor.eat_keyword("case") || cursor.eat_keyword("if") {
             let filter = parse_condition(cursor, "case (…)")?;
-            filters.push(filter.clone());
-            filters.extend(before.iter().cloned());
-            before.push(Filter::Not(Box::new(filter)));
+            none.push(Filter::Not(Box::new(filter.clone())));
+            case = Some(filter);
         } else if !has_default && cursor.eat_keyword("default") {
             has_default = true;
         } else {
@@ -327,7 +326,7 @@ fn parse_switch(
         }
         cursor.eat_keyword("as");
         let name = cursor.expect_string(false, "a name for the result")?.text;
-        cases.push((filters, name));
+        cases.push((case, name));
         if !cursor.eat(',') {
             cursor.expect(')', WHAT)?;
             break;
@@ -336,13 +335,12 @@ fn parse_switch(
     if cases.is_empty() {
         return Err(cursor.error(&["\"case\""], "switch(…) needs a case"));
     }
-    let function = |(mut filters, name): (Vec<Filter>, String)| {
-        if filters.is_empty() {
-            // The default is for the rows of no case, wherever it stands.
-            filters.clone_from(&before);
-        }
-        let filter = (!filters.is_empty()).then(|| Filter::and(filters));
-        StatsFunction { function: function.clone(), filter, name }
+    // The default is for the rows of no case, wherever it stands.
+    let default = (!none.is_empty()).then(|| Filter::and(none));
+    let function = |(case, name): (Option<Filter>, String)| StatsFunction {
+        function: function.clone(),
+        filter: case.or_else(|| default.clone()),
+        name,
     };
     Ok(cases.into_iter().map(function).collect())
 }

@@ -424,7 +424,7 @@ fn other_ways_to_write_a_query() {
     check("* | dedup by (a, b)", "* | sort by (_time) partition by (a, b) limit 1");
     check(
         "* | stats count() switch(case (a) x, case (b or c) as y, default as z), sum(n) s",
-        "* | stats count(*) if (\"a\") as x, count(*) if ((\"b\" or \"c\") !\"a\") as y, \
+        "* | stats count(*) if (\"a\") as x, count(*) if (\"b\" or \"c\") as y, \
          count(*) if (!\"a\" !(\"b\" or \"c\")) as z, sum(n) as s",
     );
     check("* | stats count() switch", "* | stats count(*) as switch");

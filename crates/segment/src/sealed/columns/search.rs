@@ -5,7 +5,7 @@
 //! contains others, a needle that cannot reach across their borders is searched in their columns,
 //! and only lines in which one of them contains it are assembled.
 
-use record::columns::Accept;
+use record::columns::Occurrences;
 
 use super::parts::Parts;
 use super::{BlockColumns, Fault};
@@ -13,6 +13,7 @@ use crate::needle::{ANY_CLASSES, Answer, Needle, class_of};
 use crate::sealed::bytes::{Corrupt, Cursor};
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
+use crate::sealed::outlines::OutlineView;
 use crate::sealed::pack::Element;
 use crate::sealed::time_text::TimeForm;
 use crate::template::{Edges, TemplateColumn};
@@ -59,12 +60,12 @@ impl<'p> BlockColumns<'p> {
         &self,
         name: &str,
         text: &[u8],
-        accept: Option<Accept<'_>>,
+        occurrences: Occurrences<'_>,
     ) -> Result<Option<Vec<u32>>, Fault> {
         let Some(number) = self.number(name) else {
             return Ok(Some(Vec::new()));
         };
-        let needle = Needle::new(text, accept);
+        let needle = Needle::of(text, occurrences);
         if let Some(column) = self.only_column(number) {
             return self.rows_of_column(column, &needle);
         }
@@ -107,7 +108,7 @@ impl<'p> BlockColumns<'p> {
                 continue;
             }
             let of_class = |class: usize| looked_at(&held[class]);
-            if accept.is_none() && !self.is_of(column, Encoding::Time) {
+            if occurrences.accept().is_none() && !self.is_of(column, Encoding::Time) {
                 self.mark(column, &anywhere, of_class, &mut found)?;
                 continue;
             }
@@ -132,6 +133,11 @@ impl<'p> BlockColumns<'p> {
         column: usize,
         needle: &Needle<'_>,
     ) -> Result<Option<Vec<u32>>, Fault> {
+        if needle.is_by_outline()
+            && let Some(found) = self.by_outline(column, |outline| needle.is_in(outline))?
+        {
+            return Ok(Some(indexes_of(&found)));
+        }
         if self.is_of(column, Encoding::Repeats) {
             let text = self.repeats(column)?;
             return Ok(Some(lines_holding(text, self.listing.columns[column].values, needle)?));
@@ -295,6 +301,11 @@ impl<'p> BlockColumns<'p> {
     /// For each value of a column, whether it contains the needle, or might because it writes the
     /// time; `None` if no value does.
     fn search_column(&self, index: usize, needle: &Needle<'_>) -> Result<Option<Vec<bool>>, Fault> {
+        if needle.is_by_outline()
+            && let Some(found) = self.by_outline(index, |outline| needle.is_in(outline))?
+        {
+            return Ok(found.contains(&true).then_some(found));
+        }
         let entry = &self.listing.columns[index];
         let sections = self.sections(index)?;
         let found = match (Encoding::of(entry.encoding)?, &sections[..]) {
@@ -312,6 +323,32 @@ impl<'p> BlockColumns<'p> {
             _ => Column::decode(entry.encoding, &sections, entry.values)?.holding(needle),
         };
         Ok(found.contains(&true).then_some(found))
+    }
+
+    /// For each value of a column, whether its outline passes a test; `None` if the column has no
+    /// outlines.
+    fn by_outline(
+        &self,
+        index: usize,
+        test: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<bool>>, Fault> {
+        let entry = &self.listing.columns[index];
+        if entry.outlines == 0 {
+            return Ok(None);
+        }
+        let outlines = OutlineView::read(self.chunk(entry.outlines)?, entry.values)?;
+        Ok(Some(outlines.passing(test)))
+    }
+
+    /// See [`record::columns::Columns::passing_outlines`].
+    pub(super) fn rows_by_outline(
+        &self,
+        name: &str,
+        test: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u32>>, Fault> {
+        let Some(number) = self.number(name) else { return Ok(None) };
+        let Some(column) = self.only_column(number) else { return Ok(None) };
+        Ok(self.by_outline(column, test)?.map(|found| indexes_of(&found)))
     }
 
     /// Assembles the values of the lines marked in `perhaps`, and marks those that contain the
@@ -437,7 +474,7 @@ mod tests {
     #[test]
     fn lines_with_a_needle() {
         let text = b"one two\ntwo\n\nthree two two\none\n";
-        let find = |needle: &str, accept: Option<Accept<'_>>| {
+        let find = |needle: &str, accept: Option<record::columns::Accept<'_>>| {
             lines_holding(text, 5, &Needle::new(needle.as_bytes(), accept)).unwrap()
         };
         assert_eq!(find("two", None), [0, 1, 3]);
