@@ -144,8 +144,8 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
 /// - the first word in small letters: `2026-01-31T12:00:00Z info x`, `1769860800.12→info→x`
 /// - a first letter of its own: of MongoDB before 4.4 (`… I NETWORK  [conn1] x`), of etcd (`… I |
 ///   x`), of Android behind process and thread (`… 12  34 E Tag: x`), in brackets (`… [E] x`)
-/// - a letter with a name, or a word with a component, behind a time in brackets: `[…] W santad: x`,
-///   `[…] critical/Checker: x` of Icinga
+/// - a letter with a name, or a word with a component, behind a time in brackets: `[…] W santad:
+///   x`, `[…] critical/Checker: x` of Icinga
 /// - VMware's `… [7F3C error 'Default'] x`
 /// - Redis' mark behind process and role: `1:M 31 Jan 2026 12:00:00.123 # x`
 pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
@@ -502,7 +502,8 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
 }
 
 /// A level word in front of a colon with a blank behind it, and behind another colon or a bracket:
-/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`; or the value of a key: `"level":"error"`.
+/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`; or the value of a key:
+/// `"level":"error"`.
 #[inline]
 fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let last = text[..at].last()?;
