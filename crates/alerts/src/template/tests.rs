@@ -82,7 +82,7 @@ fn what_is_not_supported_is_named_when_it_is_read() {
         ("{{ $labels }}", "all labels"),
         ("{{ $labels.a.b }}", "index $labels \"a.b\""),
         ("{{ $labels. }}", "'$labels.' is not supported"),
-        ("{{ $x := 1 }}", "':' is not supported"),
+        ("{{ $x := 1 }}", "'$x' is not supported"),
         ("{{ $other }}", "'$other' is not supported"),
         ("{{ $value | }}", "no function behind"),
         ("{{ $value $value }}", "without '|'"),

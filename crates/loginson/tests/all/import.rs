@@ -285,12 +285,12 @@ fn times_without_zone() {
     check(
         &["--type", "a", path],
         "2 of these lines have a time without a zone",
-        ["2026-07-31T12:00:00Z", told, "2026-01-31T12:00:00Z"],
+        ["2026-01-31T12:00:00Z", told, "2026-07-31T12:00:00Z"],
     );
     check(
         &["--type", "b", "--timezone", "Europe/Berlin", path],
         "",
-        ["2026-07-31T10:00:00Z", told, "2026-01-31T11:00:00Z"],
+        ["2026-01-31T11:00:00Z", told, "2026-07-31T10:00:00Z"],
     );
     let output = import(&server, &["--timezone", "Europe/Berln", path]);
     let text = String::from_utf8_lossy(&output.stderr);

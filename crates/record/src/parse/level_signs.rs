@@ -26,8 +26,8 @@ const _: () = assert!(LEVEL_SEARCH_BYTES <= 128 && LEVEL_SEARCH_BYTES.is_multipl
 /// Longest first word that is a level, and the colon behind it.
 const FIRST_WORD_BYTES: u32 = 17;
 
-/// Of sixteen bytes, which may be signs, which are blanks before blanks, and which are colons: a bit
-/// each.
+/// Of sixteen bytes, which may be signs, which are blanks before blanks, and which are colons: a
+/// bit each.
 #[derive(Debug, PartialEq, Eq)]
 struct Marks {
     signs: u16,

@@ -610,7 +610,16 @@ mod tests {
             count(&lines).into_iter().map(|rollup| rollup.fields.join(" ")).collect();
         assert_eq!(
             fields,
-            ["hostname", "app_name", "_type", "level", "app_name severity", "app_name _level"]
+            [
+                "hostname",
+                "app_name",
+                "_type",
+                "level",
+                "app_name severity",
+                "app_name _level",
+                "hostname app_name",
+                "hostname _level"
+            ]
         );
     }
 }

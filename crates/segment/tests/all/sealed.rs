@@ -721,7 +721,14 @@ fn searching_templates_agrees_with_checking_every_line() {
     for effort in [Effort::Fast, Effort::Best] {
         let path = path(&dir, &format!("{effort:?}"));
         let options = SealOptions { block_bytes: 200 << 10, ..SealOptions::new(effort) };
-        seal(&path, &parse(&corpus()), options);
+        let mut frames = corpus();
+        // Long enough for outlines, with few of them.
+        let made = |i: usize| {
+            let what = ["session opened", "no session", "session_opened", "info: error"][i % 4];
+            format!("<30>Sep 21 14:13:07 web1 made[7]: {what} a{i} of 10.0.{}.7, a{i}-a", i % 250)
+        };
+        frames.push((0..8_000).map(|i| made(i).into_bytes()).collect());
+        seal(&path, &parse(&frames), options);
         let file = SealedFile::open(&RealDisk, &path).unwrap();
         let texts = [
             "error",
@@ -794,7 +801,7 @@ fn searching_templates_agrees_with_checking_every_line() {
                 }
             }
         }
-        assert!(outlines > 5, "{effort:?}: {outlines}");
+        assert!(outlines > 1, "{effort:?}: {outlines}");
     }
     assert!(told > 500 && passed > 100 && access > 10, "{told} {passed} {access}");
 }
