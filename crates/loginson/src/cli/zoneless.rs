@@ -63,7 +63,8 @@ mod tests {
         let mut count = Zoneless::new(Hints::default(), 1_795_262_400_000_000_000);
         for (batch, expected) in [
             ("2026-11-01 12:00:00 x\n2026-11-01T12:00:00Z x\n", 1),
-            ("Nov  1 12:00:00 h app: x\n\nno time\n", 1),
+            // A line without a time has that of the line before it, which depends on the zone too.
+            ("Nov  1 12:00:00 h app: x\n\nno time\n", 2),
             ("2026-11-01 12:00:00 x\n\n2026-11-01 12:00:00 y\n", 2),
             (
                 "2026-11-01 12:00:00 CEST x\n{\"time\":1769860800}\n{\"time\":\"2026-11-01 12:00:00\"}",
