@@ -224,7 +224,8 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_sealed_before_lines_are_refused() {
     let Some(disk) = SmallDisk::mount() else { return };
-    let config = "[store]\ndisk_free_bytes_min = '1MiB'\n[summary]\nflush_interval = '1s'\nflush_delay = '0s'\n";
+    // Several segments may wait to be sealed at once: the reserve has room for all.
+    let config = "[store]\ndisk_free_bytes_min = '8MiB'\n[summary]\nflush_interval = '1s'\nflush_delay = '0s'\n";
     let server = Server::start_in(disk.0.path(), &[], config);
     let lines: String = (0..10_000).map(|i| format!("line {i} {}\n", "y".repeat(90))).collect();
     let (mut kept, mut refusals) = (0, 0);
