@@ -42,6 +42,7 @@ use crate::catalog::{DeletionState, RowState};
 use crate::config::{SEAL_RESERVE_PARTS, ns_of_ms};
 use crate::ledger::Ledger;
 use crate::segments::AnySegment;
+use crate::segments::cache::UNREAD_PASS;
 use crate::segments::damage::set_aside;
 use crate::segments::hot::HotSegment;
 use crate::segments::sealed::SealedSegment;
@@ -106,6 +107,8 @@ pub(crate) struct Background {
     /// Whether sealing was in haste when one of the two threads looked last.
     seen_haste: bool,
     throttle: Throttle,
+    /// When the cache is looked through next, monotonic nanoseconds.
+    cache_pass_ns: u64,
 }
 
 enum Work {
@@ -150,12 +153,14 @@ impl Background {
             urgency: Urgency::Whenever,
             seen_haste: false,
             throttle,
+            cache_pass_ns: 0,
         }
     }
 
     /// Does one step of the work that is due.
     pub(crate) fn step(&mut self, callbacks: &dyn StoreCallbacks) -> Step {
         let urgency = self.note_urgency();
+        self.pass_cache();
         if self.trail(callbacks) {
             return Step::Worked;
         }
@@ -190,6 +195,15 @@ impl Background {
             None => {}
         }
         Step::Worked
+    }
+
+    /// Drops what nobody has read for a while from the cache, at intervals.
+    fn pass_cache(&mut self) {
+        let now_ns = self.core.clock.monotonic_ns();
+        if now_ns >= self.cache_pass_ns {
+            self.cache_pass_ns = now_ns.saturating_add(UNREAD_PASS.as_nanos() as u64);
+            self.core.segments.cache.drop_unread();
+        }
     }
 
     /// Seals more of the active segment, or publishes a sealed one; false when there is nothing to

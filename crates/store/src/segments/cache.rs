@@ -9,7 +9,8 @@
 //! than fits finds some of it cached the next time (with eviction by last use it would find
 //! nothing), and items that are queried again and again get in. An item larger than its part of the
 //! budget is not cached. Footers of sealed files are kept elsewhere, but their bytes count against
-//! this part of the budget, too.
+//! this part of the budget, too. What queries read back also leaves after [`UNREAD_PASSES`] passes
+//! in which nobody read it, so that a server whose operator has gone home is small again.
 //!
 //! Of sealed blocks the cache keeps the chunks that were read, not the records made of them. A
 //! query reads only some columns, searching them again costs little once they are decompressed, and
@@ -17,6 +18,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use record::{Batch, Frame};
 
@@ -26,6 +28,11 @@ use crate::sync::lock;
 /// Once there is no room, one in this many of the items that queries read from disk replaces
 /// another.
 const NEWCOMER_CHANCE: usize = 8;
+
+/// How often [`Cache::drop_unread`] is to be called.
+pub(crate) const UNREAD_PASS: Duration = Duration::from_secs(10);
+/// What was not read between this many passes leaves: after a minute at most.
+const UNREAD_PASSES: u8 = 5;
 
 /// Key of the word filter of a frame or block, among the numbers of its chunks.
 pub(crate) const FILTER: u32 = u32::MAX;
@@ -70,6 +77,14 @@ type Key = (Position, Option<u32>);
 struct Slot {
     kept: Kept,
     bytes: usize,
+    /// Passes of [`Cache::drop_unread`] since it was read.
+    unread: u8,
+}
+
+impl Slot {
+    fn new(kept: Kept, bytes: usize) -> Self {
+        Slot { kept, bytes, unread: 0 }
+    }
 }
 
 #[derive(Default)]
@@ -118,12 +133,12 @@ impl Cache {
 
     pub(crate) fn put_frame(&self, position: Position, frame: Arc<Frame>) {
         let bytes = frame_bytes(&frame);
-        self.put(position, Slot { kept: Kept::Frame(frame), bytes });
+        self.put(position, Slot::new(Kept::Frame(frame), bytes));
     }
 
     pub(crate) fn put_batch(&self, position: Position, batch: Arc<Batch>) {
         let bytes = batch.memory_bytes();
-        self.put(position, Slot { kept: Kept::Batch(batch), bytes });
+        self.put(position, Slot::new(Kept::Batch(batch), bytes));
     }
 
     pub(crate) fn batch(&self, position: Position) -> Option<Arc<Batch>> {
@@ -176,24 +191,25 @@ impl Cache {
         let mut slots = lock(&self.slots);
         let key = (position, Some(GROUP));
         slots.remove(key);
-        slots.visit(key, Slot { kept, bytes }, self.bytes_max);
+        slots.visit(key, Slot::new(kept, bytes), self.bytes_max);
     }
 
     /// Returns the item that is cached under a key; otherwise counts one more query that wanted it.
     fn kept_or_queried(&self, key: Key) -> Kept {
         let mut slots = lock(&self.slots);
-        match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {
+        let slot = slots.visited.get_mut(&key);
+        let kept = slot.map(|slot| {
+            slot.unread = 0;
+            &mut slot.kept
+        });
+        match kept {
             Some(Kept::Queried(times)) => {
                 *times = times.saturating_add(1);
                 Kept::Queried(*times)
             }
             Some(kept) => kept.clone(),
             None => {
-                slots.visit(
-                    key,
-                    Slot { kept: Kept::Queried(1), bytes: SLOT_BYTES },
-                    self.bytes_max,
-                );
+                slots.visit(key, Slot::new(Kept::Queried(1), SLOT_BYTES), self.bytes_max);
                 Kept::Queried(1)
             }
         }
@@ -208,13 +224,33 @@ impl Cache {
         gone.into_iter().for_each(|key| slots.remove(key));
     }
 
+    /// Drops what queries read from disk and have not read again since.
+    pub(crate) fn drop_unread(&self) {
+        let gone = {
+            let mut guard = lock(&self.slots);
+            let slots = &mut *guard;
+            let gone: HashMap<Key, Slot> = slots
+                .visited
+                .extract_if(|_, slot| {
+                    slot.unread += 1;
+                    slot.unread > UNREAD_PASSES
+                })
+                .collect();
+            slots.visited_keys.retain(|key| !gone.contains_key(key));
+            slots.visited_bytes -= gone.values().map(|slot| slot.bytes).sum::<usize>();
+            gone
+        };
+        // Their memory is freed when nobody waits for the cache.
+        drop(gone);
+    }
+
     /// Caches a chunk of a block of a sealed segment, or a filter.
     pub(crate) fn put_chunk(&self, position: Position, number: u32, chunk: Arc<Vec<u8>>) {
         let bytes = chunk.capacity() + SLOT_BYTES;
         let mut slots = lock(&self.slots);
         let key = (position, Some(number));
         slots.remove(key);
-        slots.visit(key, Slot { kept: Kept::Chunk(chunk), bytes }, self.bytes_max);
+        slots.visit(key, Slot::new(Kept::Chunk(chunk), bytes), self.bytes_max);
     }
 
     fn put(&self, position: Position, slot: Slot) {
@@ -259,9 +295,13 @@ impl Slots {
         }
     }
 
-    fn get(&self, key: Key) -> Option<Kept> {
-        let recent = || self.recent.get(&key.0).filter(|_| key.1.is_none());
-        Some(self.visited.get(&key).or_else(recent)?.kept.clone())
+    fn get(&mut self, key: Key) -> Option<Kept> {
+        if let Some(slot) = self.visited.get_mut(&key) {
+            slot.unread = 0;
+            return Some(slot.kept.clone());
+        }
+        let recent = self.recent.get(&key.0).filter(|_| key.1.is_none())?;
+        Some(recent.kept.clone())
     }
 
     fn remove(&mut self, key: Key) {
@@ -345,6 +385,29 @@ mod tests {
         assert_eq!(cache.bytes(), frame_bytes(&frame(0)));
         cache.remove_segment(2);
         assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn what_nobody_reads_leaves() {
+        let (cache, _) = filled(10);
+        let read = Position { segment: 2, frame: 0 };
+        let unread = Position { segment: 2, frame: 1 };
+        for position in [read, unread] {
+            cache.put_chunk(position, 0, vec![1; 100].into());
+        }
+        let before = cache.bytes();
+        for _ in 0..UNREAD_PASSES {
+            cache.drop_unread();
+            assert!(cache.chunk(read, 0).is_some());
+        }
+        assert_eq!(cache.bytes(), before);
+        cache.drop_unread();
+        assert!(cache.chunk(unread, 0).is_none() && cache.chunk(read, 0).is_some());
+        assert_eq!(cache.bytes(), before - 100 - SLOT_BYTES);
+        // Hot frames stay: they leave when they are sealed.
+        assert!((0..10).all(|at| cache.frame(position(at)).is_some()));
+        cache.put_chunk(unread, 0, vec![1; 100].into());
+        assert_eq!(cache.bytes(), before);
     }
 
     #[test]
