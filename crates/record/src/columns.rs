@@ -129,10 +129,14 @@ pub struct FieldColumn<'a> {
     /// The values back to back, each followed by `gap` bytes.
     text: Cow<'a, [u8]>,
     gap: usize,
-    /// Where each value ends; determined on demand if values are lines.
+    /// Where each value ends; determined on demand if values are lines or numbers.
     ends: OnceCell<Vec<u32>>,
     values: usize,
     places: Places<'a>,
+    /// The values instead of `text`, if each is the decimal of a whole number ([`decimal_of`]).
+    numbers: Option<Vec<i64>>,
+    /// The text of the numbers, once somebody has read it.
+    decimals: OnceCell<Vec<u8>>,
 }
 
 impl<'a> FieldColumn<'a> {
@@ -144,13 +148,22 @@ impl<'a> FieldColumn<'a> {
     /// Values that are lines: no value contains a newline, and each is followed by one.
     pub fn of_lines(text: Cow<'a, [u8]>, values: usize, places: Places<'a>) -> Self {
         debug_assert_eq!(memchr::memchr_iter(b'\n', &text).count(), values);
-        FieldColumn { text, gap: 1, ends: OnceCell::new(), values, places }
+        let (ends, decimals) = (OnceCell::new(), OnceCell::new());
+        FieldColumn { text, gap: 1, ends, values, places, numbers: None, decimals }
+    }
+
+    /// Values that are the decimals of these numbers. Their text is written when it is first read.
+    pub fn of_numbers(numbers: Vec<i64>, places: Places<'a>) -> Self {
+        let column = Self::with_ends(Cow::Borrowed(&[]), Vec::new(), 0, places);
+        let values = numbers.len();
+        FieldColumn { values, ends: OnceCell::new(), numbers: Some(numbers), ..column }
     }
 
     /// Values with these ends in the text, which must be in range; `gap` bytes are between them.
     pub fn with_ends(text: Cow<'a, [u8]>, ends: Vec<u32>, gap: usize, places: Places<'a>) -> Self {
         debug_assert!(ends.is_sorted());
-        FieldColumn { text, gap, values: ends.len(), ends: ends.into(), places }
+        let (values, decimals) = (ends.len(), OnceCell::new());
+        FieldColumn { text, gap, values, ends: ends.into(), places, numbers: None, decimals }
     }
 
     /// The number of values, which need not be distinct.
@@ -182,7 +195,12 @@ impl<'a> FieldColumn<'a> {
         }
         let (ends, index) = (self.ends(), index as usize);
         let from = if index == 0 { 0 } else { ends[index - 1] as usize + self.gap };
-        &self.text[from..ends[index] as usize]
+        &self.text()[from..ends[index] as usize]
+    }
+
+    /// The numbers whose decimals are the values, if that is known.
+    pub fn numbers(&self) -> Option<&[i64]> {
+        self.numbers.as_deref()
     }
 
     /// The value of a row.
@@ -192,8 +210,14 @@ impl<'a> FieldColumn<'a> {
     }
 
     /// All values, back to back, with [`gap`](Self::gap) bytes behind each.
+    #[inline]
     pub fn text(&self) -> &[u8] {
-        &self.text
+        let Some(numbers) = &self.numbers else { return &self.text };
+        self.decimals.get_or_init(|| {
+            let (text, ends) = decimals_of(numbers);
+            self.ends.get_or_init(|| ends);
+            text
+        })
     }
 
     /// Bytes between two values: 1 for a newline, which then occurs in no value; otherwise 0.
@@ -202,8 +226,14 @@ impl<'a> FieldColumn<'a> {
     }
 
     /// Where each value ends in the text.
+    #[inline]
     pub fn ends(&self) -> &[u32] {
-        self.ends.get_or_init(|| line_ends(&self.text, self.values))
+        if let Some(ends) = self.ends.get() {
+            return ends;
+        }
+        // Of numbers, this sets the ends as well.
+        let text = self.text();
+        self.ends.get_or_init(|| line_ends(text, self.values))
     }
 
     /// Searches all values at once. `find` returns the next offset in the text, at or behind the
@@ -216,7 +246,7 @@ impl<'a> FieldColumn<'a> {
         mut keep: impl FnMut(&[u8], usize) -> bool,
         mut found: impl FnMut(u32),
     ) {
-        let text = &self.text[..];
+        let text = self.text();
         let mut at = 0;
         // Value `index` begins at offset `start`.
         let (mut index, mut start) = (0usize, 0usize);
@@ -258,6 +288,40 @@ impl<'a> FieldColumn<'a> {
             }
         }
     }
+}
+
+/// Bytes of the longest decimal of a 64-bit number, with its sign.
+pub const DECIMAL_BYTES: usize = 20;
+
+/// The decimal of a number, written to the end of `buffer`: digits without leading zeros, behind
+/// `-` if it is negative.
+pub fn decimal_of(number: i64, buffer: &mut [u8; DECIMAL_BYTES]) -> &[u8] {
+    let (mut at, mut rest) = (DECIMAL_BYTES, number.unsigned_abs());
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        buffer[at] = b'-';
+    }
+    &buffer[at..]
+}
+
+/// The decimals of numbers, back to back, and where each ends.
+fn decimals_of(numbers: &[i64]) -> (Vec<u8>, Vec<u32>) {
+    let mut text = Vec::with_capacity(numbers.len() * 4);
+    let mut ends = Vec::with_capacity(numbers.len());
+    let mut buffer = [0; DECIMAL_BYTES];
+    for &number in numbers {
+        text.extend_from_slice(decimal_of(number, &mut buffer));
+        ends.push(text.len() as u32);
+    }
+    (text, ends)
 }
 
 /// If lines are shorter than this on average, newlines are searched eight bytes at a time.
@@ -332,6 +396,20 @@ mod tests {
         assert_eq!(shown(with(Places::Classes(&[1, 0, 1], vec![NO_VALUE, 0]))), ["a", "", "a"]);
         assert_eq!(shown(FieldColumn::absent()), ["", "", ""]);
         assert_eq!(shown(column(&["x", "", "yz"], true)), ["x", "", "yz"]);
+    }
+
+    #[test]
+    fn numbers_have_the_text_of_their_decimals() {
+        let numbers = vec![0, 7, -40, i64::MAX, i64::MIN];
+        let column =
+            || FieldColumn::of_numbers(numbers.clone(), Places::Listed(vec![4, NO_VALUE, 0, 2]));
+        assert_eq!(column().numbers(), Some(&numbers[..]));
+        assert_eq!((column().values(), column().ends()), (5, &[1, 2, 5, 24, 44][..]));
+        assert_eq!(column().text(), b"07-409223372036854775807-9223372036854775808");
+        let column = column();
+        let shown: Vec<_> = (0..4).map(|row| String::from_utf8_lossy(column.get(row))).collect();
+        assert_eq!(shown, ["-9223372036854775808", "", "0", "-40"]);
+        assert_eq!(holding(&column, "4"), [2, 3, 4]);
     }
 
     proptest! {

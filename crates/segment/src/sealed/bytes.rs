@@ -77,6 +77,28 @@ impl<'a> Cursor<'a> {
         Err(Corrupt("a number"))
     }
 
+    /// As [`signed`](Self::signed), for numbers of which some have one byte and others several: does
+    /// not branch by their length.
+    #[inline]
+    pub(crate) fn mixed_signed(&mut self) -> Read<i64> {
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        let Some(bytes) = self.peek::<8>() else { return self.signed() };
+        let word = u64::from_le_bytes(bytes);
+        let ends = !word & !LOW;
+        if ends == 0 {
+            return self.signed();
+        }
+        // The bytes up to the first one without a continuation bit.
+        let used = ends.trailing_zeros() / 8 + 1;
+        let word = word & LOW & (u64::MAX >> (64 - 8 * used));
+        // Joins groups of 7 bits to such of 14, 28 and 56.
+        let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+        let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+        let word = word & 0x0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4;
+        self.bytes = &self.bytes[used as usize..];
+        Ok(unzigzag(word))
+    }
+
     #[inline]
     pub(crate) fn signed(&mut self) -> Read<i64> {
         self.varint().map(unzigzag)
@@ -158,6 +180,14 @@ mod tests {
         }
         cursor.end().unwrap();
         assert_eq!(cursor.varint(), Err(Corrupt("a number")));
+        let mut out = Vec::new();
+        let lengths = (0..64)
+            .flat_map(|bits| [1i64 << bits, (-1i64) << bits, (1i64 << bits).wrapping_sub(1)]);
+        lengths.clone().for_each(|number| put_signed(&mut out, number));
+        let mut cursor = Cursor::new(&out);
+        lengths.for_each(|number| assert_eq!(cursor.mixed_signed(), Ok(number)));
+        cursor.end().unwrap();
+        assert_eq!(cursor.mixed_signed(), Err(Corrupt("a number")));
         assert_eq!(Cursor::new(&[0xff; 11]).varint(), Err(Corrupt("a number")));
     }
 

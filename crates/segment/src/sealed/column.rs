@@ -17,6 +17,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hasher;
 
+use record::columns::{DECIMAL_BYTES, decimal_of};
+
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 use super::outlines::{self, Outlines};
@@ -449,16 +451,18 @@ fn put_lengths(values: &Values, out: &mut Vec<u8>) {
 
 /// The values as numbers, if each is the canonical decimal of its number.
 fn decimals(values: &Values) -> Option<Vec<i64>> {
-    let decimal = |value: &[u8]| {
-        let leads = value.len() > 1 && value[0] == b'0';
-        if value.is_empty() || value.len() > DIGITS_MAX || leads {
-            return None;
-        }
-        value.iter().try_fold(0i64, |sum, &byte| {
-            byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
-        })
-    };
     values.iter().map(decimal).collect()
+}
+
+/// The number whose canonical decimal a value is.
+pub(crate) fn decimal(value: &[u8]) -> Option<i64> {
+    let leads = value.len() > 1 && value[0] == b'0';
+    if value.is_empty() || value.len() > DIGITS_MAX || leads {
+        return None;
+    }
+    value.iter().try_fold(0i64, |sum, &byte| {
+        byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
+    })
 }
 
 /// A column that is read from its first value to its last.
@@ -763,36 +767,4 @@ impl Times {
             self.writer.write(time_ns)
         }
     }
-}
-
-/// The decimals of numbers, back to back, and where each ends.
-pub(crate) fn decimal_text(numbers: &[i64]) -> (Vec<u8>, Vec<u32>) {
-    let (mut text, mut ends) = (Vec::with_capacity(numbers.len() * 4), Vec::new());
-    ends.reserve(numbers.len());
-    let mut buffer = [0; DECIMAL_BYTES];
-    for &number in numbers {
-        text.extend_from_slice(decimal_of(number, &mut buffer));
-        ends.push(text.len() as u32);
-    }
-    (text, ends)
-}
-
-/// Bytes of the longest number, with its sign.
-const DECIMAL_BYTES: usize = 20;
-
-fn decimal_of(number: i64, buffer: &mut [u8; DECIMAL_BYTES]) -> &[u8] {
-    let (mut at, mut rest) = (DECIMAL_BYTES, number.unsigned_abs());
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        at -= 1;
-        buffer[at] = b'-';
-    }
-    &buffer[at..]
 }

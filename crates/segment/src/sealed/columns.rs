@@ -26,7 +26,7 @@ use record::frame::decode_origins;
 use record::{Batch, FieldId, LineId, Origin, Place, RestoredBuilder};
 
 use super::bytes::{Corrupt, Cursor, Read};
-use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal_text};
+use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal};
 use super::field::Source;
 use super::footer::malformed;
 use super::ints;
@@ -296,10 +296,7 @@ impl<'p> BlockColumns<'p> {
                 };
                 Some(FieldColumn::with_ends(values.text.into(), values.ends, 0, indexes))
             }
-            Column::Numbers(numbers) => {
-                let (text, ends) = decimal_text(&numbers);
-                Some(FieldColumn::with_ends(text.into(), ends, 0, Places::Each))
-            }
+            Column::Numbers(numbers) => Some(FieldColumn::of_numbers(numbers, Places::Each)),
             // A value contains a newline, so the text cannot be split at newlines.
             Column::Text { text, ends, gap: 1 }
                 if memchr::memchr_iter(b'\n', &text).count() != ends.len() =>
@@ -464,29 +461,67 @@ impl<'p> BlockColumns<'p> {
             let Some(values) = self.values(column)? else { return Ok(None) };
             read.push(values);
         }
+        let constants = || {
+            sources.iter().filter_map(|source| match source {
+                Source::Constant(value) => Some(&**value),
+                _ => None,
+            })
+        };
+        if read.iter().all(|column| column.numbers().is_some())
+            && constants().all(|value| decimal(value).is_some())
+        {
+            let (mut numbers, mut bases) = (Vec::new(), Vec::new());
+            for column in &read {
+                bases.push(numbers.len() as u32);
+                numbers.extend_from_slice(column.numbers().expect("all have them"));
+            }
+            let same = |value: &[u8]| {
+                numbers.push(decimal(value).expect("all have them"));
+                numbers.len() as u32 - 1
+            };
+            let places = self.places_of(sources, columns, &read, &bases, same)?;
+            return Ok(Some(FieldColumn::of_numbers(numbers, places)));
+        }
         // Stored as lines if no value has a newline: those are searched fastest.
         let is_line = |value: &[u8]| memchr(b'\n', value).is_none();
         let lines = read.iter().all(|column| column.gap() == 1 || is_line(column.text()))
-            && sources.iter().all(|s| !matches!(s, Source::Constant(v) if !is_line(v)));
+            && constants().all(is_line);
         let mut values = Values { gap: usize::from(lines), ..Values::default() };
+        let mut bases = Vec::with_capacity(read.len());
+        for column in &read {
+            bases.push(values.ends.len() as u32);
+            (0..column.values() as u32).for_each(|index| values.push(column.value(index)));
+        }
+        let places =
+            self.places_of(sources, columns, &read, &bases, |value| values.push_once(value))?;
+        let Values { text, ends, gap, .. } = values;
+        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, places)))
+    }
+
+    /// The index of each row's value where the values of several columns stand behind each other,
+    /// those of each from its base on. `same` returns the index of a value that is constant in a
+    /// layout.
+    fn places_of(
+        &self,
+        sources: &[Source<'_>],
+        columns: &[usize],
+        read: &[FieldColumn<'_>],
+        bases: &[u32],
+        mut same: impl FnMut(&[u8]) -> u32,
+    ) -> Read<Places<'_>> {
         enum Part {
             Same(u32),
             /// The next value of this column among `read`.
             Next(usize),
         }
         let part = |source: &Source<'_>| match source {
-            Source::Constant(value) => Part::Same(values.push_once(value)),
+            Source::Constant(value) => Part::Same(same(value)),
             Source::Column(column) => {
                 Part::Next(columns.iter().position(|c| c == column).expect("all are listed"))
             }
             Source::Nowhere | Source::Between(..) => Part::Same(NO_VALUE),
         };
         let parts: Vec<Part> = sources.iter().map(part).collect();
-        let mut bases = Vec::with_capacity(read.len());
-        for column in &read {
-            bases.push(values.ends.len() as u32);
-            (0..column.values() as u32).for_each(|index| values.push(column.value(index)));
-        }
         let mut next = vec![0usize; read.len()];
         let index = |&class: &u32| match parts[class as usize] {
             Part::Same(index) => index,
@@ -495,9 +530,7 @@ impl<'p> BlockColumns<'p> {
                 bases[which] + read[which].place(next[which] - 1)
             }
         };
-        let indexes = self.of_row()?.iter().map(index).collect();
-        let Values { text, ends, gap, .. } = values;
-        Ok(Some(FieldColumn::with_ends(text.into(), ends, gap, Places::Listed(indexes))))
+        Ok(Places::Listed(self.of_row()?.iter().map(index).collect()))
     }
 
     /// See [`Columns::field_of`]: of fields that have to be assembled.

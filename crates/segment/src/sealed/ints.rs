@@ -105,11 +105,18 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
             }
             continue;
         }
-        value = value.wrapping_add(cursor.signed()?.wrapping_mul(unit));
-        values.push(value);
+        // A few at a time, so that regular differences are noticed again.
+        let end = count.min(values.len() + MIXED);
+        while values.len() < end {
+            value = value.wrapping_add(cursor.mixed_signed()?.wrapping_mul(unit));
+            values.push(value);
+        }
     }
     Ok(values)
 }
+
+/// After a difference of several bytes, this many are read without another look for short ones.
+const MIXED: usize = 16;
 
 /// Reads `count` indexes, each of which is below the length of `lines`, and adds the number of
 /// times that each occurs to `lines`.
