@@ -22,7 +22,7 @@ use crate::frame::{Frame, Line, MessageFormat};
 /// Lines that are parsed for their times, of any frame.
 const PARSED_MIN: usize = 32;
 /// Of the lines that were passed, one in this many may be parsed, besides those.
-const PARSED_PART: usize = 16;
+const PARSED_PART: usize = 8;
 
 impl Parser {
     /// The event time of each line of a frame, nanoseconds since 1970 UTC, as in the records of the
