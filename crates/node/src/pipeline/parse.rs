@@ -2,7 +2,12 @@
 //!
 //! It sees frames in the order of the store; nothing waits for it. It tells the store up to where
 //! frames are parsed, because they may be sealed up to there.
+//!
+//! When more lines arrive than it can parse, it finds the event times of the frames that wait, by
+//! their heads only: queries then know which frames are the newest, and count lines without parsing
+//! them.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -26,6 +31,12 @@ const QUIET_TICK: Duration = Duration::from_secs(1);
 const QUIET_TURNS: u32 = 10;
 /// Frames per parsing thread and round: some milliseconds of work.
 const FRAMES_PER_THREAD: usize = 4;
+/// Waiting frames whose times are found for each frame that is parsed. It takes about a twentieth
+/// of the time of parsing them, so the times keep up with senders that parsing cannot keep up with.
+const TIMED_PER_PARSED: usize = 16;
+
+/// Records of frames that were parsed a moment ago, by the position of the frame.
+type JustParsed = HashMap<Position, Arc<Batch>>;
 
 /// The parse stage.
 pub struct ParseStage {
@@ -114,6 +125,8 @@ impl ParseStage {
 
     fn parse_frames(&self, parsed: &mpsc::SyncSender<()>) {
         let mut after = lock(&self.through).expect("found before");
+        // The frames up to here have known times, or are parsed for them.
+        let mut timed = after;
         let mut quiet_turns = 0_u32;
         loop {
             // Checked before the frames are taken: frames that were in the queue then are among
@@ -129,26 +142,38 @@ impl ParseStage {
             let frames = self.store.wait_committed(after, wait, begins_to_drain);
             quiet_turns = if frames.is_empty() { quiet_turns.saturating_add(1) } else { 0 };
             if frames.is_empty() && is_last {
-                self.read_arrivals();
+                self.read_arrivals(u64::MAX, &JustParsed::new());
                 return;
             }
             let mut unreadable = Unreadable::default();
-            for some in frames.chunks(self.threads * FRAMES_PER_THREAD) {
-                for (committed, batch) in some.iter().zip(self.parse_all(some)) {
+            let mut waiting = &frames[..];
+            while !waiting.is_empty() {
+                let some;
+                (some, waiting) =
+                    waiting.split_at(waiting.len().min(self.threads * FRAMES_PER_THREAD));
+                if !waiting.is_empty() {
+                    timed = self.find_times(timed.max(some[some.len() - 1].position), some.len());
+                }
+                let mut just_parsed = JustParsed::new();
+                for (committed, batch) in some.iter().zip(self.on_threads(some, Self::parse)) {
                     after = committed.position;
                     let batch = batch.unwrap_or_else(|error| {
                         unreadable.add(committed.handle.lines(), error);
                         None
                     });
+                    just_parsed.extend(batch.clone().map(|batch| (committed.position, batch)));
                     self.hand_on(committed, batch);
                 }
-                self.read_arrivals();
+                // Frames behind these are counted once they are parsed: parsing them for the
+                // summary would be done twice, on one thread, where the cache has no room for them.
+                let last = some.iter().map(|committed| committed.sequence).max();
+                self.read_arrivals(last.expect("there are some"), &just_parsed);
                 // If the channel is full, the summary stage has a message already.
                 let _ = parsed.try_send(());
             }
             if frames.is_empty() {
                 // Frames that were still in flight when frames with greater numbers arrived.
-                self.read_arrivals();
+                self.read_arrivals(u64::MAX, &JustParsed::new());
             }
             self.failures.fetch_add(unreadable.frames(), Relaxed);
             if let Some(message) = unreadable.message() {
@@ -161,9 +186,13 @@ impl ParseStage {
         }
     }
 
-    /// Lets the stages that read behind a cursor of their own read what was just parsed.
-    fn read_arrivals(&self) {
-        self.summary.count_arrivals();
+    /// Lets the stages that read behind a cursor of their own read what was just parsed: frames up
+    /// to the number `last`.
+    fn read_arrivals(&self, last: u64, just_parsed: &JustParsed) {
+        self.summary.count_arrivals(last, &|handle| match just_parsed.get(&handle.position()) {
+            Some(batch) => Ok(Some(Arc::clone(batch))),
+            None => self.parsers.load_arrival(handle),
+        });
         let note = || self.programs.iter().for_each(|programs| programs.note_arrivals());
         if catch_unwind(AssertUnwindSafe(note)).is_err() {
             self.panics.fetch_add(1, Relaxed);
@@ -171,25 +200,48 @@ impl ParseStage {
         }
     }
 
-    /// Parses frames, on several threads if there are some; returns the results in the order of the
-    /// frames.
-    fn parse_all(&self, frames: &[CommittedFrame]) -> Vec<Result<Option<Arc<Batch>>, StoreError>> {
-        let parse_some = |some: &[CommittedFrame]| -> Vec<_> {
-            some.iter().map(|committed| self.parse(&committed.handle)).collect()
+    /// Finds the event times of frames behind a cursor, for `parsed` frames that are parsed next;
+    /// returns the last of these frames, or the cursor. Frames whose times are found by parsing
+    /// only, and those that cannot be read, are left to their parsing.
+    fn find_times(&self, after: Position, parsed: usize) -> Position {
+        let mut through = after;
+        let mut left = parsed * TIMED_PER_PARSED;
+        while left > 0 {
+            let mut frames = self.store.wait_committed(through, Duration::ZERO, || true);
+            frames.truncate(left);
+            let Some(last) = frames.last() else { break };
+            through = last.position;
+            left -= frames.len();
+            self.on_threads(&frames, |stage, handle| {
+                pressure::give_way();
+                // The parsing of the frame reports what is wrong with it.
+                let _ = catch_unwind(AssertUnwindSafe(|| stage.parsers.learn_times(handle)));
+            });
+        }
+        through
+    }
+
+    /// Does something with each frame, on several threads if there are some; returns the results in
+    /// the order of the frames.
+    fn on_threads<T: Send>(
+        &self,
+        frames: &[CommittedFrame],
+        work: impl Fn(&Self, &FrameHandle) -> T + Copy + Send,
+    ) -> Vec<T> {
+        let work_on = move |some: &[CommittedFrame]| -> Vec<T> {
+            some.iter().map(|committed| work(self, &committed.handle)).collect()
         };
         let part = frames.len().div_ceil(self.threads);
         let (own, others) = frames.split_at(part.min(frames.len()));
         std::thread::scope(|scope| {
             // They inherit the priority of this thread.
-            let others: Vec<_> = others
-                .chunks(part.max(1))
-                .map(|some| scope.spawn(move || parse_some(some)))
-                .collect();
-            let mut batches = parse_some(own);
+            let others: Vec<_> =
+                others.chunks(part.max(1)).map(|some| scope.spawn(move || work_on(some))).collect();
+            let mut results = work_on(own);
             for other in others {
-                batches.extend(other.join().expect("panics are caught for each frame"));
+                results.extend(other.join().expect("panics are caught for each frame"));
             }
-            batches
+            results
         })
     }
 

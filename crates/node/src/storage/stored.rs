@@ -22,6 +22,10 @@ const PARSERS_KEPT: usize = 8;
 /// of work. Of further groups it reads the frames.
 const GROUPS_MADE_MAX: usize = 8;
 
+/// Distinguishes the keys of frames from those of the blocks of the same segment, once it is
+/// sealed.
+const FRAME_KEY: u32 = 1 << 31;
+
 /// A pool of parsers: each concurrent parse uses one.
 pub struct Parsers {
     pattern: Parser,
@@ -88,6 +92,34 @@ impl Parsers {
         Ok(Some(SomeLines { batch, rows }))
     }
 
+    /// The event times of the lines of a frame, if finding them takes far less than parsing it; the
+    /// store keeps the first and the last. None also where the frame was deleted meanwhile.
+    pub fn times(&self, handle: &FrameHandle) -> Result<Option<Vec<i64>>, StoreError> {
+        if let Some(batch) = handle.cached() {
+            return Ok(Some(batch.rows().map(|row| row.time_ns()).collect()));
+        }
+        let Some(frame) = handle.read_frame()? else { return Ok(None) };
+        Ok(self.find_times(handle, &frame))
+    }
+
+    /// Finds the first and the last event time of a frame, if they are not known and finding them
+    /// takes far less than parsing it. For readers that pass over all frames once.
+    pub fn learn_times(&self, handle: &FrameHandle) -> Result<(), StoreError> {
+        if handle.time_range().is_none()
+            && let Some(frame) = handle.read_frame_once()?
+        {
+            let _ = self.find_times(handle, &frame);
+        }
+        Ok(())
+    }
+
+    fn find_times(&self, handle: &FrameHandle, frame: &Arc<Frame>) -> Option<Vec<i64>> {
+        let times = self.with(|parser| parser.times(frame))?;
+        let (oldest, newest) = (times.iter().min()?, times.iter().max()?);
+        handle.set_times((*oldest, *newest));
+        Some(times)
+    }
+
     /// The records of a frame, for readers that pass over all frames once.
     pub fn load_frame_once(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
         if let Some(batch) = handle.cached() {
@@ -110,6 +142,7 @@ impl Parsers {
 
     fn parse_and_keep(&self, handle: &FrameHandle, frame: Arc<Frame>) -> Arc<Batch> {
         let batch = Arc::new(self.parse(frame));
+        handle.set_times(batch.time_range_ns());
         handle.put(Arc::clone(&batch));
         batch
     }
@@ -322,6 +355,11 @@ impl ScanUnit for StoredUnit {
         self.parsers.load_lines(frame, choose).map_err(source_error)
     }
 
+    fn times_ns(&self) -> Result<Option<Vec<i64>>, SourceError> {
+        let Unit::Frame(frame) = &self.unit else { return Ok(None) };
+        self.parsers.times(frame).map_err(source_error)
+    }
+
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         self.unit.may_contain(words_of(phrases)).map_err(source_error)
     }
@@ -338,9 +376,11 @@ impl ScanUnit for StoredUnit {
     }
 
     fn key(&self) -> Option<UnitKey> {
-        let Unit::Block(block) = &self.unit else { return None };
-        let position = block.position();
-        Some((position.segment, position.frame))
+        let position = self.unit.position();
+        match &self.unit {
+            Unit::Frame(_) => Some((position.segment, position.frame | FRAME_KEY)),
+            Unit::Block(_) => Some((position.segment, position.frame)),
+        }
     }
 
     fn segment(&self) -> Option<(u64, usize)> {

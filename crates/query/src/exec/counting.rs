@@ -10,13 +10,15 @@
 //! Left out: several fields, or a field and times, with too many combinations; then rows are read.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use record::columns::{Columns, FieldColumn, NO_VALUE, Places};
+use text::time::write_time;
 
 use crate::base::SourceError;
 use crate::base::bitmap::Bitmap;
-use crate::base::names::{STREAM, is_stored};
-use crate::block::{BatchLines, Block, Tally, Weighted};
+use crate::base::names::{STREAM, TIME, is_stored};
+use crate::block::{BatchLines, Block, Column, MadeRow, Scratch, Tally, Weighted};
 use crate::lang::filter::Fields;
 use crate::lang::pipe::{CountedBy, time_bucket};
 
@@ -24,6 +26,9 @@ use crate::lang::pipe::{CountedBy, time_bucket};
 const COMBINATIONS_MAX: usize = 1 << 16;
 /// Possible combinations of values and buckets of time in a block. Beyond it, rows are read.
 const COUNTERS_MAX: usize = 1 << 18;
+/// Combinations of values in the lines of a frame. With more, the lines go to the pipe, and the
+/// next query looks at them again.
+const ROWS_KEPT_MAX: usize = 256;
 
 /// The rows in `bits`, one row for each combination of values. None where rows must be read.
 pub(crate) fn count(
@@ -63,6 +68,62 @@ pub(crate) fn count(
     let rows = (0..rows.len() as u32).collect();
     let block = Block::Lines(BatchLines::new(batch.into(), rows));
     Ok(Some(Weighted { block, lines, times_ns: Vec::new() }))
+}
+
+/// The rows of a block of lines, one row for each combination of values and bucket of time, which
+/// holds no part of the lines. None where there are too many combinations to be worth keeping, or
+/// where fields are computed.
+pub(crate) fn count_rows(
+    counted_by: &CountedBy,
+    block: &Block,
+    scratch: &mut Scratch,
+) -> Option<Weighted> {
+    if counted_by.fields.is_empty() && counted_by.bucket_ns.is_none() {
+        return Some(Weighted::of_lines(block.len() as u64));
+    }
+    if !counted_by.fields.iter().all(|name| is_stored(name)) {
+        return None;
+    }
+    let columns: Vec<Column<'_>> =
+        counted_by.fields.iter().map(|name| block.column(name)).collect();
+    let names: Vec<Arc<str>> = counted_by.fields.iter().map(|name| name.as_str().into()).collect();
+    let time: Arc<str> = TIME.into();
+    let mut places: HashMap<Vec<u8>, usize, foldhash::fast::RandomState> = HashMap::default();
+    let (mut rows, mut lines, mut times_ns) = (Vec::new(), Vec::new(), Vec::new());
+    let mut key = Vec::new();
+    for row in 0..block.len() {
+        key.clear();
+        let time_ns = block.line_key(row)?.0;
+        if let Some((step_ns, offset_ns)) = counted_by.bucket_ns {
+            key.extend_from_slice(&time_bucket(time_ns, step_ns, offset_ns).to_le_bytes());
+        }
+        for &column in &columns {
+            let value = block.value(column, row, scratch);
+            key.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            key.extend_from_slice(value);
+        }
+        if let Some(&place) = places.get(&key) {
+            lines[place] += 1;
+            continue;
+        }
+        if rows.len() == ROWS_KEPT_MAX {
+            return None;
+        }
+        let mut made = MadeRow::default();
+        if counted_by.bucket_ns.is_some() {
+            let mut text = Vec::new();
+            write_time(time_ns, &mut text);
+            made.push(time.clone(), &text);
+            times_ns.push(time_ns);
+        }
+        for (name, &column) in names.iter().zip(&columns) {
+            made.push(name.clone(), block.value(column, row, scratch));
+        }
+        places.insert(std::mem::take(&mut key), rows.len());
+        rows.push(made);
+        lines.push(1);
+    }
+    Some(Weighted { block: Block::Made(rows), lines, times_ns })
 }
 
 /// As [`tally`], without reading the whole column. None where that is no faster.

@@ -147,19 +147,22 @@ fn count_segment(
     Ok(known)
 }
 
-/// A row that stands for all lines of a unit. None if the query may distinguish these lines.
+/// A row that stands for all lines of a unit, whose event times go from the first to the second
+/// instant. None if the query may distinguish these lines.
 pub(crate) fn count_unit(
     counts: &Counts,
     unit: &dyn ScanUnit,
+    known: Option<(i64, i64)>,
     range: TimeRange,
     scratch: &mut Scratch,
 ) -> Option<Weighted> {
-    let (oldest, newest) = unit.time_range_ns()?;
+    let (oldest, newest) = known?;
+    let is_inside = range.contains(oldest) && range.contains(newest);
     let one_bucket = counts.bucket_ns.is_none_or(|(step_ns, offset_ns)| {
         time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
     });
     let alike = counts.fields.is_empty() && one_bucket;
-    if !alike || !is_inside(unit, range) || unit.lines() == 0 {
+    if !alike || !is_inside || unit.lines() == 0 {
         return None;
     }
     let mut rows = CountedRows::new(counts);
@@ -168,10 +171,38 @@ pub(crate) fn count_unit(
     Some(rows.take_selected(scratch, &Pulse::endless()))
 }
 
-/// Whether all event times of the unit are known to be in the range.
-fn is_inside(unit: &dyn ScanUnit, range: TimeRange) -> bool {
-    let times = unit.time_range_ns();
-    times.is_some_and(|(oldest, newest)| range.contains(oldest) && range.contains(newest))
+/// Rows that stand for lines with these event times, as far as they are in the range: one row for
+/// each bucket. For queries that look at no field.
+pub(crate) fn count_times(
+    counts: &Counts,
+    times_ns: &[i64],
+    range: TimeRange,
+    scratch: &mut Scratch,
+) -> Weighted {
+    // Lines are mostly in order of time: a bucket is looked up where it changes.
+    let mut buckets: HashMap<i64, (i64, u64), foldhash::fast::RandomState> = HashMap::default();
+    let (mut bucket, mut run) = (None, 0);
+    let bucket_of = |time_ns| match counts.bucket_ns {
+        Some((step_ns, offset_ns)) => time_bucket(time_ns, step_ns, offset_ns),
+        None => 0,
+    };
+    let mut add = |bucket: Option<(i64, i64)>, lines| {
+        if let Some((bucket, time_ns)) = bucket {
+            buckets.entry(bucket).or_insert((time_ns, 0)).1 += lines;
+        }
+    };
+    for &time_ns in times_ns.iter().filter(|time_ns| range.contains(**time_ns)) {
+        let own = bucket_of(time_ns);
+        if bucket.is_none_or(|(known, _)| known != own) {
+            add(bucket, run);
+            (bucket, run) = (Some((own, time_ns)), 0);
+        }
+        run += 1;
+    }
+    add(bucket, run);
+    let mut rows = CountedRows::new(counts);
+    buckets.into_values().for_each(|(time_ns, lines)| rows.push(time_ns, &[], lines));
+    rows.take_selected(scratch, &Pulse::endless())
 }
 
 /// Whether the columns of a unit show that no line of it passes a test.

@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use platform::pressure;
 
-use super::counting::{count, stored_fields, tally, tally_few};
-use super::rollups::count_unit;
+use super::counting::{count, count_rows, stored_fields, tally, tally_few};
+use super::rollups::{count_times, count_unit};
 use super::task::QueryThread;
 use super::words::ruled_out;
 use crate::base::bitmap::Bitmap;
@@ -160,7 +160,7 @@ impl<'q> Scan<'q> {
         units: &mut Vec<Box<dyn ScanUnit>>,
     ) -> Vec<(Box<dyn ScanUnit>, Arc<Weighted>)> {
         let Some((answers, query)) = self.answers else { return Vec::new() };
-        let keys = units.iter().map(|unit| self.key_inside(&**unit));
+        let keys = units.iter().map(|unit| self.key_inside(&**unit, unit.time_range_ns()));
         let mut kept = answers.get_all(keys, query).into_iter();
         if kept.as_slice().iter().all(Option::is_none) {
             return Vec::new();
@@ -176,10 +176,11 @@ impl<'q> Scan<'q> {
         known
     }
 
-    /// The cache key of a unit. None unless all its lines are in the time range. A damaged unit has
-    /// none: whatever was counted before, its lines are missing now.
-    fn key_inside(&self, unit: &dyn ScanUnit) -> Option<UnitKey> {
-        let (oldest, newest) = unit.time_range_ns()?;
+    /// The cache key of a unit whose lines have event times from the first to the second instant.
+    /// None unless all its lines are in the time range. A damaged unit has none: whatever was
+    /// counted before, its lines are missing now.
+    fn key_inside(&self, unit: &dyn ScanUnit, known: Option<(i64, i64)>) -> Option<UnitKey> {
+        let (oldest, newest) = known?;
         let inside = self.range.contains(oldest) && self.range.contains(newest);
         unit.key().filter(|_| inside && unit.damage().is_none())
     }
@@ -308,7 +309,15 @@ impl<'q> Scan<'q> {
         held: &mut UnitMemory,
     ) -> Result<UnitResult, RunError> {
         let range = self.range;
-        let known = unit.time_range_ns();
+        let mut known = unit.time_range_ns();
+        let mut times = None;
+        if known.is_none() && unit.damage().is_none() {
+            // Finding the times of a frame takes a part of the time of parsing its lines, or of
+            // searching them, and no later query does it again.
+            times = self.times_of(unit)?;
+            known =
+                times.as_ref().and_then(|times| Some((*times.iter().min()?, *times.iter().max()?)));
+        }
         let oldest_wanted_ns = self.oldest_wanted_ns.load(Relaxed);
         let newest_wanted_ns = self.newest_wanted_ns.load(Relaxed);
         if known.is_some_and(|(oldest, newest)| {
@@ -318,7 +327,7 @@ impl<'q> Scan<'q> {
         }) {
             return Ok(UnitResult::Outside);
         }
-        let kept = self.answers.zip(self.key_inside(unit));
+        let kept = self.answers.zip(self.key_inside(unit, known));
         let words = ruled_out(&self.plan.needs, unit)?;
         if words.unit {
             return Ok(UnitResult::Skipped);
@@ -327,10 +336,17 @@ impl<'q> Scan<'q> {
             self.context.pass_over(damage)?;
             return Ok(UnitResult::Damaged);
         }
-        if let Some(counts) = self.rolled.and_then(|rolled| rolled.whole.as_ref())
-            && let Some(rows) = count_unit(counts, unit, range, scratch)
-        {
-            return Ok(UnitResult::Counted(rows.into()));
+        if let Some(counts) = self.rolled.and_then(|rolled| rolled.whole.as_ref()) {
+            if let Some(rows) = count_unit(counts, unit, known, range, scratch) {
+                return Ok(UnitResult::Counted(rows.into()));
+            }
+            if counts.fields.is_empty()
+                && let Some(times) =
+                    times.map_or_else(|| self.times_of(unit), |times| Ok(Some(times)))?
+            {
+                let rows = count_times(counts, &times, range, scratch);
+                return Ok(keep_answer(kept, rows.into()));
+            }
         }
         let wanted = range.intersect(TimeRange {
             start_ns: oldest_wanted_ns,
@@ -343,10 +359,10 @@ impl<'q> Scan<'q> {
                 UnitResult::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
                 _ => {}
             }
-            if let (UnitResult::Counted(answer), Some(((answers, query), key))) = (&found, kept) {
-                answers.put(key, query, answer.clone());
-            }
-            return Ok(found);
+            return Ok(match found {
+                UnitResult::Counted(rows) => keep_answer(kept, rows),
+                found => found,
+            });
         }
         let some = match &self.plan.raw_lines {
             Some(raw_lines) => unit.load_lines(&|frame| raw_lines.lines(frame))?,
@@ -369,7 +385,20 @@ impl<'q> Scan<'q> {
         let pulse = Pulse::new(check);
         self.selector.select(&mut block, scratch, &pulse);
         pulse.end()?;
+        if let Some(counted) = &self.plan.counted
+            && kept.is_some()
+            && let Some(rows) = count_rows(counted, &block, scratch)
+        {
+            return Ok(keep_answer(kept, rows.into()));
+        }
         Ok(UnitResult::Lines(Some(block), lines))
+    }
+
+    /// The event times of a unit, where they are found without loading it.
+    fn times_of(&self, unit: &dyn ScanUnit) -> Result<Option<Vec<i64>>, RunError> {
+        let mut held = UnitMemory::default();
+        held.add(&self.meter, unit.bytes() as usize)?;
+        Ok(unit.times_ns()?)
     }
 
     /// What the columns of a unit give. None where the unit must be loaded.
@@ -463,6 +492,17 @@ impl<'q> Scan<'q> {
         let block = Block::Lines(BatchLines::new(Arc::new(batch), rows));
         Ok(Some(UnitResult::Lines(Some(block), lines)))
     }
+}
+
+/// Where the answer of a unit is cached.
+type KeptAt<'a> = ((&'a Answers, u32), UnitKey);
+
+/// What a unit gave, which is cached if it has a place.
+fn keep_answer(kept: Option<KeptAt<'_>>, rows: Arc<Weighted>) -> UnitResult {
+    if let Some(((answers, query), key)) = kept {
+        answers.put(key, query, rows.clone());
+    }
+    UnitResult::Counted(rows)
 }
 
 /// The fields of a set that can be read from columns, with the fields of `_stream` in place of it.

@@ -6,13 +6,14 @@
 //! that passes the filter holds at least one. Only lines with a needle are parsed, and the filter
 //! then decides about them.
 //!
-//! A needle is a run of ASCII letters and digits in a text that the message must hold. A value of
-//! `_msg` is a part of its line, except for the escapes of JSON and logfmt. Only `\u` and `\x`
-//! escapes can produce letters and digits, so lines with these are parsed as well. So are lines
-//! that hold a newline, because the parts of a container's line are joined. All lines are parsed
-//! where the origin has escapes removed from values, or gives the message itself.
+//! A needle is a run of ASCII letters and digits in a text that the message, or a part of the head
+//! ([`PARTS`]), must hold. Such a value is a part of its line, except for the escapes of JSON and
+//! logfmt. Only `\u` and `\x` escapes can produce letters and digits, so lines with these are
+//! parsed as well. So are lines that hold a newline, because the parts of a container's line are
+//! joined, and JSON of the journal, whose message may be written as the numbers of its bytes. All
+//! lines are parsed where the origin has escapes removed from values, or gives such a value itself.
 //!
-//! Left out: fields other than the message. Some are computed, and some come with the origin.
+//! Left out: other fields. Some are computed, such as levels, and some come with the origin.
 
 use aho_corasick::AhoCorasick;
 use record::frame::HEADER_BYTES;
@@ -27,8 +28,12 @@ const NEEDLES_MAX: usize = 64;
 /// Bytes of a needle; a longer text is cut. That many bytes are rare enough, and the automaton that
 /// searches for needles takes memory for each byte.
 const NEEDLE_BYTES_MAX: usize = 32;
+/// Fields whose values are parts of their lines, whatever the format of the line.
+const PARTS: [&str; 4] = [MSG, "hostname", "app_name", "proc_id"];
 /// Escapes that may stand in a line for letters and digits of a value.
 const ESCAPES: [&str; 2] = ["\\u", "\\x"];
+/// The key of a message that may be written as numbers.
+const JOURNAL_KEY: [&str; 1] = ["\"MESSAGE\""];
 /// Non-ASCII letters that match an ASCII letter of another case: the long s and the Kelvin sign.
 const FOLDED: [&str; 2] = ["\u{17f}", "\u{212a}"];
 
@@ -54,7 +59,7 @@ impl RawLines {
         let texts = needles.texts.iter().map(String::as_str);
         let searched = AhoCorasick::builder()
             .ascii_case_insensitive(needles.any_case)
-            .build(texts.chain(ESCAPES).chain(folded.iter().copied()));
+            .build(texts.chain(ESCAPES).chain(JOURNAL_KEY).chain(folded.iter().copied()));
         // An error means that the automaton has too many states.
         Some(RawLines { searched: searched.ok()?, needles })
     }
@@ -90,16 +95,17 @@ impl RawLines {
     }
 }
 
-/// Whether a message is a part of its line, except for escapes.
+/// Whether the values of [`PARTS`] are parts of their lines, except for escapes.
 fn keeps_text(hints: &Hints) -> bool {
-    hints.decolorize_fields.is_empty() && hints.extra_fields.iter().all(|(name, _)| name != MSG)
+    let is_part = |name: &str| PARTS.contains(&name);
+    hints.decolorize_fields.is_empty() && !hints.extra_fields.iter().any(|(name, _)| is_part(name))
 }
 
 impl Needles {
     /// None where a line without any known text may pass.
     fn of(filter: &Filter) -> Option<Needles> {
         match filter {
-            Filter::Field { name, test } if name == MSG => Needles::of_test(test),
+            Filter::Field { name, test } if PARTS.contains(&&**name) => Needles::of_test(test),
             Filter::And(filters) => {
                 filters.iter().filter_map(Needles::of).max_by_key(Needles::worth)
             }
@@ -174,6 +180,9 @@ mod tests {
         check("error", &["error"], false);
         check("\"Failed password\"", &["password"], false);
         check("a bcd hostname:x", &["bcd"], false);
+        check("err hostname:=web12", &["web12"], false);
+        check("{app_name=\"sshd\"} proc_id:12", &["sshd"], false);
+        check("hostname:a or error", &["a", "error"], false);
         check("error or warn*", &["error", "warn"], false);
         check("(a or b) ccc", &["ccc"], false);
         check("i(error) or x", &["error", "x"], true);
@@ -187,7 +196,9 @@ mod tests {
             "*",
             "!a",
             "a or !b",
-            "hostname:a",
+            "level:a",
+            "hostname:\"\"",
+            "hostname:a or level:b",
             "*:a",
             "_time:5m",
             "é",
@@ -240,6 +251,8 @@ mod tests {
         check("end or nothing", &[1, 3, 5]);
         let folded: [&[u8]; 2] = ["mi\u{17f}t".as_bytes(), b"x"];
         assert_eq!(lines("i(mist)", &folded, Hints::default()), Some(vec![0]));
+        let numbers: [&[u8]; 2] = [br#"{"MESSAGE" : [101,114,114,111,114]}"#, b"x"];
+        assert_eq!(lines("error", &numbers, Hints::default()), Some(vec![0]));
         let joined: [&[u8]; 2] = [b"er\nror", b"x"];
         assert_eq!(lines("error", &joined, Hints::default()), Some(vec![0]));
         let decolorize = Hints { decolorize_fields: vec!["_msg".into()], ..Hints::default() };
@@ -247,5 +260,8 @@ mod tests {
         let extra =
             Hints { extra_fields: vec![("_msg".into(), "error".into())], ..Hints::default() };
         assert_eq!(lines("error", &texts, extra), None);
+        let extra =
+            Hints { extra_fields: vec![("hostname".into(), "a".into())], ..Hints::default() };
+        assert_eq!(lines("hostname:=a", &texts, extra), None);
     }
 }

@@ -29,8 +29,16 @@ impl LastTimes {
         LastTimes(vec![None; frame.origins().len()])
     }
 
+    /// Takes the time of a line that has one of its own.
+    #[inline]
+    pub fn note(&mut self, line: &Line<'_>, time_ns: i64) {
+        if line.origin.transport == Transport::File {
+            self.0[usize::from(line.origin_index)] = Some((time_ns, 0));
+        }
+    }
+
     /// Gives the row of a line the time of the line before it, if it has none. Every line of the
-    /// frame must pass here.
+    /// frame must pass here, or be [noted](Self::note).
     #[inline]
     pub fn pass(&mut self, line: &Line<'_>, rows: &mut RowsBuilder<'_>) {
         if line.origin.transport != Transport::File {

@@ -49,6 +49,7 @@ mod level_signs;
 mod level_text;
 mod logfmt;
 mod message;
+mod only_times;
 mod otlp;
 mod row;
 mod rules;
@@ -119,6 +120,8 @@ pub struct Parser {
     /// For objects within values.
     inner: Flattener,
     heads: Heads,
+    /// Heads that decide the time of their lines, for [`Parser::times`].
+    heads_of_times: Heads,
     times: Times,
     scratch: Vec<u8>,
     found: servers::Found,
@@ -140,6 +143,7 @@ impl Parser {
             flattener: Flattener::default(),
             inner: Flattener::default(),
             heads: Heads::default(),
+            heads_of_times: Heads::default(),
             times: Times::default(),
             server_fields: !config.no_server_fields,
             scratch: Vec::new(),

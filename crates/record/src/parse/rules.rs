@@ -222,6 +222,7 @@ pub(crate) struct Rules {
     /// Whether a rule tests more of a line than its head and sender.
     look_at_lines: bool,
     have_names: bool,
+    may_change_times: bool,
 }
 
 #[derive(Debug)]
@@ -251,6 +252,7 @@ impl Rules {
             rules.rules.push(ready(index, rule)?);
             rules.have_names |= rules.rules[index].has_names();
             rules.look_at_lines |= rule.contains.is_some() || rule.regex.is_some();
+            rules.may_change_times |= rules.rules[index].may_change_times();
             let index = index as u16;
             if rule.app_name.is_empty() {
                 rules.others.push(index);
@@ -274,6 +276,12 @@ impl Rules {
     /// Whether a rule names keys or a zone.
     pub(crate) fn have_names(&self) -> bool {
         self.have_names
+    }
+
+    /// Whether a rule decides where the time of a line stands, or in which zone: a line with a head
+    /// may then have another time than the head.
+    pub(crate) fn may_change_times(&self) -> bool {
+        self.may_change_times
     }
 
     /// The keys that a rule names; if it names none for a purpose, those of the source.
@@ -338,6 +346,12 @@ impl Rules {
 }
 
 impl Rule {
+    /// Texts as they are have no head, unless the rule asks for its parts.
+    fn may_change_times(&self) -> bool {
+        let has_no_head = self.format == MessageFormat::Plain && !self.asks_for_head;
+        has_no_head || self.zone.is_some() || !self.time.is_empty()
+    }
+
     fn has_names(&self) -> bool {
         self.zone.is_some()
             || [&self.time, &self.msg, &self.level, &self.host].iter().any(|n| !n.is_empty())

@@ -154,13 +154,25 @@ impl Store {
         bytes_max: u64,
         load: LoadFrame<'_>,
     ) -> Result<(Arrivals, ArrivalCursor), StoreError> {
+        self.read_through(cursor, u64::MAX, bytes_max, load)
+    }
+
+    /// As [`read_after`](Self::read_after), but reads no frame with a number greater than `last`.
+    pub fn read_through(
+        &self,
+        cursor: ArrivalCursor,
+        last: u64,
+        bytes_max: u64,
+        load: LoadFrame<'_>,
+    ) -> Result<(Arrivals, ArrivalCursor), StoreError> {
         let node = self.core.node;
         if cursor.node != node {
             let text = format!("the cursor {cursor} is of another store; this one is {node:08x}");
             return Err(StoreError::Refused(text));
         }
         for _ in 0..RETRIES_MAX {
-            if let Some((mut arrivals, through)) = self.try_read(cursor.through, bytes_max, load)? {
+            let found = self.try_read((cursor.through, last), bytes_max, load)?;
+            if let Some((mut arrivals, through)) = found {
                 arrivals.skipped = self.core.segments.departed_between(cursor.through, through);
                 arrivals.order.sort_unstable();
                 return Ok((arrivals, ArrivalCursor { node, through }));
@@ -185,13 +197,14 @@ impl Store {
     /// segment was deleted meanwhile, and the attempt must be repeated.
     fn try_read(
         &self,
-        after: u64,
+        (after, last): (u64, u64),
         bytes_max: u64,
         load: LoadFrame<'_>,
     ) -> Result<Option<(Arrivals, u64)>, StoreError> {
         // Taken before the list is copied: frames that are decided by now are in the list, or
         // deleted.
-        let before = self.core.numbers.decided(self.core.clock.monotonic_ns());
+        let decided = self.core.numbers.decided(self.core.clock.monotonic_ns());
+        let before = decided.min(last.saturating_add(1));
         let segments = self.core.segments.list();
         let frames = self.frames_after(&segments, after, before);
         let mut damaged = Vec::new();

@@ -14,6 +14,7 @@ use crate::segments::cache::{Cache, FILTER, FrameWords};
 use crate::segments::damage::{DamagedLines, is_damage};
 use crate::segments::hot::HotSegment;
 use crate::segments::table::SegmentTable;
+use crate::sync::write;
 
 /// Lines from which on a frame is worth a word filter: fewer are searched as quickly.
 const FILTER_LINES_MIN: u64 = 64;
@@ -79,6 +80,14 @@ impl FrameHandle {
     /// the handle was made; none before parsing.
     pub fn time_range(&self) -> Option<(i64, i64)> {
         self.entry.time_range_ns()
+    }
+
+    /// Records the event times of the frame, earliest and latest, both inclusive, nanoseconds since
+    /// 1970 UTC. Whoever reads the frame next knows them without parsing it.
+    pub fn set_times(&self, range_ns: (i64, i64)) {
+        if self.entry.time_range_ns() != Some(range_ns) {
+            write(&self.segment.index).set_times(self.frame, range_ns);
+        }
     }
 
     /// Earliest and latest arrival, nanoseconds since 1970 UTC.

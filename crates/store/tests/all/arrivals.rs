@@ -151,6 +151,29 @@ fn lines_come_once_while_they_are_sealed_and_after_restarts() {
 }
 
 #[test]
+fn no_frame_behind_the_last_wanted_one_is_read() {
+    let bench = Bench::new();
+    let through = |cursor: &mut ArrivalCursor, last: u64| {
+        let load = |handle: &FrameHandle| {
+            assert!(handle.sequence() <= last, "frame {} is not wanted", handle.sequence());
+            bench.load(handle)
+        };
+        let (arrivals, next) = bench.store().read_through(*cursor, last, 1 << 20, &load).unwrap();
+        *cursor = next;
+        arrivals.rows().map(|row| row.sequence()).collect::<Vec<u64>>()
+    };
+    for round in 0..2 {
+        (0..3).for_each(|_| bench.append(bench.store().next_sequence(), 1));
+        let mut cursor = bench.store().first_arrival();
+        assert_eq!(through(&mut cursor, 2), [1, 2], "{round}");
+        assert_eq!(through(&mut cursor, 2), [0; 0], "{round}");
+        assert_eq!(through(&mut cursor, 1), [0; 0], "{round}");
+        assert_eq!(through(&mut cursor, 3), [3], "{round}");
+        bench.seal();
+    }
+}
+
+#[test]
 fn lines_that_retention_deleted_are_reported_once() {
     let mut bench = Bench::new();
     bench.config.age_ns = Some(1_000_000);

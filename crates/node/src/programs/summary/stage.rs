@@ -14,7 +14,7 @@ use collector::Intake;
 use platform::{Clock, KeepError};
 use programs::summary::{Recount, Reruns, Summariser, SummaryConfig, SummaryRow};
 use query::{Progress, RunError};
-use store::{ArrivalCursor, FrameHandle, Store, StoreError};
+use store::{ArrivalCursor, FrameHandle, LoadFrame, Store, StoreError};
 
 use super::reruns::{self, KeptReruns, RerunError};
 use super::rows;
@@ -87,15 +87,16 @@ impl SummaryStage {
         *lock(&self.summariser) = Some(Summariser::new(self.config.clone(), mark));
     }
 
-    /// Counts the lines that arrived since the last call: mostly hot ones that were just parsed, or
-    /// sealed ones after a start.
-    pub fn count_arrivals(&self) {
+    /// Counts the lines that arrived since the last call, in frames up to the number `last`: mostly
+    /// hot ones that were just parsed, or sealed ones after a start. `load` gives the records of
+    /// hot frames.
+    pub fn count_arrivals(&self, last: u64, load: LoadFrame<'_>) {
         let mut counted = lock(&self.cursor);
         let cursor = counted.as_mut().expect("found before");
         // New frames wait to be parsed meanwhile, so the rest is left to the next call.
         for _ in 0..COUNTS_MAX {
-            let load = |handle: &FrameHandle| self.parsers.load_arrival(handle);
-            let (arrivals, next) = match self.store.read_after(*cursor, COUNT_BYTES, &load) {
+            let read = self.store.read_through(*cursor, last, COUNT_BYTES, load);
+            let (arrivals, next) = match read {
                 Ok(found) => found,
                 Err(error) => return self.note_error(&error),
             };

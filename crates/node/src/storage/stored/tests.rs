@@ -153,11 +153,13 @@ impl History {
                 true => programs::summary::Recount::origin(),
                 false => Origin::new(Transport::SyslogTcp, Format::Auto, None),
             };
+            let has_heads = self.rng.bool();
             let (mut one, mut other) = (FrameBuilder::new(), FrameBuilder::new());
             for _ in 0..self.rng.usize(lines.clone()) {
                 let received_ns = now_ns + self.rng.i64(0..3 * SECOND_NS);
                 let line = match is_own {
                     true => own_line(&mut self.rng, received_ns),
+                    false if has_heads => line_with_head(&mut self.rng, received_ns),
                     false => line(&mut self.rng, received_ns),
                 };
                 for builder in [&mut one, &mut other] {
@@ -168,11 +170,20 @@ impl History {
             let frame = one.finish(node, sequence).expect("it has lines");
             let sent = other.finish(node, sequence).expect("it has lines");
             self.sent.frames.push(Arc::new(self.callbacks.parse(Arc::new(sent))));
-            let (done, durable) = mpsc::channel();
-            let on_durable: OnDurable = Box::new(move |kept| done.send(kept).unwrap());
-            self.store.append(vec![(frame, on_durable)], Patience::Awaited).unwrap();
-            durable.recv().unwrap().unwrap();
+            self.keep(frame);
         }
+    }
+
+    fn append(&self, mut builder: FrameBuilder) {
+        let (node, sequence) = self.store.next_sequence();
+        self.keep(builder.finish(node, sequence).expect("it has lines"));
+    }
+
+    fn keep(&self, frame: Frame) {
+        let (done, durable) = mpsc::channel();
+        let on_durable: OnDurable = Box::new(move |kept| done.send(kept).unwrap());
+        self.store.append(vec![(frame, on_durable)], Patience::Awaited).unwrap();
+        durable.recv().unwrap().unwrap();
     }
 
     fn parse_all(&self) {
@@ -332,6 +343,27 @@ fn own_line(rng: &mut Rng, received_ns: i64) -> String {
          \"level\":{{\"error\":{error}}},\"_msg\":\"summary of some error lines\"}}",
         pick(rng, &["syslog", "access"])
     )
+}
+
+/// A line whose time is known without parsing it, with few exceptions.
+fn line_with_head(rng: &mut Rng, received_ns: i64) -> String {
+    if rng.u8(..100) == 0 {
+        return line(rng, received_ns);
+    }
+    let time_s = received_ns / SECOND_NS - rng.i64(0..40);
+    let (host, app) = (pick(rng, HOSTS), pick(rng, APPS));
+    let zone = pick(rng, &["Z", "+00:00"]);
+    let (time, rest) = (text::time::format_time(time_s * SECOND_NS), words(rng));
+    let time = time.trim_end_matches('Z');
+    match rng.u8(..3) {
+        0 => format!(
+            "<30>1 {time}.{:03}{zone} {host} {app} {} - - {rest}",
+            rng.u16(..999),
+            rng.u8(..)
+        ),
+        1 => format!("<30>1 {time}{zone} {host} {app} - - [a@1 n=\"{}\"] {rest}", rng.u8(..)),
+        _ => format!("<30>{time}{zone} {host} {app}[{}]: {rest}", rng.u8(..)),
+    }
 }
 
 fn line(rng: &mut Rng, received_ns: i64) -> String {
@@ -551,6 +583,58 @@ fn small_frames_are_read_as_one() {
     history.delete();
     history.query("single lines, sealed");
     assert_eq!(groups(&history).0, 0);
+}
+
+#[test]
+fn frames_that_nobody_parsed_give_the_same_answers() {
+    for seed in 20..24 {
+        let mut history = History::new(seed);
+        history.send_frames(3, 1..900, 40);
+        history.query(&format!("history {seed}, not parsed"));
+        history.send_frames(2, 1..300, 40);
+        history.query(&format!("history {seed}, partly parsed by queries"));
+        history.work(false);
+        history.query(&format!("history {seed}, sealed"));
+    }
+}
+
+/// The parse stage has not come to these frames yet.
+#[test]
+fn what_a_query_finds_out_about_a_frame_stays_known() {
+    let history = History { with_own: false, ..History::new(5) };
+    let origin = Origin::new(Transport::SyslogTcp, Format::Auto, None);
+    for second in 0..3 {
+        let mut builder = FrameBuilder::new();
+        for line in 0..200 {
+            let text = format!(
+                "<30>1 2026-09-21T14:13:{:02}Z web1 app - - - word{line}",
+                10 * second + line % 7
+            );
+            builder.push_line(&origin, START_S * SECOND_NS, text.as_bytes(), false);
+        }
+        history.append(builder);
+    }
+    let count = |text: &str| {
+        let query = Query::parse(text, 0).unwrap();
+        rows(&query, &history.stored, &Context { limits: limits(2), ..Context::default() })
+    };
+    assert_eq!(history.store.stats().frames_unparsed, 3);
+    // The second of the three is in the range in part.
+    let in_range = "_time:[2026-09-21T14:13:12Z, 2026-09-21T14:14:00Z)";
+    assert_eq!(count(&format!("{in_range} | stats count() n")), ["n=342"]);
+    assert_eq!(history.store.stats().frames_unparsed, 0);
+    let is_cached = || {
+        let frames = history.store.hot_frames();
+        frames.iter().map(|frame| frame.cached().is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(is_cached(), [false; 3], "no frame was parsed");
+    assert_eq!(
+        count("* | stats by (_time:10s) count() n | sort by (_time) | fields n"),
+        ["n=200"; 3]
+    );
+    let newest = "* | sort by (_time desc) | limit 1 | fields _time";
+    assert_eq!(count(newest), ["_time=2026-09-21T14:13:26Z"]);
+    assert_eq!(is_cached(), [false, false, true], "only the newest frame was parsed");
 }
 
 /// Files that were written before, as the tests of the crate `segment` keep them.

@@ -96,6 +96,12 @@ pub trait ScanUnit: Send + Sync {
     fn load_lines(&self, _choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
         Ok(None)
     }
+    /// The event times of all lines, in any order, where finding them takes far less than loading
+    /// the unit. None if it does not, or if the unit is not a frame or was deleted; the caller then
+    /// has to [load](Self::load) it.
+    fn times_ns(&self) -> Result<Option<Vec<i64>>, SourceError> {
+        Ok(None)
+    }
     /// For each phrase, whether a value in the unit may hold it, found out without reading the
     /// unit. None if that is not known.
     fn may_hold(&self, _phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
@@ -112,7 +118,8 @@ pub trait ScanUnit: Send + Sync {
     fn damage(&self) -> Option<DamagedUnit> {
         None
     }
-    /// Identifies the unit, if its lines never change: a block of a sealed segment.
+    /// Identifies the unit, if its lines never change: a block of a sealed segment, or a durable
+    /// frame.
     fn key(&self) -> Option<UnitKey> {
         None
     }

@@ -172,7 +172,13 @@ fn compare(config: &ParserConfig, origin: &Origin, lines: &[Vec<u8>]) {
             builder.push_line(origin, received_ns, line, i % 11 == 10);
         }
         let frame = Arc::new(builder.finish(1, frame as u64).unwrap());
-        let (found, expected) = (knowing.parse(frame.clone()), other.parse(frame));
+        let times = knowing.times_parsing(&frame, |_| usize::MAX).expect("there is no limit");
+        let (found, expected) = (knowing.parse(frame.clone()), other.parse(frame.clone()));
+        let (few, expected_times) = (knowing.times(&frame), expected.rows().map(|r| r.time_ns()));
+        assert!(few.is_none_or(|few| few == times));
+        for (row, (found, expected)) in expected.rows().zip(times.iter().zip(expected_times)) {
+            assert_eq!(*found, expected, "{}", String::from_utf8_lossy(row.raw()));
+        }
         assert_eq!(found.names(), expected.names());
         assert_eq!(found.time_range_ns(), expected.time_range_ns());
         for (found_row, expected_row) in found.rows().zip(expected.rows()) {
@@ -195,6 +201,44 @@ fn each_line_after_each_other() {
             compare(&config, &origin, &lines);
         }
     }
+}
+
+/// Where a rule decides the time of a line, its head does not.
+#[test]
+fn times_under_rules_that_change_them() {
+    let lines: Vec<Vec<u8>> = LINES.iter().map(|line| line.as_bytes().to_vec()).collect();
+    let rules = [
+        rule("zone", |r| {
+            (r.app_name, r.zone) = (vec!["hdfs".into()], Some("America/New_York".into()));
+        }),
+        rule("time", |r| {
+            (r.hostname, r.time_field) = (vec!["db2".into()], FieldNames(vec!["time".into()]))
+        }),
+        rule("plain", |r| (r.contains, r.format) = (Some("another".into()), MessageFormat::Plain)),
+    ];
+    for rule in rules {
+        let config = ParserConfig { types: vec![rule], ..ParserConfig::default() };
+        for origin in origins() {
+            compare(&config, &origin, &[lines.clone(), lines.clone()].concat());
+        }
+    }
+}
+
+#[test]
+fn times_of_usual_heads_are_found_without_parsing() {
+    let line = |i: usize| match i % 3 {
+        0 => format!("<30>Nov 21 11:59:{:02} db2 hdfs[{i}]: message {i}", i % 60),
+        1 => format!("<30>1 2026-11-21T11:59:58.{i:03}Z db2 hdfs {i} - [a@1 x=\"{i}\"] message"),
+        _ => format!("<30>1 2026-11-21T11:59:58.{i:03}+01:00 db2 hdfs 7 - - {{\"time\":{i}}}"),
+    };
+    let mut builder = FrameBuilder::new();
+    for i in 0..600 {
+        builder.push_line(&syslog_udp(), ARRIVAL_NS, line(i).as_bytes(), false);
+    }
+    let frame = Arc::new(builder.finish(1, 1).unwrap());
+    let mut parser = Parser::new(&ParserConfig::default()).unwrap();
+    let times = parser.times_parsing(&frame, |_| 0).expect("no line needs parsing");
+    assert!(times.iter().copied().eq(parser.parse(frame).rows().map(|row| row.time_ns())));
 }
 
 #[test]
