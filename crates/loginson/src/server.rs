@@ -51,8 +51,8 @@ pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> R
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.placement.http_threads)
         .thread_stack_size(STACK_BYTES)
-        // They read the bodies of ingest requests.
-        .on_thread_start(pressure::take_precedence)
+        // They read the bodies of ingest requests, and carry the answers of queries.
+        .on_thread_start(pressure::take_precedence_for_lines)
         .enable_all()
         .build()
         .context("cannot start threads")?;

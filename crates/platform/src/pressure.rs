@@ -11,13 +11,18 @@
 //! proportion to the time that the step took, longer from look to look, up to [`SLEEP_PARTS_MAX`]
 //! times as long.
 //!
+//! Threads that take lines and serve queries as well, those of HTTP, are short of processor time
+//! whenever many short queries come, because they carry the answers. If queries gave way to that,
+//! they would sleep most of the time, and no line would come sooner. So these threads count only
+//! while lines come to them ([`lines_come`]).
+//!
 //! There is no thread for this: whoever calls [`give_way`] looks, at most every [`LOOK`]. An idle
 //! process looks at nothing. Where the kernel has no such statistics, nothing gives way here; then
 //! the queue of the writer alone holds work back.
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,21 +70,35 @@ impl Times {
     }
 }
 
+/// When others give way to a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Precedence {
+    Always,
+    WhileLinesCome,
+}
+
 /// The threads that take lines, as they were at the last look.
 struct Looks {
-    receivers: HashMap<i32, Times>,
+    receivers: HashMap<i32, (Precedence, Times)>,
     at: Option<Instant>,
 }
 
 impl Looks {
     /// Looks again; whether a receiver was short since the last look, which was long enough ago.
-    fn look(&mut self, now: Instant, times: impl Fn(i32) -> Option<Times>) -> bool {
+    /// `lines_came`: whether lines came since then to the threads that do other work, too.
+    fn look(
+        &mut self,
+        now: Instant,
+        lines_came: bool,
+        times: impl Fn(i32) -> Option<Times>,
+    ) -> bool {
         let elapsed = self.at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
         self.at = Some(now);
         let mut is_short = false;
-        self.receivers.retain(|thread, before| {
+        self.receivers.retain(|thread, (precedence, before)| {
             let Some(now) = times(*thread) else { return false };
-            is_short |= elapsed <= LOOK_MAX && now.is_short_since(*before, elapsed);
+            let counts = lines_came || *precedence == Precedence::Always;
+            is_short |= counts && elapsed <= LOOK_MAX && now.is_short_since(*before, elapsed);
             *before = now;
             true
         });
@@ -101,6 +120,8 @@ fn parts_after(parts: u32, is_short: bool) -> u32 {
 static LOOKS: Mutex<Option<Looks>> = Mutex::new(None);
 /// How long each step sleeps, in sixteenths of its time; 0 while no receiver is short.
 static PARTS: AtomicU32 = AtomicU32::new(0);
+/// Whether lines came since the last look to threads that do other work, too.
+static LINES_CAME: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// When the step of this thread began.
@@ -109,11 +130,26 @@ thread_local! {
 
 /// The calling thread takes lines: others give way to it for as long as it lives.
 pub fn take_precedence() {
+    register(Precedence::Always);
+}
+
+/// As [`take_precedence`], for a thread that does other work as well: others give way to it while
+/// [lines come](lines_come).
+pub fn take_precedence_for_lines() {
+    register(Precedence::WhileLinesCome);
+}
+
+/// Says that lines come to threads that do other work as well.
+pub fn lines_come() {
+    LINES_CAME.store(true, Relaxed);
+}
+
+fn register(precedence: Precedence) {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let Some(times) = Times::of(thread) else { return };
     let mut looks = LOOKS.lock().unwrap_or_else(PoisonError::into_inner);
     let looks = looks.get_or_insert_with(|| Looks { receivers: HashMap::new(), at: None });
-    looks.receivers.insert(thread, times);
+    looks.receivers.insert(thread, (precedence, times));
 }
 
 /// Between two steps of work that gives way to ingest: sleeps while receivers are short of
@@ -145,7 +181,7 @@ fn look(now: Instant) {
     if looks.at.is_some_and(|at| now.saturating_duration_since(at) < LOOK) {
         return;
     }
-    let is_short = looks.look(now, Times::of);
+    let is_short = looks.look(now, LINES_CAME.swap(false, Relaxed), Times::of);
     PARTS.store(parts_after(PARTS.load(Relaxed), is_short), Relaxed);
 }
 
@@ -176,15 +212,35 @@ mod tests {
     #[test]
     fn looks_are_compared_only_with_recent_ones() {
         let begun = Instant::now();
-        let mut looks = Looks { receivers: HashMap::from([(7, times(0, 0))]), at: None };
+        let receivers = HashMap::from([(7, (Precedence::Always, times(0, 0)))]);
+        let mut looks = Looks { receivers, at: None };
         let busy = |_| Some(times(60, 40));
-        assert!(!looks.look(begun, busy), "there is nothing to compare it with");
+        assert!(!looks.look(begun, false, busy), "there is nothing to compare it with");
         let more = |_| Some(times(120, 80));
-        assert!(looks.look(begun + Duration::from_millis(100), more));
+        assert!(looks.look(begun + Duration::from_millis(100), false, more));
         let late = |_| Some(times(1800, 1200));
-        assert!(!looks.look(begun + Duration::from_secs(3), late), "that was long ago");
-        assert!(!looks.look(begun + Duration::from_secs(4), |_| None), "the thread has ended");
+        assert!(!looks.look(begun + Duration::from_secs(3), false, late), "that was long ago");
+        assert!(
+            !looks.look(begun + Duration::from_secs(4), false, |_| None),
+            "the thread has ended"
+        );
         assert!(looks.receivers.is_empty());
+    }
+
+    /// Many short queries keep the threads of HTTP busy: they would sleep most of the time if they
+    /// gave way to that.
+    #[test]
+    fn threads_that_carry_answers_count_while_lines_come() {
+        let receivers = HashMap::from([(7, (Precedence::WhileLinesCome, times(0, 0)))]);
+        let begun = Instant::now();
+        let mut looks = Looks { receivers, at: Some(begun) };
+        let mut is_short = |round: u64, lines_came: bool| {
+            let now = begun + Duration::from_millis(100) * round as u32;
+            looks.look(now, lines_came, |_| Some(times(60 * round, 40 * round)))
+        };
+        assert!(!is_short(1, false));
+        assert!(is_short(2, true));
+        assert!(!is_short(3, false));
     }
 
     #[test]

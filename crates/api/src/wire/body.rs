@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::StatusCode;
+use platform::pressure;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 
@@ -75,6 +76,7 @@ impl BodyReader {
             Ok(None) => Ok(None),
             Ok(Some(Ok(chunk))) => {
                 self.bytes += chunk.len() as u64;
+                pressure::lines_come();
                 if self.is_slow() { Err(self.too_slow()) } else { Ok(Some(chunk)) }
             }
             Ok(Some(Err(error))) => {

@@ -303,7 +303,10 @@ impl<'a, 'q> Executor<'a, 'q> {
             stages.truncate(place + 1);
             QueryThread::new(stages, Task { outcome: Outcome::default(), ..task.clone() })
         };
-        let threads = task.execution.context.limits.threads.min(units.len());
+        let threads = match scan.leaves_few(units) {
+            true => 1,
+            false => task.execution.context.limits.threads.min(units.len()),
+        };
         let mut others: Vec<QueryThread<'_>> = (1..threads).map(other).collect();
         if let Err(error) = scan.gather(units, &mut self.thread, &mut others) {
             let collected: Vec<_> = others.into_iter().map(|other| other.stages).collect();

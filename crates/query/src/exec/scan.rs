@@ -48,21 +48,81 @@ const UNITS_ALONE: usize = 2;
 /// block of the largest size. The newest lines are often in many small units. Tests have small
 /// units only, and must still use helpers.
 const BYTES_ALONE: u64 = if cfg!(test) { 1 } else { 8 << 20 };
-/// Units that a thread has finished before they are wanted, besides the unit that it is reading.
+/// Units that the query's own thread rules out by their words before it starts helpers: to ask one
+/// takes a microsecond, to wake a helper takes a hundred.
+const RULED_OUT_ALONE: usize = if cfg!(test) { 8 } else { 512 };
+/// Most units that were ruled out and are told of at once by a helper.
+const SKIPPED_TOGETHER: usize = if cfg!(test) { 3 } else { 256 };
+/// Units that a thread has finished before they are wanted, besides the unit that it is reading,
+/// and those that are ruled out.
 const AHEAD_UNITS: usize = 1;
 /// How often cancellation is checked while threads are at work.
 const CANCEL_TICK: Duration = Duration::from_millis(10);
 
-/// How many units the query's own thread reads before it starts helpers, which would read more than
-/// are wanted.
-fn alone(units: &[Box<dyn ScanUnit>]) -> usize {
-    let mut bytes = 0;
-    let lacking = units.iter().take_while(|unit| {
-        let before = bytes;
-        bytes += unit.bytes();
-        before < BYTES_ALONE
-    });
-    lacking.count().max(UNITS_ALONE).min(units.len())
+/// What the query's own thread has done of a scan, to decide when helpers are worth their start.
+#[derive(Default)]
+struct Alone {
+    units_read: usize,
+    bytes_read: u64,
+    ruled_out: usize,
+}
+
+impl Alone {
+    /// Notes a unit that was read or ruled out.
+    fn note(&mut self, unit: &dyn ScanUnit, found: &UnitResult) {
+        match found {
+            UnitResult::Outside | UnitResult::Skipped => self.ruled_out += 1,
+            _ => {
+                self.units_read += 1;
+                self.bytes_read += unit.bytes();
+            }
+        }
+    }
+
+    /// Whether helpers should read the rest.
+    fn is_over(&self) -> bool {
+        self.units_read >= UNITS_ALONE && self.bytes_read >= BYTES_ALONE
+            || self.ruled_out >= RULED_OUT_ALONE
+    }
+}
+
+type Found = Result<(UnitResult, UnitMemory), RunError>;
+
+/// What a helper tells: some units that were ruled out, and what it found in the one behind them.
+struct Told {
+    skipped: usize,
+    found: Option<Found>,
+}
+
+/// What a helper told and was not handed on yet.
+struct Finds {
+    told: mpsc::Receiver<Told>,
+    next: Told,
+}
+
+impl Finds {
+    /// The result of the helper's next unit; none if the helper panicked.
+    fn next(
+        &mut self,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) -> Result<Option<(UnitResult, UnitMemory)>, RunError> {
+        loop {
+            if self.next.skipped > 0 {
+                self.next.skipped -= 1;
+                return Ok(Some((UnitResult::Skipped, UnitMemory::default())));
+            }
+            if let Some(found) = self.next.found.take() {
+                return found.map(Some);
+            }
+            check()?;
+            match self.told.recv_timeout(CANCEL_TICK) {
+                Ok(told) => self.next = told,
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                // The panic resumes at the end of the scope.
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
 }
 
 /// The result of reading a unit.
@@ -195,15 +255,19 @@ impl<'q> Scan<'q> {
         check: impl Fn() -> Result<(), RunError> + Sync,
         mut each: impl FnMut(usize, UnitResult) -> Result<ControlFlow<()>, RunError>,
     ) -> Result<(), RunError> {
-        let alone = if threads > 1 { alone(units) } else { units.len() };
+        let mut alone = Alone::default();
         let mut scratch = Scratch::default();
-        for (place, unit) in units[..alone].iter().enumerate() {
-            let (found, _held) = self.look(&**unit, &mut scratch, &check)?;
-            if each(place, found)?.is_break() {
+        let mut read = 0;
+        while read < units.len() && (threads < 2 || read + 1 == units.len() || !alone.is_over()) {
+            let unit = &*units[read];
+            let (found, _held) = self.look(unit, &mut scratch, &check)?;
+            alone.note(unit, &found);
+            if each(read, found)?.is_break() {
                 return Ok(());
             }
+            read += 1;
         }
-        let rest = &units[alone..];
+        let rest = &units[read..];
         let threads = threads.min(rest.len());
         if threads == 0 {
             return Ok(());
@@ -211,36 +275,60 @@ impl<'q> Scan<'q> {
         let check = &check;
         with_helpers(threads, |scope| {
             let start = |first| {
-                let (found, finds) = mpsc::sync_channel(AHEAD_UNITS);
-                let work = move || {
-                    let mut scratch = Scratch::default();
-                    for unit in rest.iter().skip(first).step_by(threads) {
-                        // An error means that no more results are wanted.
-                        if found.send(self.look(&**unit, &mut scratch, check)).is_err() {
-                            return;
-                        }
-                    }
-                };
-                scope.spawn(move |_| work());
-                finds
+                let (tell, told) = mpsc::sync_channel(AHEAD_UNITS);
+                let own = rest.iter().skip(first).step_by(threads);
+                scope.spawn(move |_| self.tell_of(own, &tell, check));
+                Finds { told, next: Told { skipped: 0, found: None } }
             };
-            let finds: Vec<_> = (0..threads).map(start).collect();
+            let mut finds: Vec<Finds> = (0..threads).map(start).collect();
             for place in 0..rest.len() {
-                let (found, _held) = loop {
-                    check()?;
-                    match finds[place % threads].recv_timeout(CANCEL_TICK) {
-                        Ok(found) => break found?,
-                        Err(mpsc::RecvTimeoutError::Timeout) => {}
-                        // The thread panicked; the panic resumes at the end of the scope.
-                        Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
-                    }
+                let Some((found, _held)) = finds[place % threads].next(check)? else {
+                    return Ok(());
                 };
-                if each(alone + place, found)?.is_break() {
+                if each(read + place, found)?.is_break() {
                     break;
                 }
             }
             Ok(())
         })?
+    }
+
+    /// Reads units on a helper, and tells of them in order. Those that are ruled out are told of
+    /// together: waking the query's own thread takes longer than to rule one out.
+    fn tell_of<'u>(
+        &self,
+        units: impl Iterator<Item = &'u Box<dyn ScanUnit>>,
+        tell: &mpsc::SyncSender<Told>,
+        check: &dyn Fn() -> Result<(), RunError>,
+    ) {
+        let (mut scratch, mut skipped) = (Scratch::default(), 0);
+        for unit in units {
+            let found = self.look(&**unit, &mut scratch, check);
+            if let Ok((UnitResult::Skipped, _)) = found {
+                skipped += 1;
+                if skipped < SKIPPED_TOGETHER {
+                    continue;
+                }
+            }
+            let found = match found {
+                Ok((UnitResult::Skipped, _)) => None,
+                found => Some(found),
+            };
+            // An error means that no more results are wanted.
+            if tell.send(Told { skipped: std::mem::take(&mut skipped), found }).is_err() {
+                return;
+            }
+        }
+        let _ = tell.send(Told { skipped, found: None });
+    }
+
+    /// Whether so few of `units` are left by their words that no helper is worth its start.
+    pub fn leaves_few(&self, units: &[Box<dyn ScanUnit>]) -> bool {
+        let needs = &self.plan.needs;
+        let left = |unit: &&Box<dyn ScanUnit>| !matches!(ruled_out(needs, &***unit), Ok(words) if words.unit);
+        !needs.phrases().all().is_empty()
+            && units.len() <= RULED_OUT_ALONE
+            && units.iter().filter(left).take(UNITS_ALONE).count() < UNITS_ALONE
     }
 
     /// Reads `units` in no order: `own` on this thread, each of `others` on a thread of its own.

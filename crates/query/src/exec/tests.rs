@@ -1,13 +1,17 @@
 //! Tests of limits, cancellation, early stop, order of rows, and tails.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use record::{Batch, LineId};
 
-use crate::base::{Damages, Limits, Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
+use crate::base::{
+    Damages, Limits, Outcome, Phrase, Phrases, RunError, SourceError, TimeOrder, TimeRange, Whose,
+};
 use crate::dist::run;
 use crate::lang::context::Context;
 use crate::lang::source::{ScanUnit, Source};
@@ -73,6 +77,82 @@ fn counted(ranges: &[(i64, i64)]) -> Counted {
     let unit =
         |(i, &(from, to)): (usize, &(i64, i64))| (batch(i as u64 + 1, &numbered(from, to)), false);
     Counted { units: ranges.iter().enumerate().map(unit).collect(), loaded: Arc::default() }
+}
+
+/// Units that say which numbers they hold, and on which threads they are asked.
+struct Asked {
+    units: Vec<Arc<Batch>>,
+    threads: Arc<Mutex<HashSet<ThreadId>>>,
+}
+
+struct AskedUnit(Arc<Batch>, Arc<Mutex<HashSet<ThreadId>>>);
+
+impl Source for Asked {
+    fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        let unit = |batch: &Arc<Batch>| -> Box<dyn ScanUnit> {
+            Box::new(AskedUnit(batch.clone(), self.threads.clone()))
+        };
+        Ok(self.units.iter().map(unit).collect())
+    }
+
+    fn find(&self, _line_id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(None)
+    }
+}
+
+impl ScanUnit for AskedUnit {
+    fn time_range_ns(&self) -> Option<(i64, i64)> {
+        Some(self.0.time_range_ns())
+    }
+    fn lines(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn bytes(&self) -> u64 {
+        100
+    }
+    fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+        Ok(Some(self.0.clone()))
+    }
+    fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
+        self.1.lock().unwrap().insert(std::thread::current().id());
+        let holds = |phrase: &Phrase| {
+            self.0.rows().any(|row| row.get_by_name("n") == Some(phrase.text.as_bytes()))
+        };
+        Ok(Some(phrases.all().iter().map(holds).collect()))
+    }
+}
+
+#[test]
+fn helpers_are_not_woken_for_units_that_words_rule_out() {
+    let check = |text: &str, count: i64, expected: &str, alone: bool| {
+        let units = (0..count).rev().map(|n| batch(n as u64 + 1, &numbered(n, n + 1))).collect();
+        let source = Asked { units, threads: Arc::default() };
+        let threads = Limits { threads: 3, ..Limits::default() };
+        let (found, outcome) = collect(&query(text), &source, &limited(threads));
+        let values: Vec<&str> = found.iter().map(|row| row[0].1.as_str()).collect();
+        assert_eq!(values.join(" "), expected, "{text} in {count}");
+        assert_eq!(outcome.unwrap().units_skipped, (count as usize - found.len()) as u64);
+        if alone {
+            let own = HashSet::from([std::thread::current().id()]);
+            assert_eq!(*source.threads.lock().unwrap(), own, "{text} in {count}");
+        }
+    };
+    check("n:=3 | fields n", 8, "3", true);
+    check("n:=99 | fields n", 8, "", true);
+    // Helpers tell of what they ruled out together, and in order.
+    check("n:in(0, 40, 3, 41, 7, 99) | fields n", 60, "41 40 7 3 0", false);
+    check("n:=99 | fields n", 61, "", false);
+    let counted = |count: i64, alone: bool| {
+        let units = (0..count).map(|n| batch(n as u64 + 1, &numbered(n, n + 1))).collect();
+        let source = Asked { units, threads: Arc::default() };
+        let threads = Limits { threads: 3, ..Limits::default() };
+        let found = collect(&query("n:=3 | stats count() n"), &source, &limited(threads)).0;
+        assert_eq!(found[0][0].1, "1");
+        let own = HashSet::from([std::thread::current().id()]);
+        assert!(!alone || *source.threads.lock().unwrap() == own);
+    };
+    counted(8, true);
+    counted(60, false);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The entry of a query in the queue, and how the list shows it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::places::{Places, QueryState};
@@ -57,6 +57,15 @@ pub struct QueryInfo {
     pub client: String,
 }
 
+/// How a thread of a query sleeps in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// Until it looks by itself whether somebody's turn is over.
+    ToLook,
+    /// Until it is woken, or has waited for too long.
+    ToWait,
+}
+
 /// The entry of a query in the queue.
 pub(super) struct QueueEntry {
     pub kind: String,
@@ -77,6 +86,11 @@ pub(super) struct QueueEntry {
     pub progress: Arc<Progress>,
     pub cancelled: Arc<AtomicBool>,
     pub pauses: Arc<Pauses>,
+    /// How many of its threads sleep, by how they do.
+    pub sleepers: [u32; 2],
+    /// Wakes them. Each query has its own, so that a place that becomes free wakes the query that
+    /// gets it, and not all that wait.
+    pub woken: Arc<Condvar>,
 }
 
 impl QueueEntry {
@@ -106,6 +120,8 @@ impl QueueEntry {
             progress: Arc::default(),
             cancelled: Arc::default(),
             pauses: Arc::default(),
+            sleepers: [0, 0],
+            woken: Arc::default(),
         }
     }
 

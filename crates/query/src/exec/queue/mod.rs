@@ -18,11 +18,11 @@ mod ticket;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use entry::QueryInfo;
-use entry::QueueEntry;
+use entry::{QueueEntry, Sleep};
 use limits::share_of_one;
 pub use limits::{QueueError, QueueLimits};
 pub use places::QueryState;
@@ -85,9 +85,6 @@ pub struct QueryQueue {
 struct Shared {
     limits: Mutex<QueueLimits>,
     inner: Mutex<Inner>,
-    /// Notified when a place is given or left, a query is cancelled or paused, or the queue is
-    /// closed.
-    changed: Condvar,
 }
 
 struct Inner {
@@ -109,11 +106,7 @@ impl QueryQueue {
             ended: VecDeque::new(),
             closed: false,
         };
-        let shared = Shared {
-            limits: Mutex::new(limits),
-            inner: Mutex::new(inner),
-            changed: Condvar::new(),
-        };
+        let shared = Shared { limits: Mutex::new(limits), inner: Mutex::new(inner) };
         QueryQueue { shared: Arc::new(shared) }
     }
 
@@ -125,8 +118,9 @@ impl QueryQueue {
     /// Changes the limits. Queries that run or wait stay.
     pub fn set_limits(&self, limits: QueueLimits) {
         *self.shared.limits.lock().expect("nothing panics inside") = limits;
-        self.shared.lock().places.set_limits(of_classes(limits));
-        self.shared.changed.notify_all();
+        let mut inner = self.shared.lock();
+        inner.places.set_limits(of_classes(limits));
+        inner.wake_all();
     }
 
     /// All later ids are greater than `last_id`.
@@ -243,7 +237,7 @@ impl QueryQueue {
             return Cancel::Ended(state);
         }
         entry.cancelled.store(true, Relaxed);
-        self.shared.changed.notify_all();
+        inner.wake(id);
         Cancel::Cancelled
     }
 
@@ -259,7 +253,8 @@ impl QueryQueue {
         }
         entry.pauses.request();
         inner.places.pause(id);
-        self.shared.changed.notify_all();
+        inner.wake(id);
+        inner.wake_next();
         QueueChange::Changed(QueryState::Paused)
     }
 
@@ -272,7 +267,8 @@ impl QueryQueue {
         }
         let resumed = inner.places.resume(id);
         let state = inner.places.state(id).expect("it has not ended");
-        self.shared.changed.notify_all();
+        inner.wake(id);
+        inner.wake_next();
         if resumed { QueueChange::Changed(state) } else { QueueChange::Refused(state) }
     }
 
@@ -295,7 +291,7 @@ impl QueryQueue {
         let mut inner = self.shared.lock();
         inner.closed = true;
         inner.entries.values().for_each(|entry| entry.cancelled.store(true, Relaxed));
-        self.shared.changed.notify_all();
+        inner.wake_all();
     }
 }
 
@@ -335,17 +331,15 @@ impl Shared {
                         pauses.expire(cancelled);
                         break;
                     }
-                    self.changed.wait_timeout(inner, left).expect("nothing panics inside").0
+                    inner.sleep(id, Sleep::ToWait, Some(left))
                 }
                 Some(QueryState::Waiting) => {
                     paused_since = None;
                     let limits = self.limits();
                     if inner.take_turn(id, &limits) {
-                        self.changed.notify_all();
                         continue;
                     }
-                    let look = TURN_LOOK.min(limits.turn);
-                    self.changed.wait_timeout(inner, look).expect("nothing panics inside").0
+                    inner.sleep(id, Sleep::ToLook, Some(TURN_LOOK.min(limits.turn)))
                 }
                 _ => break,
             };
@@ -366,7 +360,27 @@ impl Shared {
     ) {
         inner.places.leave(id);
         inner.end(id, state, error, self.limits().finished_kept);
-        self.changed.notify_all();
+        inner.wake_next();
+    }
+}
+
+/// The state of the queue, locked by the thread of a query.
+trait Sleeper<'a> {
+    /// Unlocks the queue until the query is woken or the time is over.
+    fn sleep(self, id: u64, how: Sleep, time: Option<Duration>) -> Self;
+}
+
+impl<'a> Sleeper<'a> for MutexGuard<'a, Inner> {
+    fn sleep(mut self, id: u64, how: Sleep, time: Option<Duration>) -> Self {
+        let entry = self.entries.get_mut(&id).expect("it has not ended");
+        entry.sleepers[how as usize] += 1;
+        let woken = Arc::clone(&entry.woken);
+        let mut inner = match time {
+            None => woken.wait(self).expect("nothing panics inside"),
+            Some(time) => woken.wait_timeout(self, time).expect("nothing panics inside").0,
+        };
+        inner.entries.get_mut(&id).expect("it has not ended").sleepers[how as usize] -= 1;
+        inner
     }
 }
 
@@ -427,7 +441,36 @@ impl Inner {
         entry.turn_from = None;
         entry.pauses.request();
         self.places.end_turn(over, id);
+        self.wake_next();
         true
+    }
+
+    /// Wakes the threads of a query that sleep.
+    fn wake(&self, id: u64) {
+        if let Some(entry) = self.entries.get(&id).filter(|entry| entry.sleepers != [0, 0]) {
+            entry.woken.notify_all();
+        }
+    }
+
+    fn wake_next(&mut self) {
+        self.to_wake().into_iter().for_each(|id| self.wake(id));
+    }
+
+    /// The queries that got places, and those that became the first of a line, which look from then
+    /// on whether somebody's turn is over. Waking all that wait would take longer than a short
+    /// query.
+    fn to_wake(&mut self) -> Vec<u64> {
+        let mut wake = self.places.take_admitted();
+        let waits = |id: &u64| {
+            self.entries.get(id).is_some_and(|entry| entry.sleepers[Sleep::ToWait as usize] > 0)
+        };
+        wake.extend(self.places.firsts().filter(waits));
+        wake
+    }
+
+    fn wake_all(&mut self) {
+        self.places.take_admitted();
+        self.entries.keys().for_each(|id| self.wake(*id));
     }
 
     fn end(&mut self, id: u64, state: QueryState, error: Option<String>, finished_kept: usize) {

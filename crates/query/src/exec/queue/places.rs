@@ -89,6 +89,8 @@ pub(super) struct ClassLimits {
 pub(super) struct Places {
     classes: [ClassPlaces; 4],
     live: BTreeMap<u64, (Class, QueryState)>,
+    /// Queries that got a place and were not told yet.
+    admitted: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -114,7 +116,7 @@ impl Places {
             running: 0,
             paused: 0,
         };
-        Places { classes: limits.map(class), live: BTreeMap::new() }
+        Places { classes: limits.map(class), live: BTreeMap::new(), admitted: Vec::new() }
     }
 
     /// Changes the limits. What runs goes on, also where it is more than the new limits allow.
@@ -144,6 +146,19 @@ impl Places {
     /// The state of a query; none when it has ended or never entered.
     pub fn state(&self, id: u64) -> Option<QueryState> {
         self.live.get(&id).map(|(_, state)| *state)
+    }
+
+    /// Takes the queries that got a place since the last call.
+    pub fn take_admitted(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.admitted)
+    }
+
+    /// The first query of each line.
+    pub fn firsts(&self) -> impl Iterator<Item = u64> {
+        let firsts = |places: &ClassPlaces| {
+            [&places.line, &places.between_turns].map(|l| l.front().copied())
+        };
+        self.classes.iter().flat_map(move |places| firsts(places)).flatten()
     }
 
     /// Position in its line, from 1; none when the query does not wait.
@@ -238,6 +253,7 @@ impl Places {
         {
             places.running += 1;
             self.live.insert(first, (class, QueryState::Running));
+            self.admitted.push(first);
         }
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use super::entry::Sleep;
 use super::limits::QueueError;
 use super::places::{Class, QueryState};
-use super::{BACKGROUND, Shared, TURN_LOOK, class_of};
+use super::{BACKGROUND, Shared, Sleeper, TURN_LOOK, class_of};
 use crate::base::{Hold, Progress};
 
 /// A place, or a position in the line for one. Dropping the ticket without waiting removes the
@@ -68,16 +69,14 @@ impl Ticket {
             }
             // Not at once: a place may become free by itself.
             if !paused && phase.1.elapsed() >= TURN_LOOK && inner.take_turn(id, &shared.limits()) {
-                shared.changed.notify_all();
                 continue;
             }
             // A query that is the first to wait looks again soon.
-            let left = match !paused && inner.places.is_next(id) {
-                true => Some(left.map_or(TURN_LOOK, |left| left.min(TURN_LOOK))),
-                false => left,
+            let (how, left) = match !paused && inner.places.is_next(id) {
+                true => (Sleep::ToLook, Some(left.map_or(TURN_LOOK, |left| left.min(TURN_LOOK)))),
+                false => (Sleep::ToWait, left),
             };
             match left {
-                None => inner = shared.changed.wait(inner).expect("nothing panics inside"),
                 Some(Duration::ZERO) if paused => {
                     break QueueError::PausedTooLong(shared.limits().pause_max.as_secs());
                 }
@@ -88,10 +87,7 @@ impl Ticket {
                         _ => QueueError::WaitedTooLong(seconds),
                     };
                 }
-                Some(left) => {
-                    let waited = shared.changed.wait_timeout(inner, left);
-                    inner = waited.expect("nothing panics inside").0;
-                }
+                left => inner = inner.sleep(id, how, left),
             }
         };
         let state = match error {
@@ -114,7 +110,7 @@ impl Drop for Ticket {
             let mut inner = self.shared.lock();
             inner.places.leave(self.id);
             inner.entries.remove(&self.id);
-            self.shared.changed.notify_all();
+            inner.wake_next();
         }
     }
 }
