@@ -94,8 +94,8 @@ fn measure(file: &str, raw: usize, batches: &[Arc<Batch>], options: SealOptions)
         Path::new(file).file_name().expect("a file").to_string_lossy(),
         match options.clustering {
             Clustering::Arrival => "arrival",
-            Clustering::Application => "type and application",
-            Clustering::Stream => "type, application and host",
+            Clustering::Application => "type, application, service",
+            Clustering::Stream => "and stream",
         },
         raw as f64 / footer.bytes_disk as f64,
         raw as f64 / 1e6 / sealing,

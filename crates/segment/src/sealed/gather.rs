@@ -1,6 +1,13 @@
 //! Collects rows for a chunk: counts them, and groups them so that similar lines are next to each
 //! other.
 //!
+//! Rows are grouped by type, application and service, and within these by what their sender calls
+//! their stream. A group that is large enough gets blocks of its own. What is too small shares blocks
+//! with others of its application, ordered by stream.
+//!
+//! Left out: groups by host. Lines of one kind compress best in the order in which they arrived,
+//! see decision 0021.
+//!
 //! The values that a row is counted and grouped by are mostly in its stem, or are its own `_level`:
 //! they are looked up once for the rows of a batch with the same stem and the same such values.
 
@@ -11,7 +18,6 @@ use record::{Batch, Row, StemId, Transport};
 
 use super::Clustering;
 use super::block::RowRef;
-use super::column::ByHash;
 use super::layout::BatchShapes;
 use super::rollup::{COUNTED_FIELDS, Counter, SECOND_NS, ValueNumbers};
 use crate::hash::{K0, fold, hash64};
@@ -19,8 +25,15 @@ use crate::hash::{K0, fold, hash64};
 /// A line whose event time is this far from its arrival is *displaced*: it arrived late, its clock
 /// is wrong, or it was imported.
 const DISPLACED_NS: u64 = 60_000_000_000;
-/// A group smaller than this part of a block does not get blocks of its own.
-const GROUP_PARTS: usize = 8;
+/// A smaller part of a block does not get blocks of its own: lines of an application, and those of
+/// a stream of one. Applications differ most, so that a small block of one is worth it.
+const GROUP_PARTS: [usize; LEVELS] = [8, 2];
+/// Groups of one chunk before small ones are joined. Rows of further applications and streams share
+/// one group.
+const PATHS_MAX: usize = 1 << 15;
+/// Fields that name the program that wrote a line, as the application does.
+const SERVICE_FIELDS: [&str; 4] =
+    ["service", "service.name", "kubernetes.container_name", "kubernetes.container.name"];
 
 /// Rows that wait until their chunk is full.
 #[derive(Default)]
@@ -29,19 +42,36 @@ pub(crate) struct Pending {
     /// For each batch, how many rows each of its stems has here.
     rows_of_stems: Vec<Vec<u32>>,
     groups: Vec<Group>,
-    /// Index in `groups`, by the group's number.
-    indexes: ByHash<u32>,
+    /// Index in `groups`, by the path.
+    indexes: HashMap<Path, u32, foldhash::fast::RandomState>,
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
 }
 
+/// Levels of a [`Path`].
+const LEVELS: usize = 2;
+
+/// Numbers of what rows are grouped by: type, application and service, with the bits below; stream.
+type Path = [u64; LEVELS];
+
 /// Rows that are written into blocks together.
 #[derive(Default)]
 pub(crate) struct Group {
-    number: u64,
+    path: Path,
     pub(crate) rows: Vec<RowRef>,
     /// Bytes of their lines, each with a newline.
     pub(crate) bytes: usize,
+}
+
+impl Group {
+    fn add(&mut self, other: Group) {
+        self.rows.extend(other.rows);
+        self.bytes += other.bytes;
+    }
+
+    fn has(&self, bit: u64) -> bool {
+        self.path[0] & bit != 0
+    }
 }
 
 /// Bit of a group: the event times of its lines are far from their arrival.
@@ -73,7 +103,8 @@ impl Pending {
             let displaced = row.time_ns().abs_diff(row.received_ns()) > DISPLACED_NS;
             let group = &mut key.groups[usize::from(displaced)];
             if *group == UNKNOWN {
-                *group = self.group(key.number | if displaced { DISPLACED } else { 0 });
+                let [number, stream] = key.path;
+                *group = self.group([number | if displaced { DISPLACED } else { 0 }, stream]);
             }
             let bytes = row.raw_bytes() + 1;
             let group = &mut self.groups[*group as usize];
@@ -96,40 +127,68 @@ impl Pending {
     }
 
     /// The index of a group.
-    fn group(&mut self, number: u64) -> u32 {
-        *self.indexes.entry(number).or_insert_with(|| {
-            self.groups.push(Group { number, ..Group::default() });
+    fn group(&mut self, path: Path) -> u32 {
+        let path = match self.indexes.len() < PATHS_MAX || self.indexes.contains_key(&path) {
+            true => path,
+            false => [path[0] & (DISPLACED | INTERNAL), 0],
+        };
+        *self.indexes.entry(path).or_insert_with(|| {
+            self.groups.push(Group { path, ..Group::default() });
             self.groups.len() as u32 - 1
         })
     }
 
-    /// The groups; those too small for a block of `block_bytes` are joined. Each is in the order of
-    /// arrival, displaced lines in the order of event time.
+    /// The groups; those too small for a block of `block_bytes` are joined. Displaced lines are in
+    /// the order of event time, the others by path and then in the order of arrival.
     pub(crate) fn grouped(&mut self, block_bytes: usize) -> Vec<Group> {
+        let mut paths = std::mem::take(&mut self.groups);
+        paths.sort_unstable_by_key(|group| (group.has(DISPLACED), group.path));
+        let displaced = paths.split_off(paths.partition_point(|group| !group.has(DISPLACED)));
         let mut groups = Vec::new();
-        let mut rests = [Group::default(), Group { number: DISPLACED, ..Group::default() }];
-        for group in self.groups.drain(..) {
-            if group.bytes >= block_bytes / GROUP_PARTS || group.number & INTERNAL != 0 {
-                groups.push(group);
-            } else {
-                let rest = &mut rests[usize::from(group.number & DISPLACED != 0)];
-                rest.rows.extend(group.rows);
-                rest.bytes += group.bytes;
-            }
+        for paths in [paths, displaced] {
+            let rest = share_out(paths, 0, block_bytes, &mut groups);
+            groups.extend((!rest.rows.is_empty()).then_some(rest));
         }
-        for mut rest in rests {
-            rest.rows.sort_unstable_by_key(|row| (row.batch, row.row));
-            if !rest.rows.is_empty() {
-                groups.push(rest);
-            }
-        }
-        for group in groups.iter_mut().filter(|group| group.number & DISPLACED != 0) {
+        for group in groups.iter_mut().filter(|group| group.has(DISPLACED)) {
             let time_ns =
                 |at: &RowRef| self.batches[at.batch as usize].row(at.row as usize).time_ns();
             group.rows.sort_by_cached_key(time_ns);
         }
         groups
     }
+}
+
+/// Makes groups of these ones, which are ordered by path and have the same path above `level`.
+/// Returns the rows that are left because they are too few.
+fn share_out(
+    paths: Vec<Group>,
+    level: usize,
+    block_bytes: usize,
+    groups: &mut Vec<Group>,
+) -> Group {
+    let mut rest =
+        Group { path: paths.first().map_or([0; LEVELS], |first| first.path), ..Group::default() };
+    let mut paths = paths.into_iter().peekable();
+    while let Some(first) = paths.next() {
+        let mut alike = vec![first];
+        while let Some(next) = paths.next_if(|next| next.path[level] == alike[0].path[level]) {
+            alike.push(next);
+        }
+        let bytes: usize = alike.iter().map(|group| group.bytes).sum();
+        let is_large = |bytes: usize| bytes >= block_bytes / GROUP_PARTS[level];
+        if !is_large(bytes) && !alike[0].has(INTERNAL) {
+            alike.into_iter().for_each(|group| rest.add(group));
+        } else if alike.len() == 1 {
+            groups.extend(alike);
+        } else {
+            let left = share_out(alike, level + 1, block_bytes, groups);
+            match is_large(left.bytes) {
+                true => groups.push(left),
+                false => rest.add(left),
+            }
+        }
+    }
+    rest
 }
 
 /// Counts the rows of a batch that is not to be written.
@@ -158,7 +217,7 @@ impl Run {
             self.end(counter);
             *self = Run { second, values: key.counted, lines: 0 };
         }
-        self.lines += u32::from(key.number != INTERNAL);
+        self.lines += u32::from(key.path[0] != INTERNAL);
     }
 
     fn end(&self, counter: &mut Counter) {
@@ -166,8 +225,9 @@ impl Run {
     }
 }
 
-/// Values of [`COUNTED_FIELDS`], as far as they exist.
-type Values<'a> = [Option<&'a [u8]>; COUNTED_FIELDS.len()];
+/// Values of [`COUNTED_FIELDS`], as far as they exist, and numbers for the values of other fields
+/// that rows are grouped by.
+type Values<'a> = ([Option<&'a [u8]>; COUNTED_FIELDS.len()], Path);
 
 /// The values that rows are counted and grouped by.
 struct Key<'a> {
@@ -175,20 +235,30 @@ struct Key<'a> {
     own: Values<'a>,
     has_own: bool,
     counted: ValueNumbers,
-    /// Number of the group, without [`DISPLACED`].
-    number: u64,
+    /// Path of the group, without [`DISPLACED`].
+    path: Path,
     /// Indexes of the groups without and with [`DISPLACED`]; [`UNKNOWN`] before the first row.
     groups: [u32; 2],
 }
 
 const UNKNOWN: u32 = u32::MAX;
 
+/// What the values of a field are needed for.
+#[derive(Clone, Copy)]
+enum Use {
+    Nothing,
+    /// Lines are counted by them. The index in [`COUNTED_FIELDS`].
+    Counted(u8),
+    /// They are not counted, and belong to this level of a path.
+    Level(u8),
+}
+
 /// The keys of the rows of one batch.
 struct Keys<'a> {
     batch: &'a Batch,
     clustering: Clustering,
-    /// For each name, its index in [`COUNTED_FIELDS`].
-    fields: Vec<Option<u8>>,
+    /// For each name.
+    uses: Vec<Use>,
     keys: Vec<Key<'a>>,
     indexes: HashMap<(StemId, Values<'a>), u32, foldhash::fast::RandomState>,
     /// For each stem, the index of the key of its last row.
@@ -197,25 +267,36 @@ struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     fn new(batch: &'a Batch, clustering: Clustering) -> Self {
-        let mut fields = vec![None; batch.names().len()];
-        for (index, name) in COUNTED_FIELDS.iter().enumerate() {
+        let mut uses = vec![Use::Nothing; batch.names().len()];
+        let mut note = |name: &str, what: Use| {
             if let Some(id) = batch.field_id(name) {
-                fields[usize::from(id.0)] = Some(index as u8);
+                uses[usize::from(id.0)] = what;
             }
+        };
+        if clustering == Clustering::Stream {
+            let of_senders = batch.origins().iter().flat_map(|origin| &origin.hints.stream_fields);
+            of_senders.for_each(|name| note(name, Use::Level(1)));
+            SERVICE_FIELDS.iter().for_each(|name| note(name, Use::Level(0)));
         }
+        (0..).zip(COUNTED_FIELDS).for_each(|(index, name)| note(name, Use::Counted(index)));
         let last = vec![UNKNOWN; batch.stems()];
-        Keys { batch, clustering, fields, keys: Vec::new(), indexes: HashMap::default(), last }
+        Keys { batch, clustering, uses, keys: Vec::new(), indexes: HashMap::default(), last }
     }
 
     #[inline]
     fn of(&mut self, row: &Row<'a>, counter: &mut Counter) -> &mut Key<'a> {
-        let mut own: Values<'a> = [None; COUNTED_FIELDS.len()];
+        let mut own: Values<'a> = Values::default();
         let mut has_own = false;
         for (index, (id, ..)) in row.own_places().enumerate() {
-            if let Some(field) = self.fields[usize::from(id.0)] {
-                own[usize::from(field)] = row.field_at(index);
-                has_own = true;
+            match self.uses[usize::from(id.0)] {
+                Use::Nothing => continue,
+                Use::Counted(field) => own.0[usize::from(field)] = row.field_at(index),
+                Use::Level(level) => {
+                    let value = row.field_at(index).unwrap_or_default();
+                    add_value(&mut own.1[usize::from(level)], value);
+                }
             }
+            has_own = true;
         }
         let last = self.last[usize::from(row.stem().0)] as usize;
         let index = match self.keys.get(last) {
@@ -241,24 +322,29 @@ impl<'a> Keys<'a> {
 
     fn make(&self, row: &Row<'a>, own: Values<'a>, counter: &mut Counter) -> Key<'a> {
         let mut values: [&[u8]; COUNTED_FIELDS.len()] = [b""; COUNTED_FIELDS.len()];
+        let mut levels = Path::default();
         for (id, value) in row.fields() {
-            if let Some(field) = self.fields[usize::from(id.0)] {
-                values[usize::from(field)] = value;
+            match self.uses[usize::from(id.0)] {
+                Use::Nothing => {}
+                Use::Counted(field) => values[usize::from(field)] = value,
+                Use::Level(level) => add_value(&mut levels[usize::from(level)], value),
             }
         }
-        let [_, hostname, app_name, type_name, _, _] = values;
-        let number = match self.clustering {
-            _ if is_internal(self.batch, row) => INTERNAL,
-            Clustering::Arrival => 1,
-            Clustering::Application => number_of(&[type_name, app_name]),
-            Clustering::Stream => number_of(&[type_name, app_name, hostname]),
+        let [_, _, app_name, type_name, _, _] = values;
+        let [service, stream] = levels;
+        let of_program = number_of(service, &[type_name, app_name]);
+        let path = match self.clustering {
+            _ if is_internal(self.batch, row) => [INTERNAL, 0],
+            Clustering::Arrival => [1, 0],
+            Clustering::Application => [of_program, 0],
+            Clustering::Stream => [of_program, stream],
         };
         let has_own = own != Values::default();
-        let counted = match number {
+        let counted = match path[0] {
             INTERNAL => ValueNumbers::default(),
             _ => counter.numbers(values),
         };
-        Key { own, has_own, counted, number, groups: [UNKNOWN; 2] }
+        Key { own, has_own, counted, path, groups: [UNKNOWN; 2] }
     }
 }
 
@@ -267,7 +353,56 @@ fn is_internal(batch: &Batch, row: &Row<'_>) -> bool {
 }
 
 /// A number for the values that lines are grouped by; less than [`INTERNAL`].
-fn number_of(values: &[&[u8]]) -> u64 {
-    let joined = |number: u64, value: &&[u8]| fold(number ^ hash64(value), K0);
-    (values.iter().fold(K0, joined) >> 3) + 1
+fn number_of(mut number: u64, values: &[&[u8]]) -> u64 {
+    values.iter().for_each(|value| add_value(&mut number, value));
+    (number >> 3) + 1
+}
+
+fn add_value(number: &mut u64, value: &[u8]) {
+    *number = fold(*number ^ hash64(value), K0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_limit_rows_are_not_told_apart() {
+        let mut pending = Pending::default();
+        for stream in 0..PATHS_MAX as u64 {
+            assert_eq!(pending.group([1, stream + 1]), stream as u32);
+        }
+        let rest = pending.group([1, u64::MAX]);
+        assert_eq!(rest as usize, PATHS_MAX);
+        assert_eq!(pending.group([1, u64::MAX - 1]), rest);
+        assert_eq!(pending.group([1, 7]), 6);
+        assert_eq!(pending.group([2, 7]), rest);
+        assert_eq!(pending.group([2 | DISPLACED, 7]), rest + 1);
+        assert_eq!(pending.group([INTERNAL, 0]), rest + 2);
+    }
+
+    #[test]
+    fn what_is_too_small_is_handed_up() {
+        // Groups of an application and a stream, with their bytes; a block has 80.
+        let check = |groups: &[(u64, u64, usize)], expected: &[usize]| {
+            let group = |&(number, stream, bytes)| Group {
+                path: [number, stream],
+                bytes,
+                rows: Vec::new(),
+            };
+            let mut made = Vec::new();
+            let rest = share_out(groups.iter().map(group).collect(), 0, 80, &mut made);
+            let mut found: Vec<usize> = made.iter().map(|group| group.bytes).collect();
+            found.push(rest.bytes);
+            assert_eq!(found, expected, "{groups:?}");
+        };
+        check(&[], &[0]);
+        check(&[(1, 1, 9), (2, 1, 10)], &[10, 9]);
+        // Streams share blocks, unless they are large.
+        check(&[(1, 1, 20), (1, 2, 39)], &[59, 0]);
+        check(&[(1, 1, 20), (1, 2, 40), (1, 3, 7)], &[40, 27, 0]);
+        check(&[(1, 1, 9), (1, 2, 40)], &[40, 9]);
+        // Lines that Loginson made have blocks of their own, however few they are.
+        check(&[(1, 1, 9), (INTERNAL, 0, 1)], &[1, 9]);
+    }
 }

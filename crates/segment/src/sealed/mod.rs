@@ -56,9 +56,9 @@ pub enum Clustering {
     /// In the order of arrival.
     Arrival,
     /// By type and application.
-    #[default]
     Application,
-    /// By type, application and host.
+    /// By type, application and service, and then by the stream that the sender names.
+    #[default]
     Stream,
 }
 

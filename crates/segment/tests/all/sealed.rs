@@ -514,6 +514,67 @@ fn displaced_lines_do_not_widen_the_others_blocks() {
     assert_eq!(wide, 0, "{:?}", footer.blocks.iter().map(|b| b.time_ns).collect::<Vec<_>>());
 }
 
+/// The values of a field in each block, as runs of rows.
+fn runs_of(batches: &[Arc<Batch>], options: SealOptions, field: &str) -> Vec<Vec<String>> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = path(&dir, "7.sealed");
+    seal(&path, batches, options);
+    let runs = |block: Batch| {
+        let value = |row: Row<'_>| row.get_by_name(field).unwrap_or_default().to_vec();
+        let mut values: Vec<_> = block.rows().map(value).collect();
+        values.dedup();
+        values.into_iter().map(|value| String::from_utf8(value).unwrap()).collect()
+    };
+    blocks_of(&path).into_iter().map(runs).collect()
+}
+
+/// Runs of values of blocks: of each of `large`, there are blocks with nothing else; of all others,
+/// a block has each in one run.
+#[track_caller]
+fn check_runs(blocks: &[Vec<String>], large: &[&str], small: usize) {
+    let alone = |name: &&str| blocks.iter().any(|runs| matches!(&runs[..], [run] if run == name));
+    assert!(large.iter().all(alone), "{blocks:?}");
+    let mut shared = 0;
+    for runs in blocks.iter().filter(|runs| runs.len() > 1) {
+        let mut different = runs.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), runs.len(), "{runs:?}");
+        assert!(!runs.iter().any(|run| large.contains(&&run[..])), "{runs:?}");
+        shared += runs.len();
+    }
+    // One that stands at the end of a block may go on in the next one.
+    assert!((small..small + blocks.len()).contains(&shared), "{shared}: {blocks:?}");
+}
+
+#[test]
+fn a_large_stream_has_blocks_and_others_have_runs_of_rows() {
+    let line = |i: usize| {
+        let service = if i % 2 == 0 { "pay".to_owned() } else { format!("s{}", i / 2 % 20) };
+        let (host, tenant) = (format!("pod-{}", i % 40), i % 3);
+        format!("{{\"hostname\":\"{host}\",\"svc\":\"{service}\",\"tenant\":{tenant},\"n\":{i}}}")
+    };
+    let check = |stream_fields: &[&str], name: &str| {
+        let mut origin = Origin::new(Transport::Http, Format::Json, None);
+        let stream_fields = stream_fields.iter().map(|&field| field.to_owned()).collect();
+        origin.hints = Arc::new(Hints { stream_fields, ..Hints::default() });
+        let mut builder = FrameBuilder::new();
+        for i in 0..2_000 {
+            let line = line(i).replace("svc", name);
+            builder.push_line(&origin, ARRIVAL_NS, line.as_bytes(), false);
+        }
+        let frame = Arc::new(builder.finish(3, 100).unwrap());
+        let batch = Arc::new(Parser::new(&ParserConfig::default()).unwrap().parse(frame));
+        runs_of(&[batch], options(Clustering::Stream, 16 << 10, 32 << 20), name)
+    };
+    check_runs(&check(&["svc"], "svc"), &["pay"], 20);
+    let others = check(&["tenant"], "svc");
+    assert!(!others.iter().any(|runs| runs.len() == 1), "{others:?}");
+    // A service counts as an application, of which smaller groups have blocks.
+    let services = check(&[], "service");
+    assert!(services.iter().all(|runs| runs.len() == 1), "{services:?}");
+}
+
 #[test]
 fn watermarks_of_the_summary_are_in_the_footer() {
     assert_eq!(ROLLUP_FIELDS.len(), 5);
