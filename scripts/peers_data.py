@@ -127,7 +127,7 @@ def make(name, directory, files, bytes_wanted, seed):
         return None
     lines = int(bytes_wanted // mean_bytes(transform(replayed(files, seed, start_s, 20_000))))
     # The history ends at the start of the run, so that no peer thinks the lines too old or too young.
-    fields |= {"first_s": first_s, "last_s": first_s + lines / RATE} if fields else {"first_s": start_s - SPAN_S, "last_s": start_s}
+    fields |= {"first_s": first_s, "last_s": first_s + lines / RATE} if fields else {"first_s": start_s - lines // rate_of(lines), "last_s": start_s}
     return write(name, directory, transform(replayed(files, seed, start_s, lines)), bytes_wanted, lines, rng, fields)
 
 
@@ -154,9 +154,14 @@ def mean_bytes(lines):
     return sum(sizes) / len(sizes)
 
 
+def rate_of(lines):
+    """Lines a second of event time in RFC 3164."""
+    return max(RATE, lines // SPAN_S)
+
+
 def replayed(files, seed, start_s, lines):
     """Lines of the generator as RFC 3164, without their newlines, at RATE a second or more up to `start_s`."""
-    rate = max(RATE, lines // SPAN_S)
+    rate = rate_of(lines)
     command = [BIN, "generate", "--replay", *map(str, files), "--format", "rfc3164", "--seed", str(seed), "--quiet", "--to", "-"]
     times = ["--rate", str(rate), "--backfill", f"{lines // rate + 1}s", "--start", str(start_s), "--lines", str(lines)]
     made = subprocess.Popen(command + times, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

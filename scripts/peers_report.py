@@ -16,12 +16,14 @@ from benchlib import BIN, ROOT, table
 PAGE = ROOT / "docs/benchmarks/peers.md"
 # State of Loginson → the state of VictoriaLogs that it is compared with.
 STATES = {"new": "new", "default": "sealed", "sealed": "sealed"}
+# What is compared in the summary.
+PEERS = ("VictoriaLogs", "VictoriaLogs CPU", "ripgrep", "DuckDB")
 
 
-def theirs(result, state):
+def theirs(result, state, peer="VictoriaLogs"):
     """The times of VictoriaLogs by query that times of a state are compared with: those measured in turn, if there are."""
     times = result["times"]
-    return times.get(f"{state} VictoriaLogs") or times.get(f"{STATES[state]} VictoriaLogs", {})
+    return times.get(f"{state} {peer}") or times.get(f"{STATES[state]} {peer}", {})
 
 
 def median(times, query):
@@ -30,9 +32,9 @@ def median(times, query):
 
 
 def ratios(result, state, peer):
-    """The time of Loginson divided by that of a peer, by query."""
-    own = result["times"].get(f"{state} Loginson", {})
-    other = theirs(result, state) if peer == "VictoriaLogs" else result["times"].get(f"sealed {peer}", {})
+    """The time of Loginson divided by that of a peer, by query; `VictoriaLogs CPU` compares processor times."""
+    own = result["times"].get(f"{state} Loginson CPU" if peer.endswith("CPU") else f"{state} Loginson", {})
+    other = theirs(result, state, peer) if peer.startswith("VictoriaLogs") else result["times"].get(f"sealed {peer}", {})
     medians = {query: (median(own, query), median(other, query)) for query in result["queries"]}
     return {query: ours / peers for query, (ours, peers) in medians.items() if ours and peers}
 
@@ -49,12 +51,13 @@ def shapes_table(result, state):
     """All shapes of a mix in a state, by their ratio to VictoriaLogs, the worst first."""
     times = result["times"]
     columns = [times[f"{state} Loginson"], theirs(result, state), times.get("sealed ripgrep", {}), times.get("sealed DuckDB", {})]
-    found, wrong = ratios(result, state, "VictoriaLogs"), {name for name, _ in result["wrong"]}
+    found, cpu = ratios(result, state, "VictoriaLogs"), ratios(result, state, "VictoriaLogs CPU")
+    wrong = {name for name, _ in result["wrong"]}
     rows = []
     for query in sorted(result["queries"], key=lambda query: -found.get(query, 0)):
-        ratio = f"{found[query]:.2f}" if query in found else ""
-        rows.append([query + (" †" if query in wrong else ""), ratio, *(ms(median(column, query)) for column in columns)])
-    return table(["query", "ratio", "Loginson", "VictoriaLogs", "ripgrep", "DuckDB"], rows)
+        cells = [f"{of[query]:.2f}" if query in of else "" for of in (found, cpu)]
+        rows.append([query + (" †" if query in wrong else ""), *cells, *(ms(median(column, query)) for column in columns)])
+    return table(["query", "ratio", "of CPU", "Loginson", "VictoriaLogs", "ripgrep", "DuckDB"], rows)
 
 
 def summary(results):
@@ -63,7 +66,7 @@ def summary(results):
     for result in results:
         for state in result["states"]:
             row = [f"{result['mix']}, {state}"]
-            for peer in ("VictoriaLogs", "ripgrep", "DuckDB"):
+            for peer in PEERS:
                 if found := ratios(result, state, peer):
                     worst = max(found, key=found.get)
                     behind = sum(ratio > 1 for ratio in found.values())
@@ -72,7 +75,7 @@ def summary(results):
                     row += ["", "", ""]
             rows.append(row)
     head = ["mix, state"]
-    for peer in ("VictoriaLogs", "ripgrep", "DuckDB"):
+    for peer in PEERS:
         head += [f"behind {peer}", "mean", "worst"]
     return table(head, rows)
 
@@ -89,8 +92,10 @@ def behind(results):
     rows = []
     for ratio, query, result, state in sorted(found, key=lambda entry: -entry[0]):
         times = [result["times"][f"{state} Loginson"], theirs(result, state)]
-        rows.append([f"{ratio:.2f}", query, f"{result['mix']}, {state}", *(ms(median(one, query)) for one in times)])
-    return table(["ratio", "query", "mix, state", "Loginson", "VictoriaLogs"], rows)
+        cpu = ratios(result, state, "VictoriaLogs CPU").get(query)
+        row = [f"{ratio:.2f}", f"{cpu:.2f}" if cpu else "", query, f"{result['mix']}, {state}"]
+        rows.append([*row, *(ms(median(one, query)) for one in times)])
+    return table(["ratio", "of CPU", "query", "mix, state", "Loginson", "VictoriaLogs"], rows)
 
 
 def ingest_tables(results):

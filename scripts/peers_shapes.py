@@ -53,7 +53,7 @@ WORDS = [
     Query("any of five words", ALL, f'contains_any($five) {NOT} {C}'),
     Query("phrase", ALL, f'"$phrase" {NOT} {C}', ["-F", "$phrase"], ["-w", "-F", "$phrase"]),
     Query("words in a row", ALL, f'seq("$phrase_first", "$phrase_last") {NOT} {C}'),
-    Query("prefix", ALL, f'$prefix* {NOT} {C}', ["-F", "$prefix"]),
+    Query("prefix", ALL, f'$prefix* {NOT} {C}', ["-F", "$prefix"], [r"\b$prefix"]),
     Query("substring", ALL, f'*$part* {NOT} {C}', ["-F", "$part"]),
     Query("any case", ALL, f'i("$cased") {NOT} {C}', ["-i", "-F", "$cased"], ["-i", "-w", "-F", "$cased"]),
     Query(
