@@ -1,66 +1,76 @@
 #!/usr/bin/env python3
-"""Measures Loginson beside VictoriaLogs, ripgrep and rsyslog on mixes of sample lines, and writes docs/benchmarks/peers.md.
+"""Measures Loginson beside VictoriaLogs, ripgrep, DuckDB and rsyslog on mixes of lines, and writes docs/benchmarks/peers.md.
 
-    make bench-peers                                      everything, 1 GB a mix: more than an hour, 4 GB of disk
-    PEERS_MIXES=all,one-host PEERS_GB=0.2 make bench-peers   some mixes; less data
+    make bench-peers                                      two mixes, 0.1 and 2 GB, three states: up to 90 minutes, 8 GB of disk
+    PEERS_SIZES=0.1 PEERS_STATES=sealed make bench-peers  the quick look at every shape, five minutes
+    PEERS_MIXES=every PEERS_SIZES=0.1 make bench-peers    all mixes of peers_data.py, or those named: PEERS_MIXES=all,one-host
     PEERS_CORPUS=DIR make bench-peers                     the log files of a directory instead of testdata/corpora
-    PEERS_OUT=DIR make bench-peers                        where raw numbers go; mixes that it has are not measured again
-    PEERS_RUNS=5 PEERS_SEED=1 PEERS_RG_THREADS=2          runs of a query, the seed of mixes and queries, threads of ripgrep
+    PEERS_OUT=DIR make bench-peers                        where raw numbers go; what it has is not measured again
+    PEERS_SHAPES=REGEX PEERS_SEED=1 PEERS_RG_THREADS=2    shapes whose names match, seed of mixes and queries, threads of ripgrep
 
-peers_data.py makes the mixes and chooses what is searched for. For each mix:
+peers_data.py makes the mixes, peers_words.py chooses what is searched for, peers_shapes.py has the queries, peers_report.py prints the
+shapes that are behind first. For each mix and size:
 
 1. Loginson, then VictoriaLogs, each with default settings and an empty directory, take the lines as fast as they can; both are left
    until their background work is done. CPU time and size on disk are those of this part, in which nothing is queried but counts of
    lines. rsyslog writes the lines of syslog mixes to a file.
-2. `sealed`: both answer the queries in turn, and ripgrep counts what it can, all from memory.
-3. `new` and `default`: each takes the lines anew with nothing beside it, and answers 1 s after the last line was counted; Loginson once
-   more after 60 s. `new` is compared with VictoriaLogs after ingest, the others with VictoriaLogs at rest.
+2. `sealed`: both answer the queries in turn, ripgrep counts what it can, all from memory, and DuckDB, where its Python module is
+   installed, answers the analytical ones from Parquet that Loginson exported.
+3. `new` and `default`: Loginson takes the lines anew with nothing beside it, and answers 1 s after the last line was counted, and
+   after 60 s in turn with VictoriaLogs at rest. VictoriaLogs takes them anew, too, and answers after 1 s.
 
-Each run of a query names another word that no line has, so no cache of answers helps. Answers of both must agree, or the program ends
-with an error when it has written its tables. Standard library only.
+A query runs RUNS_MAX times if it is fast, RUNS_MIN times if it is slow. Each run names another word that no line has, so no cache of
+answers helps. Answers of both must agree, or the program ends with an error when it has written its tables. Standard library only,
+but for DuckDB.
 """
 
 import collections
 import contextlib
-import datetime
 import http.client
 import json
-import math
 import os
 import pathlib
 import re
 import resource
-import shlex
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.parse
+import urllib.request
+from datetime import datetime
 
 os.environ["TZ"] = "UTC"
 import peers_data
-from benchlib import BIN, ROOT, TICKS, Client, Server, cpu_s, note, table, wait_listening
+import peers_report
+import peers_shapes
+import peers_words
+from benchlib import ROOT, TICKS, Client, Server, cpu_s, note, wait_listening
 
 VICTORIALOGS = os.environ["VICTORIALOGS_BIN"]
-RUNS = int(os.environ.get("PEERS_RUNS", "5"))
-BYTES = float(os.environ.get("PEERS_GB", "1")) * 1e9
+SIZES_GB = [float(size) for size in os.environ.get("PEERS_SIZES", "0.1,2").split(",")]
+STATES = os.environ.get("PEERS_STATES", ",".join(peers_report.STATES)).split(",")
+# The mixes that are measured where none are named.
+USUAL_MIXES = "all,services"
+SHAPES = re.compile(os.environ.get("PEERS_SHAPES", ""))
 SEED = int(os.environ.get("PEERS_SEED", "1"))
 RG_THREADS = os.environ.get("PEERS_RG_THREADS", "2")
-PAGE = ROOT / "docs/benchmarks/peers.md"
 # Size of a request with JSON lines. Requests are sent one at a time over one connection.
 BODY_BYTES = 16 << 20
-# Seconds after ingest at which the queries `new` and `default` begin.
-NEW_S, DEFAULT_S = 1, 60
+# Seconds after ingest at which the queries `new` and `default` begin. In `new` no round begins NEW_WINDOW_S later: the lines are not new
+# any more.
+NEW_S, DEFAULT_S, NEW_WINDOW_S = 1, 60, 20
+# A query of one peer runs RUNS_MAX times; once RUNS_S are used up RUNS_MIN times; once RUNS_SLOW_S are used up no more.
+RUNS_MAX, RUNS_MIN, RUNS_S, RUNS_SLOW_S = 7, 3, 1.0, 10.0
+# Numbers that a peer estimates agree when they differ by this share at most. VictoriaLogs takes quantiles of a sample.
+NEAR_SHARE = 0.5
 # A server is at rest when it used less than REST_CORES for REST_S seconds. Nothing is awaited for longer than PATIENCE_S.
-REST_CORES, REST_S, PATIENCE_S = 0.03, 15, 1200
+REST_CORES, REST_S, PATIENCE_S = 0.03, 10, 1200
 # The machine is quiet while other processes use less than QUIET_CORES.
-QUIET_CORES, QUIET_PATIENCE_S = 0.1, 60
-# State of Loginson → the state of VictoriaLogs that it is compared with.
-STATES = {"new": "new", "default": "sealed", "sealed": "sealed"}
+QUIET_CORES, QUIET_PATIENCE_S = 0.1, 10
 
 
 class Peer:
@@ -76,8 +86,10 @@ class Peer:
         self.client.get("/health")
 
     def query(self, logsql, limit=0):
+        """Its answer, or an object with the key `_error` of a query that was refused."""
         parameters = {"query": logsql} | ({"limit": limit} if limit else {})
-        return self.client.get("/select/logsql/query?" + urllib.parse.urlencode(parameters))
+        status, answer = self.client.request("GET", "/select/logsql/query?" + urllib.parse.urlencode(parameters))
+        return answer if status == 200 else json.dumps({"_error": f"{status} {answer[:300]}"})
 
     def count(self):
         rows = self.query("* | stats count() n").splitlines()
@@ -85,6 +97,11 @@ class Peer:
 
     def cpu_s(self):
         return cpu_s(self.pid)
+
+    def memory_peak_bytes(self):
+        """The most memory it had since its start."""
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024
 
     def disk_bytes(self):
         """Bytes of its files; space that a file has beyond its end does not count."""
@@ -151,7 +168,7 @@ def victorialogs(directory):
     directory = pathlib.Path(tempfile.mkdtemp(prefix="victorialogs.", dir=directory))
     port, syslog_port = free_port(), free_port()
     command = [VICTORIALOGS, f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={directory / 'data'}", "-retentionPeriod=100y"]
-    command += [f"-syslog.listenAddr.tcp=127.0.0.1:{syslog_port}", "-syslog.timezone=UTC"]
+    command += [f"-syslog.listenAddr.tcp=127.0.0.1:{syslog_port}", "-syslog.timezone=UTC", "-search.maxQueryDuration=5m"]
     with open(directory / "log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
@@ -218,7 +235,7 @@ def bodies(mix):
 
 def post(mix, address):
     connection = http.client.HTTPConnection(*address)
-    fields = {"_stream_fields": "hostname,app_name", "_time_field": mix.time_field, "_msg_field": mix.msg_field}
+    fields = {"_stream_fields": mix.stream_fields, "_time_field": mix.time_field, "_msg_field": mix.msg_field}
     for body in bodies(mix):
         connection.request("POST", "/insert/jsonline?" + urllib.parse.urlencode(fields), body)
         answer = connection.getresponse()
@@ -263,8 +280,9 @@ def ingest(peer, mix):
     seconds = take(peer, mix)
     done = time.monotonic()
     result = {"seconds": seconds, "cpu_taken_s": peer.cpu_s()}
-    time.sleep(max(0.0, DEFAULT_S - (time.monotonic() - done)))
-    result["disk_default_bytes"] = peer.disk_bytes()
+    if "default" in STATES:
+        time.sleep(max(0.0, DEFAULT_S - (time.monotonic() - done)))
+        result["disk_default_bytes"] = peer.disk_bytes()
     result["rested"] = peer.wait_rest()
     result["cpu_rest_open_s"] = peer.cpu_s()
     result["disk_rest_open_bytes"] = peer.disk_bytes()
@@ -276,6 +294,7 @@ def ingest(peer, mix):
         result["sealed_share"] = metrics["loginson_store_sealed_raw_bytes"] / metrics["loginson_store_raw_bytes"]
         result["segments"] = metrics["loginson_store_segments"]
     result |= {"cpu_rest_s": peer.cpu_s(), "disk_rest_bytes": peer.disk_bytes(), "rest_after_s": time.monotonic() - done}
+    result["memory_peak_bytes"] = peer.memory_peak_bytes()
     result["others_cores"] = [*others, watch.cores()]
     note(
         f"    {peer.name}: {seconds:.2f} s, CPU {result['cpu_taken_s']:.1f} s,"
@@ -345,108 +364,189 @@ def rg_count(mix, arguments):
     return sum(map(int, done.stdout.split()))
 
 
-def timed(work):
-    began = time.perf_counter()
+def timed(work, pid=None):
+    """Seconds that it takes, the processor seconds of a process meanwhile, and its result."""
+    # The clock of the processor time of all threads of another process.
+    clock = (~pid << 3) | 2 if pid else time.CLOCK_PROCESS_CPUTIME_ID
+    cpu_before, began = time.clock_gettime(clock), time.perf_counter()
     result = work()
-    return time.perf_counter() - began, result
+    return time.perf_counter() - began, time.clock_gettime(clock) - cpu_before, result
+
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def answer_of(query, text):
-    """The part of an answer in which the peers must agree."""
+    """The part of an answer in which the peers must agree: rows of names and values, in an order of their own, or their number."""
     rows = [json.loads(line) for line in text.splitlines() if line]
-    if any("_error" in row for row in rows):
-        return text
-    if query.kind == "number":
-        return int(rows[0]["n"])
-    if query.kind == "groups":
-        return sorted([row.get("app_name", ""), int(row["n"])] for row in rows)
-    if query.kind == "hits":
-        # Values with equal hits may be ordered in any way, so only the hits are compared.
-        return sorted((int(row["hits"]) for row in rows), reverse=True)
-    if query.kind == "times":
-        return sorted(re.sub(r"\.?0*Z$", "Z", row["_time"]) if "." in row["_time"] else row["_time"] for row in rows)
-    return len(rows)
+    if error := next((row["_error"] for row in rows if "_error" in row), None):
+        return f"error: {error}"
+    if query.compare == peers_shapes.ANY:
+        return None
+    if query.compare == peers_shapes.COUNT:
+        return len(rows)
+    wanted = None if query.compare in (peers_shapes.ALL, peers_shapes.NEAR) else query.compare.split()
+    # Rows with equal values may come in any order, and an empty value is as good as none.
+    shown = lambda row: [[name, plain(row[name])] for name in sorted(row) if row[name] and (wanted is None or name in wanted)]
+    return sorted(map(shown, rows))
 
 
-def run_queries(mix, queries, peers, with_rg):
-    """Runs each query RUNS times, in rounds; returns the times of each peer by query, and the answers."""
-    times = {peer.name: collections.defaultdict(list) for peer in peers} | {"ripgrep": collections.defaultdict(list)}
+def plain(value):
+    """A value as both peers write it: times without zeros at their end, numbers of nine digits."""
+    if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", value):
+        return re.sub(r"\.?0*Z$", "Z", value) if "." in value else value
+    if NUMBER.fullmatch(value):
+        return f"{float(value):.9g}"
+    return value
+
+
+def agree(query, one, other):
+    if query.compare != peers_shapes.NEAR or not (isinstance(one, list) and isinstance(other, list)):
+        return one == other
+    flat = lambda rows: [value for row in rows for _, value in row]
+    # The order of rows follows from the numbers, so these are compared by their sizes.
+    numbers = lambda rows: sorted(float(value) for value in flat(rows) if NUMBER.fullmatch(value))
+    texts = lambda rows: sorted(value for value in flat(rows) if not NUMBER.fullmatch(value))
+    pairs = list(zip(numbers(one), numbers(other), strict=False))
+    near = all(abs(a - b) <= NEAR_SHARE * max(abs(a), abs(b)) for a, b in pairs)
+    return near and texts(one) == texts(other) and len(pairs) == len(numbers(one)) == len(numbers(other))
+
+
+def runs_left(times, rounds_over):
+    """Whether a query with these times so far runs once more."""
+    if rounds_over:
+        return not times
+    used = sum(times)
+    return len(times) < (RUNS_MAX if used < RUNS_S else RUNS_MIN if used < RUNS_SLOW_S else 1)
+
+
+def run_queries(mix, queries, peers, with_rg, window_s):
+    """Runs the queries in rounds, of which none but the first begins after `window_s`; returns times by peer and query, and answers."""
+    times = collections.defaultdict(lambda: collections.defaultdict(list))
     answers = {peer.name: {} for peer in peers}
-    watch = Others(*peers)
-    for number in range(RUNS):
+    watch, began = Others(*peers), time.monotonic()
+    for number in range(RUNS_MAX):
+        over = number > 0 and time.monotonic() - began > window_s
         for peer in peers:
             peer.connect()
         for query in queries:
             for peer in peers[:: 1 if number % 2 else -1]:
+                found = times[peer.name][query.name]
+                if (query.own and not isinstance(peer, Loginson)) or not runs_left(found, over):
+                    continue
                 logsql = query.logsql.replace("NONCE", next(NONCE))
-                seconds, text = timed(lambda: peer.query(logsql, query.limit))
-                times[peer.name][query.name].append(seconds)
+                seconds, cpu_seconds, text = timed(lambda: peer.query(logsql, query.limit), peer.pid)
+                found.append(seconds)
+                times[f"{peer.name} CPU"][query.name].append(cpu_seconds)
                 answers[peer.name][query.name] = answer_of(query, text)
-            if with_rg and query.rg:
+            if with_rg and query.rg and runs_left(found := times["ripgrep"][query.name], over):
                 arguments = [word.replace("NONCE", next(NONCE)) for word in query.rg]
-                times["ripgrep"][query.name].append(timed(lambda: rg_count(mix, arguments))[0])
+                found.append(timed(lambda: rg_count(mix, arguments))[0])
     return times, answers, watch.cores()
 
 
-def measure(name, directory, files):
-    """Measures all numbers of a mix."""
-    note(f"{name}: making {BYTES / 1e9:g} GB; load average {os.getloadavg()[0]:.2f}")
-    mix = peers_data.make(name, directory, files, BYTES, SEED)
+def duckdb_times(peer, queries, directory):
+    """The times of DuckDB over Parquet that the server exports; none where neither Python nor scripts/test-deps.sh's venv has it."""
+    venv = os.environ.get("LOGINSON_PARQUET_VENV", pathlib.Path.home() / ".cache/loginson/parquet-venv")
+    sys.path += map(str, pathlib.Path(venv).glob("lib/python3*/site-packages"))
+    try:
+        import duckdb
+    except ImportError:
+        note("    DuckDB is left out: its Python module is not installed")
+        return {}
+    file = directory / "lines.parquet"
+    address = f"http://{peer.address[0]}:{peer.address[1]}/api/v1/export?query=*&format=parquet"
+    urllib.request.urlretrieve(address, file)
+    found = collections.defaultdict(list)
+    with duckdb.connect() as database:
+        database.execute(f"set threads = {RG_THREADS}")
+        database.execute(f"create view lines as select * from read_parquet('{file}')")
+        for query in queries:
+            while query.sql and runs_left(found[query.name], False):
+                found[query.name].append(timed(lambda: database.execute(query.sql).fetchall())[0])
+    file.unlink()
+    return {name: times for name, times in found.items() if times}
+
+
+def measure(name, size_gb, directory, files):
+    """Measures all numbers of a mix of a size."""
+    note(f"{name}: making {size_gb:g} GB; load average {os.getloadavg()[0]:.2f}")
+    mix = peers_data.make(name, directory, files, size_gb * 1e9, SEED)
     if mix is None:
         note(f"{name}: the sample files have no such lines")
         return None
-    queries = peers_data.queries(mix, SEED, lambda arguments: rg_count(mix, arguments))
-    result = {"mix": name, "lines": mix.lines, "bytes": mix.bytes, "runs": RUNS, "seed": SEED, "bytes_wanted": BYTES}
-    result |= {"ingest": {}, "times": {}, "answers": {}}
+    words = peers_words.choose(mix, SEED, lambda arguments: rg_count(mix, arguments))
+    queries = [query for query in peers_shapes.of(mix, words) if SHAPES.search(query.name)]
+    result = {"mix": f"{name} {size_gb:g} GB", "lines": mix.lines, "bytes": mix.bytes, "seed": SEED, "states": STATES}
+    result |= {"ingest": {}, "times": {}, "answers": {}, "wrong": [], "others_cores": {}}
     result |= {"queries": {query.name: query.logsql for query in queries}, "ripgrep": {query.name: query.rg for query in queries}}
-    result |= {"others_cores": {}, "wrong": []}
     exact = {query.name: rg_count(mix, query.rg_exact or query.rg) for query in queries if query.rg}
 
-    def state(state, peers, with_rg=False):
+    def state(state, peers, with_rg=False, window_s=PATIENCE_S):
         key = "+".join(peer.name for peer in peers)
         if with_rg:
             wait_quiet(*peers)
-        times, answers, others = run_queries(mix, queries, peers, with_rg)
+        began = time.monotonic()
+        times, answers, others = run_queries(mix, queries, peers, with_rg, window_s)
         result["others_cores"][f"{state} {key}"] = others
         for peer, found in times.items():
-            if found:
-                result["times"][f"{state} {peer}"] = found
+            result["times"][f"{state} {peer}"] = found
         for peer, found in answers.items():
             result["answers"][f"{state} {peer}"] = found
         warning = "; too much, measure this mix again" if others > QUIET_CORES else ""
-        note(f"    {state} {key}: other processes used {others:.2f} cores{warning}")
+        note(f"    {state} {key}: {time.monotonic() - began:.0f} s; other processes used {others:.2f} cores{warning}")
 
-    with loginson(directory) as own, victorialogs(directory) as peer:
-        for one in (own, peer):
-            result["ingest"][one.name] = ingest(one, mix)
-        state("sealed", [own, peer], with_rg=True)
-    for start, later in ((loginson, True), (victorialogs, False)):
-        with start(directory) as one:
-            wait_quiet(one)
-            result["ingest"][one.name]["seconds_again"] = take(one, mix)
-            done = time.monotonic()
-            time.sleep(NEW_S)
-            state("new", [one])
-            result["others_cores"][f"end of new {one.name}, s"] = time.monotonic() - done
-            if later:
-                time.sleep(max(0.0, DEFAULT_S - (time.monotonic() - done)))
-                state("default", [one])
-                result["others_cores"][f"end of default {one.name}, s"] = time.monotonic() - done
-    result["ingest"]["rsyslog"] = rsyslog(mix, directory)
+    with victorialogs(directory) as peer:
+        with loginson(directory) as own:
+            for one in (own, peer):
+                result["ingest"][one.name] = ingest(one, mix)
+            state("sealed", [own, peer], with_rg=True)
+            for one in (own, peer):
+                result["ingest"][one.name]["memory_peak_queried_bytes"] = one.memory_peak_bytes()
+            result["times"]["sealed DuckDB"] = duckdb_times(own, queries, directory)
+        if "new" in STATES or "default" in STATES:
+            with loginson(directory) as own:
+                done = take_anew(own, mix, result, state)
+                if "default" in STATES:
+                    time.sleep(max(0.0, DEFAULT_S - (time.monotonic() - done)))
+                    state("default", [own, peer])
+                    result["others_cores"]["end of default, s"] = time.monotonic() - done
+    if "new" in STATES:
+        with victorialogs(directory) as peer:
+            take_anew(peer, mix, result, state)
+    result["ingest"]["rsyslog"] = rsyslog(mix, directory) if "new" in STATES else None
     for path in mix.files:
         path.unlink()
-    # Every answer is compared with that of VictoriaLogs at rest, and with ripgrep where it can count the same.
-    for query in queries:
-        right = result["answers"]["sealed VictoriaLogs"][query.name]
-        for key, answers in result["answers"].items():
-            if answers[query.name] != right:
-                result["wrong"].append(f"{name}, {query.name}, {key}: {short(answers[query.name])}, not {short(right)}: {query.logsql}")
-        if query.name in exact and exact[query.name] != right:
-            note(f"    ripgrep counts {exact[query.name]}, VictoriaLogs {right}: {query.logsql}")
-    result["ripgrep_counts"] = exact
-    for line in result["wrong"]:
-        note(f"    different: {line}")
+    compare(result, queries, exact)
     return result
+
+
+def take_anew(peer, mix, result, state):
+    """A new server takes the lines, and answers the queries of the state `new`; returns when it had taken them."""
+    wait_quiet(peer)
+    result["ingest"][peer.name]["seconds_again"] = take(peer, mix)
+    done = time.monotonic()
+    if "new" in STATES:
+        time.sleep(NEW_S)
+        state("new", [peer], window_s=NEW_WINDOW_S)
+        result["others_cores"][f"end of new {peer.name}, s"] = time.monotonic() - done
+    return done
+
+
+def compare(result, queries, exact):
+    """Compares every answer with that of VictoriaLogs at rest, and with ripgrep where it can count the same."""
+    for query in queries:
+        right = result["answers"]["sealed VictoriaLogs"].get(query.name)
+        for key, answers in result["answers"].items():
+            found = answers.get(query.name)
+            if not agree(query, found, right) and not query.own or str(found).startswith("error"):
+                result["wrong"].append([query.name, f"{result['mix']}, {key}: {short(found)}, not {short(right)}: {query.logsql}"])
+        counted = [[["n", f"{exact[query.name]:.9g}"]]] if query.name in exact else right
+        if counted != right:
+            note(f"    ripgrep counts {exact[query.name]}, VictoriaLogs {short(right)}: {query.logsql}")
+    result["ripgrep_counts"] = exact
+    for name, text in result["wrong"]:
+        note(f"    different: {name}: {text}")
 
 
 def short(answer):
@@ -454,107 +554,18 @@ def short(answer):
     return text if len(text) < 200 else text[:200] + "…"
 
 
-# ---- report ----------------------------------------------------------------------------------------------------------
-
-
-def ms(seconds):
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def median(result, state, peer, query):
-    found = result["times"].get(f"{state} {peer}", {}).get(query)
-    return statistics.median(found) if found else None
-
-
-def worst_and_mean(ratios):
-    """The cells for ratios by mix: the worst with its mix, and the geometric mean."""
-    if not ratios:
-        return ["", ""]
-    name = max(ratios, key=ratios.get)
-    mean = math.exp(statistics.fmean(map(math.log, ratios.values())))
-    return [f"{ratios[name]:.2f} ({name})", f"{mean:.2f}"]
-
-
-def ratios(results, state, query, peer, peer_state):
-    own = {result["mix"]: median(result, state, "Loginson", query) for result in results}
-    theirs = {result["mix"]: median(result, peer_state, peer, query) for result in results}
-    return {name: own[name] / theirs[name] for name in own if own[name] and theirs[name]}
-
-
-def query_table(results, state, peer_state):
-    shown = next((result for result in results if result["mix"] == "all"), results[0])
-    head = ["query", "worst ratio to VictoriaLogs", "mean ratio", "worst ratio to ripgrep", "mean ratio"]
-    head += [f"in `{shown['mix']}`: Loginson", "VictoriaLogs", "ripgrep"]
-    names = list(dict.fromkeys(name for result in results for name in result["queries"]))
-    wrong = {tuple(line.split(", ", 2)[:2]) for result in results for line in result["wrong"]}
-    rows = []
-    for name in names:
-        cells = worst_and_mean(ratios(results, state, name, "VictoriaLogs", peer_state))
-        cells += worst_and_mean(ratios(results, state, name, "ripgrep", "sealed"))
-        example = next((result for result in (shown, *results) if name in result["queries"]))
-        medians = [(state, "Loginson"), (peer_state, "VictoriaLogs"), ("sealed", "ripgrep")]
-        found = [median(example, of, peer, name) for of, peer in medians]
-        cells += ["" if seconds is None else ms(seconds) for seconds in found]
-        if example is not shown:
-            cells[-3] += f" (`{example['mix']}`)"
-        rows.append([name + (" †" if any(query == name for _, query in wrong) else ""), *cells])
-    return head, rows
-
-
-def ingest_tables(results):
-    """The tables of time and CPU, and of size on disk."""
-    cpu_head = ["mix", "lines", "Loginson, s", "VictoriaLogs, s", "ratio", "CPU s/GB: Loginson taken", "sealed"]
-    cpu_head += ["VictoriaLogs taken", "at rest", "rsyslog"]
-    disk_head = ["mix", "raw", "Loginson after 60 s", "at rest", "VictoriaLogs after 60 s", "at rest", "ratio after 60 s", "at rest"]
-    cpu_rows, disk_rows = [], []
-    for result in results:
-        own, peer, daemon = (result["ingest"][name] for name in ("Loginson", "VictoriaLogs", "rsyslog"))
-        gb = result["bytes"] / 1e9
-        took = [statistics.median([one["seconds"], one["seconds_again"]]) for one in (own, peer)]
-        row = [result["mix"], result["lines"], f"{took[0]:.2f}", f"{took[1]:.2f}", f"{took[0] / took[1]:.2f}"]
-        row += [f"{one[key] / gb:.1f}" for one in (own, peer) for key in ("cpu_taken_s", "cpu_rest_s")]
-        cpu_rows.append([*row, f"{daemon['cpu_s'] / gb:.1f}" if daemon else ""])
-        sizes = [one[key] for one in (own, peer) for key in ("disk_default_bytes", "disk_rest_bytes")]
-        row = [result["mix"], f"{result['bytes'] / 1e6:.0f} MB", *(f"{size / 1e6:.1f} MB" for size in sizes)]
-        disk_rows.append([*row, f"{sizes[0] / sizes[2]:.2f}", f"{sizes[1] / sizes[3]:.2f}"])
-    return (cpu_head, cpu_rows), (disk_head, disk_rows)
-
-
-def write(results):
-    """Replaces the tables of the page, between their comments."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    version = subprocess.run([BIN, "--version"], stdout=subprocess.PIPE, text=True).stdout.split()[1]
-    chosen = {name: value for name, value in os.environ.items() if name.startswith("PEERS_") and name != "PEERS_OUT"}
-    if "PEERS_CORPUS" in chosen:
-        chosen["PEERS_CORPUS"] = pathlib.Path(chosen["PEERS_CORPUS"]).name
-    command = "".join(f"{name}={shlex.quote(value)} " for name, value in sorted(chosen.items())) + "make bench-peers"
-    seen = [value for result in results for key, value in result["others_cores"].items() if not key.startswith("end")]
-    seen += [value for result in results for one in result["ingest"].values() for value in (one or {}).get("others_cores", [])]
-    others = max(seen)
-    measured = f"{os.cpu_count()} cores, {memory:.0f} GiB, {datetime.date.today()}, version {version}, {RUNS} runs"
-    measured += f", {BYTES / 1e9:g} GB a mix"
-    measured += f", {len(results)} of {len(peers_data.MIXES)} mixes; other processes used {others:.2f} of a core at most; `{command}`"
-    page, tables = PAGE.read_text(), []
-    cpu, disk = ingest_tables(results)
-    parts = [("ingest", *cpu), ("disk", *disk)]
-    parts += [(state, *query_table(results, state, peer_state)) for state, peer_state in STATES.items()]
-    for part, head, rows in parts:
-        begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
-        block = f"{begin}\n{measured}\n\n{table(head, rows)}\n{end}"
-        page = page[: page.index(begin)] + block + page[page.index(end) + len(end) :]
-        tables.append(f"{part}\n\n{table(head, rows)}")
-    PAGE.write_text(page)
-    return "\n\n".join(tables)
-
-
 def main():
     if not shutil.which("rg"):
         sys.exit("ripgrep is one of the peers; install it: apt-get install ripgrep")
-    names = os.environ.get("PEERS_MIXES", ",".join(peers_data.MIXES)).replace(",", " ").split()
+    names = os.environ.get("PEERS_MIXES", USUAL_MIXES).replace(",", " ").split()
+    names = peers_data.MIXES if names == ["every"] else names
     if unknown := [name for name in names if name not in peers_data.MIXES]:
         sys.exit(f"no such mix: {', '.join(unknown)}; the mixes are {', '.join(peers_data.MIXES)}")
+    if unknown := [name for name in STATES if name not in peers_report.STATES] or "sealed" not in STATES:
+        states = ", ".join(peers_report.STATES)
+        sys.exit(f"PEERS_STATES names some of {states}, and always `sealed`, whose answers are those that the others must have")
     base = pathlib.Path(os.environ.get("BENCH_DIR", pathlib.Path.home() / ".cache/loginson"))
-    out = pathlib.Path(os.environ.get("PEERS_OUT", base / f"peers-{datetime.datetime.now():%Y%m%d-%H%M%S}"))
+    out = pathlib.Path(os.environ.get("PEERS_OUT", base / f"peers-{datetime.now():%Y%m%d-%H%M%S}"))
     base.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     note(f"raw numbers go to {out}")
@@ -562,23 +573,26 @@ def main():
     if left_out:
         note(f"left out, as their lines are JSON: {', '.join(map(str, left_out))}")
     results = []
-    for name in names:
-        raw = out / f"{name}.json"
-        if raw.exists():
-            results.append(json.loads(raw.read_text()))
-            if [results[-1][key] for key in ("runs", "seed", "bytes_wanted")] != [RUNS, SEED, BYTES]:
-                sys.exit(f"{raw} was measured with other runs, seed or size; name another directory by PEERS_OUT")
-            continue
-        with tempfile.TemporaryDirectory(prefix="peers.", dir=base) as directory:
-            if result := measure(name, pathlib.Path(directory), files):
-                raw.write_text(json.dumps(result, indent=1))
-                results.append(result)
-                write(results)
+    for size_gb in SIZES_GB:
+        for name in names:
+            raw = out / f"{name}-{size_gb:g}.json"
+            if raw.exists():
+                results.append(json.loads(raw.read_text()))
+                if [results[-1]["seed"], results[-1]["states"]] != [SEED, STATES]:
+                    sys.exit(f"{raw} was measured with another seed or other states; name another directory by PEERS_OUT")
+                continue
+            with tempfile.TemporaryDirectory(prefix="peers.", dir=base) as directory:
+                if result := measure(name, size_gb, pathlib.Path(directory), files):
+                    raw.write_text(json.dumps(result, indent=1))
+                    results.append(result)
     if not results:
         sys.exit("nothing was measured")
-    print(write(results))
+    print(peers_report.text(results))
+    # A quick look does not replace the page.
+    if STATES == list(peers_report.STATES) and not SHAPES.pattern:
+        peers_report.write_page(results)
     print(f"\nraw numbers: {out}")
-    if wrong := [line for result in results for line in result["wrong"]]:
+    if wrong := [f"{name}: {text}" for result in results for name, text in result["wrong"]]:
         sys.exit("answers differ:\n" + "\n".join(wrong))
 
 

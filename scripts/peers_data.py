@@ -1,9 +1,8 @@
-"""The data of bench-peers.py: mixes of sample lines, and the words that are looked for in them.
+"""The data of bench-peers.py: mixes of lines.
 
 Lines come from `loginson generate --replay`, which draws the digits of identifiers anew. This module makes of them what the generator
-does not: other hosts, JSON. A mix is split over several files, because ripgrep runs a thread a file; all peers get the same bytes in the
-same order. From one seed and one start come the same mixes. Words, phrases and patterns are drawn from a sample of the finished mix, by
-the share of lines that have them, so no query is written for one kind of log.
+does not: other hosts, JSON. The mix `services` needs no sample lines. A mix is split over several files, because ripgrep runs a thread
+a file; all peers get the same bytes in the same order. From one seed and one start come the same mixes.
 
 Standard library only.
 """
@@ -31,18 +30,10 @@ RATE = 1000
 SPAN_S = 1800
 # Files a mix is split over.
 PARTS = 8
-# Of the sample in which words are counted: pieces, and bytes of each.
-SAMPLE_PIECES = 24
-SAMPLE_PIECE_BYTES = 1 << 20
 # Lines of a many-hosts mix are of so many hosts, low numbers more often.
 HOSTS = 10_000
 COMBINED = re.compile(rb'\S+ \S+ \S+ \[[^]]+\] "([^"]*)" (\d{3}) (\d+|-) "([^"]*)" "([^"]*)"')
 HEADER = re.compile(rb"<\d+>.{15} (\S+) ([^ \[:]+)(?:\[(\d+)\])?: ")
-# Two words and what is between them; overlapping ones are found, too.
-PHRASE = re.compile(r"(?<![A-Za-z0-9_])(?=([A-Za-z]{3,}[ /:=.-][A-Za-z]{3,})(?![A-Za-z0-9_]))")
-WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# A kind of characters → how a regular expression writes a run of them.
-CLASSES = [(re.compile("[0-9]+"), "[0-9]"), (re.compile("[a-z]+"), "[a-z]"), (re.compile("[A-Z]+"), "[A-Z]")]
 
 
 @dataclasses.dataclass
@@ -55,30 +46,23 @@ class Mix:
     bytes: int
     # An identifier that one line has and no sample file.
     needle: str
-    # Of JSON: the fields of time and message, and those that queries name; none of syslog.
+    # Event time of the first and the last line.
+    first_s: float
+    last_s: float
+    # Fields of application and of many values, and those that make a stream.
+    app_field: str = "app_name"
+    many_field: str = "proc_id"
+    stream_fields: str = "hostname,app_name"
+    # Of JSON: the fields of time and message, one with few values, and two with numbers; none of syslog.
     time_field: str = ""
     msg_field: str = ""
     equal_field: str = ""
-    range_field: str = ""
-    top_field: str = ""
+    number_field: str = ""
+    other_number_field: str = ""
 
     @property
     def is_json(self):
         return bool(self.time_field)
-
-
-@dataclasses.dataclass
-class Query:
-    """A query in each peer's words. `NONCE` stands for a word that no line has, another one each time."""
-
-    name: str
-    # Whether answers are a number, hits of values, groups, rows with times, or any rows.
-    kind: str
-    logsql: str
-    # Arguments of ripgrep, those that count exactly what LogsQL counts where they differ, and `limit` of the HTTP API.
-    rg: list = None
-    rg_exact: list = None
-    limit: int = 0
 
 
 def corpus_files(directory):
@@ -105,7 +89,7 @@ def access_files(files):
     return found
 
 
-MIXES = ["all", "without-1", "without-2", "without-3", "access-json", "one-host", "many-hosts", "high-cardinality"]
+MIXES = ["all", "services", "without-1", "without-2", "without-3", "access-json", "one-host", "many-hosts", "high-cardinality"]
 
 
 def make(name, directory, files, bytes_wanted, seed):
@@ -115,6 +99,10 @@ def make(name, directory, files, bytes_wanted, seed):
     # Where JSON lines begin; they have 100 bytes at least.
     first_s = start_s - int(bytes_wanted) // 100 // RATE
     transform, fields = lambda lines: lines, {}
+    if name == "services":
+        lines = int(bytes_wanted) // SERVICE_LINE_BYTES
+        fields = SERVICE_FIELDS | {"first_s": start_s - SERVICES_SPAN_S, "last_s": start_s}
+        return write(name, directory, services(rng, start_s, lines), bytes_wanted, lines, rng, fields)
     if name.startswith("without-"):
         third = int(name[-1]) - 1
         files = [path for number, path in enumerate(files) if number % 3 != third]
@@ -127,19 +115,24 @@ def make(name, directory, files, bytes_wanted, seed):
     elif name == "access-json":
         files = access_files(files)
         transform = lambda lines: access_json(lines, rng, first_s)
-        fields = {"time_field": "time", "msg_field": "request"}
-        fields |= {"equal_field": "status", "range_field": "request_time", "top_field": "remote_addr"}
+        fields = {"time_field": "time", "msg_field": "request", "equal_field": "status", "many_field": "remote_addr"}
+        fields |= {"number_field": "request_time", "other_number_field": "body_bytes_sent"}
     elif name == "high-cardinality":
         transform = lambda lines: high_cardinality(lines, rng, first_s)
-        fields = {"time_field": "_time", "msg_field": "_msg"}
-        fields |= {"equal_field": "request_id", "range_field": "duration_ms", "top_field": "user_id"}
+        fields = {"time_field": "_time", "msg_field": "_msg", "equal_field": "level", "many_field": "user_id"}
+        fields |= {"number_field": "duration_ms", "other_number_field": "bytes"}
     elif name != "all":
         sys.exit(f"no such mix: {name}; the mixes are {', '.join(MIXES)}")
     if not files:
         return None
-    lines_expected = bytes_wanted // mean_bytes(transform(replayed(files, seed, start_s, 20_000)))
+    lines = int(bytes_wanted // mean_bytes(transform(replayed(files, seed, start_s, 20_000))))
     # The history ends at the start of the run, so that no peer thinks the lines too old or too young.
-    lines = transform(replayed(files, seed, start_s, int(lines_expected)))
+    fields |= {"first_s": first_s, "last_s": first_s + lines / RATE} if fields else {"first_s": start_s - lines // rate_of(lines), "last_s": start_s}
+    return write(name, directory, transform(replayed(files, seed, start_s, lines)), bytes_wanted, lines, rng, fields)
+
+
+def write(name, directory, lines, bytes_wanted, lines_expected, rng, fields):
+    """Writes the lines of a mix to its files, a needle among them."""
     paths = [directory / f"{name}.{part}.log" for part in range(PARTS)]
     needle, needle_at = f"{rng.getrandbits(128):032x}", rng.randrange(int(lines_expected * 0.9))
     count, size = 0, 0
@@ -161,9 +154,14 @@ def mean_bytes(lines):
     return sum(sizes) / len(sizes)
 
 
+def rate_of(lines):
+    """Lines a second of event time in RFC 3164."""
+    return max(RATE, lines // SPAN_S)
+
+
 def replayed(files, seed, start_s, lines):
     """Lines of the generator as RFC 3164, without their newlines, at RATE a second or more up to `start_s`."""
-    rate = max(RATE, lines // SPAN_S)
+    rate = rate_of(lines)
     command = [BIN, "generate", "--replay", *map(str, files), "--format", "rfc3164", "--seed", str(seed), "--quiet", "--to", "-"]
     times = ["--rate", str(rate), "--backfill", f"{lines // rate + 1}s", "--start", str(start_s), "--lines", str(lines)]
     made = subprocess.Popen(command + times, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -243,140 +241,76 @@ def high_cardinality(lines, rng, first_s):
             "user_id": f"u{min(int(rng.paretovariate(0.4)), 10**7):07}",
             "client_ip": f"{rng.randrange(1, 224)}.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}",
             "duration_ms": round(rng.lognormvariate(3, 1.5), 3),
+            "bytes": int(rng.lognormvariate(7, 2)),
             "_msg": line[head.end() :].decode(errors="replace"),
         }
         yield json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-# ---- queries ---------------------------------------------------------------------------------------------------------
+# ---- services --------------------------------------------------------------------------------------------------------
+
+# About as many bytes has a line of `services`, whose history is so long.
+SERVICE_LINE_BYTES = 300
+SERVICES_SPAN_S = 3600
+SERVICE_FIELDS = {"app_field": "service", "many_field": "user", "stream_fields": "service", "time_field": "_time", "msg_field": "_msg"}
+SERVICE_FIELDS |= {"equal_field": "status", "number_field": "bytes", "other_number_field": "duration_ms"}
+# A service, its share of the lines, and the paths it serves.
+SERVICE_PATHS = {
+    "gateway": (30, ["/", "/login", "/logout", "/static/app.js", "/static/app.css", "/api/orders", "/api/cart"]),
+    "cart": (18, ["/api/cart", "/api/cart/{}", "/api/cart/{}/items"]),
+    "orders": (14, ["/api/orders", "/api/orders/{}", "/api/orders/{}/cancel"]),
+    "catalog": (14, ["/api/products", "/api/products/{}", "/api/products/{}/reviews", "/api/categories"]),
+    "payments": (8, ["/api/payments", "/api/payments/{}/capture", "/api/payments/{}/refund"]),
+    "users": (8, ["/api/users/{}", "/api/users/{}/addresses", "/api/sessions"]),
+    "search": (5, ["/api/search", "/api/suggest"]),
+    "mailer": (3, ["/internal/mails", "/internal/mails/{}"]),
+}
+SERVICE_EVENTS = [
+    "connection to db-{a} reset by peer, retrying in {b}ms",
+    "cache miss for key session:{a}, loading from replica {b}",
+    "slow query: SELECT * FROM items WHERE id = {a} took {b}ms",
+    "upstream inventory-{b} timed out after {a}ms",
+    "circuit breaker opened for pricing after {b} failures",
+    "worker {b} finished batch {a}",
+    "token of user {a} expired",
+    "rate limit reached, {b} requests rejected",
+]
+STATUSES, STATUS_WEIGHTS = [200, 201, 204, 301, 400, 401, 404, 409, 429, 500, 502, 503], [760, 60, 30, 20, 25, 15, 45, 10, 8, 12, 6, 9]
+REGIONS = ["eu-west-1", "eu-central-1", "us-east-1", "ap-south-1"]
 
 
-def sampled(mix, rng):
-    """Messages of the mix, and what else is in their lines."""
-    pieces = []
-    for path in mix.files:
-        size = path.stat().st_size
-        with open(path, "rb") as file:
-            for _ in range(SAMPLE_PIECES // PARTS):
-                file.seek(rng.randrange(max(1, size - SAMPLE_PIECE_BYTES)))
-                pieces += file.read(SAMPLE_PIECE_BYTES).split(b"\n")[1:-1]
-    lines = [line.decode() for line in pieces if line.isascii()]
-    if not lines:
-        sys.exit(f"{mix.name}: no line of ASCII in the sample")
-    messages, rest = [], []
-    for line in lines:
-        if mix.is_json:
-            message = json.loads(line)[mix.msg_field]
-            messages.append(message)
-            rest.append(line.replace(json.dumps(message), "", 1))
+def services(rng, start_s, lines):
+    """JSON lines of eight services on 24 hosts: three of four tell of a request, the others of something inside a service."""
+    random_, getrandbits = rng.random, rng.getrandbits
+    names = list(SERVICE_PATHS)
+    # Drawn once and then taken at random: drawing them for each line takes longer than all the rest.
+    choices = rng.choices(names, [SERVICE_PATHS[name][0] for name in names], k=4096)
+    statuses = rng.choices(STATUSES, STATUS_WEIGHTS, k=4096)
+    durations = [round(rng.lognormvariate(3, 1.2), 2) for _ in range(65_536)]
+    sizes = [int(rng.lognormvariate(7.5, 1.6)) for _ in range(65_536)]
+    for number in itertools.count():
+        at = start_s - SERVICES_SPAN_S + number * SERVICES_SPAN_S / lines
+        stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at % 1 * 1e6):06}Z"
+        bits = getrandbits(96)
+        service, trace, user = choices[bits & 4095], f"{bits:024x}", int(20_000 * random_() ** 3)
+        duration, size = durations[bits >> 36 & 65_535], sizes[bits >> 52 & 65_535]
+        head = f'{{"_time":"{stamp}","hostname":"{service}-{(bits >> 12) % 3}","service":"{service}","trace":"{trace}"'
+        numbers = f'"duration_ms":{duration},"bytes":{size}'
+        if bits >> 20 & 3:
+            status = statuses[bits >> 24 & 4095]
+            level = "error" if status >= 500 else "warn" if status >= 400 else "info"
+            paths = SERVICE_PATHS[service][1]
+            path = paths[(bits >> 70) % len(paths)].format(user)
+            cache = "hit" if bits >> 80 & 3 else "miss"
+            message = f"request handled path={path} cache={cache} rows={size % 97}"
+            details = f'{{\\"region\\":\\"{REGIONS[bits >> 82 & 3]}\\",\\"retries\\":{bits >> 84 & 1}}}'
+            details = f',"details":"{details}"' if bits >> 85 & 3 == 0 else ""
+            method = "POST" if bits >> 87 & 3 == 0 else "GET"
+            yield (
+                f'{head},"level":"{level}","user":"u{user:05}","method":"{method}","path":"{path}","status":{status},{numbers}{details}'
+                f',"_msg":"{message}"}}'
+            ).encode()
         else:
-            head = HEADER.match(line.encode())
-            end = head.end() if head else 0
-            messages.append(line[end:])
-            rest.append(line[:end])
-    return lines, messages, rest
-
-
-def nearest(rng, counts, lines, share, accept=lambda text: True):
-    """One of those that about `share` of the lines have (within a factor of 1.6), else the one that comes nearest."""
-    near = sorted(text for text, count in counts.items() if 1 / 1.6 <= count / lines / share <= 1.6)
-    if near := [text for text in near if accept(text)]:
-        return rng.choice(near)
-    by_distance = sorted(counts, key=lambda text: (abs(math.log(counts[text] / lines / share)), text))
-    return next((text for text in by_distance if accept(text)), None)
-
-
-def shape(token):
-    """A regular expression without a literal for texts like `10.250.19.102`: runs of a class, with their lengths."""
-    out = ""
-    while token:
-        for pattern, written in CLASSES:
-            if found := pattern.match(token):
-                out += f"{written}{{{found.end()}}}"
-                token = token[found.end() :]
-                break
-        else:
-            out += re.escape(token[0])
-            token = token[1:]
-    return out
-
-
-def queries(mix, seed, count):
-    """The queries of a mix. `count(arguments)` is how many lines ripgrep counts."""
-    rng = random.Random(f"{seed} {mix.name} queries")
-    lines, messages, rest = sampled(mix, rng)
-    words, phrases, shapes, once = (collections.Counter() for _ in range(4))
-    for message in messages:
-        words.update({word for word in WORD.findall(message) if len(word) >= 4})
-        phrases.update(set(PHRASE.findall(message)))
-        tokens = {token for token in message.split() if 6 <= len(token) <= 24}
-        once.update(token for token in tokens if token.isalnum() and not token.isalpha())
-        # Quotes and backslashes are written differently in JSON.
-        shapes.update({shape(token) for token in tokens if re.fullmatch(r"[\w.:/-]+", token) and re.search("[0-9]", token)})
-    if not words:
-        sys.exit(f"{mix.name}: the sample has no word of four letters to search for")
-    others = "\n".join(rest)
-    other_words = "\n".join({word.lower() for word in WORD.findall(others)})
-    # Words of the messages alone, so that ripgrep, which searches whole lines, counts the same. Else any.
-    own = lambda word: word.lower() not in other_words
-    pick = lambda counts, share, good: nearest(rng, counts, len(lines), share, good) or nearest(rng, counts, len(lines), share)
-    word = pick(words, 0.05, own)
-    second = pick(words, 0.015, lambda other: own(other) and other != word)
-    phrase = pick(phrases, 0.01, lambda text: text not in others) or f"{word} {second}"
-    long = pick(words, 0.05, lambda other: own(other) and len(other) >= 7 and other != word)
-    part = long[1:-1]
-    mixed = pick(words, 0.02, lambda other: own(other) and other not in (word, long))
-    cased = mixed.lower() if mixed.upper() == mixed else mixed.upper()
-    first, between, last = re.split(r"([^A-Za-z0-9_])", phrase)
-    literal = f"{first}{between.replace('.', '[.]')}{last[0]}[A-Za-z]*{last[-1]}"
-    outside = lambda pattern: not re.search(pattern, others)
-    by_share = sorted(shapes, key=lambda pattern: abs(shapes[pattern] / len(lines) - 0.03))
-    usual = [pattern for pattern in by_share if 0.003 <= shapes[pattern] / len(lines) <= 0.2]
-    rng.shuffle(usual)
-    loose = next((pattern for pattern in usual + by_share if outside(pattern)), "[0-9]{5}[a-z]{2}")
-    singles = sorted(token for token, times in once.items() if times == 1)
-    rng.shuffle(singles)
-    needle = next((token for token in singles[:20] if own(token) and count(["-w", "-F", token]) == 1), None)
-    # Without an identifier of its own the mix still has the one that was put in.
-    needle = needle or mix.needle
-    c = "| stats count() n"
-    made = [
-        Query("absent word", "number", f'"NONCE" {c}', ["-F", "NONCE"]),
-        Query("needle", "number", f'"{needle}" !"NONCE" {c}', ["-F", needle], ["-w", "-F", needle]),
-        Query("phrase", "number", f'"{phrase}" !"NONCE" {c}', ["-F", phrase], ["-w", "-F", phrase]),
-        Query("word", "number", f'"{word}" !"NONCE" {c}', ["-F", word], ["-w", "-F", word]),
-        Query(
-            "two words, or",
-            "number",
-            f'("{word}" or "{second}") !"NONCE" {c}',
-            ["-F", "-e", word, "-e", second],
-            ["-w", "-F", "-e", word, "-e", second],
-        ),
-        Query("regex with a literal", "number", f'~"{literal}" !"NONCE" {c}', [literal]),
-        Query("regex without a literal", "number", f'~`{loose}` !"NONCE" {c}', [loose]),
-        Query("substring", "number", f'*{part}* !"NONCE" {c}', ["-F", part]),
-        Query("any case", "number", f'i("{cased}") !"NONCE" {c}', ["-i", "-F", cased], ["-i", "-w", "-F", cased]),
-        Query("count by application", "groups", '!"NONCE" | stats by (app_name) count() n'),
-    ]
-    if not mix.is_json:
-        made.append(Query("top 10 process ids", "hits", '!"NONCE" | top 10 by (proc_id)'))
-    made += [
-        Query("distinct hosts", "number", '!"NONCE" | stats count_uniq(hostname) n'),
-        Query("top 10 messages of a word", "hits", f'"{word}" !"NONCE" | top 10 by (_msg)'),
-        Query("newest 100 by sort", "times", f'"{word}" !"NONCE" | sort by (_time desc) | limit 100'),
-        Query("newest 100 by `limit=`", "times", f'"{word}" !"NONCE"', limit=100),
-        Query("any 100", "rows", f'"{word}" !"NONCE" | limit 100'),
-    ]
-    if mix.is_json:
-        rows = [json.loads(line) for line in lines]
-        values = collections.Counter(str(row[mix.equal_field]) for row in rows)
-        value = nearest(rng, values, len(lines), 0.03)
-        raw = next(row[mix.equal_field] for row in rows if str(row[mix.equal_field]) == value)
-        numbers = sorted(float(row[mix.range_field]) for row in rows)
-        bound = numbers[int(len(numbers) * 0.97)]
-        made += [
-            Query("field equals", "number", f'{mix.equal_field}:="{value}" !"NONCE" {c}', ["-F", f'"{mix.equal_field}":{json.dumps(raw)}']),
-            Query("range of a number", "number", f'{mix.range_field}:>{bound} !"NONCE" {c}'),
-            Query("top 10 of a field with many values", "hits", f'!"NONCE" | top 10 by ({mix.top_field})'),
-        ]
-    return made
+            level = ("error", "warn", "info", "info", "debug", "debug", "debug", "debug")[bits >> 24 & 7]
+            message = SERVICE_EVENTS[bits >> 27 & 7].format(a=bits >> 30 & 8191, b=bits >> 43 & 63)
+            yield f'{head},"level":"{level}",{numbers},"_msg":"{message}"}}'.encode()
