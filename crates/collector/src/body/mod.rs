@@ -13,6 +13,8 @@
 mod array;
 mod bulk;
 mod decode;
+pub mod otlp;
+pub mod protobuf;
 mod shape;
 mod snappy;
 mod whole_lines;
