@@ -4,7 +4,7 @@
 //!
 //! Credentials, in the order in which the gate looks for them:
 //!
-//! - `Authorization: Bearer TOKEN`;
+//! - `Authorization: Bearer TOKEN`, or `Splunk TOKEN`, as senders of Splunk write it;
 //! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
 //!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
@@ -375,14 +375,14 @@ impl Gate {
         let scheme_ends = credentials.iter().position(|&byte| byte == b' ');
         let (scheme, rest) = credentials.split_at(scheme_ends.unwrap_or(credentials.len()));
         let rest = rest.trim_ascii();
-        if scheme.eq_ignore_ascii_case(b"bearer") {
+        if scheme.eq_ignore_ascii_case(b"bearer") || scheme.eq_ignore_ascii_case(b"splunk") {
             return self
                 .by_token(None, rest)
                 .ok_or_else(|| self.failed(peer, "a token", "it is not known"));
         }
         if !scheme.eq_ignore_ascii_case(b"basic") {
             self.count(Refused::Wrong);
-            return Err(unauthorized("the Authorization header is neither Basic nor Bearer"));
+            return Err(unauthorized("the Authorization header is neither Basic nor Bearer nor Splunk"));
         }
         let decoded = STANDARD.decode(rest).unwrap_or_default();
         let colon = decoded.iter().position(|&byte| byte == b':');

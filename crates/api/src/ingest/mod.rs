@@ -16,6 +16,7 @@
 
 pub mod bulk;
 mod form;
+mod hec;
 mod keep;
 mod options;
 mod slot;
@@ -127,6 +128,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .post(Scope::Ingest, "/insert/jsonline", jsonline)
         .post(Scope::Ingest, "/insert/lines", lines)
         .merge(bulk::routes())
+        .merge(hec::routes())
         .with_state(inserting)
 }
 

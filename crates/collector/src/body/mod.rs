@@ -13,6 +13,8 @@
 mod array;
 mod bulk;
 mod decode;
+pub mod hec;
+mod json;
 pub mod otlp;
 pub mod protobuf;
 mod shape;

@@ -37,5 +37,6 @@ mod rerun;
 mod sealing;
 mod senders;
 mod shop;
+mod splunk;
 mod strangers;
 mod streams;
