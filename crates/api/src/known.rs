@@ -81,16 +81,11 @@ const ELASTIC: &[&str] = &[
     "version_type",
     "wait_for_active_shards",
 ];
+/// Of Datadog's intake of logs.
+const DATADOG: &[&str] = &["ddsource", "ddtags", "hostname", "service"];
 /// Of Splunk's HTTP Event Collector. Lines are cut at newlines whatever a sender says about times.
-const SPLUNK: &[&str] = &[
-    "auto_extract_timestamp",
-    "channel",
-    "host",
-    "index",
-    "source",
-    "sourcetype",
-    "time",
-];
+const SPLUNK: &[&str] =
+    &["auto_extract_timestamp", "channel", "host", "index", "source", "sourcetype", "time"];
 /// Of Loki, as Grafana, `logcli` and promtail send them. Those that no call reads control its
 /// splitting, its caches and its hints.
 const LOKI: &[&str] = &[
@@ -216,6 +211,10 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         "/loki/api/v1/push" => Some(vec![INSERT, IGNORED]),
         _ if path.starts_with("/loki/") => Some(vec![LOKI, IGNORED]),
         _ if brings(path) => Some(vec![INSERT, ELASTIC, IGNORED]),
+        _ if path.ends_with("/api/v2/logs") || path.ends_with("/v1/input") => {
+            Some(vec![DATADOG, INSERT, IGNORED])
+        }
+        "/gelf" => Some(vec![INSERT, IGNORED]),
         _ if path.contains("/services/collector") => Some(vec![SPLUNK, INSERT, IGNORED]),
         // Ignoring parameters of what clients of Elasticsearch request before they send does no
         // harm.

@@ -117,7 +117,9 @@ async fn insert(
     let taken = async {
         body.name_streams(STREAM_FIELDS.map(str::to_owned).to_vec())?;
         let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
-            let text = format!("the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches");
+            let text = format!(
+                "the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches"
+            );
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
         })?;
         match kind {

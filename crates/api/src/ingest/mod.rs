@@ -15,7 +15,9 @@
 //! sent again.
 
 pub mod bulk;
+mod datadog;
 mod form;
+mod gelf;
 mod hec;
 mod keep;
 mod options;
@@ -128,6 +130,8 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .post(Scope::Ingest, "/insert/jsonline", jsonline)
         .post(Scope::Ingest, "/insert/lines", lines)
         .merge(bulk::routes())
+        .merge(datadog::routes())
+        .merge(gelf::routes())
         .merge(hec::routes())
         .with_state(inserting)
 }
@@ -313,7 +317,17 @@ impl<'r> WholeBody<'r> {
     /// Reads and decompresses the body; `None` if it has more than `bytes_max` bytes.
     pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
         let encoding = self.encoding()?;
+        self.read_decompressed_as(bytes_max, |_| encoding).await
+    }
+
+    /// The same of a body whose bytes show how it is compressed.
+    pub async fn read_decompressed_as(
+        &mut self,
+        bytes_max: usize,
+        encoding: impl FnOnce(&[u8]) -> Encoding,
+    ) -> ApiResult<Option<Vec<u8>>> {
         let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
+        let encoding = encoding(&sent);
         if encoding == Encoding::Plain {
             return Ok(Some(sent));
         }

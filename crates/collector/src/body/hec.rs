@@ -13,10 +13,9 @@
 //! read as well, which some senders send. The `line` of Docker's driver is the message. Source: "Format events for HTTP Event Collector" and
 //! "HTTP Event Collector REST API endpoints" of Splunk Enterprise 9.
 
-use serde::de::IgnoredAny;
 use text::json::write_text;
 
-use super::json::{Items, Members, first};
+use super::json::{Broken, Members, Objects, first, write_in_a_line, write_member};
 
 /// What is known about an event, by the name in the envelope and the name of its field.
 const KNOWN: [(&str, &str); 5] = [
@@ -95,17 +94,14 @@ impl Defaults {
 
 /// The events of one request.
 pub struct Events<'b> {
-    /// What is not read yet.
-    rest: &'b [u8],
-    /// The events are elements of a list, which has ended if this is its end.
-    list: Option<Items<'b>>,
+    objects: Objects<'b>,
     read: u64,
 }
 
 impl<'b> Events<'b> {
     /// The events of a body, which is decompressed.
     pub fn of(body: &'b [u8]) -> Events<'b> {
-        Events { rest: body, list: None, read: 0 }
+        Events { objects: Objects::of(body), read: 0 }
     }
 
     /// Events that were read so far.
@@ -114,12 +110,13 @@ impl<'b> Events<'b> {
     }
 
     /// Appends the next event as a line that is an object; false behind the last event.
-    pub fn write_next(
-        &mut self,
-        defaults: &Defaults,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, HecError> {
-        let Some(event) = self.next()? else { return Ok(false) };
+    pub fn write_next(&mut self, defaults: &Defaults, out: &mut Vec<u8>) -> Result<bool, HecError> {
+        let event = match self.objects.next() {
+            Ok(Some(event)) => event,
+            Ok(None) if self.read == 0 => return Err(HecError::NoData),
+            Ok(None) => return Ok(false),
+            Err(Broken) => return Err(HecError::Invalid(self.read)),
+        };
         let begin = out.len();
         if let Err(error) = write_event(event, defaults, self.read, out) {
             out.truncate(begin);
@@ -128,38 +125,6 @@ impl<'b> Events<'b> {
         self.read += 1;
         Ok(true)
     }
-
-    /// The text of the next event.
-    fn next(&mut self) -> Result<Option<&'b [u8]>, HecError> {
-        loop {
-            if let Some(event) = self.list.as_mut().and_then(Iterator::next) {
-                return Ok(Some(event));
-            }
-            self.list = None;
-            let invalid = HecError::Invalid(self.read);
-            match first(self.rest) {
-                None if self.read == 0 => return Err(HecError::NoData),
-                None => return Ok(None),
-                Some(b'{' | b'[') => {}
-                Some(_) => return Err(invalid),
-            }
-            let value = take_checked(&mut self.rest).ok_or(invalid)?;
-            if first(value) == Some(b'{') {
-                return Ok(Some(value));
-            }
-            self.list = Some(Items::of(value));
-        }
-    }
-}
-
-/// Takes a whole value from the front, which is JSON as far as `serde_json` sees.
-fn take_checked<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
-    values.next()?.ok()?;
-    let (value, behind) = rest.split_at(values.byte_offset());
-    std::str::from_utf8(value).ok()?;
-    *rest = behind;
-    Some(value)
 }
 
 fn write_event(
@@ -168,9 +133,6 @@ fn write_event(
     number: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), HecError> {
-    if first(event) != Some(b'{') {
-        return Err(HecError::Invalid(number));
-    }
     let mut known = defaults.0.each_ref().map(|value| value.as_deref());
     let (mut content, mut fields) = (None, None);
     for (key, value) in Members::of(event) {
@@ -249,28 +211,6 @@ fn write_members(event: &[u8], of_docker: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a member, whose key is written as it is.
-fn write_member(key: &[u8], value: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-    if out.last() != Some(&b'{') {
-        out.push(b',');
-    }
-    out.push(b'"');
-    out.extend_from_slice(key);
-    out.extend_from_slice(b"\":");
-    value(out);
-}
-
-/// Appends JSON whose newlines, which are outside of texts, become blanks.
-fn write_in_a_line(json: &[u8], out: &mut Vec<u8>) {
-    let begin = out.len();
-    out.extend_from_slice(json);
-    for byte in &mut out[begin..] {
-        if *byte < b' ' {
-            *byte = b' ';
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,16 +248,18 @@ mod tests {
             "{\"event\":{\n \"level\": \"error\",\n \"msg\":\"a\\nb\"\n},\"fields\":{\"region\":\"eu\",\"n\":[1,\n2]}}",
             "{\"level\":\"error\",\"msg\":\"a\\nb\",\"region\":\"eu\",\"n\":[1, 2]}\n",
         );
-        check("{\"event\":[1,{\"a\":2}]}{\"event\":17} {\"event\":true}\n", concat!(
-            "{\"_msg\":\"[1,{\\\"a\\\":2}]\"}\n",
-            "{\"_msg\":\"17\"}\n",
-            "{\"_msg\":\"true\"}\n",
-        ));
-        check(r#"[{"event":"a"},{"event":"b"}]{"event":"c"}"#, concat!(
-            "{\"_msg\":\"a\"}\n",
-            "{\"_msg\":\"b\"}\n",
-            "{\"_msg\":\"c\"}\n",
-        ));
+        check(
+            "{\"event\":[1,{\"a\":2}]}{\"event\":17} {\"event\":true}\n",
+            concat!(
+                "{\"_msg\":\"[1,{\\\"a\\\":2}]\"}\n",
+                "{\"_msg\":\"17\"}\n",
+                "{\"_msg\":\"true\"}\n",
+            ),
+        );
+        check(
+            r#"[{"event":"a"},{"event":"b"}]{"event":"c"}"#,
+            concat!("{\"_msg\":\"a\"}\n", "{\"_msg\":\"b\"}\n", "{\"_msg\":\"c\"}\n",),
+        );
         check(r#"{"event":{},"host":null}"#, "{}\n");
     }
 
@@ -336,10 +278,13 @@ mod tests {
         let get = |name: &str| values.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         let defaults = Defaults::of(get);
         let (text, _) = lines(r#"{"host":"own","event":"x"}{"event":"y"}"#, &defaults);
-        assert_eq!(text, concat!(
-            "{\"_time\":\"1769860800\",\"hostname\":\"own\",\"index\":\"main\",\"_msg\":\"x\"}\n",
-            "{\"_time\":\"1769860800\",\"hostname\":\"a\\\"b\",\"index\":\"main\",\"_msg\":\"y\"}\n",
-        ));
+        assert_eq!(
+            text,
+            concat!(
+                "{\"_time\":\"1769860800\",\"hostname\":\"own\",\"index\":\"main\",\"_msg\":\"x\"}\n",
+                "{\"_time\":\"1769860800\",\"hostname\":\"a\\\"b\",\"index\":\"main\",\"_msg\":\"y\"}\n",
+            )
+        );
         let mut raw = Vec::new();
         defaults.write_raw(b"a \"line\"\xff", &mut raw);
         assert_eq!(
@@ -358,7 +303,6 @@ mod tests {
             ("\"event\"", HecError::Invalid(2)),
             ("[7]", HecError::Invalid(2)),
             ("[{\"event\":1},{]", HecError::Invalid(2)),
-            ("{\"event\":\"\\ud800\"}x", HecError::Invalid(2)),
             ("{}", HecError::Missing(2)),
             ("{\"event\":null}", HecError::Missing(2)),
             ("{\"event\":\"\"}", HecError::Blank(2)),

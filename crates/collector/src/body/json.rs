@@ -3,6 +3,93 @@
 //! The text was checked by `serde_json` before; what walks over it relies on that for its results,
 //! but not for its safety. Strings are given as they are written, escapes and quotes included.
 
+use serde::de::IgnoredAny;
+
+/// What should be JSON is none, or no object where one should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// The objects of a body: one after the other, or elements of arrays.
+pub(super) struct Objects<'b> {
+    /// What is not read yet.
+    rest: &'b [u8],
+    /// Elements of the array that is read, from the next one on.
+    list: Option<Items<'b>>,
+}
+
+impl<'b> Objects<'b> {
+    pub(super) fn of(body: &'b [u8]) -> Objects<'b> {
+        Objects { rest: body, list: None }
+    }
+
+    /// The text of the next object.
+    pub(super) fn next(&mut self) -> Result<Option<&'b [u8]>, Broken> {
+        loop {
+            if let Some(item) = self.list.as_mut().and_then(Iterator::next) {
+                return if first(item) == Some(b'{') { Ok(Some(item)) } else { Err(Broken) };
+            }
+            self.list = None;
+            match first(self.rest) {
+                None => return Ok(None),
+                Some(b'{' | b'[') => {}
+                Some(_) => return Err(Broken),
+            }
+            let value = take_checked(&mut self.rest).ok_or(Broken)?;
+            if first(value) == Some(b'{') {
+                return Ok(Some(value));
+            }
+            self.list = Some(Items::of(value));
+        }
+    }
+}
+
+/// Appends the objects of a body as lines, up to the first thing that is none; whether it is all.
+pub fn write_objects(body: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut objects = Objects::of(body);
+    loop {
+        match objects.next() {
+            Ok(Some(object)) => {
+                write_in_a_line(object, out);
+                out.push(b'\n');
+            }
+            Ok(None) => return true,
+            Err(Broken) => return false,
+        }
+    }
+}
+
+/// Takes a whole value from the front, which is JSON as far as `serde_json` sees.
+fn take_checked<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    let (value, behind) = rest.split_at(values.byte_offset());
+    std::str::from_utf8(value).ok()?;
+    *rest = behind;
+    Some(value)
+}
+
+/// Appends a member, whose key is written as it is.
+pub(super) fn write_member(key: &[u8], value: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    out.push(b'"');
+    out.extend_from_slice(key);
+    out.extend_from_slice(b"\":");
+    value(out);
+}
+
+/// Appends JSON whose newlines, which are outside of texts, become blanks.
+pub(super) fn write_in_a_line(json: &[u8], out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.extend_from_slice(json);
+    for byte in &mut out[begin..] {
+        if *byte < b' ' {
+            *byte = b' ';
+        }
+    }
+}
+
 /// The first byte that is no white space.
 pub(super) fn first(content: &[u8]) -> Option<u8> {
     content.iter().copied().find(|byte| !byte.is_ascii_whitespace())
