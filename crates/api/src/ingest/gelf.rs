@@ -46,10 +46,15 @@ async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> 
 }
 
 async fn take(body: &mut WholeBody<'_>) -> ApiResult<()> {
-    let content = body.read_decompressed_as(BODY_BYTES_MAX, encoding).await?.ok_or_else(|| {
+    let too_long = || {
         let text = format!("the body has more than {BODY_BYTES_MAX} bytes; send smaller messages");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-    })?;
+    };
+    let sent = body.read(BODY_BYTES_MAX).await?.ok_or_else(too_long)?;
+    let content = match encoding(&sent) {
+        Encoding::Plain => sent,
+        encoding => body.decompress(encoding, &sent, BODY_BYTES_MAX)?.ok_or_else(too_long)?,
+    };
     let mut lines = Vec::with_capacity(content.len() + 1);
     if !write_objects(&content, &mut lines) {
         return Err(ApiError::bad_request("the body is no object of JSON, so no message of GELF"));

@@ -128,7 +128,7 @@ impl Wire for Json {
                     record.observed_ns = count(value)?;
                 }
                 b"severityNumber" | b"severity_number" => {
-                    record.severity_number = count(value)? as i64;
+                    record.severity_number = severity(value)?;
                 }
                 b"severityText" | b"severity_text" => record.severity_text = text(value)?,
                 b"body" => record.body = Self::value(value)?,
@@ -252,6 +252,21 @@ fn count(value: &[u8]) -> Result<u64, Rejection> {
     // JavaScript writes large numbers as floating ones.
     let as_float = || text.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64);
     text.parse().ok().or_else(as_float).ok_or(Rejection::Broken)
+}
+
+/// A severity as a number, or by the name that libraries of protobuf write although OTLP forbids it,
+/// such as `SEVERITY_NUMBER_WARN2`.
+fn severity(value: &[u8]) -> Result<i64, Rejection> {
+    const LEVELS: [&[u8]; 6] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR", b"FATAL"];
+    let Some(name) = unquoted(value).strip_prefix(b"SEVERITY_NUMBER_") else {
+        return Ok(count(value)? as i64);
+    };
+    let (level, step) = match name {
+        [level @ .., step @ b'2'..=b'4'] => (level, i64::from(step - b'1')),
+        level => (level, 0),
+    };
+    let rank = LEVELS.iter().position(|known| *known == level);
+    Ok(rank.map_or(0, |rank| 1 + 4 * rank as i64 + step))
 }
 
 fn unquoted(value: &[u8]) -> &[u8] {

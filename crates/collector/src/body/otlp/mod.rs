@@ -46,9 +46,11 @@ const SHARED_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 /// Bytes of lines that any request may become, however small it is.
 const WRITTEN_BYTES_MIN: usize = 16 << 20;
-/// Bytes of lines per byte of a larger request. What a resource has is sent once and written with
-/// each record; records behind this limit are rejected.
+/// Bytes of lines per byte of a larger request, up to [`WRITTEN_BYTES_MAX`]. What a resource has is
+/// sent once and written with each record; records behind this limit are rejected.
 const WRITTEN_PER_BYTE_MAX: usize = 16;
+/// Limit of the lines made from one request.
+const WRITTEN_BYTES_MAX: usize = 128 << 20;
 /// Names that only the record itself gives.
 const OWN: [&[u8]; 9] = [
     b"_msg",
@@ -263,7 +265,7 @@ impl<'b> Export<'b> {
             names: Names::default(),
             rejected: None,
             written_bytes: 0,
-            written_bytes_max: per_byte.max(WRITTEN_BYTES_MIN),
+            written_bytes_max: per_byte.clamp(WRITTEN_BYTES_MIN, WRITTEN_BYTES_MAX),
         })
     }
 

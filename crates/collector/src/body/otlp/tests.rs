@@ -423,6 +423,28 @@ fn a_broken_record_is_rejected_alone() {
 }
 
 #[test]
+fn severities_by_name() {
+    let record = |severity: &str| {
+        let json = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"severityNumber":{severity}}}]}}]}}]}}"#
+        );
+        lines(Format::Json, json.as_bytes()).unwrap().0
+    };
+    for (severity, number) in [
+        ("9", 9),
+        ("\"9\"", 9),
+        ("\"SEVERITY_NUMBER_TRACE\"", 1),
+        ("\"SEVERITY_NUMBER_WARN2\"", 14),
+        ("\"SEVERITY_NUMBER_FATAL4\"", 24),
+    ] {
+        assert_eq!(record(severity), format!("{{\"severity_number\":{number}}}\n"));
+    }
+    for nothing in ["0", "null", "\"SEVERITY_NUMBER_UNSPECIFIED\""] {
+        assert_eq!(record(nothing), "{}\n");
+    }
+}
+
+#[test]
 fn requests_that_are_something_else_are_refused() {
     for (format, content, message) in [
         (Format::Protobuf, &b"{\"resourceLogs\":[]}"[..], "the protobuf message is broken"),
