@@ -51,6 +51,8 @@ pub struct App {
     /// Set once the settings can be read again.
     reload: OnceLock<Reload>,
     pub(crate) address: SocketAddr,
+    /// Addresses of listeners for OTLP alone; set before any of them serves.
+    otlp: OnceLock<Vec<SocketAddr>>,
     pub(crate) started_ns: i64,
     pub(crate) accounting: Arc<Accounting>,
     pub(crate) phase: RwLock<Phase>,
@@ -136,6 +138,7 @@ impl App {
             reload: OnceLock::new(),
             options,
             address,
+            otlp: OnceLock::new(),
             started_ns: now_ns(),
             accounting,
             phase: RwLock::new(Phase::Recovering),
@@ -164,6 +167,16 @@ impl App {
         if let Some(jobs) = self.jobs.get() {
             jobs.set_limits(options.background, options.limits);
         }
+    }
+
+    /// Addresses of listeners for OTLP alone.
+    pub(crate) fn otlp(&self) -> &[SocketAddr] {
+        self.otlp.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets these addresses. Called once.
+    pub(crate) fn listens_for_otlp(&self, addresses: &[SocketAddr]) {
+        let _ = self.otlp.set(addresses.to_vec());
     }
 
     /// Users, tokens and sessions.

@@ -81,6 +81,11 @@ const ELASTIC: &[&str] = &[
     "version_type",
     "wait_for_active_shards",
 ];
+/// Of Datadog's intake of logs.
+const DATADOG: &[&str] = &["ddsource", "ddtags", "hostname", "service"];
+/// Of Splunk's HTTP Event Collector. Lines are cut at newlines whatever a sender says about times.
+const SPLUNK: &[&str] =
+    &["auto_extract_timestamp", "channel", "host", "index", "source", "sourcetype", "time"];
 /// Of Loki, as Grafana, `logcli` and promtail send them. Those that no call reads control its
 /// splitting, its caches and its hints.
 const LOKI: &[&str] = &[
@@ -203,9 +208,16 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         path.ends_with("/_bulk") || path.contains("/_doc") || path.contains("/_create")
     };
     match path {
-        "/loki/api/v1/push" => Some(vec![INSERT, IGNORED]),
+        "/loki/api/v1/push" | "/v1/logs" => Some(vec![INSERT, IGNORED]),
+        // By gRPC.
+        _ if path.starts_with("/opentelemetry.proto.") => Some(vec![INSERT, IGNORED]),
         _ if path.starts_with("/loki/") => Some(vec![LOKI, IGNORED]),
         _ if brings(path) => Some(vec![INSERT, ELASTIC, IGNORED]),
+        _ if path.ends_with("/api/v2/logs") || path.ends_with("/v1/input") => {
+            Some(vec![DATADOG, INSERT, IGNORED])
+        }
+        "/gelf" => Some(vec![INSERT, IGNORED]),
+        _ if path.contains("/services/collector") => Some(vec![SPLUNK, INSERT, IGNORED]),
         // Ignoring parameters of what clients of Elasticsearch request before they send does no
         // harm.
         _ if path.starts_with("/insert/elasticsearch") => None,
@@ -326,6 +338,8 @@ mod tests {
             ("/select/logsql/tail", "query=*&ProjectID=7", "ProjectID is '7'"),
             ("/insert/jsonline", "_time_field=t&_stream_field=a", "did you mean '_stream_fields'?"),
             ("/insert/lines", "type=a&file=b&AccountID=00", "AccountID is '00'"),
+            ("/v1/logs", "_stream_fields=a&_type=b", ""),
+            ("/v1/logs", "_stream_field=a", "did you mean '_stream_fields'?"),
             ("/insert/elasticsearch/_bulk", "refresh=true&pipeline=p&_msg_field=m", ""),
             ("/logs/_bulk", "refesh=true", "did you mean 'refresh'?"),
             ("/insert/elasticsearch/_nodes/http", "whatever=1", ""),
@@ -365,6 +379,9 @@ mod tests {
         check("/insert/jsonline", "vl-msg-field", "m", true);
         check("/insert/jsonline", "vl-decolorize-fields", "m", true);
         check("/insert/jsonline", "vl-message-field", "m", false);
+        let grpc = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+        check(grpc, "vl-stream-fields", "a,b", true);
+        check(grpc, "vl-stream-field", "a", false);
         check("/select/logsql/query", "vl-message-field", "m", true);
         check("/health", "accountid", "12", true);
     }

@@ -26,10 +26,12 @@ mod sinks;
 mod tests;
 pub mod wire;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Extension;
+pub use axum::Router;
 use axum::middleware;
-use axum::{Extension, Router};
 
 pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
 pub use self::access::guard::{Guard, Reason};
@@ -39,18 +41,23 @@ pub use self::wire::listen::{Clients, Tls, serve};
 
 use self::access::routes::Routes;
 use self::ingest::Inserting;
+use self::wire::error::ApiError;
 
-/// All routes, each with its scope.
-fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
+/// What ingest requests of all listeners share.
+fn inserting(app: &Arc<App>) -> Arc<Inserting> {
     let to = Arc::clone(app);
     let to = move || Ok(Arc::clone(&to.pipeline()?.http));
-    let inserting = Inserting::new(
+    Inserting::new(
         app.options.insert,
         Arc::clone(&app.accounting),
         app.memory(),
         app.opened.subscribe(),
         to,
-    );
+    )
+}
+
+/// All routes, each with its scope.
+fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
     Routes::new()
         .merge(access::login::routes(app.gate.clone()))
         .merge(admin::status::routes())
@@ -82,8 +89,43 @@ fn routes(app: &Arc<App>) -> Routes<Arc<App>> {
 /// The router. Requests pass the guard, then the gate of their route, then the check of their
 /// parameters.
 pub fn router(app: Arc<App>) -> Router {
+    let inserting = inserting(&app);
+    main_router(app, inserting)
+}
+
+/// The router, and those of listeners at `otlp`, which take OTLP alone.
+pub fn routers(app: Arc<App>, otlp: &[SocketAddr]) -> (Router, Vec<Router>) {
+    app.listens_for_otlp(otlp);
+    let inserting = inserting(&app);
+    let of_address = |address: &SocketAddr| {
+        let guard = Guard::new(*address, &app.options.hosts, &[]);
+        otlp_router(Arc::clone(&inserting), guard, app.gate.clone())
+    };
+    let otlp = otlp.iter().map(of_address).collect();
+    (main_router(app, inserting), otlp)
+}
+
+/// The router of a listener for OTLP. It has no other call, so that it can be open to machines that
+/// must not query.
+pub fn otlp_router(inserting: Arc<Inserting>, guard: Guard, gate: Gate) -> Router {
+    let routes: Routes<()> = ingest::otlp::routes().with_state(inserting);
+    let (router, _table) = routes.into_parts();
+    router
+        .fallback(only_otlp)
+        .method_not_allowed_fallback(wire::error::wrong_method)
+        .layer(Extension(gate))
+        .layer(middleware::from_fn_with_state(guard, access::guard::check))
+}
+
+async fn only_otlp() -> ApiError {
+    ApiError::not_found(
+        "this port (otlp_listen) takes logs by OTLP alone: POST /v1/logs, or gRPC; everything else is at http_listen",
+    )
+}
+
+fn main_router(app: Arc<App>, inserting: Arc<Inserting>) -> Router {
     let (guard, gate) = (app.guard.clone(), app.gate.clone());
-    let (router, _table) = routes(&app).into_parts();
+    let (router, _table) = routes(&app, inserting).into_parts();
     router
         .fallback(page::get)
         .method_not_allowed_fallback(wire::error::wrong_method)

@@ -3,6 +3,7 @@
 
 mod gate;
 mod loki;
+mod otlp;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};

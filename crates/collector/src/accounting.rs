@@ -102,11 +102,13 @@ pub enum DropReason {
     ShuttingDown,
     /// A connection or datagram of another protocol, refused as a whole; counts as one line.
     WrongProtocol,
+    /// A message in several datagrams of which some did not come.
+    Incomplete,
 }
 
 impl DropReason {
     /// All reasons, in the order of display.
-    pub const ALL: [DropReason; 8] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::Kernel,
         DropReason::Oversized,
         DropReason::Reset,
@@ -115,6 +117,7 @@ impl DropReason {
         DropReason::WriteFailed,
         DropReason::ShuttingDown,
         DropReason::WrongProtocol,
+        DropReason::Incomplete,
     ];
 
     /// The name used in metrics and the API.
@@ -128,6 +131,7 @@ impl DropReason {
             DropReason::WriteFailed => "write_failed",
             DropReason::ShuttingDown => "shutting_down",
             DropReason::WrongProtocol => "wrong_protocol",
+            DropReason::Incomplete => "incomplete",
         }
     }
 

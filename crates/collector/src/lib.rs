@@ -41,7 +41,7 @@ pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use intake::{ALONE_BYTES_MAX, Intake};
 pub use journald::{JournalConfig, JournalSource, JournalStatus};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
-pub use source::{BindTries, SourceError};
+pub use source::{BindTries, PeerLog, SourceError};
 pub use stream::TcpConfig;
 pub use tcp::TcpSource;
 pub use ticket::Ticket;

@@ -3,7 +3,7 @@
 //!
 //! Invariants: memory is bounded by [`UNPACKED_BYTES_MAX`]; of a message that cannot be
 //! decompressed the bytes come back as they are. Left out: compressed connections
-//! (`compression.mode` of rsyslog), and chunks of GELF.
+//! (`compression.mode` of rsyslog).
 
 use flate2::{Decompress, FlushDecompress, Status};
 use record::frame::Doubt;

@@ -246,15 +246,16 @@ impl LogLimit {
     }
 }
 
-/// A [`LogLimit`] for each peer.
+/// Limits how often a message about one peer is logged, each peer by itself.
 #[derive(Default)]
-pub(crate) struct PeerLog {
+pub struct PeerLog {
     peers: HashMap<IpAddr, LogLimit>,
     others: LogLimit,
 }
 
 impl PeerLog {
-    /// As [`LogLimit::pass`], for one peer.
+    /// Whether a message about this peer may be logged now; if so, how many were held back since the
+    /// last one.
     pub fn pass(&mut self, peer: IpAddr) -> Option<u64> {
         if self.peers.len() >= PEERS_LOGGED_MAX && !self.peers.contains_key(&peer) {
             self.peers.retain(|_, limit| !limit.is_idle());

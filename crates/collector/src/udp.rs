@@ -10,6 +10,8 @@
 //! One newline at the end of a datagram is removed, since some senders add one; newlines within
 //! stay. An empty datagram (or a newline alone) carries no line and is ignored.
 //!
+//! Messages of GELF may come in chunks, which are put together first ([`chunks`]).
+//!
 //! UDP cannot push a sender back. Datagrams that arrive faster than they are delivered wait in the
 //! kernel's receive buffer, which is made as large as allowed. The kernel drops what does not fit;
 //! its drop count is read once a second and at the end ([`DropReason::Kernel`], and by socket in
@@ -32,6 +34,7 @@ use crate::outlet::{Destination, FRAME_AGE_MS, Outlet};
 use crate::socket_drops::UDP_SOCKETS_MAX;
 use crate::source::{SourceError, SourceThread, StopSignal};
 
+mod chunks;
 mod datagrams;
 mod receiver;
 

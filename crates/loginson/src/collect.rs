@@ -22,7 +22,10 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::reload::Reloader;
-use crate::server::{Signals, bind, end_at_second_signal, https, warn_of_access, write_ready_file};
+use crate::server::{
+    Signals, bind, bind_otlp, end_at_second_signal, https, serve_all, warn_of_access,
+    write_ready_file,
+};
 use crate::settings::{Loaded, Settings};
 use api::collecting::Collecting;
 use api::ingest::Inserting;
@@ -67,7 +70,9 @@ async fn collect(
     }
     let mut signals = Signals::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
-    let listener = bind(&config).await?;
+    let listener = bind("HTTP", "--http-listen", config.http_listen).await?;
+    let otlp = bind_otlp(&config).await?;
+    let otlp_addresses: Vec<_> = otlp.iter().map(|(_, address)| *address).collect();
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
     let forwarder: Arc<dyn Forward> = match &config.kafka {
@@ -100,7 +105,7 @@ async fn collect(
         nodes: None,
     };
     let sources = Sources::start(&config.node.sources, &with)?;
-    let addresses = addresses(address, &sources.listeners());
+    let addresses = addresses(address, &otlp_addresses, &sources.listeners());
     // Certificates, users and tokens are reloaded whenever the signal arrives.
     let tls = https(&config)?;
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
@@ -141,11 +146,16 @@ async fn collect(
         Arc::clone(&sources),
         clients.clone(),
         api::Guard::new(address, &config.api.hosts, &config.api.frame_ancestors),
-        gate,
+        gate.clone(),
         addresses.clone(),
     ));
-    let router = api::collecting::router(seen, inserting);
-    let serving = tokio::spawn(api::serve(listener, router, clients, stopping));
+    let otlp = otlp.into_iter().map(|(listener, address)| {
+        let guard = api::Guard::new(address, &config.api.hosts, &[]);
+        (listener, api::otlp_router(Arc::clone(&inserting), guard, gate.clone()))
+    });
+    let router = api::collecting::router(seen, Arc::clone(&inserting));
+    let routers = std::iter::once((listener, router)).chain(otlp);
+    let serving = serve_all(routers, &clients, &stopping);
     let scheme = if tls.is_some() { "https" } else { "http" };
     tracing::info!("health, metrics and state of the stores at {scheme}://{address}/api/v1/nodes");
     if let Some(file) = ready_file {
@@ -156,7 +166,9 @@ async fn collect(
     tracing::info!("{name}: shutting down; a second signal ends at once");
     end_at_second_signal(signals, "lines that were neither spooled nor acknowledged are lost");
     stop.send_replace(true);
-    serving.await.context("serving HTTP failed")?;
+    for serving in serving {
+        serving.await.context("serving HTTP failed")?;
+    }
     let stopped = tokio::task::spawn_blocking(move || {
         forwarder.begin_stop();
         *sources.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Sources::default();

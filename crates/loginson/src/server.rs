@@ -16,11 +16,12 @@ use query::QueryQueue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::reload::Reloader;
 use crate::settings::{Loaded, Settings};
-use api::{App, Tls};
+use api::{App, Clients, Router, Tls};
 use node::cluster::{Cluster, Engines, QueriedLines};
 use node::data_dir::QUERIES_FOLDER;
 use node::ingest::sources::addresses;
@@ -70,7 +71,9 @@ async fn serve(
 ) -> Result<()> {
     let mut signals = Signals::new()?;
     let hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
-    let listener = bind(&config).await?;
+    let listener = bind("HTTP", "--http-listen", config.http_listen).await?;
+    let otlp = bind_otlp(&config).await?;
+    let otlp_addresses: Vec<SocketAddr> = otlp.iter().map(|(_, address)| *address).collect();
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
     let (stop, stopping) = watch::channel(false);
@@ -87,8 +90,10 @@ async fn serve(
     );
     let app = Arc::new(app);
     warn_of_access(&config, address);
-    let (router, clients) = (api::router(Arc::clone(&app)), app.clients().clone());
-    let serving = tokio::spawn(api::serve(listener, router, clients, stopping));
+    let (router, otlp_routers) = api::routers(Arc::clone(&app), &otlp_addresses);
+    let listeners = std::iter::once(listener).chain(otlp.into_iter().map(|(listener, _)| listener));
+    let routers = std::iter::once(router).chain(otlp_routers);
+    let serving = serve_all(listeners.zip(routers), app.clients(), &stopping);
 
     let app_seen = Arc::clone(&app);
     let runs_queries = Box::new(move || app_seen.runs_queries());
@@ -117,7 +122,8 @@ async fn serve(
     app.on_reload(Box::new(move || called.reload()));
     tracing::info!("page and API at {scheme}://{address}/");
     if let Some(file) = ready_file {
-        write_ready_file(&file, &addresses(address, &pipeline.sources().listeners()))?;
+        let addresses = addresses(address, &otlp_addresses, &pipeline.sources().listeners());
+        write_ready_file(&file, &addresses)?;
     }
 
     tokio::spawn(reload_on(hangup, reloader, Arc::clone(&pipeline), tls));
@@ -128,7 +134,9 @@ async fn serve(
     // Requests that have begun are finished while there still is a store to take their lines.
     app.begin_stop();
     stop.send_replace(true);
-    serving.await.context("serving HTTP failed")?;
+    for serving in serving {
+        serving.await.context("serving HTTP failed")?;
+    }
     app.stop();
     let stopped = tokio::task::spawn_blocking(move || pipeline.stop());
     stopped.await.context("stopping the pipeline failed")?;
@@ -240,14 +248,41 @@ pub fn warn_of_access(config: &Config, address: SocketAddr) {
     }
 }
 
-/// Binds the address of HTTP; tries again for some seconds if it is in use, as after a kill.
-pub async fn bind(config: &Config) -> Result<TcpListener> {
-    let address = config.http_listen;
+/// Serves each router at its listener.
+pub fn serve_all(
+    routers: impl Iterator<Item = (TcpListener, Router)>,
+    clients: &Clients,
+    stopping: &watch::Receiver<bool>,
+) -> Vec<JoinHandle<()>> {
+    let serve = |(listener, router)| {
+        tokio::spawn(api::serve(listener, router, clients.clone(), stopping.clone()))
+    };
+    routers.map(serve).collect()
+}
+
+/// Binds the addresses of OTLP.
+pub async fn bind_otlp(config: &Config) -> Result<Vec<(TcpListener, SocketAddr)>> {
+    let mut bound = Vec::new();
+    for &address in &config.otlp_listen {
+        let listener = bind("OTLP", "--otlp-listen", address).await?;
+        let address = listener.local_addr().context("cannot tell the address of OTLP")?;
+        tracing::info!("OpenTelemetry's logs by gRPC and HTTP at {address}");
+        bound.push((listener, address));
+    }
+    Ok(bound)
+}
+
+/// Binds an address; tries again for some seconds if it is in use, as after a kill.
+pub async fn bind(
+    what: &'static str,
+    flag: &'static str,
+    address: SocketAddr,
+) -> Result<TcpListener> {
     let mut tries = BindTries::default();
     loop {
         let error = match TcpListener::bind(address).await {
             Ok(listener) => return Ok(listener),
-            Err(error) => SourceError::new("HTTP", "--http-listen", address, error),
+            Err(error) => SourceError::new(what, flag, address, error),
         };
         match tries.pause_after(&error) {
             Some(pause) => tokio::time::sleep(pause).await,

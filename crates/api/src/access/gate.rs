@@ -4,8 +4,9 @@
 //!
 //! Credentials, in the order in which the gate looks for them:
 //!
-//! - `Authorization: Bearer TOKEN`;
+//! - `Authorization: Bearer TOKEN`, or `Splunk TOKEN`, as senders of Splunk write it;
 //! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
+//! - a token in the header of a sender of another product ([`KEYS`]);
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
 //!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
 //!   before, so pages of other sites cannot use the cookie.
@@ -67,6 +68,8 @@ const COOKIES_MAX: usize = 4;
 /// Bytes of the body of a refused request that are read and discarded. Without that, the connection
 /// would be reset, and its client would not see the answer.
 const DISCARDED_BYTES_MAX: u64 = 8 << 20;
+/// Headers in which senders of other products give a token: Datadog's.
+const KEYS: [&str; 1] = ["dd-api-key"];
 /// The longest time for that.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -334,6 +337,10 @@ impl Gate {
             }
             return self.by_authorization(credentials.as_bytes(), peer).await;
         }
+        if let Some(key) = KEYS.iter().find_map(|name| headers.get(*name)) {
+            let found = self.by_token(None, key.as_bytes());
+            return found.ok_or_else(|| self.failed(peer, "a key", "it is not known"));
+        }
         let Some(principal) = self.cookies(headers).find_map(|cookie| self.by_session(cookie))
         else {
             return Ok(Principal::nobody());
@@ -375,14 +382,16 @@ impl Gate {
         let scheme_ends = credentials.iter().position(|&byte| byte == b' ');
         let (scheme, rest) = credentials.split_at(scheme_ends.unwrap_or(credentials.len()));
         let rest = rest.trim_ascii();
-        if scheme.eq_ignore_ascii_case(b"bearer") {
+        if scheme.eq_ignore_ascii_case(b"bearer") || scheme.eq_ignore_ascii_case(b"splunk") {
             return self
                 .by_token(None, rest)
                 .ok_or_else(|| self.failed(peer, "a token", "it is not known"));
         }
         if !scheme.eq_ignore_ascii_case(b"basic") {
             self.count(Refused::Wrong);
-            return Err(unauthorized("the Authorization header is neither Basic nor Bearer"));
+            return Err(unauthorized(
+                "the Authorization header is neither Basic nor Bearer nor Splunk",
+            ));
         }
         let decoded = STANDARD.decode(rest).unwrap_or_default();
         let colon = decoded.iter().position(|&byte| byte == b':');

@@ -191,7 +191,8 @@ impl Guard {
             return Err(malformed("the request has several Host headers"));
         }
         let field = match field.map(HeaderValue::as_bytes) {
-            None if request.version() > Version::HTTP_10 => {
+            // In HTTP/2 the target names the host.
+            None if request.version() > Version::HTTP_10 && !names_host_by_target(request) => {
                 return Err(malformed("the request has no Host header"));
             }
             None | Some(b"") => None,
@@ -276,6 +277,10 @@ fn parse_origin(origin: &[u8]) -> Option<(Authority, u16)> {
     let split = |scheme: &[u8], port| Some((origin.strip_prefix(scheme)?, port));
     let (host, port) = split(b"https://", 443).or_else(|| split(b"http://", 80))?;
     Some((Authority::parse(host)?, port))
+}
+
+fn names_host_by_target(request: &Request) -> bool {
+    request.version() == Version::HTTP_2 && request.uri().authority().is_some()
 }
 
 /// Refuses requests that another origin made according to the browser, except links to the page,

@@ -79,7 +79,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "store": pipeline.as_ref().map(|pipeline| store(pipeline)),
         "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parsing.lag_lines()),
         "recovery": pipeline.as_ref().map_or("", |pipeline| &pipeline.recovery),
-        "listeners": addresses(app.address, &listeners),
+        "listeners": addresses(app.address, app.otlp(), &listeners),
         "files": pipeline.as_ref().and_then(|pipeline| pipeline.sources().files(files)),
         "journald": pipeline.as_ref().and_then(|pipeline| pipeline.sources().journal(journal)),
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.sources().credentials()).map(|c| tls(&c.status())),

@@ -170,6 +170,27 @@ impl Keeper {
         Ok(())
     }
 
+    /// Sets the fields that name streams and hold the level, if parameters name none. Called before
+    /// the first line.
+    pub fn default_fields(&mut self, stream: &[&str], level: &[&str]) {
+        let hints = Arc::make_mut(&mut self.sink.origin.hints);
+        let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect();
+        if hints.stream_fields.is_empty() {
+            hints.stream_fields = names(stream);
+        }
+        if hints.level_fields.is_empty() {
+            hints.level_fields = names(level);
+        }
+    }
+
+    /// Counts lines of the body that are not taken.
+    pub fn reject(&mut self, lines: u64, bytes: u64) {
+        let counters = self.sink.counters();
+        counters.received(lines, bytes);
+        counters.dropped(DropReason::BadRequest, lines);
+        counters.dropped_bytes(DropReason::BadRequest, bytes);
+    }
+
     /// Takes bytes from the front of `chunk`. Returns false when it is used up, and true when too
     /// many bytes are not durable yet: then call [`Keeper::make_room`] and this function again.
     fn take(&mut self, chunk: &mut &[u8]) -> ApiResult<bool> {

@@ -1,4 +1,4 @@
-//! Ingest over HTTP: `/insert/lines`, `/insert/jsonline`, and `_bulk` of Elasticsearch.
+//! Ingest over HTTP: `/insert/lines`, `/insert/jsonline`, `_bulk` of Elasticsearch, and OTLP.
 //!
 //! The body is read, decompressed, split into lines and handed on in chunks; the response is sent
 //! when the last line is durable. The memory of a request is bounded by
@@ -15,15 +15,19 @@
 //! sent again.
 
 pub mod bulk;
+mod datadog;
 mod form;
+mod gelf;
+mod hec;
 mod keep;
 mod options;
+pub mod otlp;
 mod slot;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -34,8 +38,8 @@ use axum::http::header::EXPECT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use collector::Accounting;
 use collector::body::{Decoder, Encoding, Runs, Shape};
+use collector::{Accounting, PeerLog, SourceKind};
 use platform::memory::{Budget, Purpose};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -85,6 +89,9 @@ pub struct Inserting {
     to: Box<dyn Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync>,
     /// Becomes true once the store is open.
     opened: watch::Receiver<bool>,
+    accounting: Arc<Accounting>,
+    /// Senders of what is no log.
+    foreign: Mutex<PeerLog>,
 }
 
 impl Inserting {
@@ -97,9 +104,10 @@ impl Inserting {
         opened: watch::Receiver<bool>,
         to: impl Fn() -> ApiResult<Arc<HttpLines>> + Send + Sync + 'static,
     ) -> Arc<Inserting> {
-        let slots = Arc::new(Slots::new(options.requests_max, accounting));
-        let memory = Arc::clone(memory);
-        Arc::new(Inserting { options, slots, memory, to: Box::new(to), opened })
+        let slots = Arc::new(Slots::new(options.requests_max, Arc::clone(&accounting)));
+        let (memory, foreign) = (Arc::clone(memory), Mutex::default());
+        let to = Box::new(to);
+        Arc::new(Inserting { options, slots, memory, to, opened, accounting, foreign })
     }
 
     /// The destination of lines, or the error why none are accepted. Waits for some seconds until
@@ -109,6 +117,15 @@ impl Inserting {
         // Whatever came of it, `to` knows.
         let _ = timeout(OPENING_WAIT_MAX, opened.wait_for(|is_open| *is_open)).await;
         (self.to)()
+    }
+
+    /// Counts a request that holds no lines, and reports its sender.
+    fn refuse_protocol(&self, sender: SocketAddr, what: &str, remedy: &str) {
+        self.accounting.source(SourceKind::Http).wrong_protocol(0);
+        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held_back) = foreign.pass(sender.ip()) {
+            tracing::warn!(%sender, held_back, "request refused: its sender sends {what}; {remedy}");
+        }
     }
 
     /// Adds to the acknowledgement of lines where they are durable, if that may be the spool of
@@ -127,6 +144,10 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .post(Scope::Ingest, "/insert/jsonline", jsonline)
         .post(Scope::Ingest, "/insert/lines", lines)
         .merge(bulk::routes())
+        .merge(datadog::routes())
+        .merge(gelf::routes())
+        .merge(hec::routes())
+        .merge(otlp::routes())
         .with_state(inserting)
 }
 
@@ -312,19 +333,30 @@ impl<'r> WholeBody<'r> {
     pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
         let encoding = self.encoding()?;
         let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
-        if encoding == Encoding::Plain {
-            return Ok(Some(sent));
+        match encoding {
+            Encoding::Plain => Ok(Some(sent)),
+            _ => self.decompress(encoding, &sent, bytes_max),
         }
+    }
+
+    /// Decompresses what was read; `None` if it has more than `bytes_max` bytes.
+    pub fn decompress(
+        &mut self,
+        encoding: Encoding,
+        sent: &[u8],
+        bytes_max: usize,
+    ) -> ApiResult<Option<Vec<u8>>> {
         let wrong = |error: std::io::Error| {
             ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
         };
         let mut decoder = Decoder::new(encoding).map_err(wrong)?;
-        let (mut content, mut rest) = (Vec::new(), &sent[..]);
+        let (mut content, mut rest) = (Vec::new(), sent);
         while let Some(piece) = decoder.next(&mut rest).map_err(wrong)? {
             content.extend_from_slice(piece);
             if content.len() > bytes_max {
                 return Ok(None);
             }
+            self.keeper.hold_whole(sent.len() + content.len())?;
         }
         content.extend_from_slice(decoder.end().map_err(wrong)?);
         Ok((content.len() <= bytes_max).then_some(content))
@@ -338,6 +370,16 @@ impl<'r> WholeBody<'r> {
     /// Sets what parameters leave open about the following lines.
     pub fn name_streams(&mut self, fields: Vec<String>) -> ApiResult<()> {
         self.keeper.name_streams(fields)
+    }
+
+    /// Sets the fields that name streams and hold the level, if parameters name none.
+    pub fn default_fields(&mut self, stream: &[&str], level: &[&str]) {
+        self.keeper.default_fields(stream, level);
+    }
+
+    /// Counts lines of the body that are not taken.
+    pub fn reject(&mut self, lines: u64, bytes: u64) {
+        self.keeper.reject(lines, bytes);
     }
 
     /// Takes complete lines, each a JSON object.

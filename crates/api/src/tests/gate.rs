@@ -53,7 +53,7 @@ impl Fixture {
     }
 
     fn table(&self) -> Vec<Route> {
-        let (_, table) = routes(&self.app).into_parts();
+        let (_, table) = routes(&self.app, inserting(&self.app)).into_parts();
         table
     }
 }

@@ -9,7 +9,12 @@
 //! HTTPS ([`https`]) has the same seats and time limits: a connection in its handshake counts as
 //! waiting for its first request, and gives up its seat like one.
 //!
-//! Left out: HTTP/2; put a proxy in front for it.
+//! HTTP/2 is for calls of gRPC alone, which need it. A connection speaks it if its first bytes are
+//! those of its preface, or if TLS agreed on it; a client that offers HTTP/1.1 too, as browsers do,
+//! gets HTTP/1.1. Several calls may run on one connection, which then waits for a request only once
+//! the last of them is answered; their tasks have no seat, so their bodies give way to nobody.
+//!
+//! Left out: HTTP/2 for anything else; put a proxy in front for it.
 
 mod https;
 pub mod seats;
@@ -17,21 +22,21 @@ mod watched;
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
-use axum::http::HeaderValue;
-use axum::http::header::CONNECTION;
+use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -57,6 +62,16 @@ const READ_BYTES_MAX: usize = 256 << 10;
 /// Pause after the system refused to accept a connection, for instance because no file descriptor
 /// was left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The first bytes of a connection that speaks HTTP/2; no request of HTTP/1 begins so.
+const HTTP2_START: [u8; 3] = *b"PRI";
+/// The name of HTTP/2 in TLS.
+const HTTP2_ALPN: &[u8] = b"h2";
+/// Calls of one connection of HTTP/2 that run at a time. The client lets further ones wait.
+const CALLS_MAX: u32 = 16;
+/// Bytes of one call, and of all calls of a connection, that a client may send before they are read.
+const CALL_WINDOW_BYTES: u32 = 1 << 20;
+/// Bytes of the head of a call. A longer one is refused with 431.
+const CALL_HEAD_BYTES_MAX: u32 = 64 << 10;
 /// Waiting connections that are accepted at the end; more than the system keeps.
 const BACKLOG_MAX: usize = 4_096;
 /// Time for running requests at shutdown.
@@ -127,13 +142,20 @@ pub async fn serve(
                 let stalled = stream.stalled();
                 let seat = Arc::clone(&held.seat);
                 let seats = clients.seats.clone();
-                let (router, stop, tls) = (router.clone(), stop.clone(), clients.tls.clone());
+                let (router, mut stop, tls) = (router.clone(), stop.clone(), clients.tls.clone());
                 let connection = async move {
                     match tls {
-                        None => connection(stream, peer, router, seats, stop).await,
+                        None => {
+                            let Some(is_http2) = starts_http2(&stream, &mut stop).await else {
+                                return;
+                            };
+                            connection(stream, is_http2, peer, router, seats, stop).await;
+                        }
                         Some(tls) => {
                             if let Some(stream) = tls.accept(stream, peer).await {
-                                connection(stream, peer, router, seats, stop).await;
+                                let agreed = stream.get_ref().1.alpn_protocol();
+                                let is_http2 = agreed == Some(HTTP2_ALPN);
+                                connection(stream, is_http2, peer, router, seats, stop).await;
                             }
                         }
                     }
@@ -175,8 +197,21 @@ pub async fn raised(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// Whether a connection without TLS speaks HTTP/2; `None` if it has sent nothing in time. Whoever
+/// sends nothing before the end is given the chance to do so in HTTP/1.
+async fn starts_http2(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<bool> {
+    tokio::select! {
+        biased;
+        found = tokio::time::timeout(HEAD_TIME_MAX, stream.starts_with(HTTP2_START)) => {
+            found.ok()?.ok()
+        }
+        () = raised(stop) => Some(false),
+    }
+}
+
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    is_http2: bool,
     peer: SocketAddr,
     router: Router,
     seats: Seats,
@@ -184,42 +219,100 @@ async fn connection(
 ) {
     let service = TowerToHyperService::new(router);
     let seat = seat().expect("every connection has one");
+    let working = Arc::new(Mutex::new(0));
     let with_peer = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
-        seat.works();
+        let working = Working::begin(&seat, &working);
         let answered = !seat.is_reserved || ANSWERED_ALWAYS.contains(&request.uri().path());
-        let answer = answered.then(|| service.call(request));
-        let (seat, seats) = (Arc::clone(&seat), seats.clone());
+        let is_foreign = request.version() == Version::HTTP_2 && !is_call(request.headers());
+        let answer = (answered && !is_foreign).then(|| service.call(request));
+        let (is_reserved, seats) = (seat.is_reserved, seats.clone());
         async move {
             let mut response = match answer {
                 Some(answer) => answer.await?,
+                None if is_foreign => only_calls(),
                 None => {
                     seats.count_refused();
                     too_many(seats.regular())
                 }
             };
-            if seat.is_reserved {
+            if is_reserved && !is_http2 {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, std::convert::Infallible>(
-                response.map(|body| Body::new(Answering { body, seat })),
+                response.map(|body| Body::new(Answering { body, _working: working })),
             )
         }
     });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
-    let serving = http.serve_connection(TokioIo::new(stream), with_peer).with_upgrades();
-    let mut serving = std::pin::pin!(serving);
-    let result = tokio::select! {
-        result = serving.as_mut() => result,
-        () = raised(&mut stop) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
+    let result = match is_http2 {
+        true => serve_http2(stream, with_peer, &mut stop).await,
+        false => serve_http1(stream, with_peer, &mut stop).await,
     };
     if let Err(error) = result {
         tracing::debug!("HTTP connection from {peer}: {error}");
     }
+}
+
+async fn serve_http1<S>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: S,
+    stop: &mut watch::Receiver<bool>,
+) -> hyper::Result<()>
+where
+    S: Service<hyper::Request<Incoming>, Response = Response, Error = std::convert::Infallible>,
+    S::Future: Send,
+{
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
+    let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        result = serving.as_mut() => result,
+        () = raised(stop) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    }
+}
+
+async fn serve_http2<S>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: S,
+    stop: &mut watch::Receiver<bool>,
+) -> hyper::Result<()>
+where
+    S: Service<hyper::Request<Incoming>, Response = Response, Error = std::convert::Infallible>,
+    S::Future: Send + 'static,
+{
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(CALLS_MAX)
+        .initial_stream_window_size(CALL_WINDOW_BYTES)
+        .initial_connection_window_size(CALL_WINDOW_BYTES)
+        .max_header_list_size(CALL_HEAD_BYTES_MAX)
+        // Exporters keep their connections. One whose client is gone ends.
+        .keep_alive_interval(HEAD_TIME_MAX)
+        .keep_alive_timeout(HEAD_TIME_MAX);
+    let serving = http.serve_connection(TokioIo::new(stream), service);
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        result = serving.as_mut() => result,
+        () = raised(stop) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    }
+}
+
+/// Whether a request is a call of gRPC.
+fn is_call(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    media_type.starts_with(b"application/grpc")
+}
+
+fn only_calls() -> Response {
+    let message = "HTTP/2 is taken for gRPC only; use HTTP/1.1";
+    ApiError::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, message).into_response()
 }
 
 /// 503: too many connections for this request on a reserved seat.
@@ -228,10 +321,38 @@ fn too_many(open: usize) -> Response {
     ApiError::unavailable(message).retry_after(RETRY_AFTER_S).into_response()
 }
 
-/// The body of a response. Once it is dropped, the connection waits for the next request.
+/// A request, until its response is sent. Once the connection has no other one, it waits for the
+/// next.
+struct Working {
+    seat: Arc<Seat>,
+    /// Requests of the connection.
+    all: Arc<Mutex<usize>>,
+}
+
+impl Working {
+    fn begin(seat: &Arc<Seat>, all: &Arc<Mutex<usize>>) -> Working {
+        let working = Working { seat: Arc::clone(seat), all: Arc::clone(all) };
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        *all += 1;
+        seat.works();
+        working
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        *all -= 1;
+        if *all == 0 {
+            self.seat.waits();
+        }
+    }
+}
+
+/// The body of a response.
 struct Answering {
     body: Body,
-    seat: Arc<Seat>,
+    _working: Working,
 }
 
 impl HttpBody for Answering {
@@ -251,11 +372,5 @@ impl HttpBody for Answering {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.seat.waits();
     }
 }

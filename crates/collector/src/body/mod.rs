@@ -12,7 +12,12 @@
 
 mod array;
 mod bulk;
+pub mod datadog;
 mod decode;
+pub mod hec;
+mod json;
+pub mod otlp;
+pub mod protobuf;
 mod shape;
 mod snappy;
 mod whole_lines;
@@ -20,5 +25,6 @@ mod whole_lines;
 pub use array::Elements;
 pub use bulk::{Action, Bulk, BulkError, RUNS_MAX, Runs};
 pub use decode::{Decoder, Encoding, ZSTD_WINDOW_LOG_MAX};
+pub use json::write_objects;
 pub use shape::{Shape, json_records};
 pub use whole_lines::WholeLines;

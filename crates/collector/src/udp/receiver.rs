@@ -18,6 +18,7 @@ use platform::Clock;
 use record::framing::foreign::{Foreign, recognise_datagram};
 use record::{Format, Hints, Origin, Transport};
 
+use super::chunks::{Chunks, GivenUp, Taken};
 use super::datagrams::{BATCH_DATAGRAMS_MAX, Datagrams};
 use crate::accounting::{Accounting, DropReason, SourceKind};
 use crate::kernel_drops::KernelDrops;
@@ -49,6 +50,7 @@ pub(super) struct Receiver {
     log_limit: LogLimit,
     protocol_log: PeerLog,
     unpacker: Unpacker,
+    chunks: Chunks,
 }
 
 impl Receiver {
@@ -78,6 +80,7 @@ impl Receiver {
             log_limit: LogLimit::default(),
             protocol_log: PeerLog::default(),
             unpacker: Unpacker::default(),
+            chunks: Chunks::default(),
         })
     }
 
@@ -94,6 +97,8 @@ impl Receiver {
             self.outlet.flush_if_old();
             if self.drops_read.elapsed() >= DROPS_INTERVAL {
                 self.count_kernel_drops();
+                self.chunks.give_up_old(Instant::now());
+                self.count_given_up();
             }
             if received == BATCH_DATAGRAMS_MAX {
                 continue;
@@ -112,6 +117,8 @@ impl Receiver {
         self.receive(&mut datagrams);
         self.outlet.flush();
         self.count_kernel_drops();
+        self.chunks.give_up_all();
+        self.count_given_up();
     }
 
     /// Waits until a datagram arrives, the frame is old, the drop count must be read, or the source
@@ -153,10 +160,25 @@ impl Receiver {
             }
         };
         let received = datagrams.len();
+        let now = Instant::now();
         for datagram in datagrams {
             let line = datagram.bytes.strip_suffix(b"\n").unwrap_or(datagram.bytes);
             if line.is_empty() {
                 continue;
+            }
+            match self.chunks.take(datagram.sender, datagram.bytes, now) {
+                Taken::NoChunk => {}
+                Taken::Waits => continue,
+                Taken::Whole(message) => {
+                    let unpacked = self.unpacker.unpack_datagram(&message);
+                    let (line, cut) = match unpacked {
+                        Some(Unpacked { line, cut, .. }) => (line, cut),
+                        None => (&message[..], false),
+                    };
+                    self.origin.sender = Some(datagram.sender);
+                    self.outlet.push_line(&self.origin, received_ns, line, cut);
+                    continue;
+                }
             }
             // With the newline: it may be the last byte of a checksum.
             let unpacked = self.unpacker.unpack_datagram(datagram.bytes);
@@ -186,6 +208,17 @@ impl Receiver {
                 self.accounting.udp_sockets.dropped(self.number, drops);
             }
             Err(error) => self.log(&error),
+        }
+    }
+
+    /// Counts messages of which chunks did not come.
+    fn count_given_up(&mut self) {
+        let GivenUp { messages, bytes } = self.chunks.take_given_up();
+        if messages > 0 {
+            let counters = self.accounting.source(SourceKind::SyslogUdp);
+            counters.received(messages, bytes);
+            counters.dropped(DropReason::Incomplete, messages);
+            counters.dropped_bytes(DropReason::Incomplete, bytes);
         }
     }
 

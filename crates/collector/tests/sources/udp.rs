@@ -71,7 +71,7 @@ fn datagrams_of_other_protocols_are_refused_and_counted() {
     let foreign: [&[u8]; 5] = [
         b"x\x9c\xab\x56",
         b"\x1f\x8b\x08\0\0",
-        b"\x1e\x0f12345678\0\x02",
+        b"\x1e\x0f12345678\x02\x02",
         b"zx\x9c\xab",
         b"\x16\xfe\xfd\0",
     ];
@@ -99,12 +99,23 @@ fn datagrams_of_other_protocols_are_refused_and_counted() {
     sender.send(&message).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(b"{\"version\":\"1.1\"}").unwrap();
-    sender.send(&gzip.finish().unwrap()).unwrap();
+    let gelf = gzip.finish().unwrap();
+    sender.send(&gelf).unwrap();
+    // The same in chunks, the last one first, and a message whose other chunk does not come.
+    let chunk = |id: u8, number: u8, part: &[u8]| {
+        [&[0x1e, 0x0f, id, 0, 0, 0, 0, 0, 0, 0, number, 2], part].concat()
+    };
+    let (begin, end) = gelf.split_at(7);
+    for datagram in [chunk(1, 1, end), chunk(2, 0, b"{"), chunk(1, 0, begin)] {
+        sender.send(&datagram).unwrap();
+    }
     source.stop();
-    let expected: [&[u8]; 4] =
-        [b"<14>app: one\0", b"<14>app: two", text.as_bytes(), b"{\"version\":\"1.1\"}"];
+    let object = b"{\"version\":\"1.1\"}";
+    let expected: [&[u8]; 5] =
+        [b"<14>app: one\0", b"<14>app: two", text.as_bytes(), object, object];
     assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), expected);
-    check_counts(&accounting, SourceKind::SyslogUdp, 9, 4, &[(DropReason::WrongProtocol, 5)]);
+    let dropped = [(DropReason::WrongProtocol, 5), (DropReason::Incomplete, 1)];
+    check_counts(&accounting, SourceKind::SyslogUdp, 11, 5, &dropped);
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub use secret::VARIABLE as SECRET_VARIABLE;
 pub struct Config {
     /// Address of HTTP; port 0 means any free one.
     pub http_listen: SocketAddr,
+    /// Addresses that take OTLP alone.
+    pub otlp_listen: Vec<SocketAddr>,
     /// Certificate and key of HTTPS; `None` when HTTP is not encrypted.
     pub http_tls: Option<TlsFiles>,
     /// How threads share the machine.
@@ -248,6 +250,7 @@ impl TryFrom<RawConfig> for Config {
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );
         let listen = listen::listen(&raw)?;
+        let otlp_listen = listen::otlp(&raw)?;
         let data_dir = raw.data_dir;
         let node_secret =
             secret::node_secret(&raw.node_secret_file, std::env::var_os(secret::VARIABLE))?;
@@ -323,6 +326,7 @@ impl TryFrom<RawConfig> for Config {
             http_listen: http_listen.ok_or_else(|| {
                 anyhow!("http_listen cannot be off: it serves the page and answers queries")
             })?,
+            otlp_listen,
             http_tls,
             placement,
             stores: stores::check(&raw.stores)?,
@@ -531,6 +535,9 @@ mod tests {
             |c| c.syslog_tcp_listen = "5514".into(),
             "syslog_tcp_listen: '5514' is not an address",
         );
+        check(|c| c.otlp_listen = vec!["4317".into()], "otlp_listen: '4317' is not an address");
+        let many = |c: &mut RawConfig| c.otlp_listen = vec!["127.0.0.1:0".into(); 9];
+        check(many, "otlp_listen has 9 addresses; the limit is 8");
         check(|c| c.retention.age = "30".into(), "retention.age: '30' is not a duration");
         check(|c| c.retention.bytes = "much".into(), "retention.bytes: 'much' is not a size");
         fn rule(c: &mut RawConfig, filter: &str, age: &str) {

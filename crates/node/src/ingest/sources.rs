@@ -338,13 +338,20 @@ fn nodes(options: &SourceOptions, with: &SourceContext) -> Result<Option<NodeLis
     Ok(Some(NodeListener::start(config, store, Arc::clone(&with.accounting))?))
 }
 
-/// Addresses by the names of their listeners, including HTTP: for the ready file and the status.
-pub fn addresses(http: SocketAddr, listeners: &[Listener]) -> serde_json::Value {
+/// Addresses by the names of their listeners, including HTTP, and OTLP if there are any, separated
+/// by commas: for the ready file and the status.
+pub fn addresses(
+    http: SocketAddr,
+    otlp: &[SocketAddr],
+    listeners: &[Listener],
+) -> serde_json::Value {
     let text = |address: SocketAddr| address.to_string().into();
     let sources = listeners.iter().map(|&(kind, address)| {
         (kind.name().to_owned(), address.map_or(serde_json::Value::Null, text))
     });
-    std::iter::once(("http".to_owned(), text(http))).chain(sources).collect()
+    let otlp: Vec<String> = otlp.iter().map(SocketAddr::to_string).collect();
+    let otlp = Some(("otlp".to_owned(), otlp.join(",").into())).filter(|_| !otlp.is_empty());
+    std::iter::once(("http".to_owned(), text(http))).chain(sources).chain(otlp).collect()
 }
 
 #[cfg(test)]

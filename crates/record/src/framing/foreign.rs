@@ -28,7 +28,7 @@ pub enum Foreign {
     FluentForward,
     /// The protocol of Beats and Logstash (Lumberjack).
     Beats,
-    /// A part of a chunked message of GELF over UDP.
+    /// A wrong part of a chunked message of GELF over UDP.
     GelfChunk,
     /// An SSH client.
     Ssh,
@@ -74,7 +74,7 @@ impl Foreign {
             Foreign::Beats => {
                 "use the output elasticsearch with http_listen (port 9514) instead of logstash"
             }
-            Foreign::GelfChunk => "use GELF over TCP",
+            Foreign::GelfChunk => "it has a wrong number of chunks; use GELF over TCP",
             Foreign::Ssh => "it does not send logs",
             Foreign::Collector => "name the address of node_listen (port 9515)",
         }

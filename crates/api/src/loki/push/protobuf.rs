@@ -1,15 +1,22 @@
 //! `PushRequest` of Loki's `push.proto`, in snappy's block format.
 //!
-//! The four messages that are needed are read by hand, and borrow from the body. A library that
-//! decodes whole messages (prost) would first make a structure of 72 bytes of each empty entry of
-//! two bytes, before entries could be counted: a body of 4 MiB would take 150 MiB. Unknown fields
-//! are skipped, as the format demands.
+//! The four messages that are needed are read in place ([`collector::body::protobuf`]), and borrow
+//! from the body: a body of 4 MiB may have two million empty entries, and entries are counted before
+//! anything is made of them. Unknown fields are skipped, as the format demands.
 
 use std::borrow::Cow;
+
+use collector::body::protobuf::{Broken, Fields, Value};
 
 use crate::loki::push::{
     CONTENT_BYTES_MAX, ENTRIES_MAX, Entry, Pairs, PushError, Stream, begin_of, too_long, too_many,
 };
+
+impl From<Broken> for PushError {
+    fn from(error: Broken) -> PushError {
+        PushError::Wrong(error.to_string())
+    }
+}
 
 /// Decompresses a body.
 pub(crate) fn decompressed(sent: &[u8]) -> Result<Vec<u8>, PushError> {
@@ -105,72 +112,6 @@ fn read_pair(content: &[u8]) -> Result<(Cow<'_, str>, Cow<'_, str>), PushError> 
 
 fn text(bytes: &[u8]) -> Result<&str, PushError> {
     std::str::from_utf8(bytes).map_err(|_| PushError::Wrong("a name is not UTF-8".to_owned()))
-}
-
-/// The value of a field, by its wire type.
-#[derive(Debug, PartialEq)]
-enum Value<'b> {
-    /// `VARINT`
-    Number(u64),
-    /// `LEN`
-    Bytes(&'b [u8]),
-    /// `I64`, `I32`
-    Fixed,
-}
-
-/// The fields of a message (<https://protobuf.dev/programming-guides/encoding/>); ends at the first
-/// error.
-struct Fields<'b>(&'b [u8]);
-
-impl<'b> Fields<'b> {
-    fn varint(&mut self) -> Option<u64> {
-        let mut number = 0u64;
-        for (index, &byte) in self.0.iter().enumerate().take(10) {
-            number |= u64::from(byte & 0x7f).checked_shl(7 * index as u32)?;
-            if byte & 0x80 == 0 {
-                self.0 = &self.0[index + 1..];
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn bytes(&mut self, count: u64) -> Option<&'b [u8]> {
-        let count = usize::try_from(count).ok().filter(|count| *count <= self.0.len())?;
-        let (taken, rest) = self.0.split_at(count);
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn field(&mut self) -> Option<(u64, Value<'b>)> {
-        let tag = self.varint()?;
-        let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => self.bytes(8).map(|_| Value::Fixed)?,
-            2 => {
-                let count = self.varint()?;
-                Value::Bytes(self.bytes(count)?)
-            }
-            5 => self.bytes(4).map(|_| Value::Fixed)?,
-            _ => return None,
-        };
-        Some((tag >> 3, value))
-    }
-}
-
-impl<'b> Iterator for Fields<'b> {
-    type Item = Result<(u64, Value<'b>), PushError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = self.field();
-        if field.is_none() {
-            self.0 = &[];
-        }
-        Some(field.ok_or_else(|| PushError::Wrong("the protobuf message is broken".to_owned())))
-    }
 }
 
 #[cfg(test)]

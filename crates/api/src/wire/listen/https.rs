@@ -18,8 +18,10 @@ use collector::Credentials;
 use collector::tls::LOOK_INTERVAL;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 
+use super::HTTP2_ALPN;
 use super::watched::Watched;
 
 /// Time limit of a handshake. Beyond it the connection is closed.
@@ -100,7 +102,10 @@ impl Tls {
                 return Err(Some("the client does not speak TLS".to_owned()));
             }
         }
-        let acceptor = TlsAcceptor::from(self.credentials.config());
+        let mut config = ServerConfig::clone(&self.credentials.config());
+        // The first one that the client offers too: HTTP/2 for those that speak nothing else.
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), HTTP2_ALPN.to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
         acceptor.accept(stream).await.map_err(|error| Some(error.to_string()))
     }
 

@@ -56,6 +56,13 @@ impl Watched {
         Ok((self.stream.peek(&mut first).await? > 0).then_some(first[0]))
     }
 
+    /// Whether the first bytes that the client sends are these, without consuming them. Those of a
+    /// client that sends them in parts are not recognised.
+    pub async fn starts_with<const N: usize>(&self, start: [u8; N]) -> io::Result<bool> {
+        let mut first = [0; N];
+        Ok(self.stream.peek(&mut first).await? == N && first == start)
+    }
+
     /// Becomes true when the client read nothing for too long.
     pub fn stalled(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stalled)

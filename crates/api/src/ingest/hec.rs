@@ -1,0 +1,262 @@
+//! Splunk's HTTP Event Collector: `/services/collector/event` and `/raw`, acknowledgements, health;
+//! also below `/insert/splunk`.
+//!
+//! Each event becomes an object (see [`collector::body::hec`]) and from there on is a line like any
+//! other. The answer is sent when all events are durable. So an acknowledgement, for senders that
+//! ask for one by a channel, is due at once: [`acks`] says yes to every number that was given.
+//!
+//! The body is held as a whole, because a sender that gets an error expects to be told the number
+//! of the wrong event. Events before that one are kept, as in Splunk.
+//!
+//! Left out: metrics (`"event":"metric"` is a line), and indices as places of their own: the name
+//! of the index is a field, and part of the stream.
+
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use collector::body::hec::{Defaults, Events, HecError, STREAM_FIELDS};
+use serde_json::json;
+
+use crate::access::principal::Scope;
+use crate::access::routes::Routes;
+use crate::ingest::{Inserting, Request, WholeBody};
+use crate::wire::error::{ApiError, ApiResult};
+
+/// Limit of a body before and after decompression.
+///
+/// limits.md, Lines on their way in: a request of a Splunk sender | {} | it is refused with 413
+/// before an event is kept
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// Limit of a parameter, which is written with each event.
+const PARAMETER_BYTES_MAX: usize = 1024;
+/// Bytes of lines that are handed on at once.
+const PIECE_BYTES: usize = 256 << 10;
+/// Limit of a request for acknowledgements, and of the numbers in it.
+const ACKS_BYTES_MAX: usize = 1 << 20;
+/// Names of parameters that hold for all events of a request.
+const PARAMETERS: [&str; 5] = ["time", "host", "source", "sourcetype", "index"];
+/// The header that names a channel.
+const CHANNEL: &str = "x-splunk-request-channel";
+/// The prefixes of the paths.
+const PREFIXES: [&str; 2] = ["", "/insert/splunk"];
+
+/// The number of the next acknowledgement. It begins with the time, so that numbers which an
+/// earlier process gave are lower.
+static NEXT_ACK: LazyLock<AtomicU64> = LazyLock::new(|| {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    AtomicU64::new(now.map_or(0, |now| now.as_micros() as u64))
+});
+
+/// The routes of this file.
+pub fn routes() -> Routes<Arc<Inserting>> {
+    PREFIXES.into_iter().fold(Routes::new(), |router, prefix| {
+        let at = |path: &str| format!("{prefix}/services/collector{path}");
+        router
+            .post(Scope::Ingest, &at(""), event)
+            .post(Scope::Ingest, &at("/event"), event)
+            .post(Scope::Ingest, &at("/event/1.0"), event)
+            .post(Scope::Ingest, &at("/raw"), raw)
+            .post(Scope::Ingest, &at("/raw/1.0"), raw)
+            .post(Scope::Ingest, &at("/ack"), acks)
+            // Docker's driver asks so, without its token, whether there is a collector.
+            .on(Method::OPTIONS, Scope::Open, &at("/event/1.0"), health)
+            .get(Scope::Open, &at("/health"), health)
+            .get(Scope::Open, &at("/health/1.0"), health)
+    })
+}
+
+async fn health() -> Response {
+    Json(json!({ "text": "HEC is healthy", "code": 17 })).into_response()
+}
+
+async fn event(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(&to, &request, insert(&to, &request, body, Kind::Events).await)
+}
+
+async fn raw(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer(&to, &request, insert(&to, &request, body, Kind::Raw).await)
+}
+
+/// What a body has.
+#[derive(Clone, Copy)]
+enum Kind {
+    Events,
+    /// Lines of text.
+    Raw,
+}
+
+/// Why a request failed.
+enum Failure {
+    /// Its content is wrong. The events before the wrong one are durable.
+    Content(HecError),
+    Api(ApiError),
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Failure {
+        Failure::Api(error)
+    }
+}
+
+/// Takes a body as a whole.
+async fn insert(
+    inserting: &Inserting,
+    request: &Request,
+    body: Body,
+    kind: Kind,
+) -> Result<(), Failure> {
+    let defaults = defaults(request)?;
+    let mut body = WholeBody::enter(inserting, request, body).await?;
+    let taken = async {
+        body.name_streams(STREAM_FIELDS.map(str::to_owned).to_vec())?;
+        let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
+            let text = format!(
+                "the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches"
+            );
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+        })?;
+        match kind {
+            Kind::Events => take_events(&mut body, &defaults, &content).await,
+            Kind::Raw => take_raw(&mut body, &defaults, &content).await,
+        }
+    };
+    let (ended, content) = match taken.await {
+        Ok(content) => (Ok(()), content),
+        Err(error) => (Err(error), Ok(())),
+    };
+    body.end(ended).await?;
+    content.map_err(Failure::Content)
+}
+
+async fn take_events(
+    body: &mut WholeBody<'_>,
+    defaults: &Defaults,
+    content: &[u8],
+) -> ApiResult<Result<(), HecError>> {
+    let (mut events, mut lines) = (Events::of(content), Vec::new());
+    let result = loop {
+        match events.write_next(defaults, &mut lines) {
+            Ok(true) if lines.len() < PIECE_BYTES => {}
+            Ok(true) => {
+                body.take(&lines).await?;
+                lines.clear();
+            }
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    body.take(&lines).await?;
+    Ok(result)
+}
+
+async fn take_raw(
+    body: &mut WholeBody<'_>,
+    defaults: &Defaults,
+    content: &[u8],
+) -> ApiResult<Result<(), HecError>> {
+    let mut lines = Vec::new();
+    let mut is_empty = true;
+    for line in content.split(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        is_empty = false;
+        defaults.write_raw(line, &mut lines);
+        if lines.len() >= PIECE_BYTES {
+            body.take(&lines).await?;
+            lines.clear();
+        }
+    }
+    body.take(&lines).await?;
+    Ok(if is_empty { Err(HecError::NoData) } else { Ok(()) })
+}
+
+/// What the parameters say about all events.
+fn defaults(request: &Request) -> ApiResult<Defaults> {
+    for name in PARAMETERS {
+        let bytes = request.params.get(name).map_or(0, str::len);
+        if bytes > PARAMETER_BYTES_MAX {
+            return Err(ApiError::bad_request(format!(
+                "the parameter {name} has {bytes} bytes; the limit is {PARAMETER_BYTES_MAX}"
+            )));
+        }
+    }
+    Ok(Defaults::of(|name| request.params.get(name)))
+}
+
+fn answer(to: &Inserting, request: &Request, result: Result<(), Failure>) -> Response {
+    match result {
+        Ok(()) => {
+            let mut body = json!({ "text": "Success", "code": 0 });
+            if channel(request).is_some() {
+                body["ackId"] = NEXT_ACK.fetch_add(1, Relaxed).into();
+            }
+            to.acknowledged(Json(body).into_response())
+        }
+        Err(Failure::Content(error)) => {
+            let mut body = json!({ "text": error.to_string(), "code": error.code() });
+            if let Some(event) = error.event() {
+                body["invalid-event-number"] = event.into();
+            }
+            (StatusCode::BAD_REQUEST, Json(body)).into_response()
+        }
+        Err(Failure::Api(error)) => refusal(error),
+    }
+}
+
+/// An error in Splunk's form, with the status and headers of ours.
+fn refusal(error: ApiError) -> Response {
+    // 9: the server is busy; 6: the data are wrong; 8: an error of the server.
+    let code = match error.status() {
+        StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::INSUFFICIENT_STORAGE
+        | StatusCode::TOO_MANY_REQUESTS => 9,
+        status if status.is_server_error() => 8,
+        _ => 6,
+    };
+    let body = Json(json!({ "text": error.to_string(), "code": code })).into_response();
+    let mut response = error.into_response();
+    *response.body_mut() = body.into_body();
+    response
+}
+
+/// The channel of a sender that asks for acknowledgements.
+fn channel(request: &Request) -> Option<&str> {
+    let in_header = || request.headers.get(CHANNEL).and_then(|value| value.to_str().ok());
+    request.params.get("channel").or_else(in_header)
+}
+
+#[derive(serde::Deserialize)]
+struct Acks {
+    acks: Vec<u64>,
+}
+
+/// Says of each number whether its events are durable. A number was given when they were, so all
+/// are that were given.
+async fn acks(request: Request, body: Body) -> Response {
+    let refused = |text: &str, code: u32| {
+        (StatusCode::BAD_REQUEST, Json(json!({ "text": text, "code": code }))).into_response()
+    };
+    if channel(&request).is_none() {
+        return refused("Data channel is missing", 10);
+    }
+    let content = match axum::body::to_bytes(body, ACKS_BYTES_MAX).await {
+        Ok(content) => content,
+        Err(_) => return refused("the request cannot be read, or is too long", 6),
+    };
+    let Ok(Acks { acks }) = serde_json::from_slice(&content) else {
+        return refused("Invalid data format", 6);
+    };
+    let next = NEXT_ACK.load(Relaxed);
+    let known: serde_json::Map<String, serde_json::Value> =
+        acks.into_iter().map(|ack| (ack.to_string(), (ack < next).into())).collect();
+    Json(json!({ "acks": known })).into_response()
+}
