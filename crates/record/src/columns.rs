@@ -55,6 +55,9 @@ pub trait Decide {
 /// Values of a field, and the number of lines that have each.
 pub type ValueCounts = Vec<(Vec<u8>, u64)>;
 
+/// The names of fields, and the number of lines that have a value of just these.
+pub type Kind<'a> = (Vec<&'a str>, u64);
+
 /// The lines of a block, column by column. Rows are numbered as in the batch of these lines.
 pub trait Columns {
     /// The number of lines.
@@ -74,6 +77,12 @@ pub trait Columns {
     /// The values of a stored field, each with the number of lines that have it; a value may be
     /// listed several times. `None` if this is no faster than counting [`Columns::field`].
     fn value_counts(&self, _name: &str) -> Result<Option<ValueCounts>, ColumnError> {
+        Ok(None)
+    }
+    /// Kinds of lines by the fields of which they have a value, counted among these rows, which must
+    /// ascend; of all if there are none. A kind may be listed several times. `None` where lines have
+    /// to be read.
+    fn kinds(&self, _rows: Option<&[u32]>) -> Result<Option<Vec<Kind<'_>>>, ColumnError> {
         Ok(None)
     }
     /// The lines whose field contains a text (not empty) at an occurrence that counts; ascending.

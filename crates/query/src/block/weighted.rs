@@ -1,8 +1,9 @@
 //! Rows that were counted without being read: each stands for many lines.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use record::columns::{FieldColumn, ValueCounts};
+use record::columns::{FieldColumn, Kind, ValueCounts};
 
 use super::{Block, MadeRow};
 
@@ -32,6 +33,23 @@ impl Weighted {
         for (value, count) in counts {
             let mut row = MadeRow::default();
             row.push(name.clone(), &value);
+            rows.push(row);
+            lines.push(count);
+        }
+        Weighted { block: Block::Made(rows), lines, times_ns: Vec::new() }
+    }
+
+    /// A row for each kind of lines, which has a value of each field that these have. The values
+    /// themselves are not known.
+    pub fn of_kinds(kinds: Vec<Kind<'_>>) -> Weighted {
+        let (mut rows, mut lines) = (Vec::with_capacity(kinds.len()), Vec::new());
+        let mut names: HashMap<&str, Arc<str>> = HashMap::new();
+        for (fields, count) in kinds {
+            let mut row = MadeRow::default();
+            for field in fields {
+                let name = names.entry(field).or_insert_with(|| field.into());
+                row.push(name.clone(), b"*");
+            }
             rows.push(row);
             lines.push(count);
         }

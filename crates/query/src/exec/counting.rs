@@ -36,10 +36,21 @@ pub(crate) fn count(
     fields: &Fields<'_>,
     bits: &Bitmap,
 ) -> Result<Option<Weighted>, SourceError> {
-    if counted_by.fields.is_empty() && counted_by.bucket_ns.is_none() {
+    if counted_by.is_by_nothing() {
         return Ok(Some(Weighted::of_lines(bits.count() as u64)));
     }
     let columns = fields.columns();
+    if counted_by.is_by_names {
+        let rows: Vec<u32>;
+        let some = match bits.is_full() {
+            true => None,
+            false => {
+                rows = bits.iter().map(|row| row as u32).collect();
+                Some(&rows[..])
+            }
+        };
+        return Ok(columns.kinds(some)?.map(Weighted::of_kinds));
+    }
     if let [name] = &counted_by.fields[..]
         && counted_by.bucket_ns.is_none()
         && bits.is_full()
@@ -78,10 +89,10 @@ pub(crate) fn count_rows(
     block: &Block,
     scratch: &mut Scratch,
 ) -> Option<Weighted> {
-    if counted_by.fields.is_empty() && counted_by.bucket_ns.is_none() {
+    if counted_by.is_by_nothing() {
         return Some(Weighted::of_lines(block.len() as u64));
     }
-    if !counted_by.fields.iter().all(|name| is_stored(name)) {
+    if counted_by.is_by_names || !counted_by.fields.iter().all(|name| is_stored(name)) {
         return None;
     }
     let columns: Vec<Column<'_>> =

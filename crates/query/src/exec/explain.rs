@@ -148,6 +148,9 @@ impl Explanation {
                 .bucket_ns
                 .map(|(step_ns, _)| format!("_time in steps of {}", format_duration(step_ns)));
             match bucket.into_iter().chain(fields).collect::<Vec<_>>().join(", ") {
+                by if by.is_empty() && counted.is_by_names => {
+                    "the names of their fields".to_owned()
+                }
                 by if by.is_empty() => "nothing: all together".to_owned(),
                 by => by,
             }

@@ -70,6 +70,9 @@ impl Rolled {
 impl Counts {
     /// None where that takes more fields than segments count by.
     fn of(counted: &CountedBy, filter: &Filter) -> Option<Counts> {
+        if counted.is_by_names {
+            return None;
+        }
         let mut fields: Vec<&str> = counted.fields.iter().map(String::as_str).collect();
         fields_of(filter, &mut fields)?;
         fields.sort_unstable();

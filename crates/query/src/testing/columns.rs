@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use record::columns::{
-    ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Occurrences, Places, ValueCounts,
+    ColumnError, Columns, Decide, FieldColumn, Kind, NO_VALUE, Occurrences, Places, ValueCounts,
 };
 use record::{Batch, Place, RestoredBuilder};
 
@@ -127,6 +127,19 @@ impl Columns for BatchColumns<'_> {
     fn value_counts(&self, name: &str) -> Result<Option<ValueCounts>, ColumnError> {
         let count = |row: usize| (self.value(row, name).to_vec(), 1);
         Ok((self.form % 5 < 3).then(|| (0..self.rows()).map(count).collect()))
+    }
+
+    fn kinds(&self, rows: Option<&[u32]>) -> Result<Option<Vec<Kind<'_>>>, ColumnError> {
+        if self.form % 4 == 3 {
+            return Ok(None);
+        }
+        let all: Vec<u32> = (0..self.rows() as u32).collect();
+        let kind = |&row: &u32| {
+            let fields = self.batch.row(row as usize).fields();
+            let present = fields.filter(|(_, value)| !value.is_empty());
+            (present.map(|(id, _)| self.batch.name(id)).collect(), 1)
+        };
+        Ok(Some(rows.unwrap_or(&all).iter().map(kind).collect()))
     }
 
     fn holding(

@@ -11,6 +11,8 @@ pub(crate) struct CountedBy {
     pub bucket_ns: Option<(i64, i64)>,
     /// Whether the pipe needs nothing but the value of the only field.
     pub is_tally: bool,
+    /// Rows are counted by the fields of which they have a value, whatever the values are.
+    pub is_by_names: bool,
 }
 
 impl CountedBy {
@@ -31,7 +33,17 @@ impl CountedBy {
         let names: Vec<String> =
             fields.into_iter().filter(|name| known.insert(*name)).map(str::to_owned).collect();
         let is_tally = names.len() == 1 && bucket_ns.is_none() && !looks_inside;
-        CountedBy { fields: names, bucket_ns, is_tally }
+        CountedBy { fields: names, bucket_ns, is_tally, is_by_names: false }
+    }
+
+    /// By the names of their fields.
+    pub fn names() -> CountedBy {
+        CountedBy { is_by_names: true, ..CountedBy::fields([]) }
+    }
+
+    /// Whether rows are counted, and nothing of them is wanted.
+    pub fn is_by_nothing(&self) -> bool {
+        self.fields.is_empty() && self.bucket_ns.is_none() && !self.is_by_names
     }
 }
 

@@ -15,9 +15,9 @@ use super::{Pipe, tuples};
 use crate::base::names::NamePattern;
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{CHECK_ROWS, FieldSet, Meter, RunError};
-use crate::block::{BatchLines, Block, Change, Scratch};
+use crate::block::{BatchLines, Block, Change, Scratch, Weighted};
 use crate::lang::filter::{Filter, Test};
-use crate::lang::pipe::Next;
+use crate::lang::pipe::{CountedBy, Next};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
@@ -74,6 +74,10 @@ impl Operator for FieldNames {
         FieldSet::all()
     }
 
+    fn counted_by(&self) -> Option<CountedBy> {
+        Some(CountedBy::names())
+    }
+
     fn processor(&self, _carried: &[String]) -> Box<dyn Processor> {
         Box::new(Names::default())
     }
@@ -81,6 +85,9 @@ impl Operator for FieldNames {
 
 /// Number of rows by the name of a field.
 type Hits = HashMap<Arc<str>, u64, foldhash::fast::RandomState>;
+
+/// Computed fields that every line has.
+const COMPUTED: [&str; 2] = ["_time", "_stream"];
 
 #[derive(Default)]
 struct Names {
@@ -113,7 +120,7 @@ impl Processor for Names {
                     by_field[id.0 as usize] += u64::from(!value.is_empty());
                 }
             }
-            for computed in ["_time", "_stream"] {
+            for computed in COMPUTED {
                 self.add(&computed.into(), rows.len() as u64, next)?;
             }
             for (name, &count) in batch.names().iter().zip(&by_field) {
@@ -137,6 +144,19 @@ impl Processor for Names {
         }
         self.scratch = scratch;
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_>) -> Result<(), RunError> {
+        let Block::Made(kinds) = &rows.block else { unreachable!("kinds of lines are made rows") };
+        for (kind, &lines) in kinds.iter().zip(&rows.lines) {
+            for computed in COMPUTED {
+                self.add(&computed.into(), lines, next)?;
+            }
+            for (name, _) in kind.fields().filter(|(name, _)| &***name != "_stream") {
+                self.add(name, lines, next)?;
+            }
+        }
+        Ok(())
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {
