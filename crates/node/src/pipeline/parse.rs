@@ -31,8 +31,9 @@ const QUIET_TICK: Duration = Duration::from_secs(1);
 const QUIET_TURNS: u32 = 10;
 /// Frames per parsing thread and round: some milliseconds of work.
 const FRAMES_PER_THREAD: usize = 4;
-/// Waiting frames whose times are found for each frame that is parsed. It takes about a twentieth
-/// of the time of parsing them, so the times keep up with senders that parsing cannot keep up with.
+/// Waiting frames whose times are found for each frame that is parsed. Finding them takes about a
+/// fifth of the time of parsing them, so the times soon catch up with the senders, and parsing goes
+/// on meanwhile.
 const TIMED_PER_PARSED: usize = 16;
 
 /// Records of frames that were parsed a moment ago, by the position of the frame.

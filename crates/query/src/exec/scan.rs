@@ -400,8 +400,8 @@ impl<'q> Scan<'q> {
         let mut known = unit.time_range_ns();
         let mut times = None;
         if known.is_none() && unit.damage().is_none() {
-            // Finding the times of a frame takes a part of the time of parsing its lines, or of
-            // searching them, and no later query does it again.
+            // Finding the times of a frame takes a part of the time of parsing its lines, and no
+            // later query does it again.
             times = self.times_of(unit)?;
             known =
                 times.as_ref().and_then(|times| Some((*times.iter().min()?, *times.iter().max()?)));

