@@ -28,6 +28,7 @@ mod journald;
 mod logsql;
 mod loki;
 mod nodes;
+mod otlp;
 mod own_lines;
 mod parameters;
 mod programs;
