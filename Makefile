@@ -85,7 +85,7 @@ test-binary: build ## The release binary: its size, its page, and nothing of the
 test-loki: build ## The API of Grafana Loki on the built binary, asked by a client in Python; needs nothing else
 	@LOGINSON_BIN="$(BIN)" scripts/test-loki.py
 
-test-otlp: build ## Logs of OpenTelemetry's SDKs in Python and JavaScript, 100,000 of each exporter, with a kill; installs them once
+test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py
 
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute

@@ -3,9 +3,10 @@
 
     LOGINSON_BIN=target/release/loginson scripts/test-otlp.py [--lines 100000] [WAY…]
 
-Ways: the exporters of Python and JavaScript, by HTTP as protobuf and JSON, and by gRPC. They are installed once, below
-~/.cache/loginson. Each exporter is asked for each batch again until it says that the batch was taken: a line that was
-acknowledged must be there, so each number of 0 … LINES-1 must be; a batch that was under way at the kill may be there twice.
+Ways: the exporters of Python, JavaScript and Go, by HTTP as protobuf and JSON, and by gRPC. They are installed once,
+below ~/.cache/loginson. Each exporter is asked for each batch again until it says that the batch was taken: a line that
+was acknowledged must be there, so each number of 0 … LINES-1 must be; a batch that was under way at the kill may be
+there twice.
 """
 
 import argparse
@@ -31,6 +32,14 @@ NODE = {
     "@opentelemetry/exporter-logs-otlp-proto": "0.223.1",
     "@opentelemetry/exporter-logs-otlp-grpc": "0.223.1",
 }
+GO = [
+    "go.opentelemetry.io/otel@v1.47.0",
+    "go.opentelemetry.io/otel/sdk@v1.47.0",
+    "go.opentelemetry.io/otel/log@v1.47.0",
+    "go.opentelemetry.io/otel/sdk/log@v1.47.0",
+    "go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp@v0.23.0",
+    "go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc@v0.23.0",
+]
 BATCH = 1000
 
 IN_PYTHON = """
@@ -101,23 +110,116 @@ const taken = (records) => new Promise((done) => exporter.export(records, (resul
 })();
 """
 
-WAYS = ["python-http", "python-gzip", "python-grpc", "node-json", "node-proto", "node-grpc"]
+IN_GO = """
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/log"
+	sdk "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+type batches struct {
+	exporter sdk.Exporter
+	size     int
+	held     []sdk.Record
+}
+
+func (b *batches) OnEmit(ctx context.Context, record *sdk.Record) error {
+	b.held = append(b.held, record.Clone())
+	if len(b.held) < b.size {
+		return nil
+	}
+	for b.exporter.Export(ctx, b.held) != nil {
+		time.Sleep(200 * time.Millisecond)
+	}
+	b.held = nil
+	fmt.Println("sent")
+	return nil
+}
+func (b *batches) Enabled(context.Context, sdk.EnabledParameters) bool { return true }
+func (b *batches) Shutdown(ctx context.Context) error                  { return b.exporter.Shutdown(ctx) }
+func (b *batches) ForceFlush(ctx context.Context) error                { return nil }
+
+func main() {
+	way, address := os.Args[1], os.Args[2]
+	lines, _ := strconv.Atoi(os.Args[3])
+	size, _ := strconv.Atoi(os.Args[4])
+	ctx := context.Background()
+	var exporter sdk.Exporter
+	var err error
+	if strings.HasSuffix(way, "grpc") {
+		exporter, err = otlploggrpc.New(ctx, otlploggrpc.WithEndpoint(address), otlploggrpc.WithInsecure(),
+			otlploggrpc.WithCompressor("gzip"), otlploggrpc.WithTimeout(5*time.Second))
+	} else {
+		exporter, err = otlploghttp.New(ctx, otlploghttp.WithEndpoint(address), otlploghttp.WithInsecure(),
+			otlploghttp.WithTimeout(5*time.Second))
+	}
+	if err != nil {
+		panic(err)
+	}
+	service := resource.NewSchemaless(attribute.String("service.name", way))
+	provider := sdk.NewLoggerProvider(sdk.WithResource(service), sdk.WithProcessor(&batches{exporter: exporter, size: size}))
+	logger := provider.Logger("test")
+	for n := range lines {
+		var record log.Record
+		record.SetTimestamp(time.Now())
+		record.SetSeverity(log.SeverityWarn)
+		record.SetSeverityText("WARN")
+		record.SetBody(attribute.StringValue(fmt.Sprintf("line %d of %s", n, way)))
+		list := attribute.SliceValue(attribute.IntValue(n))
+		deep := attribute.MapValue(attribute.KeyValue{Key: "a", Value: list})
+		record.AddAttributes(attribute.Int("n", n), attribute.KeyValue{Key: "deep", Value: deep})
+		logger.Emit(ctx, record)
+	}
+	if err := provider.Shutdown(ctx); err != nil {
+		panic(err)
+	}
+}
+"""
+
+WAYS = ["python-http", "python-gzip", "python-grpc", "node-json", "node-proto", "node-grpc", "go-http", "go-grpc"]
 
 
-def install():
-    """The interpreter of a virtual environment with the SDK, and the folder of the modules of Node."""
+def install(ways):
+    """What sends in each language: a command, and what its standard input is. Go is built from its modules."""
     venv, node = f"{CACHE}/venv-{PYTHON[0].split('==')[1]}", f"{CACHE}/node-{NODE['@opentelemetry/sdk-logs']}"
-    if not os.path.exists(f"{venv}/installed"):
+    go = f"{CACHE}/go-{GO[0].split('@')[1]}"
+    languages = {way.split("-")[0] for way in ways}
+    if "python" in languages and not os.path.exists(f"{venv}/installed"):
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         subprocess.run([f"{venv}/bin/pip", "install", "--quiet", *PYTHON], check=True)
         open(f"{venv}/installed", "w").close()
-    if not os.path.exists(f"{node}/installed"):
+    if "node" in languages and not os.path.exists(f"{node}/installed"):
         os.makedirs(node, exist_ok=True)
         with open(f"{node}/package.json", "w") as file:
             json.dump({"private": True, "dependencies": NODE}, file)
         subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=node, check=True)
         open(f"{node}/installed", "w").close()
-    return f"{venv}/bin/python", node
+    if "go" in languages:
+        os.makedirs(go, exist_ok=True)
+        with open(f"{go}/main.go", "w") as file:
+            file.write(IN_GO)
+        if not os.path.exists(f"{go}/go.mod"):
+            subprocess.run(["go", "mod", "init", "sender"], cwd=go, check=True, stderr=subprocess.DEVNULL)
+            subprocess.run(["go", "get", *GO], cwd=go, check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(["go", "build", "-p", "1", "-o", "sender", "."], cwd=go, check=True)
+    return {
+        "python": ([f"{venv}/bin/python", "-"], venv, IN_PYTHON),
+        # Node finds its modules below the working directory.
+        "node": (["node", "-"], node, IN_NODE),
+        "go": ([f"{go}/sender"], go, ""),
+    }
 
 
 class Server:
@@ -168,17 +270,14 @@ def until(holds):
 
 def send(way, server, lines, tools):
     """Sends all lines of one way, and kills the server after a third of the batches."""
-    python, node = tools
-    language = way.split("-")[0]
+    command, folder, script = tools[way.split("-")[0]]
     address = server.otlp if way != "python-http" else server.http
-    # The script comes by standard input, so that Node finds its modules below the working directory.
-    command = [python if language == "python" else "node", "-", way, address, str(lines), str(BATCH)]
     errors = tempfile.TemporaryFile("w+")
     sender = subprocess.Popen(
-        command, cwd=node, text=True, stdin=subprocess.PIPE,
+        [*command, way, address, str(lines), str(BATCH)], cwd=folder, text=True, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=errors,
     )
-    sender.stdin.write(IN_PYTHON if language == "python" else IN_NODE)
+    sender.stdin.write(script)
     sender.stdin.close()
     kill_at, batches, restart = lines // BATCH // 3, 0, None
     for _ in sender.stdout:
@@ -207,7 +306,7 @@ def main():
     parser.add_argument("--lines", type=int, default=100_000, help=f"a multiple of {BATCH}, at least {3 * BATCH}")
     options = parser.parse_args()
     binary = os.environ.get("LOGINSON_BIN") or sys.exit("test-otlp: LOGINSON_BIN names no binary to test")
-    tools = install()
+    tools = install(options.ways)
     with tempfile.TemporaryDirectory() as folder:
         server = Server(binary, folder)
         try:

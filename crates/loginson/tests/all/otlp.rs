@@ -1,5 +1,6 @@
-//! Logs of OpenTelemetry: at a port of their own, over a kill, and through a collector. What is in a
-//! request, and gRPC, is tested where it is decoded and served; `make test-otlp` sends by the SDKs.
+//! Logs of OpenTelemetry: at a port of their own, over a kill, and through a collector. What is in
+//! a request, and gRPC, is tested where it is decoded and served; `make test-otlp` sends by the
+//! SDKs.
 
 use serde_json::json;
 
