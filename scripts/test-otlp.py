@@ -3,6 +3,8 @@
 
     LOGINSON_BIN=target/release/loginson scripts/test-otlp.py [--lines 100000] [WAY…]
 
+At the end, one line by gRPC over TLS with a token, and one with a wrong token, which must not arrive.
+
 Ways: the exporters of Python, JavaScript and Go, by HTTP as protobuf and JSON, and by gRPC. They are installed once,
 below ~/.cache/loginson. Each exporter is asked for each batch again until it says that the batch was taken: a line that
 was acknowledged must be there, so each number of 0 … LINES-1 must be; a batch that was under way at the kill may be
@@ -10,10 +12,11 @@ there twice.
 """
 
 import argparse
+import hashlib
 import json
 import os
-import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -75,6 +78,23 @@ logger = provider.get_logger("test")
 for n in range(lines):
     logger.emit(LogRecord(timestamp=time.time_ns(), severity_number=SeverityNumber.WARN, severity_text="WARN",
                           body=f"line {n} of {way}", attributes={"n": n, "deep": {"a": [n]}}))
+provider.shutdown()
+"""
+
+OVER_TLS = """
+import sys, time
+import grpc
+from opentelemetry._logs import LogRecord
+from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+address, certificate, token = sys.argv[1:]
+credentials = grpc.ssl_channel_credentials(open(certificate, "rb").read())
+headers = {"authorization": f"Bearer {token}"}
+exporter = OTLPLogExporter(endpoint=f"https://{address}", credentials=credentials, headers=headers, timeout=60)
+provider = LoggerProvider()
+provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+provider.get_logger("test").emit(LogRecord(timestamp=time.time_ns(), body=f"with the token {token}"))
 provider.shutdown()
 """
 
@@ -225,8 +245,10 @@ def install(ways):
 class Server:
     """A server that keeps its port over a kill."""
 
-    def __init__(self, binary, folder):
-        self.binary, self.folder, self.http, self.otlp = binary, folder, "127.0.0.1:0", "127.0.0.1:0"
+    def __init__(self, binary, folder, arguments=()):
+        os.makedirs(folder, exist_ok=True)
+        self.binary, self.folder, self.arguments = binary, folder, arguments
+        self.http = self.otlp = "127.0.0.1:0"
         self.start()
 
     def start(self):
@@ -237,7 +259,8 @@ class Server:
         listen += ["--syslog-udp-listen", "off", "--syslog-tcp-listen", "off"]
         log = open(f"{self.folder}/log", "ab")
         self.process = subprocess.Popen(
-            [self.binary, "serve", *listen, "--data-dir", f"{self.folder}/data", "--ready-file", ready], stderr=log
+            [self.binary, "serve", *listen, "--data-dir", f"{self.folder}/data", "--ready-file", ready, *self.arguments],
+            stderr=log,
         )
         until(lambda: os.path.exists(ready) or self.process.poll() is not None)
         if self.process.poll() is not None:
@@ -300,6 +323,36 @@ def send(way, server, lines, tools):
     return right
 
 
+def over_tls(binary, folder, python):
+    """Whether a call over TLS with a token arrives, and one with another token does not."""
+    certificate, key, config = f"{folder}/certificate.pem", f"{folder}/key.pem", f"{folder}/config.toml"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, stderr=subprocess.DEVNULL)
+    os.chmod(key, 0o600)
+    with open(config, "w") as file:
+        for name, role in [("right", "ingest"), ("reader", "read")]:
+            digest = hashlib.sha256(f"{name}-0123456789abcdef".encode()).hexdigest()
+            file.write(f'[[tokens]]\nname = "{name}"\nsha256 = "{digest}"\nrole = "{role}"\n')
+        file.write(f'[http_tls]\ncertificate = "{certificate}"\nkey = "{key}"\n')
+    server = Server(binary, f"{folder}/tls", ["--config", config])
+    try:
+        for token in ["right-0123456789abcdef", "wrong-0123456789abcdef"]:
+            for address in [server.http, server.otlp]:
+                subprocess.run([python, "-c", OVER_TLS, address, certificate, token], stderr=subprocess.DEVNULL)
+        context = ssl.create_default_context(cafile=certificate)
+        query = urllib.parse.urlencode({"query": "* | stats by (_msg) count() n"})
+        request = urllib.request.Request(f"https://{server.http}/select/logsql/query?{query}")
+        request.add_header("Authorization", "Bearer reader-0123456789abcdef")
+        with urllib.request.urlopen(request, context=context) as answer:
+            found = [json.loads(row) for row in answer]
+    finally:
+        server.stop()
+    right = found == [{"_msg": "with the token right-0123456789abcdef", "n": "2"}]
+    print(f"{'ok  ' if right else 'FAIL'} gRPC over TLS, with a right and a wrong token: {found}", flush=True)
+    return right
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ways", nargs="*", default=WAYS)
@@ -313,8 +366,10 @@ def main():
             results = [send(way, server, options.lines, tools) for way in options.ways]
         finally:
             server.stop()
+        if "python-grpc" in options.ways:
+            results.append(over_tls(binary, folder, tools["python"][0][0]))
     if not all(results):
-        sys.exit("some lines are missing")
+        sys.exit("some lines are missing, or there are too many")
     print("All lines of all exporters are there.")
 
 
