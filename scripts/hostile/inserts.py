@@ -311,6 +311,7 @@ def cases(corpus):
     add("slow: 400 bodies byte by byte", slow(li, 400))
     add("slow: 128 bodies of gzip", slow(li, 128, b"Content-Encoding: gzip\r\n", piece=b"\x1f"))
     add("slow: 128 pushes of loki", slow("/loki/api/v1/push", 128, b"Content-Type: application/json\r\n", piece=b" "))
+    add("slow: 128 exports of OTLP", slow("/v1/logs", 128, b"Content-Type: application/json\r\n", piece=b" "))
     add("slow: 128 bulk bodies", slow("/insert/elasticsearch/_bulk", 128, b"Content-Type: application/json\r\n", piece=b"\n"))
     add("memory: 128 lines of 7 MiB at a time", many_bodies(128, 7 << 20))
     add("memory: 128 lines of 7 MiB, compressed", many_bodies(128, 7 << 20, b"Content-Encoding: zstd\r\n"))
@@ -341,6 +342,22 @@ def cases(corpus):
         ("64 MiB", loki_json({"a": "b"}, [[entry[0], "x" * (64 << 20)]]), pj, (200, 204, 400, 413)),
     ]:
         add(f"loki push: {name}", posted(statuses, push, body, headers), fast=len(body) < 4 << 20)
+    # Exports of OpenTelemetry.
+    logs, op = "/v1/logs", {"Content-Type": "application/x-protobuf"}
+    for name, body, headers, statuses in [
+        ("JSON 100,000 deep", b'{"resourceLogs":' + b"[" * 100_000 + b"]" * 100_000 + b"}", pj, (400,)),
+        ("another shape", b'{"resourceLogs":{"a":1}}', pj, (400,)),
+        ("no JSON", b"{", pj, (400,)),
+        ("a body 10,000 deep", otlp([otlp_lists(10_000)]), op, (200,)),
+        ("1,000,000 empty records", otlp([b""] * 1_000_000), op, (413,)),
+        ("a resource of 1 MiB for each of 10,000 records", otlp([b""] * 10_000, b"v" * (1 << 20)), op, (200,)),
+        ("random bytes", noise(1_000), op, (200, 400)),
+        ("a length beyond the end", b"\x0a\xff\xff\xff\xff\x0f", op, (400,)),
+        ("a varint of 100 bytes", b"\xff" * 100, op, (400,)),
+        ("64 MiB", otlp([otlp_field(5, otlp_field(1, b"x" * (64 << 20)))]), op, (413,)),
+    ]:
+        add(f"otlp: {name}", posted(statuses, logs, body, headers), fast=len(body) < 4 << 20)
+    add("otlp: what is stored is not many times what came", amplification_of_otlp, fast=True)
     add("loki push: what is stored is not many times what came", amplification, fast=True)
     bulk = "/insert/elasticsearch/_bulk"
     for name, body, statuses in [
@@ -434,6 +451,40 @@ def amplification(server):
     expect(answer.status in (200, 204, 400, 413, 429), str(answer))
     stored = server.get("/api/v1/status").json()["store"]["bytes_raw"] - before
     expect(stored < 64 << 20, f"{len(body)} bytes of JSON stored {stored}")
+
+
+def otlp_field(number, content):
+    """A field of protobuf: bytes, texts and messages."""
+    length, rest = bytearray(), len(content)
+    while rest >= 0x80:
+        length.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([number << 3 | 2]) + bytes(length) + bytes([rest]) + content
+
+
+def otlp(records, resource=b""):
+    """An export of OTLP with these records, whose resource has one attribute."""
+    attribute = otlp_field(1, b"a") + otlp_field(2, otlp_field(1, resource))
+    scope = b"".join(otlp_field(2, record) for record in records)
+    return otlp_field(1, otlp_field(1, otlp_field(1, attribute)) + otlp_field(2, scope))
+
+
+def otlp_lists(depth):
+    """A record whose body is lists within lists."""
+    value = b""
+    for _ in range(depth):
+        value = otlp_field(5, otlp_field(1, value))
+    return otlp_field(5, value)
+
+
+def amplification_of_otlp(server):
+    """A small export does not store many times its size."""
+    before = server.get("/api/v1/status").json()["store"]["bytes_raw"]
+    body = gzipped(otlp([b""] * 400_000, b"v" * 60_000))
+    answer = server.post("/v1/logs", body, {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"})
+    expect(answer.status == 200, str(answer))
+    stored = server.get("/api/v1/status").json()["store"]["bytes_raw"] - before
+    expect(stored < 32 << 20, f"{len(body)} bytes of OTLP stored {stored}")
 
 
 def held_expect(server):

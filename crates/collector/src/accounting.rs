@@ -100,7 +100,8 @@ pub enum DropReason {
     WriteFailed,
     /// Arrived while shutting down.
     ShuttingDown,
-    /// A connection or datagram of another protocol, refused as a whole; counts as one line.
+    /// A connection, datagram or request of another protocol, refused as a whole; counts as one
+    /// line.
     WrongProtocol,
     /// A message in several datagrams of which some did not come.
     Incomplete,

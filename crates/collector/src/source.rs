@@ -254,8 +254,8 @@ pub struct PeerLog {
 }
 
 impl PeerLog {
-    /// Whether a message about this peer may be logged now; if so, how many were held back since the
-    /// last one.
+    /// Whether a message about this peer may be logged now; if so, how many were held back since
+    /// the last one.
     pub fn pass(&mut self, peer: IpAddr) -> Option<u64> {
         if self.peers.len() >= PEERS_LOGGED_MAX && !self.peers.contains_key(&peer) {
             self.peers.retain(|_, limit| !limit.is_idle());

@@ -68,7 +68,8 @@ const HTTP2_START: [u8; 3] = *b"PRI";
 const HTTP2_ALPN: &[u8] = b"h2";
 /// Calls of one connection of HTTP/2 that run at a time. The client lets further ones wait.
 const CALLS_MAX: u32 = 16;
-/// Bytes of one call, and of all calls of a connection, that a client may send before they are read.
+/// Bytes of one call, and of all calls of a connection, that a client may send before they are
+/// read.
 const CALL_WINDOW_BYTES: u32 = 1 << 20;
 /// Bytes of the head of a call. A longer one is refused with 431.
 const CALL_HEAD_BYTES_MAX: u32 = 64 << 10;

@@ -29,6 +29,7 @@ mod logsql;
 mod loki;
 mod nodes;
 mod other_senders;
+mod otlp;
 mod own_lines;
 mod parameters;
 mod programs;

@@ -1,8 +1,8 @@
 //! `PushRequest` of Loki's `push.proto`, in snappy's block format.
 //!
 //! The four messages that are needed are read in place ([`collector::body::protobuf`]), and borrow
-//! from the body: a body of 4 MiB may have two million empty entries, and entries are counted before
-//! anything is made of them. Unknown fields are skipped, as the format demands.
+//! from the body: a body of 4 MiB may have two million empty entries, and entries are counted
+//! before anything is made of them. Unknown fields are skipped, as the format demands.
 
 use std::borrow::Cow;
 

@@ -33,6 +33,7 @@ pub(super) fn find<'b>(content: &'b [u8], found: &mut Found<'b>) -> Result<(), E
         return Err(wrong(format!("it has '{key}', but no resourceLogs")));
     }
     for of_resource in list("resourceLogs", resources.unwrap_or(b"null"))? {
+        check_object("resourceLogs", of_resource)?;
         let mut resource = &[][..];
         for (key, value) in Members::of(of_resource) {
             if key == b"resource" {
@@ -44,6 +45,7 @@ pub(super) fn find<'b>(content: &'b [u8], found: &mut Found<'b>) -> Result<(), E
                 continue;
             }
             for of_scope in list("scopeLogs", value)? {
+                check_object("scopeLogs", of_scope)?;
                 let mut scope = &[][..];
                 for (key, value) in Members::of(of_scope) {
                     match key {
@@ -67,6 +69,13 @@ fn list<'b>(name: &str, value: &'b [u8]) -> Result<Items<'b>, ExportError> {
     match first(value) {
         Some(b'[' | b'n') => Ok(Items::of(value)),
         _ => Err(ExportError::Wrong(format!("{name} is not a list"))),
+    }
+}
+
+fn check_object(name: &str, item: &[u8]) -> Result<(), ExportError> {
+    match first(item) {
+        Some(b'{') => Ok(()),
+        _ => Err(ExportError::Wrong(format!("{name} has an item that is no object"))),
     }
 }
 
@@ -254,8 +263,8 @@ fn count(value: &[u8]) -> Result<u64, Rejection> {
     text.parse().ok().or_else(as_float).ok_or(Rejection::Broken)
 }
 
-/// A severity as a number, or by the name that libraries of protobuf write although OTLP forbids it,
-/// such as `SEVERITY_NUMBER_WARN2`.
+/// A severity as a number, or by the name that libraries of protobuf write although OTLP forbids
+/// it, such as `SEVERITY_NUMBER_WARN2`.
 fn severity(value: &[u8]) -> Result<i64, Rejection> {
     const LEVELS: [&[u8]; 6] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR", b"FATAL"];
     let Some(name) = unquoted(value).strip_prefix(b"SEVERITY_NUMBER_") else {

@@ -9,10 +9,10 @@
 //! Names are those of VictoriaLogs. A body that is a list of keys and values becomes members of the
 //! line; any other body is the message. Values that are lists of keys and values become objects,
 //! whose members the parser names `a.b`. Of two members with the same name, that of the resource
-//! keeps it; the others are named `attributes.NAME` and `body.NAME`, and what has the name of one of
-//! the first members is renamed likewise (`resource.trace_id`). A member without value or with the
-//! value zero is left out. The time is that of the event, or else the time of observation; without
-//! both, the line has none, and the time of arrival counts.
+//! keeps it; the others are named `attributes.NAME` and `body.NAME`. An attribute of the resource
+//! with the name of a member of the record itself is renamed likewise (`resource.trace_id`). A
+//! member without value or with the value zero is left out. The time is that of the event, or else
+//! the time of observation; without both, the line has none, and the time of arrival counts.
 //!
 //! The bytes of the request are read in place, and a line is written straight from them: no tree
 //! of the request is built, and memory beside the request is 16 bytes a record and what is shared
