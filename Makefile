@@ -17,7 +17,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,7 +55,10 @@ CLUSTER_SECONDS ?= 1200
 test-cluster: build ## A real cluster under load, while its parts are killed in turn (CLUSTER_SECONDS)
 	@LOGINSON_BIN="$(BIN)" scripts/test-cluster.py --seconds $(CLUSTER_SECONDS)
 
-test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
+	@scripts/test-instructions.py
+
+test-long: instructions test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
