@@ -17,7 +17,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -118,6 +118,9 @@ bench-peers: build ## Measure beside VictoriaLogs (needs Go), ripgrep and rsyslo
 
 bench-storage: bench-bin ## Measure size, speed of sealing, write amplification, start-up; see docs/benchmarks
 	@LOGINSON_BIN="$(BIN)" LOGINSON_BENCH="$(BENCH_BIN)" scripts/bench-storage.sh
+
+bench-memory: build ## Watch memory while 7.2 million lines arrive and an operator asks about them
+	@LOGINSON_BIN="$(BIN)" scripts/bench-memory.py
 
 bench-programs: build ## Measure programs of users beside plain AWK, C and Python; see docs/benchmarks/programs.md
 	@LOGINSON_BIN="$(BIN)" scripts/bench-programs.py

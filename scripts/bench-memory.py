@@ -50,7 +50,8 @@ def memory_mb(pid):
 def row(server, what, seconds):
     metrics = server.metrics()
     held = sum(value for name, value in metrics.items() if name.startswith("loginson_memory_bytes{"))
-    shown = [*memory_mb(server.process.pid), metrics["loginson_store_cache_bytes"] / 1e6, held / 1e6, metrics["loginson_seal_lag_bytes"] / 1e6]
+    mine = [metrics["loginson_store_cache_bytes"], held, metrics["loginson_seal_lag_bytes"]]
+    shown = [*memory_mb(server.process.pid), *(value / 1e6 for value in mine)]
     note(f"{what}: " + ", ".join(f"{value:.0f}" for value in shown))
     return [what, f"{seconds:.0f}", f"{metrics['loginson_store_lines']:.0f}", *(f"{value:.0f}" for value in shown)]
 
