@@ -17,7 +17,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-otlp test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-otlp test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,7 +55,10 @@ CLUSTER_SECONDS ?= 1200
 test-cluster: build ## A real cluster under load, while its parts are killed in turn (CLUSTER_SECONDS)
 	@LOGINSON_BIN="$(BIN)" scripts/test-cluster.py --seconds $(CLUSTER_SECONDS)
 
-test-long: test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
+	@scripts/test-instructions.py
+
+test-long: instructions test-binary test-victorialogs test-cluster ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
@@ -118,6 +121,9 @@ bench-peers: build ## Measure beside VictoriaLogs (needs Go), ripgrep and rsyslo
 
 bench-storage: bench-bin ## Measure size, speed of sealing, write amplification, start-up; see docs/benchmarks
 	@LOGINSON_BIN="$(BIN)" LOGINSON_BENCH="$(BENCH_BIN)" scripts/bench-storage.sh
+
+bench-memory: build ## Watch memory while 7.2 million lines arrive and an operator asks about them
+	@LOGINSON_BIN="$(BIN)" scripts/bench-memory.py
 
 bench-programs: build ## Measure programs of users beside plain AWK, C and Python; see docs/benchmarks/programs.md
 	@LOGINSON_BIN="$(BIN)" scripts/bench-programs.py

@@ -12,7 +12,7 @@ const BELOW_ALL: &str = "text";
 const APART: &str = "lab";
 
 /// Each crate, and the crates of the project that it may use besides [`BELOW_ALL`].
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     (BELOW_ALL, &[]),
     ("record", &[]),
     ("platform", &[]),
@@ -44,6 +44,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "cluster",
         ],
     ),
+    ("instructions", &["record", "platform", "segment", "query"]),
     (APART, &[]),
     (
         "node",
