@@ -38,6 +38,7 @@ pub(crate) fn turn(
         return;
     }
     maintain(writer, ledger, core.clock.now_ns());
+    core.segments.cache.drop_idle(now_ns);
     *maintain_ns = now_ns + ns_of_ms(MAINTENANCE_INTERVAL_MS);
 }
 

@@ -11,6 +11,9 @@
 //! budget is not cached. Footers of sealed files are kept elsewhere, but their bytes count against
 //! this part of the budget, too.
 //!
+//! What no query used for [`IDLE_NS`] is dropped. So the cache of a server that runs for long is as
+//! large as what is asked about, and not as its budget.
+//!
 //! Of sealed blocks the cache keeps the chunks that were read, not the records made of them. A
 //! query reads only some columns, searching them again costs little once they are decompressed, and
 //! records are four times as large.
@@ -26,6 +29,10 @@ use crate::sync::lock;
 /// Once there is no room, one in this many of the items that queries read from disk replaces
 /// another.
 const NEWCOMER_CHANCE: usize = 8;
+
+/// For how long an item that queries read from disk stays without being used: longer than somebody
+/// who reads an answer takes to ask again.
+const IDLE_NS: u64 = 5 * 60 * 1_000_000_000;
 
 /// Key of the word filter of a frame or block, among the numbers of its chunks.
 pub(crate) const FILTER: u32 = u32::MAX;
@@ -72,13 +79,22 @@ struct Slot {
     bytes: usize,
 }
 
+/// A slot of what a query read.
+struct Visited {
+    slot: Slot,
+    /// When a query used it last, by [`Slots::now_ns`].
+    used_ns: u64,
+}
+
 #[derive(Default)]
 struct Slots {
+    /// The monotonic time of the last maintenance.
+    now_ns: u64,
     /// The highest positions; the lowest of them is evicted first.
     recent: BTreeMap<Position, Slot>,
     recent_bytes: usize,
     /// Lower positions, and chunks of sealed segments, read back by queries.
-    visited: HashMap<Key, Slot, foldhash::fast::RandomState>,
+    visited: HashMap<Key, Visited, foldhash::fast::RandomState>,
     visited_bytes: usize,
     /// The keys of `visited`, to choose a random one.
     visited_keys: Vec<Key>,
@@ -108,6 +124,20 @@ impl Cache {
         let mut slots = lock(&self.slots);
         slots.lent_bytes = bytes.min(self.bytes_max - self.recent_bytes_max);
         slots.make_room(self.bytes_max);
+    }
+
+    /// Drops what no query used for [`IDLE_NS`]; `now_ns` is monotonic.
+    pub(crate) fn drop_idle(&self, now_ns: u64) {
+        let mut slots = lock(&self.slots);
+        slots.now_ns = now_ns;
+        let is_idle = |visited: &Visited| now_ns.saturating_sub(visited.used_ns) >= IDLE_NS;
+        let gone = slots.visited.extract_if(|_, visited| is_idle(visited));
+        let gone_bytes: usize = gone.map(|(_, visited)| visited.slot.bytes).sum();
+        if gone_bytes > 0 {
+            let Slots { visited, visited_bytes, visited_keys, .. } = &mut *slots;
+            *visited_bytes -= gone_bytes;
+            visited_keys.retain(|key| visited.contains_key(key));
+        }
     }
 
     /// Whether this frame and all later ones are cached.
@@ -182,7 +212,7 @@ impl Cache {
     /// Returns the item that is cached under a key; otherwise counts one more query that wanted it.
     fn kept_or_queried(&self, key: Key) -> Kept {
         let mut slots = lock(&self.slots);
-        match slots.visited.get_mut(&key).map(|slot| &mut slot.kept) {
+        match slots.used(key).map(|slot| &mut slot.kept) {
             Some(Kept::Queried(times)) => {
                 *times = times.saturating_add(1);
                 Kept::Queried(*times)
@@ -244,7 +274,7 @@ impl Slots {
             self.make_room(bytes_max - slot.bytes);
             self.visited_bytes += slot.bytes;
             self.visited_keys.push(key);
-            self.visited.insert(key, slot);
+            self.visited.insert(key, Visited { slot, used_ns: self.now_ns });
         }
     }
 
@@ -255,13 +285,23 @@ impl Slots {
             let any = fastrand::usize(..self.visited_keys.len());
             let key = self.visited_keys.swap_remove(any);
             let gone = self.visited.remove(&key).expect("what is listed is there");
-            self.visited_bytes -= gone.bytes;
+            self.visited_bytes -= gone.slot.bytes;
         }
     }
 
-    fn get(&self, key: Key) -> Option<Kept> {
-        let recent = || self.recent.get(&key.0).filter(|_| key.1.is_none());
-        Some(self.visited.get(&key).or_else(recent)?.kept.clone())
+    fn get(&mut self, key: Key) -> Option<Kept> {
+        if let Some(slot) = self.used(key) {
+            return Some(slot.kept.clone());
+        }
+        let recent = self.recent.get(&key.0).filter(|_| key.1.is_none());
+        recent.map(|slot| slot.kept.clone())
+    }
+
+    /// What a query read before and uses again now.
+    fn used(&mut self, key: Key) -> Option<&mut Slot> {
+        let visited = self.visited.get_mut(&key)?;
+        visited.used_ns = self.now_ns;
+        Some(&mut visited.slot)
     }
 
     fn remove(&mut self, key: Key) {
@@ -269,7 +309,7 @@ impl Slots {
             && let Some(slot) = self.recent.remove(&key.0)
         {
             self.recent_bytes -= slot.bytes;
-        } else if let Some(slot) = self.visited.remove(&key) {
+        } else if let Some(Visited { slot, .. }) = self.visited.remove(&key) {
             self.visited_bytes -= slot.bytes;
             let mut places = self.visited_keys.iter();
             let place = places.position(|known| *known == key).expect("each key is listed");
@@ -393,6 +433,25 @@ mod tests {
         assert_eq!([queried(), queried()], [GROUP_NEVER, GROUP_NEVER]);
         cache.remove_segment(1);
         assert_eq!((queried(), cache.bytes()), (1, SLOT_BYTES));
+    }
+
+    #[test]
+    fn what_no_query_uses_leaves() {
+        let cache = Cache::new(100_000);
+        cache.put_frame(position(1), frame(1));
+        let recent_bytes = cache.bytes();
+        (0..3).for_each(|n| cache.put_chunk(position(7), n, vec![n as u8; 200].into()));
+        let found = |number| cache.chunk(position(7), number).is_some();
+        cache.drop_idle(IDLE_NS - 1);
+        assert!(found(1));
+        cache.drop_idle(IDLE_NS);
+        assert_eq!([found(0), found(1), found(2)], [false, true, false]);
+        assert_eq!(cache.bytes(), recent_bytes + 200 + SLOT_BYTES);
+        // What arrived last stays, however long nobody asks.
+        cache.drop_idle(3 * IDLE_NS);
+        assert_eq!((found(1), cache.bytes()), (false, recent_bytes));
+        cache.put_chunk(position(7), 1, vec![1; 200].into());
+        assert!(found(1) && cache.frame(position(1)).is_some());
     }
 
     #[test]
