@@ -149,10 +149,10 @@ impl ParseStage {
             let mut unreadable = Unreadable::default();
             let mut waiting = &frames[..];
             while !waiting.is_empty() {
-                let some;
-                (some, waiting) =
-                    waiting.split_at(waiting.len().min(self.threads * FRAMES_PER_THREAD));
-                if !waiting.is_empty() {
+                let count = waiting.len().min(self.threads * FRAMES_PER_THREAD);
+                let (some, rest) = waiting.split_at(count);
+                waiting = rest;
+                if !rest.is_empty() {
                     timed = self.find_times(timed.max(some[some.len() - 1].position), some.len());
                 }
                 let mut just_parsed = JustParsed::new();
