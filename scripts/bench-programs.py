@@ -207,7 +207,7 @@ def serialise(folder):
         server.wait_settled()
         save(server, "json", SERIALISE)
         save(server, "count", COUNT)
-        save(server, "logsql", "# type: access\n# bucket: 10s\n* | stats by (client, status) count() lines\n", "logsql")
+        save(server, "logsql", "# type: access\n# bucket: 10s\n* | stats by (client_ip, status) count() lines\n", "logsql")
         for name, label in [("json", "gawk as a program, lines to durable rows"), ("count", "gawk as a program: counts by class of status"),
                             ("logsql", "LogsQL as a program: counts by client and status")]:
             seconds, cpu = [], []
@@ -217,12 +217,16 @@ def serialise(folder):
                 cpu.append(server.cpu_s() - before)
             rows.append((label, statistics.median(seconds), statistics.median(cpu)))
             note(f"    {rows[-1]}")
+        # A field that no line has would make one group of all lines.
+        counted = json.loads(server.get(f"/api/v1/programs/logsql/rows?start={first}&end={first + 10}&limit=5000"))["rows"]
+        clients = {(line.split()[0], line.split()[8]) for line in lines[:10_000]}
+        assert counted and all((row["fields"]["client_ip"], str(row["fields"]["status"])) in clients for row in counted), "clients"
         answer = json.loads(server.get(f"/api/v1/programs/json/rows?start={first}&end={first + 60}&limit=100000"))
         expected = sorted(outputs["gawk on the file"].splitlines()[:60_000])
         found = sorted(json.dumps(row["fields"], separators=(",", ":")) for row in answer["rows"])
         assert found == expected, "the rows are not those of gawk"
         began = time.monotonic()
-        body = server.client.request("POST", "/select/logsql/query?query=" + urllib.parse.quote("_type:access | fields client, method, path, status, bytes"))[1]
+        body = server.client.request("POST", "/select/logsql/query?query=" + urllib.parse.quote("_type:access | fields client_ip, method, path, status, bytes"))[1]
         rows.append(("LogsQL query to JSON, sent to a client", time.monotonic() - began, 0))
         assert body.count("\n") == LINES
     print(f"\n{LINES} lines, {size / 1e6:.0f} MB\n")

@@ -122,6 +122,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             "query" | "explain" => {
                 &["limit", "offset", "include", "format", "time", "ignore_pipes"]
             }
+            "queries" => &["limit", "include", "time"],
             "hits" => &["step", "offset", "field", "fields_limit", "time", "ignore_pipes"],
             "facets" => &[
                 "limit",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Account, Context, Query, QueryQueue, QueryState, RunError};
+use query::{Account, Context, ParseError, Query, QueryQueue, QueryState, RunError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -27,14 +27,19 @@ const INCLUDABLE: [&str; 3] = ["_line_id", "_line", "_received"];
 impl Params {
     /// The parameter `query`, parsed at `now_ns`; with `ignore_pipes` only its filter.
     pub fn query(&self, now_ns: i64) -> ApiResult<Query> {
-        let query = Query::parse(self.required("query")?, now_ns).map_err(wrong_query)?;
-        let mut options = query.options();
-        options.all_revisions |= self.flag("all_revisions");
-        let query = query.with_options(options);
+        let query = self.parse_query(self.required("query")?, now_ns).map_err(wrong_query)?;
         Ok(match self.flag("ignore_pipes") {
             true => Query::new(query.filter().clone(), Vec::new()).with_options(query.options()),
             false => query,
         })
+    }
+
+    /// A query of these parameters, parsed at `now_ns`.
+    pub fn parse_query(&self, text: &str, now_ns: i64) -> Result<Query, ParseError> {
+        let query = Query::parse(text, now_ns)?;
+        let mut options = query.options();
+        options.all_revisions |= self.flag("all_revisions");
+        Ok(query.with_options(options))
     }
 
     /// The time that relative times in a query refer to: the last instant before the parameter
@@ -159,7 +164,20 @@ impl PendingQuery {
         caller: &Caller,
         now_ns: i64,
     ) -> ApiResult<PendingQuery> {
-        let mut pending = PendingQuery::new(app, kind, params.required("query")?, caller)?;
+        let text = params.required("query")?;
+        PendingQuery::of_text(app, kind, text, params, caller, now_ns)
+    }
+
+    /// As [`of_query`](Self::of_query), listed as `text`.
+    pub fn of_text(
+        app: &Arc<App>,
+        kind: &'static str,
+        text: &str,
+        params: &Params,
+        caller: &Caller,
+        now_ns: i64,
+    ) -> ApiResult<PendingQuery> {
+        let mut pending = PendingQuery::new(app, kind, text, caller)?;
         pending.context.range = params.range(now_ns)?;
         pending.context.restriction = params.restriction(now_ns)?;
         pending.allow_partial(params, caller);

@@ -2,6 +2,7 @@
 
 mod counts;
 mod explain;
+mod several;
 mod stats;
 mod tail;
 
@@ -24,6 +25,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .query("/select/logsql/query", query)
         .merge(counts::routes())
         .merge(explain::routes())
+        .merge(several::routes())
         .merge(stats::routes())
         .merge(tail::routes())
 }

@@ -14,6 +14,8 @@ use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use query::{Meter, Query, ResultRows, RowKey, RunError};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -92,11 +94,39 @@ pub async fn stream(
         running.await?;
         return Ok(rows_answer(id.await.ok(), media_type, Body::empty()));
     };
-    let chunks = tokio_stream::once(first).chain(ReceiverStream::new(chunks)).map(Ok);
-    // After the channel's end, because a client that reads slowly keeps the channel full.
-    let chunks = chunks.chain(tokio_stream::once(end).then(last).filter_map(|last| last));
-    let body = Body::from_stream(Present { _client: client, chunks: Box::pin(chunks) });
+    let body = body(first, chunks, end, client);
     Ok(rows_answer(id.await.ok(), media_type, body))
+}
+
+/// A response that begins with `first`. A short query has ended when its first chunk is seen here:
+/// then its answer is one piece, with its length in the head, and the client is not woken twice.
+fn body(
+    first: Bytes,
+    mut chunks: mpsc::Receiver<Bytes>,
+    mut end: oneshot::Receiver<Option<io::Result<Bytes>>>,
+    client: Client,
+) -> Body {
+    let ended = match end.try_recv() {
+        Ok(last) => Some(last),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Closed) => Some(panicked()),
+    };
+    // What was sent before the end is here by now.
+    let second = chunks.try_recv().ok();
+    if matches!(ended, Some(None)) && second.is_none() {
+        return Body::from(first);
+    }
+    let begin = tokio_stream::iter(std::iter::once(first).chain(second));
+    // After the channel's end, because a client that reads slowly keeps the channel full.
+    let end = tokio_stream::once((ended, end)).then(|(ended, end)| async move {
+        match ended {
+            Some(last) => last,
+            None => last(end).await,
+        }
+    });
+    let chunks =
+        begin.chain(ReceiverStream::new(chunks)).map(Ok).chain(end.filter_map(|last| last));
+    Body::from_stream(Present { _client: client, chunks: Box::pin(chunks) })
 }
 
 /// The chunks of a response. The client counts as present as long as it exists.
@@ -117,8 +147,11 @@ impl<S: Stream> Stream for Present<S> {
 /// The end of the response, after the last row: nothing, or an error that makes it incomplete. A
 /// query thread that ended without a word has panicked.
 async fn last(end: oneshot::Receiver<Option<io::Result<Bytes>>>) -> Option<io::Result<Bytes>> {
-    let panicked = || Some(Err(io::Error::other("the query ended because of a bug")));
     end.await.unwrap_or_else(|_| panicked())
+}
+
+fn panicked() -> Option<io::Result<Bytes>> {
+    Some(Err(io::Error::other("the query ended because of a bug")))
 }
 
 /// A response with rows.
@@ -295,7 +328,6 @@ impl Writer {
     }
 
     fn pass(&mut self, bytes: Vec<u8>, running: &Running) -> ControlFlow<()> {
-        let runtime = tokio::runtime::Handle::current();
         let mut bytes = Bytes::from(bytes);
         let is_large = bytes.len() > CHUNK_BYTES_MAX;
         while !bytes.is_empty() {
@@ -305,18 +337,28 @@ impl Writer {
                 chunk = Bytes::copy_from_slice(&chunk);
             }
             self.sent = true;
-            let slot = loop {
-                let slot = timeout(CHECK_INTERVAL, self.sender.reserve());
-                match runtime.block_on(slot) {
-                    Ok(Ok(slot)) => break slot,
-                    Ok(Err(_)) => return ControlFlow::Break(()),
-                    Err(_) if running.check().is_err() => return ControlFlow::Break(()),
-                    Err(_) => {}
-                }
+            let slot = match self.sender.try_reserve() {
+                Ok(slot) => slot,
+                Err(TrySendError::Closed(())) => return ControlFlow::Break(()),
+                Err(TrySendError::Full(())) => self.wait_for_slot(running)?,
             };
             slot.send(chunk);
         }
         ControlFlow::Continue(())
+    }
+
+    /// Waits for the client to take a chunk.
+    fn wait_for_slot(&self, running: &Running) -> ControlFlow<(), mpsc::Permit<'_, Bytes>> {
+        let runtime = tokio::runtime::Handle::current();
+        loop {
+            let slot = timeout(CHECK_INTERVAL, self.sender.reserve());
+            match runtime.block_on(slot) {
+                Ok(Ok(slot)) => return ControlFlow::Continue(slot),
+                Ok(Err(_)) => return ControlFlow::Break(()),
+                Err(_) if running.check().is_err() => return ControlFlow::Break(()),
+                Err(_) => {}
+            }
+        }
     }
 
     /// The end of an incomplete response. If the format has no way to give a reason, the connection
@@ -356,7 +398,40 @@ impl Written {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::HttpBody;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_answer_of_a_query_that_has_ended_has_its_length() {
+        let check = async |second: bool, ended: Option<bool>, length: Option<u64>, text: &str| {
+            let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
+            let (tell, end) = oneshot::channel();
+            if second {
+                sender.try_send(Bytes::from_static(b"second\n")).unwrap();
+            }
+            let end_it = |tell: oneshot::Sender<_>| {
+                tell.send((ended == Some(false)).then(|| Ok(Bytes::from_static(b"why\n"))))
+            };
+            let mut later = Some(tell);
+            if ended.is_some() {
+                end_it(later.take().unwrap()).unwrap();
+            }
+            let body = body(Bytes::from_static(b"first\n"), chunks, end, Client::default());
+            assert_eq!(body.size_hint().exact(), length);
+            if let Some(tell) = later {
+                sender.try_send(Bytes::from_static(b"later\n")).unwrap();
+                end_it(tell).unwrap();
+            }
+            drop(sender);
+            assert_eq!(axum::body::to_bytes(body, 1_000).await.unwrap(), text);
+        };
+        check(false, Some(true), Some(6), "first\n").await;
+        check(true, Some(true), None, "first\nsecond\n").await;
+        check(false, Some(false), None, "first\nwhy\n").await;
+        check(false, None, None, "first\nlater\n").await;
+        check(true, None, None, "first\nsecond\nlater\n").await;
+    }
 
     /// A response that broke off must not look complete, whatever the reason.
     #[tokio::test]

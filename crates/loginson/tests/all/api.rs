@@ -592,3 +592,28 @@ fn dashboards_are_kept_with_versions() {
         (404, 404)
     );
 }
+
+#[test]
+fn several_queries_in_one_request() {
+    let server = Server::start();
+    assert_eq!(server.post("/insert/lines", b"one\ntwo\nthree\n").status, 200);
+    let queries = ["two | fields _msg", "nothing", "* NOT _type:summary | stats count() n"];
+    let expected = "{\"rows\":[{\"_msg\":\"two\"}]}\n{\"rows\":[]}\n{\"rows\":[{\"n\":\"3\"}]}\n";
+    let body = json!({ "query": queries, "limit": 1 }).to_string();
+    let head = [("Content-Type", "application/json")];
+    let answer = server.request("POST", "/select/logsql/queries", &head, body.as_bytes());
+    assert_eq!((answer.status, &*answer.text()), (200, expected));
+    let form: Vec<String> = queries.iter().map(|q| format!("query={}", encoded(q))).collect();
+    let answer = server.get(&format!("/select/logsql/queries?{}", form.join("&")));
+    assert_eq!((answer.status, &*answer.text()), (200, expected));
+    for (parameters, expected) in [
+        ("", "give 1 to 1000 of them"),
+        ("query=a&query=(", "query 2: "),
+        ("query=a&limit=1001", "more than 1000 rows"),
+        ("query=a&offset=1", "offset"),
+    ] {
+        let answer = server.get(&format!("/select/logsql/queries?{parameters}"));
+        assert_eq!(answer.status, 400, "{parameters}");
+        assert!(answer.text().contains(expected), "{}", answer.text());
+    }
+}

@@ -69,6 +69,7 @@ fn extra_filters_hold_everywhere() {
         format!("/select/logsql/stats_query?query={stats}"),
         format!("/select/logsql/stats_query_range?query={stats}&step=1d&{TIMES}"),
         format!("/select/logsql/query?query=*&format=raw&{TIMES}"),
+        format!("/select/logsql/queries?query=*&query={stats}&limit=1000&{TIMES}"),
         format!("/api/v1/export?format=raw&{TIMES}"),
         format!("/loki/api/v1/query_range?query={loki}&{range}"),
         format!("/loki/api/v1/query_range?query={rate}&{range}&step=1d"),

@@ -15,10 +15,12 @@ use programs::{
     BucketOutcome, BucketRun, InputBlock, Interpreter, Language, Launcher, Limits, NoInterpreter,
     ProgramError, Rejected, Row, RowError, RunSpec, Usage, Variable,
 };
-use query::source::{Source, TimeRange};
-use query::{Account, Context, ResultRows, RunError, Scratch};
+use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use query::{Account, Context, Query, ResultRows, RunError, Scratch};
+use record::{Batch, LineId, RowsWriter, read_rows};
 
 use super::compiled::{Compiled, columns};
+use super::trial::SampleUnit;
 use crate::cluster::QueriedLines;
 
 /// Buckets that are computed in one call, each with an open process.
@@ -26,6 +28,16 @@ use crate::cluster::QueriedLines;
 /// limits.md, Programs of users: buckets of a program that are computed at a time | {}, each with a
 /// process | they wait
 pub const BUCKETS_MAX: i64 = 8;
+/// Buckets of a query whose lines are read at once; more lines, or more bytes of them, are read
+/// bucket by bucket. A bucket with many lines is computed from columns, which is faster.
+///
+/// limits.md, Programs of users: buckets of a LogsQL program whose lines a run over the past reads
+/// at once | {}, with {TOGETHER_LINES_MAX} lines | further ones are read behind them
+pub const TOGETHER_MAX: usize = 1_024;
+/// Most lines of these buckets.
+pub const TOGETHER_LINES_MAX: u64 = 32_768;
+/// Most bytes of these lines.
+const TOGETHER_BYTES_MAX: usize = 16 << 20;
 /// Bytes of lines that wait for a process before they are written to its pipe.
 const FEED_BYTES: usize = 128 << 10;
 /// Time for reading the lines of one call. Beyond it the buckets are tried again later.
@@ -120,6 +132,19 @@ impl Engine {
                 computed.collect()
             }
         }
+    }
+
+    /// Computes these buckets, which ascend and have few lines, by the query of a program. Blocks
+    /// that hold lines of several buckets are read once, and not once for each bucket. Errors are
+    /// those of reading.
+    pub fn compute_together(
+        &self,
+        compiled: &Compiled,
+        buckets: &[i64],
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<Vec<(i64, BucketOutcome)>, RunError> {
+        let context = |range| self.context(range, cancelled);
+        run_together(compiled, &*self.source(), &context, buckets)
     }
 
     fn run_awk(
@@ -293,6 +318,156 @@ pub fn run_query(
     Ok(BucketOutcome { rejected, usage, ..BucketOutcome::of(rows) })
 }
 
+/// Runs the query of a program on each of these buckets, which ascend. Their lines are read once.
+/// A query that reads more than its own lines, such as those of another query inside it, reads the
+/// source for each bucket, as does one whose lines are too large to be held.
+fn run_together(
+    compiled: &Compiled,
+    source: &dyn Source,
+    context: &dyn Fn(TimeRange) -> Context,
+    buckets: &[i64],
+) -> Result<Vec<(i64, BucketOutcome)>, RunError> {
+    let all = compiled.buckets();
+    let range = |first: i64, last: i64| TimeRange {
+        start_ns: all.start_ns(first),
+        end_ns: all.start_ns(last.saturating_add(1)),
+    };
+    let (Some(&first), Some(&last)) = (buckets.first(), buckets.last()) else {
+        return Ok(Vec::new());
+    };
+    let mut lines = lines_by_bucket(compiled, source, &context(range(first, last)))?;
+    let outcome = |&bucket: &i64| {
+        let context = context(range(bucket, bucket));
+        let own = lines.as_mut().and_then(|lines| lines.get_mut(&bucket)).map(RowsWriter::take);
+        if let Some(rows) = own {
+            let batch = read_rows(&rows).map_err(|error| RunError::Failed(error.to_string()))?;
+            let own = OwnLines { lines: Arc::new(batch), is_read: AtomicBool::new(false) };
+            match run_query(compiled, &own, &context) {
+                Err(RunError::Source(_)) => {}
+                outcome => return outcome.map(|outcome| (bucket, outcome)),
+            }
+        }
+        run_query(compiled, source, &context).map(|outcome| (bucket, outcome))
+    };
+    buckets.iter().map(outcome).collect()
+}
+
+/// The lines that the filter of a program selects, by their buckets; none if they are too large to
+/// be held.
+fn lines_by_bucket(
+    compiled: &Compiled,
+    source: &dyn Source,
+    context: &Context,
+) -> Result<Option<BTreeMap<i64, RowsWriter>>, RunError> {
+    let filter = Query::new(compiled.query.filter().clone(), Vec::new());
+    let filter = filter.with_options(compiled.query.options());
+    let buckets = compiled.buckets();
+    let mut lines: BTreeMap<i64, RowsWriter> = BTreeMap::new();
+    let (mut bytes, mut fits) = (0, true);
+    query::run(&filter, source, context, &mut |rows| {
+        for index in 0..rows.len() {
+            let Some((batch, row)) = rows.line(index) else {
+                fits = false;
+                break;
+            };
+            let row = batch.row(row as usize);
+            let own = lines.entry(buckets.at(row.time_ns())).or_default();
+            let before = own.bytes();
+            fits &= own.push(batch, &row);
+            bytes += own.bytes() - before;
+        }
+        fits &= bytes <= TOGETHER_BYTES_MAX;
+        if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(fits.then_some(lines))
+}
+
+/// The lines of one bucket, as a source that is read once.
+struct OwnLines {
+    lines: Arc<Batch>,
+    is_read: AtomicBool,
+}
+
+impl Source for OwnLines {
+    /// Errors: a query inside the query asks, too; its lines may be others.
+    fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+        match self.is_read.swap(true, Relaxed) {
+            false => Ok(vec![Box::new(SampleUnit(Arc::clone(&self.lines)))]),
+            true => Err(SourceError("only the lines of one bucket are here".to_owned())),
+        }
+    }
+
+    fn find(&self, _: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        Err(SourceError("only the lines of one bucket are here".to_owned()))
+    }
+}
+
 /// Rows of a query that cannot be stored, of which the text is kept.
 const REJECTED_KEPT: usize = 10;
 const REJECTED_CHARS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use programs::Definition;
+    use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+
+    use super::*;
+
+    /// One block of lines, which counts how often it is asked for.
+    struct Block {
+        lines: Arc<Batch>,
+        asked: AtomicUsize,
+    }
+
+    impl Source for Block {
+        fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+            self.asked.fetch_add(1, Relaxed);
+            Ok(vec![Box::new(SampleUnit(Arc::clone(&self.lines)))])
+        }
+
+        fn find(&self, _: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn buckets_with_few_lines_are_read_once() {
+        let mut frame = FrameBuilder::new();
+        let origin = Origin::new(Transport::Http, Format::Json, None);
+        for n in 0..300 {
+            let second = 1_790_000_000 + n;
+            let line =
+                format!(r#"{{"_time":"{second}","client":"c{}","bytes":{n},"_msg":"m"}}"#, n % 7);
+            frame.push_line(&origin, 1, line.as_bytes(), false);
+        }
+        let frame = Arc::new(frame.finish(1, 1).unwrap());
+        let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);
+        let block = Block { lines: Arc::new(batch), asked: AtomicUsize::new(0) };
+        let context = |range| Context { range, oldest_first: true, ..Context::default() };
+        for (code, asked) in [
+            ("* | stats by (client) count() n, sum(bytes) bytes", 1),
+            ("bytes:>100 | stats by (client) count() n | sort by (client) | limit 2", 1),
+            // The lines of a query inside are read from the source, so all are.
+            ("client:in(bytes:<50 | fields client) | stats count() n", 1 + 2 * 31),
+        ] {
+            let text = format!("# bucket: 10s\n{code}");
+            let definition = Definition::parse_as("p", Language::LogsQl, &text).unwrap();
+            let compiled = Compiled::new(definition).unwrap();
+            let all = compiled.buckets();
+            let (oldest, newest) = block.lines.time_range_ns();
+            let buckets: Vec<i64> = (all.at(oldest)..=all.at(newest)).collect();
+            assert_eq!(buckets.len(), 30);
+            block.asked.store(0, Relaxed);
+            let found = run_together(&compiled, &block, &context, &buckets).unwrap();
+            assert!(block.asked.load(Relaxed) <= asked, "{code}: {:?}", block.asked);
+            for (bucket, outcome) in found {
+                let range =
+                    TimeRange { start_ns: all.start_ns(bucket), end_ns: all.start_ns(bucket + 1) };
+                let alone = run_query(&compiled, &block, &context(range)).unwrap();
+                assert_eq!(outcome.result.unwrap(), alone.result.unwrap(), "{code}");
+            }
+        }
+    }
+}

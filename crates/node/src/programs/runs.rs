@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use collector::ALONE_BYTES_MAX;
+use programs::Language;
 use programs::summary::Rerun;
 use query::source::TimeRange;
 use query::{Query, RunError, Scratch};
 
 use super::compiled::Compiled;
-use super::compute::{BUCKETS_MAX, Engine};
+use super::compute::{BUCKETS_MAX, Engine, TOGETHER_LINES_MAX, TOGETHER_MAX};
 use super::rows::{self, BucketOf, StoredRow};
 use super::runner::RowWriter;
 use crate::programs::summary::reruns::{KeptReruns, RerunError};
@@ -160,12 +161,17 @@ fn compute(
     let mut at = 0;
     while at < buckets.len() {
         (with.check)()?;
-        let start = buckets[at];
-        let count =
-            buckets[at..].iter().take_while(|bucket| **bucket < start + BUCKETS_MAX).count();
-        let end = buckets[at + count - 1] + 1;
+        let language = compiled.definition.language;
+        let count = together(language, &buckets[at..]);
+        let own: Vec<i64> = buckets[at..at + count].iter().map(|(bucket, _)| *bucket).collect();
         let cancelled = Arc::clone(&with.context.cancelled);
-        for (bucket, outcome) in with.engine.compute(compiled, (start, end), &cancelled)? {
+        let outcomes = match language {
+            Language::LogsQl if count > 1 => {
+                with.engine.compute_together(compiled, &own, &cancelled)?
+            }
+            _ => with.engine.compute(compiled, (own[0], own[count - 1] + 1), &cancelled)?,
+        };
+        for (bucket, outcome) in outcomes {
             let start_ns = all.start_ns(bucket);
             let rows = outcome.result.map_err(|error| {
                 let time = text::time::format_time(start_ns);
@@ -181,12 +187,32 @@ fn compute(
     Ok((range, buckets.len() as u64))
 }
 
-/// The numbers of the buckets that have lines for the program, in order.
+/// How many of the first of these buckets, which have so many lines, are computed in one call, so
+/// that a block is read once for them.
+fn together(language: Language, buckets: &[(i64, u64)]) -> usize {
+    let count = match language {
+        Language::Awk => {
+            let end = buckets.first().map_or(0, |(start, _)| start + BUCKETS_MAX);
+            buckets.iter().take_while(|(bucket, _)| *bucket < end).count()
+        }
+        Language::LogsQl => {
+            let mut sum = 0;
+            let few = buckets.iter().take(TOGETHER_MAX).take_while(|(_, lines)| {
+                sum = u64::saturating_add(sum, *lines);
+                sum <= TOGETHER_LINES_MAX
+            });
+            few.count()
+        }
+    };
+    count.max(1).min(buckets.len())
+}
+
+/// The numbers of the buckets that have lines for the program, in order, each with their number.
 fn buckets_with_lines(
     with: &RunContext<'_>,
     compiled: &Compiled,
     range: TimeRange,
-) -> Result<Vec<i64>, RerunError> {
+) -> Result<Vec<(i64, u64)>, RerunError> {
     let all = compiled.buckets();
     let text = format!("* | stats by (_time:{}s) count() lines", compiled.definition.width_s);
     let stats = Query::parse(&text, 0).map_err(|error| RunError::Failed(error.message))?;
@@ -196,8 +222,10 @@ fn buckets_with_lines(
     let mut scratch = Scratch::default();
     query::run(&query, &*with.engine.source(), &context, &mut |rows| {
         for index in 0..rows.len() {
+            let lines = std::str::from_utf8(rows.get(index, "lines", &mut scratch));
+            let lines = lines.ok().and_then(|lines| lines.parse().ok()).unwrap_or(u64::MAX);
             let time_ns = text::time::parse_timestamp(rows.get(index, "_time", &mut scratch));
-            buckets.extend(time_ns.map(|time_ns| all.at(time_ns)));
+            buckets.extend(time_ns.map(|time_ns| (all.at(time_ns), lines)));
         }
         match buckets.len() > RUN_BUCKETS_MAX {
             true => ControlFlow::Break(()),
@@ -210,7 +238,7 @@ fn buckets_with_lines(
         )));
     }
     buckets.sort_unstable();
-    buckets.dedup();
+    buckets.dedup_by_key(|(bucket, _)| *bucket);
     Ok(buckets)
 }
 
@@ -220,4 +248,25 @@ fn too_large(start_ns: i64) -> RerunError {
         "bucket {time}: its rows have more than {} MiB; group by fewer values",
         ALONE_BYTES_MAX >> 20
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_with_few_lines_are_computed_together() {
+        let check = |language, buckets: &[(i64, u64)], expected: usize| {
+            assert_eq!(together(language, buckets), expected, "{language:?} {buckets:?}");
+        };
+        let many: Vec<(i64, u64)> = (0..5_000).map(|n| (10 * n, 3)).collect();
+        check(Language::LogsQl, &many, TOGETHER_MAX);
+        check(Language::LogsQl, &[(1, 5), (900, 7)], 2);
+        check(Language::LogsQl, &[(1, TOGETHER_LINES_MAX), (2, 1)], 1);
+        check(Language::LogsQl, &[(1, u64::MAX), (2, 1)], 1);
+        check(Language::LogsQl, &[(1, 1), (2, TOGETHER_LINES_MAX)], 1);
+        // Each bucket of a program in AWK is an open process.
+        check(Language::Awk, &many, 1);
+        check(Language::Awk, &[(1, 1), (2, 1), (8, 1), (9, 1)], 3);
+    }
 }

@@ -185,7 +185,8 @@ impl Source for Sample {
     }
 }
 
-struct SampleUnit(Arc<Batch>);
+/// Some lines as a unit.
+pub(super) struct SampleUnit(pub Arc<Batch>);
 
 impl ScanUnit for SampleUnit {
     fn time_range_ns(&self) -> Option<(i64, i64)> {

@@ -36,4 +36,4 @@ pub use phrases::{Phrase, Phrases};
 pub use pulse::Pulse;
 pub use range::{TimeRange, Whose};
 pub use time_order::{LineSet, RowKey, TimeOrder};
-pub(crate) use watch::Watch;
+pub(crate) use watch::{Watch, may_continue};

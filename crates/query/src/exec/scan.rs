@@ -52,7 +52,7 @@ const BYTES_ALONE: u64 = if cfg!(test) { 1 } else { 8 << 20 };
 /// takes a microsecond, to wake a helper takes a hundred.
 const RULED_OUT_ALONE: usize = if cfg!(test) { 8 } else { 512 };
 /// Most units that were ruled out and are told of at once by a helper.
-const SKIPPED_TOGETHER: usize = if cfg!(test) { 3 } else { 256 };
+const SKIPPED_TOGETHER: usize = if cfg!(test) { 3 } else { 32 };
 /// Units that a thread has finished before they are wanted, besides the unit that it is reading,
 /// and those that are ruled out.
 const AHEAD_UNITS: usize = 1;
@@ -276,7 +276,7 @@ impl<'q> Scan<'q> {
         with_helpers(threads, |scope| {
             let start = |first| {
                 let (tell, told) = mpsc::sync_channel(AHEAD_UNITS);
-                let own = rest.iter().skip(first).step_by(threads);
+                let own = rest.iter().skip(first).step_by(threads).map(|unit| &**unit);
                 scope.spawn(move |_| self.tell_of(own, &tell, check));
                 Finds { told, next: Told { skipped: 0, found: None } }
             };
@@ -297,13 +297,13 @@ impl<'q> Scan<'q> {
     /// together: waking the query's own thread takes longer than to rule one out.
     fn tell_of<'u>(
         &self,
-        units: impl Iterator<Item = &'u Box<dyn ScanUnit>>,
+        units: impl Iterator<Item = &'u dyn ScanUnit>,
         tell: &mpsc::SyncSender<Told>,
         check: &dyn Fn() -> Result<(), RunError>,
     ) {
         let (mut scratch, mut skipped) = (Scratch::default(), 0);
         for unit in units {
-            let found = self.look(&**unit, &mut scratch, check);
+            let found = self.look(unit, &mut scratch, check);
             if let Ok((UnitResult::Skipped, _)) = found {
                 skipped += 1;
                 if skipped < SKIPPED_TOGETHER {
@@ -325,10 +325,12 @@ impl<'q> Scan<'q> {
     /// Whether so few of `units` are left by their words that no helper is worth its start.
     pub fn leaves_few(&self, units: &[Box<dyn ScanUnit>]) -> bool {
         let needs = &self.plan.needs;
-        let left = |unit: &&Box<dyn ScanUnit>| !matches!(ruled_out(needs, &***unit), Ok(words) if words.unit);
+        let is_left =
+            |unit: &&dyn ScanUnit| !matches!(ruled_out(needs, *unit), Ok(words) if words.unit);
+        let left = units.iter().map(|unit| &**unit).filter(is_left);
         !needs.phrases().all().is_empty()
             && units.len() <= RULED_OUT_ALONE
-            && units.iter().filter(left).take(UNITS_ALONE).count() < UNITS_ALONE
+            && left.take(UNITS_ALONE).count() < UNITS_ALONE
     }
 
     /// Reads `units` in no order: `own` on this thread, each of `others` on a thread of its own.

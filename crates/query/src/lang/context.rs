@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::syntax::query::Query;
 use crate::base::{
     Account, DamagedUnit, Damages, Hold, Limits, Meter, Progress, RunError, TimeOrder, TimeRange,
-    Watch,
+    Watch, may_continue,
 };
 
 /// The arguments of a run besides the query.
@@ -75,7 +75,7 @@ impl Context {
     /// Checks that a query that began at `started` may continue: not cancelled, within its time
     /// limit. Blocks while the query is paused.
     pub fn check(&self, started: Instant) -> Result<(), RunError> {
-        self.watch(started).check()
+        may_continue(started, self.limits.run_time, &self.cancelled, &self.hold)
     }
 }
 

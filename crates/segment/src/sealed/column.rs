@@ -719,16 +719,17 @@ impl<'a> ColumnReader<'a> {
         starts_with(text, value).then_some(value.len())
     }
 
-    /// Skips the next value, which must exist.
+    /// Skips the next `count` values, which must exist.
     #[inline]
-    pub(crate) fn skip(&mut self) {
-        let index = self.next;
-        self.next += 1;
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.next += count;
+        let Some(last) = self.next.checked_sub(1) else { return };
         match &mut self.column {
-            Column::Text { ends, gap, .. } => self.at = ends[index] + *gap,
+            Column::Text { ends, gap, .. } => self.at = ends[last] + *gap,
             Column::Time(times) => {
-                let exception = times.indexes.get(times.met) == Some(&(index as i64));
-                times.met += usize::from(exception);
+                while times.indexes.get(times.met).is_some_and(|&index| index <= last as i64) {
+                    times.met += 1;
+                }
             }
             Column::Dictionary { .. } | Column::Numbers(_) => {}
         }

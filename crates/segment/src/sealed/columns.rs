@@ -650,7 +650,7 @@ impl<'p> BlockColumns<'p> {
                 }
                 if rows.next_if(|&&next| next == row).is_none() {
                     for &column in &values[class] {
-                        readers[column].as_mut().expect("it is wanted").skip();
+                        readers[column].as_mut().expect("it is wanted").skip(1);
                     }
                     continue;
                 }
@@ -675,7 +675,7 @@ impl<'p> BlockColumns<'p> {
                 }
             }
             for &column in &passed[class] {
-                readers[column].as_mut().expect("it is wanted").skip();
+                readers[column].as_mut().expect("it is wanted").skip(1);
             }
             if text.len() >= TEXT_BYTES_MAX {
                 return Err(Corrupt("the length of the lines").into());

@@ -258,17 +258,16 @@ impl Plan {
         at == line.len()
     }
 
-    /// Skips a row.
-    #[inline]
-    pub(super) fn skip(&self, readers: &mut [ColumnReader<'_>]) {
+    /// Skips `rows` rows.
+    pub(super) fn skip(&self, rows: usize, readers: &mut [ColumnReader<'_>]) {
         for step in &self.steps {
             if let Step::Value { column, .. } = *step {
-                readers[column].skip();
+                readers[column].skip(rows);
             }
         }
         for &(_, kind) in &self.own {
             if let Kind::Made(column) = kind {
-                readers[column].skip();
+                readers[column].skip(rows);
             }
         }
     }

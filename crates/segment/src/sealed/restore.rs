@@ -159,18 +159,23 @@ fn restore_batch(mut block: Opened<'_>, lines: usize, wanted: Option<&[u32]>) ->
     let text_bytes = part(block.text_bytes).min(TEXT_BYTES_MAX);
     let mut builder = RestoredBuilder::new(names, block.origins, rows, fields, text_bytes);
     *builder.arena() = block.shared;
-    let mut wanted = wanted.map(|rows| rows.iter().peekable());
-    for row in 0..lines {
-        let plan = &mut block.plans[block.layout_indexes[row] as usize];
-        if let Some(wanted) = &mut wanted
-            && wanted.next_if(|next| **next as usize == row).is_none()
-        {
-            if wanted.peek().is_none() {
-                break;
-            }
-            plan.skip(&mut block.readers);
-            continue;
+    // Rows before the next wanted one, by layout. Their values are skipped together: a block has
+    // thousands of rows, of which a query for one line wants one.
+    let mut passed = vec![0usize; block.plans.len()];
+    let mut next = 0;
+    for place in 0..rows {
+        let row = wanted.map_or(place, |wanted| wanted[place] as usize);
+        if row < next || row >= lines {
+            return Err(Corrupt("a row that is asked for"));
         }
+        if row > next {
+            block.layout_indexes[next..row].iter().for_each(|&layout| passed[layout as usize] += 1);
+            for (plan, passed) in block.plans.iter().zip(&mut passed).filter(|(_, n)| **n > 0) {
+                plan.skip(std::mem::take(passed), &mut block.readers);
+            }
+        }
+        next = row + 1;
+        let plan = &mut block.plans[block.layout_indexes[row] as usize];
         let time_ns = block.times[row];
         let stem = plan.stem(block.origin_indexes[row] as u16, &mut builder);
         plan.write_line(time_ns, &mut block.readers, builder.line(), &mut spans);

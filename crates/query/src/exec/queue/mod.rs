@@ -453,13 +453,13 @@ impl Inner {
     }
 
     fn wake_next(&mut self) {
-        self.to_wake().into_iter().for_each(|id| self.wake(id));
+        self.next_to_wake().into_iter().for_each(|id| self.wake(id));
     }
 
     /// The queries that got places, and those that became the first of a line, which look from then
     /// on whether somebody's turn is over. Waking all that wait would take longer than a short
     /// query.
-    fn to_wake(&mut self) -> Vec<u64> {
+    fn next_to_wake(&mut self) -> Vec<u64> {
         let mut wake = self.places.take_admitted();
         let waits = |id: &u64| {
             self.entries.get(id).is_some_and(|entry| entry.sleepers[Sleep::ToWait as usize] > 0)

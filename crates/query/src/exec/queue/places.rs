@@ -158,7 +158,7 @@ impl Places {
         let firsts = |places: &ClassPlaces| {
             [&places.line, &places.between_turns].map(|l| l.front().copied())
         };
-        self.classes.iter().flat_map(move |places| firsts(places)).flatten()
+        self.classes.iter().flat_map(firsts).flatten()
     }
 
     /// Position in its line, from 1; none when the query does not wait.

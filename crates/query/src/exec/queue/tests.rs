@@ -64,17 +64,17 @@ fn a_place_that_becomes_free_wakes_the_query_that_gets_it() {
     let queue = queue(1, 8, Duration::from_secs(60));
     let tickets: Vec<Ticket> = (1..=5).map(|_| queue.enter("query", "a", "me").unwrap()).collect();
     let mut inner = queue.shared.lock();
-    assert_eq!(inner.to_wake(), [1], "it waits for nothing");
+    assert_eq!(inner.next_to_wake(), [1], "it waits for nothing");
     inner.entries.values_mut().for_each(|entry| entry.sleepers[Sleep::ToWait as usize] = 1);
     inner.entries.get_mut(&2).unwrap().sleepers = [1, 0];
     inner.places.leave(1);
-    assert_eq!(inner.to_wake(), [2, 3], "the next, and the one that looks from now on");
+    assert_eq!(inner.next_to_wake(), [2, 3], "the next, and the one that looks from now on");
     inner.entries.get_mut(&3).unwrap().sleepers = [1, 0];
-    assert!(inner.to_wake().is_empty());
+    assert!(inner.next_to_wake().is_empty());
     inner.places.leave(4);
-    assert!(inner.to_wake().is_empty());
+    assert!(inner.next_to_wake().is_empty());
     inner.places.leave(2);
-    assert_eq!(inner.to_wake(), [3, 5]);
+    assert_eq!(inner.next_to_wake(), [3, 5]);
     drop(inner);
     // They left already.
     tickets.into_iter().for_each(|mut ticket| ticket.used = true);

@@ -35,6 +35,10 @@ const VALUES_PER_ROW_MAX: usize = 8;
 /// for example the point in each IP address.
 const LITERAL_BYTES_MIN: usize = 3;
 
+/// A whole value of at least this many bytes is searched as a text first: it looks like an id,
+/// which few values contain. The values of a column need not be told apart for that.
+const ID_BYTES_MIN: usize = 8;
+
 /// A filter prepared to run over columns.
 pub(crate) struct ColumnSelector {
     node: Node,
@@ -76,10 +80,19 @@ struct ValueTest {
     automaton: Option<LazyAutomaton>,
 }
 
-/// Passes values that contain a text, at word boundaries or anywhere.
+/// Passes values that contain a text.
 struct TextTest {
     text: Vec<u8>,
-    words: Option<PhraseFinder>,
+    at: TextPlace,
+}
+
+/// Where a text must stand in a value.
+enum TextPlace {
+    Anywhere,
+    /// At word boundaries.
+    Words(Box<PhraseFinder>),
+    /// It is the whole value.
+    Whole,
 }
 
 /// Finds the values that may pass by a search through all values at once.
@@ -255,12 +268,13 @@ impl Node {
 
 impl ValueTest {
     fn new(test: &Test) -> ValueTest {
-        let text = match test {
-            Test::Phrase(text) => Some((text.as_str(), Some(PhraseFinder::new(text, false)))),
-            Test::Prefix(text) => Some((text.as_str(), Some(PhraseFinder::new(text, true)))),
-            Test::Substring(text) => Some((text.as_str(), None)),
+        let text: Option<(&str, TextPlace)> = match test {
+            Test::Phrase(text) => Some((text, TextPlace::words(text, false))),
+            Test::Prefix(text) => Some((text, TextPlace::words(text, true))),
+            Test::Substring(text) => Some((text.as_str(), TextPlace::Anywhere)),
+            Test::Exact(text) if text.len() >= ID_BYTES_MIN => Some((text, TextPlace::Whole)),
             Test::Regex(pattern) if pattern.literal().len() >= LITERAL_BYTES_MIN => {
-                Some((pattern.literal(), None))
+                Some((pattern.literal(), TextPlace::Anywhere))
             }
             _ => None,
         };
@@ -268,7 +282,7 @@ impl ValueTest {
         ValueTest {
             matcher: Matcher::new(test),
             probe: Probe::of(test),
-            text: text.map(|(text, words)| TextTest { text: text.as_bytes().to_vec(), words }),
+            text: text.map(|(text, at)| TextTest { text: text.as_bytes().to_vec(), at }),
             by_outline: matches!(test, Test::AnyCasePhrase(text) if is_by_outline(text)),
             only_text: !matches!(test, Test::Regex(_)),
             automaton: LazyAutomaton::of(test),
@@ -468,12 +482,27 @@ impl Decide for Watched<'_> {
     }
 }
 
+impl TextPlace {
+    fn words(text: &str, is_prefix: bool) -> TextPlace {
+        TextPlace::Words(Box::new(PhraseFinder::new(text, is_prefix)))
+    }
+}
+
 impl TextTest {
     /// The rows whose value contains the text; any rows if the query ended meanwhile.
     fn rows_in(&self, name: &str, fields: &Fields<'_>) -> Result<Option<Vec<u32>>, SourceError> {
         let Fields { columns, pulse, .. } = fields;
-        let Some(words) = &self.words else {
-            return Ok(columns.holding(name, &self.text, Occurrences::All)?);
+        let words = match &self.at {
+            TextPlace::Anywhere => {
+                return Ok(columns.holding(name, &self.text, Occurrences::All)?);
+            }
+            TextPlace::Whole => {
+                let accept = |value: &[u8], _: usize| {
+                    !pulse.may_continue(self.text.len()) || value.len() == self.text.len()
+                };
+                return Ok(columns.holding(name, &self.text, Occurrences::Accepted(&accept))?);
+            }
+            TextPlace::Words(words) => words,
         };
         // A text that begins again within itself takes its length for each place. When the query
         // has ended, the first place ends the search.
