@@ -1,4 +1,6 @@
-//! Blocks of rows on their way through the pipes: lines of a batch, or rows made by a pipe.
+//! Blocks of rows on their way through the pipes: lines of a batch, or rows made by a pipe; and for
+//! pipes that need no rows, values with their numbers of lines ([`Tally`]) or vectors of values
+//! ([`Vectors`]).
 //!
 //! Lines are not copied. A block of lines consists of a batch, the indexes of its rows, a layout
 //! that records what `fields`, `rename` and similar pipes did to the columns, and the columns that
@@ -16,6 +18,7 @@ mod computed;
 mod layout;
 mod made;
 mod row_fields;
+mod vectors;
 mod weighted;
 
 use std::sync::Arc;
@@ -36,6 +39,7 @@ pub(crate) use computed::{COMPUTED_ROWS_MAX, Computed, TooLong, VALUE_BYTES_MAX}
 use layout::Layout;
 pub(crate) use made::MadeRow;
 pub(crate) use row_fields::RowFields;
+pub(crate) use vectors::{Selection, Values as VectorValues, Vector, Vectors, as_read, is_plain};
 pub(crate) use weighted::{Tally, Weighted};
 
 /// Rows of a block that is sent on: bounds the rows that wait between scan and client.

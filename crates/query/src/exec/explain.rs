@@ -10,6 +10,7 @@ use text::duration::format_duration;
 use text::time::format_time;
 
 use super::prepared;
+use super::vectors::VectorReader;
 use crate::base::names::NamePattern;
 use crate::base::{FieldSet, RunError, TimeRange, Whose};
 use crate::lang::context::Context;
@@ -71,6 +72,8 @@ pub struct Explanation {
     pub rollups: bool,
     /// Whether rollups can answer too where the words of a segment rule tests out.
     pub rollups_by_words: bool,
+    /// Whether pipes read vectors of values of units that have columns, instead of lines.
+    pub vectors: bool,
     /// The order of the rows.
     pub order: String,
     /// Threads that read and filter, at most.
@@ -185,6 +188,7 @@ impl Explanation {
             counted_by,
             rollups: plan.rolled.is_some(),
             rollups_by_words: plan.rolled.as_ref().is_some_and(Rolled::rules_out),
+            vectors: plan.vectors.as_ref().and_then(VectorReader::new).is_some(),
             order: match &plan.order {
                 Order::Stream if let Some(place) = plan.newest_at => format!(
                     "as the last pipe gives them; reading ends when no other unit can hold one of \
@@ -261,6 +265,7 @@ impl Explanation {
             ("fields", Json::text(&self.fields)),
             ("counted_by", optional(&self.counted_by)),
             ("rollups", Json::Flag(self.rollups)),
+            ("vectors", Json::Flag(self.vectors)),
             ("order", Json::text(&self.order)),
             ("threads", Json::number(self.threads)),
             ("merged_at", self.merged_at.map_or(Json::Null, Json::number)),
@@ -407,6 +412,10 @@ impl fmt::Display for Explanation {
                 };
                 line("counted", format!("by {by}; {rollups}"))?;
             }
+            None if self.vectors => line(
+                "counted",
+                "no, the values of columns are read where a unit has them, else lines".to_owned(),
+            )?,
             None => line("counted", "no, lines are read".to_owned())?,
         }
         line("order", self.order.clone())?;
@@ -483,7 +492,10 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
         let by_words = explained("!error | stats by (level) count() n", &Context::default());
         assert!(by_words.rollups && by_words.rollups_by_words, "{by_words}");
         assert!(by_words.to_string().contains("where words rule out"), "{by_words}");
+        let vectors = explained("* | math a + 1 b | by (c) sum(b)", &Context::default());
+        assert!(vectors.vectors && vectors.to_string().contains("values of columns"), "{vectors}");
         let values = explained("* | stats values(a) v", &Context::default());
+        assert!(!values.vectors);
         assert_eq!((values.merged_at, values.pipes[0].merges), (None, "in order"));
         assert_eq!(values.pipes[0].site, "where the answer is given");
         let inside = explained("a:in(b | fields a)", &Context::default());

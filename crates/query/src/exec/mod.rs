@@ -24,6 +24,7 @@ mod deferred_drop;
 pub(crate) mod delivery;
 pub(crate) mod executor;
 pub(crate) mod explain;
+mod first_rows;
 pub(crate) mod latest;
 mod newest;
 mod ordered;
@@ -36,6 +37,7 @@ pub(crate) mod tail;
 pub(crate) mod task;
 #[cfg(test)]
 mod tests;
+mod vectors;
 mod words;
 
 use std::borrow::Cow;

@@ -2,8 +2,8 @@
 //!
 //! [`Scan::look`] handles one unit, independently of all others. Where the unit has columns, the
 //! filter runs over them. Of the rows that remain, only what the query needs is read: their number,
-//! one row for each combination of values, some fields, or the lines. Where the unit has no
-//! columns, its lines are loaded and the filter runs over them.
+//! one row for each combination of values, vectors of values, some fields, or the lines. Where the
+//! unit has no columns, its lines are loaded and the filter runs over them.
 //!
 //! The units are processed in one of two ways. Where the first collecting pipe can be merged with
 //! another instance of itself, each thread has its own instance and takes units in no order
@@ -28,14 +28,16 @@ use std::time::Duration;
 use platform::pressure;
 
 use super::counting::{count, count_rows, stored_fields, tally, tally_few};
+use super::first_rows::keep_first;
 use super::rollups::{count_times, count_unit};
 use super::task::QueryThread;
+use super::vectors::VectorReader;
 use super::words::ruled_out;
 use crate::base::bitmap::Bitmap;
 use crate::base::names::{HIDDEN, LINE, TIME};
 use crate::base::parallel::{in_parallel, with_helpers};
 use crate::base::{FieldSet, Meter, Pulse, RunError, SourceError, TimeRange, UnitMemory};
-use crate::block::{BatchLines, Block, Scratch, Tally, Weighted};
+use crate::block::{BatchLines, Block, Scratch, Tally, Vectors, Weighted};
 use crate::lang::context::Context;
 use crate::lang::filter::{ColumnSelector, Fields, Filter, Selector};
 use crate::lang::source::{Answers, ScanUnit, SomeLines, UnitKey};
@@ -139,6 +141,8 @@ pub(crate) enum UnitResult {
     Counted(Arc<Weighted>),
     /// Lines that were counted by the values of a field that has many.
     Tallied(Tally),
+    /// The values that functions read of the lines.
+    Vectors(Vectors),
     /// The lines that the filter selects, if any, and the number of lines examined.
     Lines(Option<Block>, u64),
 }
@@ -156,6 +160,8 @@ pub(crate) struct Scan<'q> {
     fields: Option<Vec<String>>,
     /// Computed fields that the pipes read, and that a line may also bring itself.
     hidden: Vec<&'static str>,
+    /// Reads vectors instead of rows, where the pipes take them.
+    vectors: Option<VectorReader<'q>>,
     /// The cache of answers of units, and the number of this query in it.
     answers: Option<(&'q Answers, u32)>,
     /// How lines are counted from the counts that segments keep, if that is possible.
@@ -192,6 +198,7 @@ impl<'q> Scan<'q> {
             takes_all: matches!(without_time(query.filter()), Filter::All),
             hidden: HIDDEN.into_iter().filter(|name| needed.contains(name)).collect(),
             fields: stored_names(needed),
+            vectors: plan.vectors.as_ref().and_then(VectorReader::new),
             answers: answers.and_then(numbered),
             rolled: plan.rolled.as_ref(),
             context,
@@ -447,6 +454,7 @@ impl<'q> Scan<'q> {
             match &found {
                 UnitResult::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
                 UnitResult::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
+                UnitResult::Vectors(vectors) => held.add(&self.meter, vectors.memory_bytes())?,
                 _ => {}
             }
             return Ok(match found {
@@ -503,6 +511,8 @@ impl<'q> Scan<'q> {
         // Columns save nothing where all fields of all lines are wanted.
         if self.takes_all
             && self.plan.counted.is_none()
+            && self.vectors.is_none()
+            && self.plan.first_by.is_none()
             && self.fields.is_none()
             && self.plan.newest_lines.is_none()
         {
@@ -551,6 +561,18 @@ impl<'q> Scan<'q> {
             && let Some(tally) = tally(counted, fields, &bits)?
         {
             return Ok(Some(UnitResult::Tallied(tally)));
+        }
+        if let Some(reader) = &self.vectors
+            && let Some(vectors) = reader.read(fields, &bits)?
+        {
+            return Ok(Some(UnitResult::Vectors(vectors)));
+        }
+        let mut bits = bits;
+        if let Some(first) = &self.plan.first_by
+            && bits.count() > first.count
+            && let Some(column) = fields.get(&first.field)?
+        {
+            keep_first(first, &column, &mut bits);
         }
         let rows: Vec<u32> = match self.plan.newest_lines {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),

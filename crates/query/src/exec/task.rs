@@ -229,6 +229,11 @@ impl<'a> QueryThread<'a> {
                 lines_read = unit.lines();
                 self.chain(receiver).push_tally(&tally)?;
             }
+            UnitResult::Vectors(vectors) => {
+                lines_read = unit.lines();
+                let (stage, mut next) = self.stage_at(vectors.place, receiver);
+                stage.push_vectors(&vectors, &mut next)?;
+            }
             UnitResult::Lines(block, lines) => {
                 lines_read = lines;
                 if let Some(block) = block {

@@ -51,6 +51,7 @@ mod uniq;
 mod unpack;
 mod unroll;
 mod value;
+mod vectors;
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -111,6 +112,7 @@ pub use unpack::{PackedForm, Unpack};
 pub use unroll::Unroll;
 pub(crate) use value::xxh64;
 pub use value::{Measure, ValueNumber};
+pub(crate) use vectors::{ComputesNumbers, FunctionRead, VectorsRead};
 
 /// All pipes, in the order in which messages name them.
 static TABLE: &[&Registration] = &[
@@ -320,6 +322,14 @@ impl Pipe {
 
     pub(crate) fn counted_by(&self) -> Option<CountedBy> {
         self.0.counted_by()
+    }
+
+    pub(crate) fn vectors_read(&self) -> Option<VectorsRead<'_>> {
+        self.0.vectors_read()
+    }
+
+    pub(crate) fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
+        self.0.computes_numbers()
     }
 
     pub(crate) fn follow_names(

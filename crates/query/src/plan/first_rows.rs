@@ -2,6 +2,7 @@
 //! the sort itself. The sort then holds no more rows than that. If it sorts by time, newest first,
 //! units that hold only older lines are not read; if oldest first, those that hold only newer ones.
 
+use crate::base::names::is_stored;
 use crate::lang::context::Context;
 use crate::lang::pipe::{Limit, Offset, Pipe, Sort};
 
@@ -21,6 +22,31 @@ pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
     // A limit does not bound the rows needed if they are put into another order afterwards.
     let limit = context.limit.filter(|_| context.order.is_none())?;
     Some(skipped.saturating_add(context.offset as u64).saturating_add(limit as u64))
+}
+
+/// A `sort` as the first pipe that keeps only some of the lines, and by which field it chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FirstBy {
+    /// The stored field; fields after it only order rows that are equal in it.
+    pub field: String,
+    /// Whether greater values come first.
+    pub descending: bool,
+    /// Rows that it keeps.
+    pub count: usize,
+}
+
+impl FirstBy {
+    /// None where the lines have to be read to choose.
+    pub fn of(pipes: &[Pipe], context: &Context) -> Option<FirstBy> {
+        let sort = pipes.first()?.get::<Sort>()?;
+        let sort = match wanted(&pipes[1..], context) {
+            Some(rows) => sort.limited(rows),
+            None => sort.clone(),
+        };
+        let key = sort.keys.first().filter(|key| is_stored(&key.name))?;
+        let count = sort.rows_kept().filter(|count| *count > 0)?;
+        Some(FirstBy { field: key.name.clone(), descending: key.descending, count })
+    }
 }
 
 /// The index of the `sort` that keeps the newest of the lines, and the number it keeps.
@@ -75,6 +101,24 @@ mod tests {
             None,
             Some(u64::MAX),
         );
+    }
+
+    #[test]
+    fn the_sort_that_chooses_lines_by_a_field() {
+        let check = |text: &str, expected: Option<(&str, bool, usize)>| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = FirstBy::of(query.pipes(), &Context::default());
+            let found = found.as_ref().map(|f| (f.field.as_str(), f.descending, f.count));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("* | sort by (a desc, b) limit 5 offset 2", Some(("a", true, 7)));
+        check("* | last 3 by (a, _time)", Some(("a", true, 3)));
+        check("* | sort by (a) | fields b | limit 4", Some(("a", false, 4)));
+        check("* | sort by (a)", None);
+        check("* | sort by (a) limit 0", None);
+        check("* | sort by (_time) limit 5", None);
+        check("* | sort by (a) partition by (b) limit 5", None);
+        check("* | fields a | sort by (a) limit 5", None);
     }
 
     #[test]

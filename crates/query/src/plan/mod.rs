@@ -13,15 +13,18 @@ pub(crate) mod first_rows;
 pub(crate) mod needs;
 pub(crate) mod raw_lines;
 pub(crate) mod rolled;
+pub(crate) mod vectors;
 
 use crate::base::{FieldSet, TimeOrder, TimeRange, Whose};
 use crate::lang::context::Context;
 use crate::lang::pipe::{CountedBy, Merges, Pipe};
 use crate::lang::syntax::query::Query;
 
+use first_rows::FirstBy;
 use needs::Needs;
 use raw_lines::RawLines;
 use rolled::Rolled;
+use vectors::VectorPlan;
 
 /// The order in which rows go to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +77,14 @@ pub(crate) struct QueryPlan<'q> {
     pub counted: Option<CountedBy>,
     /// How lines are counted from the counts that segments keep, if that is possible.
     pub rolled: Option<Rolled>,
+    /// How the first pipes read vectors of values instead of rows, if they do.
+    pub vectors: Option<VectorPlan<'q>>,
     /// In which order rows go to the client.
     pub order: Order,
     /// Whether the oldest units are read first.
     pub oldest_first: bool,
+    /// How the first pipe chooses lines by a field, if it keeps only so many.
+    pub first_by: Option<FirstBy>,
     /// Only this many of the newest lines of a unit are needed.
     pub newest_lines: Option<usize>,
     /// Only this many lines of a unit are needed, the first that the filter selects.
@@ -134,8 +141,10 @@ impl<'q> QueryPlan<'q> {
             carried: query.computed_fields(&context.include),
             counted: pipes.first().and_then(Pipe::counted_by),
             rolled: Rolled::of(query),
+            vectors: VectorPlan::of(query),
             order,
             oldest_first: context.order.is_some() || context.oldest_first || oldest_at.is_some(),
+            first_by: FirstBy::of(pipes, context),
             newest_lines,
             lines_wanted,
             newest_at,

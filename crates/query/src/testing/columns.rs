@@ -92,6 +92,28 @@ impl Columns for BatchColumns<'_> {
             b"" => NO_VALUE,
             value => different.binary_search(&value).expect("it is one of them") as u32,
         };
+        // Half of the forms keep decimals as numbers.
+        let numbers_of = |values: &[&[u8]]| match self.form.is_multiple_of(2) {
+            true => values.iter().map(|value| decimal(value)).collect::<Option<Vec<i64>>>(),
+            false => None,
+        };
+        if (1..10).contains(&self.form_of(name))
+            && let Some(numbers) = numbers_of(&values)
+        {
+            return Ok(Some(FieldColumn::of_numbers(numbers, Places::Each)));
+        }
+        let filled: Vec<&[u8]> = different.iter().copied().filter(|v| !v.is_empty()).collect();
+        if (5..8).contains(&self.form_of(name))
+            && let Some(numbers) = numbers_of(&filled)
+        {
+            let empty = different.len() - filled.len();
+            let place = |value: &&[u8]| match place_of(value) {
+                NO_VALUE => NO_VALUE,
+                place => place - empty as u32,
+            };
+            let places = Places::Listed(values.iter().map(place).collect());
+            return Ok(Some(FieldColumn::of_numbers(numbers, places)));
+        }
         Ok(Some(match self.form_of(name) {
             0 if self.batch.field_id(name).is_none() => FieldColumn::absent(),
             0..3 if one_line => {
@@ -200,6 +222,12 @@ impl Columns for BatchColumns<'_> {
         let names = record::batch::STREAM_FIELDS.map(str::to_owned).to_vec();
         Ok((!self.form.is_multiple_of(4)).then_some(names))
     }
+}
+
+/// The number whose decimal a value is.
+fn decimal(value: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == value).then_some(number)
 }
 
 /// See [`Columns::passing_outlines`].

@@ -112,14 +112,22 @@ pub(crate) struct Fields<'c> {
     pulse: &'c Pulse<'c>,
     /// For each test of the filter, by its index: whether no value of the block passes it.
     ruled_out: &'c [bool],
-    read: RefCell<Vec<(String, Option<Rc<FieldColumn<'c>>>)>>,
+    read: Rc<RefCell<Vec<ReadField<'c>>>>,
 }
+
+/// A field that was read; no column if its values can be had only from the lines.
+type ReadField<'c> = (String, Option<Rc<FieldColumn<'c>>>);
 
 impl<'c> Fields<'c> {
     /// `ruled_out`: for each of the [tests of the filter](tests_of), whether no value of the block
     /// passes it.
     pub fn new(columns: &'c dyn Columns, pulse: &'c Pulse<'c>, ruled_out: &'c [bool]) -> Self {
-        Fields { columns, pulse, ruled_out, read: RefCell::default() }
+        Fields { columns, pulse, ruled_out, read: Rc::default() }
+    }
+
+    /// The same columns for another filter.
+    pub fn of_other_filter(&self) -> Fields<'c> {
+        Fields { ruled_out: &[], read: Rc::clone(&self.read), ..*self }
     }
 
     pub fn columns(&self) -> &'c dyn Columns {
@@ -394,6 +402,11 @@ impl ValueTest {
     /// The indexes of the values that pass.
     fn passing(&self, column: &FieldColumn<'_>, pulse: &Pulse<'_>) -> Bitmap {
         let mut passing = Bitmap::empty(column.values());
+        if let (Some(passes), Some(numbers)) = (self.matcher.of_numbers(), column.numbers()) {
+            passing = Bitmap::full(numbers.len());
+            passing.retain(|place| passes(numbers[place]));
+            return passing;
+        }
         match &self.probe {
             Some(Probe::Text(finder)) => column.search(
                 |text, at| finder.find(&text[at..]).map(|found| at + found),

@@ -502,6 +502,14 @@ impl Matcher {
         }
     }
 
+    /// Whether the decimal of a number passes; none where the test looks at its text.
+    pub fn of_numbers(&self) -> Option<impl Fn(i64) -> bool> {
+        match self {
+            Matcher::Number(range) => Some(|number| range.matches_whole(number)),
+            _ => None,
+        }
+    }
+
     /// Rough time per row, in units of one field lookup.
     pub fn cost(&self) -> u32 {
         of_each_kind!(self, kind => kind.cost())

@@ -17,6 +17,7 @@ use crate::block::{
     Block, COMPUTED_ROWS_MAX, Computed, FIELDS_MAX, Scratch, TooLong, VALUE_BYTES_MAX,
 };
 use crate::lang::filter::{Filter, Selector, parse_filter};
+use crate::lang::pipe::ComputesNumbers;
 use crate::lang::syntax::cursor::{Cursor, quote_name};
 use crate::lang::syntax::error::ParseError;
 
@@ -43,6 +44,11 @@ pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {
 
     /// The fields that the pipe sets, if they are known without rows.
     fn results(&self) -> Vec<&str>;
+
+    /// As [`Operator::computes_numbers`].
+    fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
+        None
+    }
 
     /// As [`Operator::keeps_time`].
     fn keeps_time(&self) -> bool {
@@ -78,6 +84,10 @@ impl<P: ComputePipe> Operator for P {
 
     fn keeps_time(&self) -> bool {
         ComputePipe::keeps_time(self)
+    }
+
+    fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
+        ComputePipe::computes_numbers(self)
     }
 
     fn filters(&self) -> Vec<&Filter> {

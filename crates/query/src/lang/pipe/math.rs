@@ -10,17 +10,18 @@
 //! uses the call stack.
 
 use std::fmt;
+use std::ops::Range;
 
 use text::quoted::quote;
-use text::time::parse_timestamp;
 
 use super::compute::{Compute, ComputePipe, Output};
 use super::operator::{Documentation, Registration, one};
 use super::shown::Shown;
 use crate::base::bitmap::Bitmap;
-use crate::base::number::{parse_number, write_number};
+use crate::base::number::{parse_comparable, parse_number, write_number};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Column, Scratch};
+use crate::lang::pipe::ComputesNumbers;
 use crate::lang::syntax::cursor::{Cursor, is_word_char, quote_name};
 use crate::lang::syntax::error::ParseError;
 
@@ -366,6 +367,10 @@ impl ComputePipe for Math {
         self.entries.iter().map(|entry| entry.result.as_str()).collect()
     }
 
+    fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
+        Some(self)
+    }
+
     fn follow_names(&self, shown: &mut Shown, _is_range: bool) -> Result<(), String> {
         self.results().into_iter().for_each(|name| shown.add_value(name));
         Ok(())
@@ -389,8 +394,8 @@ impl Compute for Math {
         scratch: &mut Scratch,
     ) -> Result<(), RunError> {
         let place = |entry: usize, name| {
-            let before = self.entries[..entry].iter().rposition(|e| e.result == name);
-            before.map_or_else(|| Place::Column(block.column(name)), Place::Entry)
+            self.entry_before(entry, name)
+                .map_or_else(|| Place::Column(block.column(name)), Place::Entry)
         };
         let places: Vec<Vec<Place<'_>>> = (0..self.entries.len())
             .map(|i| self.entries[i].expression.fields().map(|name| place(i, name)).collect())
@@ -423,8 +428,85 @@ impl Compute for Math {
 
 /// The number that a value represents; else `NaN`.
 fn parse_math_number(value: &[u8]) -> f64 {
-    let time = || parse_timestamp(value).map(|ns| ns as f64);
-    parse_number(value).or_else(time).unwrap_or(f64::NAN)
+    parse_comparable(value).unwrap_or(f64::NAN)
+}
+
+impl Math {
+    /// The entry before `entry` whose result `name` is.
+    fn entry_before(&self, entry: usize, name: &str) -> Option<usize> {
+        self.entries[..entry].iter().rposition(|entry| entry.result == name)
+    }
+}
+
+/// Rows for which an expression is evaluated at a time: bounds the numbers that its steps hold.
+const ROWS_TOGETHER: usize = 1_024;
+
+impl ComputesNumbers for Math {
+    fn read(&self) -> Vec<&str> {
+        let entries = self.entries.iter().enumerate();
+        let fields = entries.flat_map(|(place, e)| e.expression.fields().map(move |f| (place, f)));
+        let read = fields.filter(|(place, name)| self.entry_before(*place, name).is_none());
+        let mut names: Vec<&str> = read.map(|(_, name)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn computed(&self) -> Vec<&str> {
+        self.results()
+    }
+
+    fn compute(&self, rows: usize, read: &[&[f64]]) -> Vec<Vec<f64>> {
+        let names = self.read();
+        let mut results: Vec<Vec<f64>> = Vec::with_capacity(self.entries.len());
+        for (place, entry) in self.entries.iter().enumerate() {
+            let numbers_of = |name: &str| match self.entry_before(place, name) {
+                Some(before) => &results[before][..],
+                None => read[names.binary_search(&name).expect("it is read")],
+            };
+            let fields: Vec<&[f64]> = entry.expression.fields().map(numbers_of).collect();
+            let mut numbers = Vec::with_capacity(rows);
+            for from in (0..rows).step_by(ROWS_TOGETHER) {
+                let rows = from..rows.min(from + ROWS_TOGETHER);
+                numbers.extend(evaluate_rows(&entry.expression.steps, rows, &fields));
+            }
+            results.push(numbers);
+        }
+        results
+    }
+}
+
+/// As [`evaluate`], for several rows: `fields` has the numbers of each field that occurs, in order.
+fn evaluate_rows(steps: &[Step], rows: Range<usize>, fields: &[&[f64]]) -> Vec<f64> {
+    let mut fields = fields.iter();
+    let mut stack: Vec<Vec<f64>> = Vec::new();
+    let mut arguments = Vec::new();
+    for step in steps {
+        let values = match step {
+            Step::Number(number, _) => vec![*number; rows.len()],
+            Step::Now(ns) => vec![*ns as f64; rows.len()],
+            Step::Field(_) => {
+                fields.next().expect("as many as there are fields")[rows.clone()].to_vec()
+            }
+            Step::Binary(binary) => {
+                let right = stack.pop().expect("an operand");
+                let mut left = stack.pop().expect("an operand");
+                binary.of_rows(&mut left, &right);
+                left
+            }
+            Step::Call(function, count) => {
+                let operands = stack.split_off(stack.len() - count);
+                let of_row = |row: usize| {
+                    arguments.clear();
+                    arguments.extend(operands.iter().map(|values| values[row]));
+                    function.of(&arguments)
+                };
+                (0..rows.len()).map(of_row).collect()
+            }
+        };
+        stack.push(values);
+    }
+    stack.pop().expect("a value")
 }
 
 fn evaluate(steps: &[Step], stack: &mut Vec<f64>, mut field: impl FnMut() -> f64) -> f64 {
@@ -452,6 +534,21 @@ fn evaluate(steps: &[Step], stack: &mut Vec<f64>, mut field: impl FnMut() -> f64
 }
 
 impl Binary {
+    /// As [`of`](Self::of), row by row; the results replace the left operands.
+    fn of_rows(self, left: &mut [f64], right: &[f64]) {
+        /// A loop of its own for each operator, without a choice in it.
+        fn each(left: &mut [f64], right: &[f64], of: impl Fn(f64, f64) -> f64) {
+            left.iter_mut().zip(right).for_each(|(left, &right)| *left = of(*left, right));
+        }
+        match self {
+            Binary::Times => each(left, right, |a, b| a * b),
+            Binary::Divide => each(left, right, |a, b| a / b),
+            Binary::Plus => each(left, right, |a, b| a + b),
+            Binary::Minus => each(left, right, |a, b| a - b),
+            other => each(left, right, |a, b| other.of(a, b)),
+        }
+    }
+
     fn of(self, left: f64, right: f64) -> f64 {
         let bits = |of: fn(u64, u64) -> u64| match left.is_nan() || right.is_nan() {
             true => f64::NAN,

@@ -15,9 +15,9 @@ use super::Pipe;
 use super::shown::Shown;
 use crate::base::partial_state::{Decoder, Encoder};
 use crate::base::{FieldSet, Meter, RunError};
-use crate::block::{Block, NewNames, Scratch, Tally, Weighted};
+use crate::block::{Block, NewNames, Scratch, Tally, Vectors, Weighted};
 use crate::lang::filter::Filter;
-use crate::lang::pipe::{CountedBy, Next};
+use crate::lang::pipe::{ComputesNumbers, CountedBy, Next, VectorsRead};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::Query;
@@ -183,6 +183,17 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
+    /// What the operator reads of the rows, if it takes vectors ([`Processor::push_vectors`]).
+    fn vectors_read(&self) -> Option<VectorsRead<'_>> {
+        None
+    }
+
+    /// The operator as one that computes numbers from numbers of the same row, and does nothing
+    /// else.
+    fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
+        None
+    }
+
     /// Updates which fields are labels and which are numbers, for an operator behind the last
     /// `stats`. `is_range`: the query is over many time steps. The error explains why the operator
     /// is not allowed there.
@@ -266,6 +277,12 @@ pub(crate) trait Processor: Send {
     /// count rows.
     fn push_tally(&mut self, _tally: &Tally, _next: &mut Next<'_>) -> Result<(), RunError> {
         unreachable!("only pipes that are counted by fields count rows that they have not seen");
+    }
+
+    /// Takes the rows of a unit as vectors; only for pipes that say which they read
+    /// ([`Operator::vectors_read`]).
+    fn push_vectors(&mut self, _rows: &Vectors, _next: &mut Next<'_>) -> Result<(), RunError> {
+        unreachable!("only pipes that say which vectors they read are given any");
     }
 
     /// Rows older than this can no longer change the result; for the pipe that keeps the newest

@@ -493,6 +493,11 @@ impl Sort {
         self.kept_by_time(true)
     }
 
+    /// The number of rows that come out or are skipped, if only so many of all rows can.
+    pub(crate) fn rows_kept(&self) -> Option<usize> {
+        (self.limit.is_some() && self.partition.is_empty()).then(|| self.kept())
+    }
+
     /// As [`Sort::newest_kept`], for the oldest rows.
     pub(crate) fn oldest_kept(&self) -> Option<usize> {
         self.kept_by_time(false)

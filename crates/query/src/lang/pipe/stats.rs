@@ -37,9 +37,9 @@ use text::quoted::quote;
 
 use super::operator::{Documentation, Merges, Mode, Names, Operator, Processor, Registration, one};
 use crate::base::FieldSet;
-use crate::base::names::{NamePattern, TIME};
+use crate::base::names::{NamePattern, TIME, is_stored};
 use crate::lang::filter::{Filter, fields_of, parse_filter};
-use crate::lang::pipe::CountedBy;
+use crate::lang::pipe::{CountedBy, FunctionRead, VectorsRead};
 use crate::lang::syntax::cursor::{Cursor, quote_name};
 use crate::lang::syntax::error::ParseError;
 
@@ -216,6 +216,27 @@ impl Operator for Stats {
             filter.iter().try_for_each(|filter| fields_of(filter, &mut fields))?;
         }
         Some(CountedBy::new(fields, bucket_ns, !only_by))
+    }
+
+    fn vectors_read(&self) -> Option<VectorsRead<'_>> {
+        let (mut by, mut bucket_ns) = (Vec::new(), None);
+        for field in &self.by {
+            match (&*field.name, &field.bucket) {
+                (TIME, Some(Bucket::Time { step_ns, offset_ns })) => {
+                    bucket_ns = Some((*step_ns, *offset_ns));
+                }
+                (name, _) if is_stored(name) => by.push(name),
+                _ => return None,
+            }
+        }
+        let functions = self.functions.iter().map(|called| {
+            let field = match called.function.counts_rows() {
+                true => None,
+                false => Some(called.function.vector_field()?),
+            };
+            Some(FunctionRead { field, filter: called.filter.as_ref() })
+        });
+        Some(VectorsRead { by, bucket_ns, functions: functions.collect::<Option<_>>()? })
     }
 }
 

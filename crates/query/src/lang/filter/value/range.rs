@@ -3,6 +3,8 @@
 //!
 //! Full times are numbers of nanoseconds here. Values that are not wholly a number do not pass.
 
+use record::columns::{DECIMAL_BYTES, decimal_of};
+
 use super::{Matches, Test};
 use crate::base::names::NamePattern;
 use crate::base::number::{Bound, parse_comparable};
@@ -74,6 +76,26 @@ pub(in crate::lang::filter) struct NumberRange {
     pub high_inside: bool,
 }
 
+impl NumberRange {
+    /// As [`Matches::matches`], for the decimal of a number.
+    #[inline]
+    pub fn matches_whole(&self, number: i64) -> bool {
+        match number.unsigned_abs() < 1 << f64::MANTISSA_DIGITS {
+            // As such a number is exact, its text is not looked at.
+            true => self.holds(b"", number as f64),
+            false => self.matches(decimal_of(number, &mut [0; DECIMAL_BYTES])),
+        }
+    }
+
+    /// Whether the number of a value is in the range.
+    #[inline]
+    fn holds(&self, value: &[u8], number: f64) -> bool {
+        let (low, high) = (self.low.order(value, number), self.high.order(value, number));
+        (low.is_gt() || self.low_inside && low.is_eq())
+            && (high.is_lt() || self.high_inside && high.is_eq())
+    }
+}
+
 impl Matches for NumberRange {
     fn cost(&self) -> u32 {
         4
@@ -81,17 +103,36 @@ impl Matches for NumberRange {
 
     #[inline]
     fn matches(&self, value: &[u8]) -> bool {
-        parse_comparable(value).is_some_and(|n| {
-            let (low, high) = (self.low.order(value, n), self.high.order(value, n));
-            (low.is_gt() || self.low_inside && low.is_eq())
-                && (high.is_lt() || self.high_inside && high.is_eq())
-        })
+        parse_comparable(value).is_some_and(|number| self.holds(value, number))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::lang::filter::tests::check_fields as check;
+
+    #[test]
+    fn a_number_is_in_a_range_just_if_its_decimal_is() {
+        let bounds =
+            ["-inf", "0", "6.9", "7", "9007199254740992", "9007199254740993", "1e19", "inf"];
+        let numbers = [0, 6, 7, 8, -7, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, i64::MAX, i64::MIN];
+        let bound = |text: &str| Bound::parse(text.as_bytes()).unwrap();
+        for (low, high, inside) in bounds.iter().flat_map(|low| {
+            bounds.iter().flat_map(move |high| [(low, high, true), (low, high, false)])
+        }) {
+            let range = NumberRange {
+                low: bound(low),
+                low_inside: inside,
+                high: bound(high),
+                high_inside: inside,
+            };
+            for number in numbers {
+                let expected = range.matches(number.to_string().as_bytes());
+                assert_eq!(range.matches_whole(number), expected, "{low} {number} {high} {inside}");
+            }
+        }
+    }
 
     #[test]
     fn ranges_of_numbers() {

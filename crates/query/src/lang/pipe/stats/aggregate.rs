@@ -6,6 +6,7 @@
 //! once per block. The [`Meter`] counts the memory that states point to.
 
 use std::any::Any;
+use std::collections::HashSet;
 
 use record::LineId;
 
@@ -13,7 +14,7 @@ use crate::base::bitmap::Bitmap;
 use crate::base::names::NamePattern;
 use crate::base::partial_state::{Decoder, Encoder};
 use crate::base::{Buffer, CHECK_ROWS, Meter, RunError, json};
-use crate::block::{Block, Column, RowFields, Scratch};
+use crate::block::{Block, Column, RowFields, Scratch, Vector};
 use crate::lang::pipe::Next;
 
 /// A running function; it may have buffers that it reuses for each row.
@@ -34,6 +35,19 @@ pub(super) trait Aggregate: Send + 'static {
     /// Adds rows that are not read, only counted; only for functions that count rows.
     fn add_lines(&self, _state: &mut Self::State, _lines: u64) {
         unreachable!("only functions that count rows are given numbers of lines");
+    }
+
+    /// Whether the function takes the values of a single field as a vector.
+    const TAKES_VECTORS: bool = false;
+
+    /// Adds the values of the only field in some rows, as [`add`](Self::add) does row by row.
+    fn add_vector(
+        &mut self,
+        _states: &mut [Self::State],
+        _rows: &VectorRows<'_>,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        unreachable!("only functions that take vectors are given any");
     }
 
     /// Merges the state of another worker.
@@ -58,6 +72,69 @@ pub(super) trait Aggregate: Send + 'static {
 
     /// Appends the result. `seconds`: length of the time range of the group, if it is known.
     fn write(&self, state: &mut Self::State, seconds: Option<f64>, out: &mut Vec<u8>);
+}
+
+/// The values of a field in the rows that a function reads.
+pub(super) struct VectorRows<'v> {
+    pub vector: &'v Vector,
+    /// For each row, its place in `groups`; none: all are in the first.
+    pub of_row: Option<&'v [u32]>,
+    /// The indexes of states.
+    pub groups: &'v [u32],
+}
+
+impl VectorRows<'_> {
+    /// Calls `each` with the index of the state, and the number, of each row whose value is one.
+    #[inline]
+    pub fn each_number(
+        &self,
+        mut each: impl FnMut(usize, f64) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        match self.of_row {
+            None => {
+                let group = self.groups[0] as usize;
+                self.vector.each_number(|_, number| each(group, number))
+            }
+            Some(of_row) => {
+                let groups = self.groups;
+                self.vector
+                    .each_number(|row, number| each(groups[of_row[row] as usize] as usize, number))
+            }
+        }
+    }
+
+    /// The place of a row in [`VectorRows::groups`].
+    #[inline]
+    pub fn place(&self, row: usize) -> usize {
+        self.of_row.map_or(0, |places| places[row] as usize)
+    }
+
+    /// Calls `each` once for each value that occurs in a group, and is not empty, with the index of
+    /// the state and the text; values that each row has for itself may repeat.
+    pub fn each_text(
+        &self,
+        mut each: impl FnMut(usize, &[u8]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let values = &self.vector.values;
+        let mut seen = HashSet::<(u32, u32), foldhash::fast::RandomState>::default();
+        let mut last = None;
+        let mut buffer = Vec::new();
+        for row in 0..self.vector.rows() {
+            let (at, place) = (self.vector.at(row), self.place(row));
+            if at >= values.len() || last == Some((at, place)) {
+                continue;
+            }
+            last = Some((at, place));
+            if self.vector.of_row.is_some() && !seen.insert((at as u32, place as u32)) {
+                continue;
+            }
+            let text = values.text(at, &mut buffer);
+            if !text.is_empty() {
+                each(self.groups[place] as usize, text)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The rows of a block, as a function reads them.
@@ -248,6 +325,12 @@ pub(super) trait States: Any + Send {
     /// Adds `lines` rows to a group; only for functions that count rows.
     fn add_lines(&mut self, group: u32, lines: u64);
 
+    /// The only field of the function, if it takes the field's values as a vector.
+    fn vector_field(&self) -> Option<&str>;
+
+    /// Adds the values of [that field](Self::vector_field) in some rows.
+    fn add_vector(&mut self, rows: &VectorRows<'_>, meter: &mut Meter) -> Result<(), RunError>;
+
     /// Merges the states of another worker: its group `g` is our group `places[g]`.
     fn merge(
         &mut self,
@@ -312,6 +395,17 @@ impl<A: Aggregate> States for PerGroup<A> {
 
     fn add_lines(&mut self, group: u32, lines: u64) {
         self.function.add_lines(&mut self.states[group as usize], lines);
+    }
+
+    fn vector_field(&self) -> Option<&str> {
+        match &self.fields[..] {
+            [field] if A::TAKES_VECTORS && !field.prefix => Some(&field.name),
+            _ => None,
+        }
+    }
+
+    fn add_vector(&mut self, rows: &VectorRows<'_>, meter: &mut Meter) -> Result<(), RunError> {
+        self.function.add_vector(&mut self.states, rows, meter)
     }
 
     fn merge(

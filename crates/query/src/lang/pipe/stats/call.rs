@@ -155,6 +155,11 @@ impl Function {
         self.0.states()
     }
 
+    /// The only field of the function, if it takes the field's values as a vector.
+    pub(super) fn vector_field(&self) -> Option<String> {
+        self.0.states().vector_field().map(str::to_owned)
+    }
+
     /// The function as the type `T`; none if it is another type.
     #[cfg(test)]
     pub(crate) fn get<T: Any>(&self) -> Option<&T> {

@@ -5,7 +5,7 @@
 //! that of the query's time range. For a range without beginning or end, the result is the plain
 //! count.
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::{FieldsFunction, Without};
 use crate::base::number::write_number;
 use crate::base::partial_state::{Decoder, Encoder};
@@ -129,6 +129,23 @@ impl Aggregate for Count {
         _meter: &mut Meter,
     ) -> Result<(), RunError> {
         *count += u64::from(input.any(row, scratch) != self.empty);
+        Ok(())
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let vector = rows.vector;
+        let mut buffer = Vec::new();
+        for row in 0..vector.rows() {
+            let is_empty = vector.values.text(vector.at(row), &mut buffer).is_empty();
+            states[rows.groups[rows.place(row)] as usize] += u64::from(is_empty == self.empty);
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::FieldsFunction;
 use crate::base::partial_state::{Decoder, Encoder};
 use crate::base::{Buffer, Meter, RunError};
@@ -58,6 +58,19 @@ pub(super) fn write_tuple(
     Ok(any)
 }
 
+impl CountUniq {
+    /// Adds the tuple in `key`, which is not empty.
+    #[inline]
+    fn take(&self, tuples: &mut Tuples, meter: &mut Meter) -> Result<(), RunError> {
+        let key = self.key.bytes();
+        if (tuples.len() as u64) < self.limit && !tuples.contains(key) {
+            meter.take(key.len() + ENTRY_BYTES)?;
+            tuples.insert(key.into());
+        }
+        Ok(())
+    }
+}
+
 impl Aggregate for CountUniq {
     type State = Tuples;
 
@@ -70,13 +83,25 @@ impl Aggregate for CountUniq {
         scratch: &mut Scratch,
         meter: &mut Meter,
     ) -> Result<(), RunError> {
-        let any = write_tuple(input, row, scratch, &mut self.key, meter)?;
-        let key = self.key.bytes();
-        if any && (tuples.len() as u64) < self.limit && !tuples.contains(key) {
-            meter.take(key.len() + ENTRY_BYTES)?;
-            tuples.insert(key.into());
+        match write_tuple(input, row, scratch, &mut self.key, meter)? {
+            true => self.take(tuples, meter),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        rows.each_text(|group, value| {
+            self.key.clear(meter);
+            put_part(value, &mut self.key, meter)?;
+            self.take(&mut states[group], meter)
+        })
     }
 
     fn merge(

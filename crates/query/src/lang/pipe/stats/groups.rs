@@ -14,7 +14,7 @@ use std::sync::Arc;
 use text::duration::write_duration;
 use text::time::write_time;
 
-use super::aggregate::States;
+use super::aggregate::{States, VectorRows};
 use super::{Bucket, By, Stats};
 use crate::base::bitmap::Bitmap;
 use crate::base::number::{SortKind, compare_kinds, parse_number, parse_quantity, write_number};
@@ -22,7 +22,7 @@ use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::sorted::Sorted;
 use crate::base::time::parse_duration;
 use crate::base::{Buffer, CHECK_ROWS, Meter, RunError};
-use crate::block::{Block, Column, Scratch, Tally, VALUE_BYTES_MAX, Weighted};
+use crate::block::{Block, Column, Scratch, Tally, VALUE_BYTES_MAX, Vectors, Weighted};
 use crate::lang::filter::Selector;
 use crate::lang::pipe::Next;
 use crate::lang::pipe::byte_table::{ByteTable, TOGETHER, hash_of};
@@ -516,6 +516,29 @@ impl Processor for Grouping {
         for states in &mut self.state.states {
             for (place, &group) in self.places.iter().enumerate() {
                 states.add_lines(group, tally.lines(place));
+            }
+        }
+        Ok(())
+    }
+
+    fn push_vectors(&mut self, rows: &Vectors, next: &mut Next<'_>) -> Result<(), RunError> {
+        next.check()?;
+        self.find_groups(&rows.groups, &rows.times_ns, next)?;
+        for ((selection, vector), states) in rows.inputs.iter().zip(&mut self.state.states) {
+            let selection = &rows.selections[*selection];
+            let of_row = selection.of_row.as_deref();
+            match (vector, of_row) {
+                (Some(vector), _) => {
+                    let rows = VectorRows { vector, of_row, groups: &self.places };
+                    states.add_vector(&rows, next.meter())?;
+                }
+                (None, None) => states.add_lines(self.places[0], selection.rows as u64),
+                (None, Some(of_row)) => {
+                    let mut lines = vec![0; self.places.len()];
+                    of_row.iter().for_each(|&place| lines[place as usize] += 1);
+                    let groups = self.places.iter().zip(lines);
+                    groups.for_each(|(&group, lines)| states.add_lines(group, lines));
+                }
             }
         }
         Ok(())

@@ -8,7 +8,7 @@
 
 use std::io::Write;
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::{FieldsFunction, Without};
 use crate::base::number::parse_quantity;
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
@@ -101,6 +101,20 @@ impl Aggregate for Histogram {
     ) -> Result<(), RunError> {
         input.each(row, scratch, |value| match parse_quantity(value).and_then(place) {
             Some(place) => count(hits, place, 1, meter),
+            None => Ok(()),
+        })
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        rows.each_number(|group, number| match place(number) {
+            Some(place) => count(&mut states[group], place, 1, meter),
             None => Ok(()),
         })
     }

@@ -6,12 +6,12 @@
 
 use std::cmp::Ordering;
 
-use super::aggregate::{Aggregate, Input, PerGroup, decode_optional};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows, decode_optional};
 use super::call::FieldsFunction;
 use crate::base::number::{SortKind, compare_kinds};
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{Meter, RunError};
-use crate::block::Scratch;
+use crate::block::{Scratch, VectorValues, as_read, is_plain};
 use crate::lang::pipe::operator::Documentation;
 
 pub(super) static MIN: FieldsFunction = FieldsFunction {
@@ -97,6 +97,28 @@ pub(super) fn decode_best(from: &mut Decoder<'_>, meter: &mut Meter) -> Result<B
     }
 }
 
+impl MinMax {
+    /// The index of the best value in each group of `rows`; `usize::MAX` where there is no value.
+    /// `compare` compares two values by their indexes.
+    fn best_of(
+        &self,
+        rows: &VectorRows<'_>,
+        compare: impl Fn(usize, usize) -> Ordering,
+    ) -> Vec<usize> {
+        let mut best = vec![usize::MAX; rows.groups.len()];
+        for row in 0..rows.vector.rows() {
+            let (at, best) = (rows.vector.at(row), &mut best[rows.place(row)]);
+            if at >= rows.vector.values.len() || at == *best {
+                continue;
+            }
+            if *best == usize::MAX || compare(at, *best) == self.better {
+                *best = at;
+            }
+        }
+        best
+    }
+}
+
 impl Aggregate for MinMax {
     type State = Best;
 
@@ -110,6 +132,55 @@ impl Aggregate for MinMax {
         meter: &mut Meter,
     ) -> Result<(), RunError> {
         input.each(row, scratch, |value| take_better(best, value, self.better, meter).map(drop))
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let mut buffer = Vec::new();
+        let values = &rows.vector.values;
+        let mut take = |group: usize, at: usize, meter: &mut Meter| {
+            let best = &mut states[rows.groups[group] as usize];
+            take_better(best, values.text(at, &mut buffer), self.better, meter).map(drop)
+        };
+        let best = match values {
+            VectorValues::Whole(numbers) => self.best_of(rows, |a, b| numbers[a].cmp(&numbers[b])),
+            VectorValues::Computed(numbers) => {
+                // The text of any other number may not be read as that number.
+                for (row, number) in numbers.iter().enumerate() {
+                    if !is_plain(*number) {
+                        take(rows.place(row), row, meter)?;
+                    }
+                }
+                self.best_of(rows, |a, b| match (is_plain(numbers[a]), is_plain(numbers[b])) {
+                    (true, true) => as_read(numbers[a]).total_cmp(&as_read(numbers[b])),
+                    // Any plain number is better than others.
+                    (a, b) if a == b => Ordering::Equal,
+                    (true, false) => self.better,
+                    (false, _) => self.better.reverse(),
+                })
+            }
+            VectorValues::Texts(texts) => {
+                let kinds: Vec<SortKind> =
+                    (0..texts.len()).map(|at| SortKind::of(texts.get(at))).collect();
+                let is_empty = |at: usize| kinds[at] == SortKind::Empty;
+                self.best_of(rows, |a, b| match (is_empty(a), is_empty(b)) {
+                    (false, false) => {
+                        compare_kinds((kinds[a], texts.get(a)), (kinds[b], texts.get(b)))
+                    }
+                    (a, b) if a == b => Ordering::Equal,
+                    (false, true) => self.better,
+                    (true, _) => self.better.reverse(),
+                })
+            }
+        };
+        let found = best.into_iter().enumerate().filter(|(_, at)| *at != usize::MAX);
+        found.into_iter().try_for_each(|(group, at)| take(group, at, meter))
     }
 
     fn merge(&mut self, best: &mut Best, other: Best, meter: &mut Meter) -> Result<(), RunError> {

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::aggregate::{Aggregate, Input, PerGroup, States};
+use super::aggregate::{Aggregate, Input, PerGroup, States, VectorRows};
 use super::call::{Call, FieldsFunction, Function, OwnFunction};
 use super::{parse_fields, write_fields};
 use crate::base::names::NamePattern;
@@ -114,6 +114,17 @@ impl Aggregate for Quantile {
             Some(number) => samples.add(number, meter),
             None => Ok(()),
         })
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        rows.each_number(|group, number| states[group].add(number, meter))
     }
 
     fn merge(

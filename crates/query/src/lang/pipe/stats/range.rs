@@ -5,7 +5,7 @@
 //! Values that are not entirely a number, and addresses, are left out. Exact, except for the
 //! rounding of the difference.
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::FieldsFunction;
 use crate::base::number::{parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder};
@@ -53,6 +53,20 @@ impl Aggregate for Range {
             if let Some(number) = parse_quantity(value) {
                 take(ends, number, number);
             }
+            Ok(())
+        })
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        rows.each_number(|group, number| {
+            take(&mut states[group], number, number);
             Ok(())
         })
     }

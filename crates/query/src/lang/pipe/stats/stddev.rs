@@ -4,7 +4,7 @@
 //! Computed in one pass from the running mean and sum of squares (B. P. Welford 1962); workers are
 //! merged by the formula of Chan, Golub and LeVeque 1979. A large mean therefore loses no digits.
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::FieldsFunction;
 use crate::base::number::{parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder};
@@ -73,6 +73,20 @@ impl Aggregate for Stddev {
             if let Some(number) = parse_quantity(value) {
                 moments.add(number);
             }
+            Ok(())
+        })
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        rows.each_number(|group, number| {
+            states[group].add(number);
             Ok(())
         })
     }

@@ -5,7 +5,7 @@
 //! Values that are not entirely a number, and addresses, are left out. Summed as `f64`: whole
 //! numbers are exact up to 2^53.
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::FieldsFunction;
 use crate::base::number::{parse_quantity, write_number};
 use crate::base::partial_state::{Decoder, Encoder};
@@ -88,6 +88,34 @@ impl Aggregate for Numbers {
                 state.sum += number;
                 state.count += 1;
             }
+            Ok(())
+        })
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        if rows.of_row.is_none() {
+            // In registers.
+            let group = rows.groups[0] as usize;
+            let mut sums = states[group];
+            rows.each_number(|_, number| {
+                sums.sum += number;
+                sums.count += 1;
+                Ok(())
+            })?;
+            states[group] = sums;
+            return Ok(());
+        }
+        rows.each_number(|group, number| {
+            let sums = &mut states[group];
+            sums.sum += number;
+            sums.count += 1;
             Ok(())
         })
     }

@@ -1,6 +1,6 @@
 //! `sum_len(a, b)`: sum of the lengths of the values, in bytes. Exact.
 
-use super::aggregate::{Aggregate, Input, PerGroup};
+use super::aggregate::{Aggregate, Input, PerGroup, VectorRows};
 use super::call::FieldsFunction;
 use super::count::ROW_COUNT;
 use crate::base::partial_state::{Decoder, Encoder};
@@ -37,6 +37,23 @@ impl Aggregate for SumLen {
             *bytes += value.len() as u64;
             Ok(())
         })
+    }
+
+    const TAKES_VECTORS: bool = true;
+
+    fn add_vector(
+        &mut self,
+        states: &mut [Self::State],
+        rows: &VectorRows<'_>,
+        _meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        let vector = rows.vector;
+        let mut buffer = Vec::new();
+        for row in 0..vector.rows() {
+            let length = vector.values.text(vector.at(row), &mut buffer).len();
+            states[rows.groups[rows.place(row)] as usize] += length as u64;
+        }
+        Ok(())
     }
 
     fn merge(&mut self, bytes: &mut u64, other: u64, _meter: &mut Meter) -> Result<(), RunError> {
