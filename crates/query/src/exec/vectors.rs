@@ -21,6 +21,12 @@ use crate::plan::vectors::VectorPlan;
 /// Combinations are told apart by a table up to this many possible ones, else by a hash table.
 const TABLE_MAX: usize = 1 << 16;
 
+/// The combination of each row, a row for each combination, and the times of these rows.
+type Grouped = (Combinations, Vec<MadeRow>, Vec<i64>);
+
+/// Computed fields with the number of each row.
+type Computed<'q> = Vec<(&'q str, Vec<f64>)>;
+
 /// A plan with what is prepared once for all units.
 pub(crate) struct VectorReader<'q> {
     plan: &'q VectorPlan<'q>,
@@ -95,12 +101,11 @@ impl<'q> VectorReader<'q> {
 
     /// The combination of each row, with a row for each combination and its time. None where a
     /// field cannot be read separately.
-    #[expect(clippy::type_complexity, reason = "named where it is taken apart")]
     fn group(
         &self,
         fields: &Fields<'_>,
         rows: Option<&[u32]>,
-    ) -> Result<Option<(Combinations, Vec<MadeRow>, Vec<i64>)>, SourceError> {
+    ) -> Result<Option<Grouped>, SourceError> {
         let columns = fields.columns();
         let mut combinations = Combinations::new(rows, columns.rows());
         let read = &self.plan.read;
@@ -138,10 +143,10 @@ impl<'q> VectorReader<'q> {
         &self,
         fields: &Fields<'_>,
         rows: Option<&[u32]>,
-    ) -> Result<Option<Vec<(&'q str, Vec<f64>)>>, SourceError> {
+    ) -> Result<Option<Computed<'q>>, SourceError> {
         let columns = fields.columns();
         let count = rows.map_or(columns.rows(), <[u32]>::len);
-        let mut computed: Vec<(&str, Vec<f64>)> = Vec::new();
+        let mut computed = Computed::new();
         for pipe in &self.plan.computing {
             let mut read: Vec<Vec<f64>> = Vec::new();
             for name in pipe.read() {

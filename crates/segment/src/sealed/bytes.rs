@@ -77,8 +77,8 @@ impl<'a> Cursor<'a> {
         Err(Corrupt("a number"))
     }
 
-    /// As [`signed`](Self::signed), for numbers of which some have one byte and others several: does
-    /// not branch by their length.
+    /// As [`signed`](Self::signed), for numbers of which some have one byte and others several:
+    /// does not branch by their length.
     #[inline]
     pub(crate) fn mixed_signed(&mut self) -> Read<i64> {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
