@@ -2,8 +2,8 @@
 //! other.
 //!
 //! Rows are grouped by type, application and service, and within these by what their sender calls
-//! their stream. A group that is large enough gets blocks of its own. What is too small shares blocks
-//! with others of its application, ordered by stream.
+//! their stream. A group that is large enough gets blocks of its own. What is too small shares
+//! blocks with others of its application, ordered by stream.
 //!
 //! Left out: groups by host. Lines of one kind compress best in the order in which they arrived,
 //! see decision 0021.
