@@ -284,6 +284,10 @@ impl ValueTest {
             Test::Regex(pattern) if pattern.literal().len() >= LITERAL_BYTES_MIN => {
                 Some((pattern.literal(), TextPlace::Anywhere))
             }
+            Test::Sequence(phrases) => {
+                let first = phrases.first().map(String::as_str);
+                first.map(|text| (text, TextPlace::words(text, false)))
+            }
             _ => None,
         };
         let text = text.filter(|(text, _)| !text.is_empty());
@@ -291,8 +295,12 @@ impl ValueTest {
             matcher: Matcher::new(test),
             probe: Probe::of(test),
             text: text.map(|(text, at)| TextTest { text: text.as_bytes().to_vec(), at }),
-            by_outline: matches!(test, Test::AnyCasePhrase(text) if is_by_outline(text)),
-            only_text: !matches!(test, Test::Regex(_)),
+            by_outline: match test {
+                Test::AnyCasePhrase(text) => is_by_outline(text),
+                Test::Sequence(phrases) => phrases.iter().all(|phrase| is_by_outline(phrase)),
+                _ => false,
+            },
+            only_text: !matches!(test, Test::Regex(_) | Test::Sequence(_)),
             automaton: LazyAutomaton::of(test),
         }
     }
@@ -476,8 +484,8 @@ fn find_in_lines(
     None
 }
 
-/// Whether the outline of a value contains a phrase at word boundaries, in any case, just if the
-/// value does: the phrase cannot stand in a number.
+/// Whether the outline of a value contains a phrase at word boundaries, in any case and in the same
+/// places, just if the value does: the phrase cannot stand in a number.
 fn is_by_outline(phrase: &str) -> bool {
     !phrase.is_empty() && !phrase.bytes().any(|byte| byte.is_ascii_digit())
 }
