@@ -437,7 +437,7 @@ mod tests {
         let mut frame = FrameBuilder::new();
         let origin = Origin::new(Transport::Http, Format::Json, None);
         for n in 0..300 {
-            let second = 1_790_000_000 + n;
+            let second = text::time::format_time((1_790_000_000 + n) * SECOND_NS);
             let line =
                 format!(r#"{{"_time":"{second}","client":"c{}","bytes":{n},"_msg":"m"}}"#, n % 7);
             frame.push_line(&origin, 1, line.as_bytes(), false);
