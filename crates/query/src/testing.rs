@@ -30,7 +30,8 @@ pub(crate) fn record(time_ns: i64, fields: &[(&str, &str)]) -> Record {
     (time_ns, fields.iter().map(|(n, v)| (n.to_string(), v.as_bytes().to_vec())).collect())
 }
 
-/// A batch of records; each line is the `_msg` of its record.
+/// A batch of records; each line is the `_msg` of its record, and behind it what else is a part of
+/// a line in any format.
 pub(crate) fn batch(sequence: u64, records: &[Record]) -> Arc<Batch> {
     batch_of(Transport::Http, sequence, records)
 }
@@ -41,7 +42,11 @@ pub(crate) fn batch_of(transport: Transport, sequence: u64, records: &[Record]) 
     let origin = Origin::new(transport, Format::Auto, None);
     for (_, fields) in records {
         let msg = fields.iter().find(|(n, _)| n == "_msg").map_or(&b""[..], |(_, v)| v);
-        frame.push_line(&origin, 1, msg, false);
+        let is_part = |name: &str| ["hostname", "app_name", "proc_id"].contains(&name);
+        let parts = fields.iter().filter(|(name, _)| is_part(name));
+        let line: Vec<u8> =
+            parts.fold(msg.to_vec(), |line, (_, value)| [&line[..], b" ", value].concat());
+        frame.push_line(&origin, 1, &line, false);
     }
     let frame = Arc::new(frame.finish(1, sequence).expect("there are records"));
     let mut builder = BatchBuilder::new(frame.clone());

@@ -79,9 +79,9 @@ pub trait Columns {
     fn value_counts(&self, _name: &str) -> Result<Option<ValueCounts>, ColumnError> {
         Ok(None)
     }
-    /// Kinds of lines by the fields of which they have a value, counted among these rows, which must
-    /// ascend; of all if there are none. A kind may be listed several times. `None` where lines have
-    /// to be read.
+    /// Kinds of lines by the fields of which they have a value, counted among these rows, which
+    /// must ascend; of all if there are none. A kind may be listed several times. `None` where
+    /// lines have to be read.
     fn kinds(&self, _rows: Option<&[u32]>) -> Result<Option<Vec<Kind<'_>>>, ColumnError> {
         Ok(None)
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use collector::body::datadog::{Defaults, Logs, NoLog, PARAMETERS, STREAM_FIELDS};
 use serde_json::json;
@@ -33,8 +33,8 @@ const PARAMETER_BYTES_MAX: usize = 1024;
 const PIECE_BYTES: usize = 256 << 10;
 /// The prefixes of the paths.
 const PREFIXES: [&str; 2] = ["", "/insert/datadog"];
-/// The header that names the key of the level.
-const LEVEL_FIELD: &str = "vl-level-field";
+/// The key of the level.
+const LEVEL_FIELDS: [&str; 1] = ["status"];
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<Inserting>> {
@@ -51,11 +51,7 @@ async fn validate() -> Response {
     Json(json!({ "valid": true })).into_response()
 }
 
-async fn logs(State(to): State<Arc<Inserting>>, mut request: Request, body: Body) -> Response {
-    if request.params.get("_level_field").is_none() {
-        let status = HeaderValue::from_static("status");
-        request.headers.entry(LEVEL_FIELD).or_insert(status);
-    }
+async fn logs(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
     match insert(&to, &request, body).await {
         Ok(()) => to.acknowledged((StatusCode::ACCEPTED, Json(json!({}))).into_response()),
         Err(error) => refusal(error),
@@ -89,7 +85,7 @@ async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> 
 }
 
 async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
-    body.name_streams(STREAM_FIELDS.map(str::to_owned).to_vec())?;
+    body.default_fields(&STREAM_FIELDS, &LEVEL_FIELDS);
     let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
         let text = format!(
             "the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches"

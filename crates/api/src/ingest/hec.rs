@@ -115,7 +115,7 @@ async fn insert(
     let defaults = defaults(request)?;
     let mut body = WholeBody::enter(inserting, request, body).await?;
     let taken = async {
-        body.name_streams(STREAM_FIELDS.map(str::to_owned).to_vec())?;
+        body.default_fields(&STREAM_FIELDS, &[]);
         let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
             let text = format!(
                 "the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches"

@@ -1,6 +1,6 @@
 //! Logs by OTLP: what exporters get as answers, by HTTP and by gRPC.
 
-use axum::body::{Bytes, HttpBody};
+use axum::body::HttpBody;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use flate2::Compression;
@@ -203,7 +203,7 @@ impl Http2 {
             std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await
         {
             match frame.unwrap().into_data() {
-                Ok(data) => content.extend_from_slice(&Bytes::from(data)),
+                Ok(data) => content.extend_from_slice(&data),
                 Err(frame) => headers.extend(frame.into_trailers().unwrap()),
             }
         }

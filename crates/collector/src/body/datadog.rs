@@ -5,8 +5,9 @@
 //!     →   {"ddsource":"nginx","ddtags":"env:prod,team:web","service":"shop","message":"x","env":"prod","team":"web"}⏎
 //! ```
 //!
-//! A tag `name:value` becomes a field unless the log has a member of that name; of several tags with
-//! the same name the first counts. `ddtags` stays as well. Source: "Send logs" of Datadog's API, v2.
+//! A tag `name:value` becomes a field unless the log has a member of that name; of several tags
+//! with the same name the first counts. `ddtags` stays as well. Source: "Send logs" of Datadog's
+//! API, v2.
 
 use text::json::write_text;
 

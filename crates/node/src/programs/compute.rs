@@ -440,7 +440,9 @@ mod tests {
             let second = text::time::format_time((1_790_000_000 + n) * SECOND_NS);
             let line =
                 format!(r#"{{"_time":"{second}","client":"c{}","bytes":{n},"_msg":"m"}}"#, n % 7);
-            frame.push_line(&origin, 1, line.as_bytes(), false);
+            // A time long after the arrival would not be believed.
+            let received_ns = (1_790_000_000 + 300) * SECOND_NS;
+            frame.push_line(&origin, received_ns, line.as_bytes(), false);
         }
         let frame = Arc::new(frame.finish(1, 1).unwrap());
         let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);

@@ -9,6 +9,7 @@
 //! the columns of its parts. Left out: computed fields; and fields whose column occurs twice in a
 //! layout, which the writer never produces: their lines have to be restored.
 
+mod kinds;
 mod parts;
 mod passing;
 mod search;
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memchr::memchr;
+use record::columns::Kind as LinesKind;
 use record::columns::{
     ColumnError, Columns, Decide, FieldColumn, NO_VALUE, Occurrences, Places, ValueCounts,
 };
@@ -418,34 +420,6 @@ impl<'p> BlockColumns<'p> {
         Ok(Some(counts))
     }
 
-    /// See [`Columns::kinds`]. A layout has a mark in place of an empty value, so the lines of a
-    /// layout have values of the same fields.
-    fn kinds_of(&self, rows: Option<&[u32]>) -> Read<Vec<record::columns::Kind<'_>>> {
-        let mut lines = vec![0u64; self.layouts.len()];
-        match rows {
-            Some(rows) => {
-                let of_row = self.of_row()?;
-                rows.iter().for_each(|&row| lines[of_row[row as usize] as usize] += 1);
-            }
-            None => {
-                let of_layouts = self.layout_lines_only()?.rows.iter();
-                lines.iter_mut().zip(of_layouts).for_each(|(lines, &rows)| *lines = rows as u64);
-            }
-        }
-        let taken = self.layouts.iter().zip(lines).filter(|(_, lines)| *lines > 0);
-        Ok(taken
-            .map(|(layout, lines)| {
-                let present = layout.fields.iter().filter(|(_, kind)| match kind {
-                    Kind::Empty => false,
-                    Kind::Shared { length, .. } => *length > 0,
-                    Kind::InLine | Kind::Made(_) => true,
-                });
-                let names = present.map(|(id, _)| self.listing.names[usize::from(id.0)]);
-                (names.collect(), lines)
-            })
-            .collect())
-    }
-
     /// How often each value of a dictionary stands in its column; none where it is no dictionary.
     fn count_dictionary(&self, index: usize) -> Result<Option<ValueCounts>, Fault> {
         if !self.is_of(index, Encoding::Dictionary) {
@@ -791,10 +765,7 @@ impl Columns for BlockColumns<'_> {
         self.count_values(name).map_err(|fault| self.error_of(fault))
     }
 
-    fn kinds(
-        &self,
-        rows: Option<&[u32]>,
-    ) -> Result<Option<Vec<record::columns::Kind<'_>>>, ColumnError> {
+    fn kinds(&self, rows: Option<&[u32]>) -> Result<Option<Vec<LinesKind<'_>>>, ColumnError> {
         self.kinds_of(rows).map(Some).map_err(|corrupt| self.error_of(corrupt.into()))
     }
 

@@ -224,10 +224,11 @@ mod tests {
 
     #[test]
     fn an_error_of_one_query_is_its_line_and_others_end_all() {
-        let source = Lines::of(&[r#"{"id":"a","_msg":"first"}"#]);
+        let long = format!(r#"{{"id":"a","_msg":"{}"}}"#, "first ".repeat(2_000));
+        let source = Lines::of(&[&long]);
         let queries = parse(&["* | sort by (id)", "id:=a | fields id"]);
         let mut context = Context { limit: Some(10), ..Context::default() };
-        context.limits.memory_bytes_max = 100;
+        context.limits.memory_bytes_max = 5_000;
         let lines = answers(&queries, &source, &context, &|| Ok(())).unwrap();
         let lines = String::from_utf8(lines).unwrap();
         let (first, second) = lines.split_once('\n').unwrap();
