@@ -338,7 +338,8 @@ fn run_together(
     let mut lines = lines_by_bucket(compiled, source, &context(range(first, last)))?;
     let outcome = |&bucket: &i64| {
         let context = context(range(bucket, bucket));
-        let own = lines.as_mut().and_then(|lines| lines.get_mut(&bucket)).map(RowsWriter::take);
+        // A bucket without an entry has no lines.
+        let own = lines.as_mut().map(|lines| lines.entry(bucket).or_default().take());
         if let Some(rows) = own {
             let batch = read_rows(&rows).map_err(|error| RunError::Failed(error.to_string()))?;
             let own = OwnLines { lines: Arc::new(batch), is_read: AtomicBool::new(false) };

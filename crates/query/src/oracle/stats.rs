@@ -21,7 +21,9 @@ use crate::{Bucket, By, Function, Number, Query, Stats, StatsFunction};
 /// matching fields that the row has, ordered by field name.
 fn row_values<'r>(row: &'r Row, names: &'r [NamePattern]) -> impl Iterator<Item = &'r str> {
     let mixed = names.iter().any(|n| n.prefix);
-    let exact = names.iter().filter(move |_| !mixed).map(|n| value(row, &n.name));
+    // A name that is given twice counts once.
+    let first = move |(at, n): &(usize, &NamePattern)| !mixed && !names[..*at].contains(n);
+    let exact = names.iter().enumerate().filter(first).map(|(_, n)| value(row, &n.name));
     let found = row.iter().filter(move |(name, _)| mixed && names.iter().any(|n| n.matches(name)));
     // Rows are maps, so their fields are ordered by name.
     exact.chain(found.map(|(_, value)| value.as_str()))

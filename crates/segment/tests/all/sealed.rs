@@ -550,7 +550,8 @@ fn check_runs(blocks: &[Vec<String>], large: &[&str], small: usize) {
 #[test]
 fn a_large_stream_has_blocks_and_others_have_runs_of_rows() {
     let line = |i: usize| {
-        let service = if i % 2 == 0 { "pay".to_owned() } else { format!("s{}", i / 2 % 20) };
+        let service =
+            if i.is_multiple_of(2) { "pay".to_owned() } else { format!("s{}", i / 2 % 20) };
         let (host, tenant) = (format!("pod-{}", i % 40), i % 3);
         format!("{{\"hostname\":\"{host}\",\"svc\":\"{service}\",\"tenant\":{tenant},\"n\":{i}}}")
     };

@@ -100,7 +100,7 @@ fn answers(
         let from = out.len();
         out.extend_from_slice(b"{\"rows\":[");
         let first = out.len();
-        let mut failed = None;
+        let (mut failed, held) = (None, meter.held());
         let ran = query::run(query, source, context, &mut |rows| {
             for index in 0..rows.len() {
                 if out.len() + encoder.text_bytes(&rows, index) > ANSWER_BYTES_MAX {
@@ -128,6 +128,8 @@ fn answers(
             }
             ControlFlow::Continue(())
         });
+        // What the query counted is freed, also where an error ended it.
+        meter.give_back(meter.held().saturating_sub(held) as usize);
         check()?;
         match failed.map_or(ran.map(drop), Err) {
             Ok(()) => out.extend_from_slice(b"]}\n"),

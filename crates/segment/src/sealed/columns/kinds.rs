@@ -7,8 +7,8 @@ use crate::sealed::bytes::Read;
 use crate::sealed::pack::Kind;
 
 impl BlockColumns<'_> {
-    /// See [`record::columns::Columns::kinds`]. A layout has a mark in place of an empty value, so the lines of a
-    /// layout have values of the same fields.
+    /// See [`record::columns::Columns::kinds`]. A layout has a mark in place of an empty value, so
+    /// the lines of a layout have values of the same fields.
     pub(super) fn kinds_of(&self, rows: Option<&[u32]>) -> Read<Vec<LinesKind<'_>>> {
         let mut lines = vec![0u64; self.layouts.len()];
         match rows {
