@@ -2,7 +2,8 @@
 //!
 //! A message is an object, and a line like any other one of JSON. Its bytes show how it is
 //! compressed: senders say `gzip,deflate` and mean one of both. The answer is sent when the message
-//! is durable.
+//! is durable. Senders of Python (graypy, pygelf) close the connection without waiting for it, and
+//! their messages are kept nevertheless (see [`crate::wire::listen`]).
 
 use std::sync::Arc;
 

@@ -147,16 +147,17 @@ pub async fn serve(
                 let connection = async move {
                     match tls {
                         None => {
-                            let Some(is_http2) = starts_http2(&stream, &mut stop).await else {
-                                return;
-                            };
-                            connection(stream, is_http2, peer, router, seats, stop).await;
+                            let Some(kind) = kind_of(&stream, &mut stop).await else { return };
+                            connection(stream, kind, peer, router, seats, stop).await;
                         }
                         Some(tls) => {
                             if let Some(stream) = tls.accept(stream, peer).await {
                                 let agreed = stream.get_ref().1.alpn_protocol();
-                                let is_http2 = agreed == Some(HTTP2_ALPN);
-                                connection(stream, is_http2, peer, router, seats, stop).await;
+                                let kind = match agreed == Some(HTTP2_ALPN) {
+                                    true => Kind::Http2,
+                                    false => Kind::Http1 { outlives_sender: false },
+                                };
+                                connection(stream, kind, peer, router, seats, stop).await;
                             }
                         }
                     }
@@ -198,21 +199,43 @@ pub async fn raised(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Whether a connection without TLS speaks HTTP/2; `None` if it has sent nothing in time. Whoever
-/// sends nothing before the end is given the chance to do so in HTTP/1.
-async fn starts_http2(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<bool> {
-    tokio::select! {
+/// What a connection speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http1 {
+        /// Requests are carried out although the client closes the connection before the answer.
+        outlives_sender: bool,
+    },
+    Http2,
+}
+
+/// Beginnings of connections whose first request brings lines. Some senders of GELF close the
+/// connection without waiting for the answer, and their lines are kept. All other requests end
+/// with their clients.
+const SENDERS: [&[u8]; 2] = [b"POST /gelf", b"POST /insert/"];
+/// Bytes that tell them.
+const FIRST_BYTES: usize = 13;
+
+/// What a connection without TLS speaks; `None` if it has sent nothing in time. Whoever sends
+/// nothing before the end is given the chance to do so in HTTP/1.
+async fn kind_of(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<Kind> {
+    let first: [u8; FIRST_BYTES] = tokio::select! {
         biased;
-        found = tokio::time::timeout(HEAD_TIME_MAX, stream.starts_with(HTTP2_START)) => {
-            found.ok()?.ok()
+        found = tokio::time::timeout(HEAD_TIME_MAX, stream.first_bytes()) => found.ok()?.ok()?,
+        () = raised(stop) => return Some(Kind::Http1 { outlives_sender: false }),
+    };
+    Some(match first.starts_with(&HTTP2_START) {
+        true => Kind::Http2,
+        false => {
+            let outlives_sender = SENDERS.iter().any(|start| first.starts_with(start));
+            Kind::Http1 { outlives_sender }
         }
-        () = raised(stop) => Some(false),
-    }
+    })
 }
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    is_http2: bool,
+    kind: Kind,
     peer: SocketAddr,
     router: Router,
     seats: Seats,
@@ -237,7 +260,7 @@ async fn connection(
                     too_many(seats.regular())
                 }
             };
-            if is_reserved && !is_http2 {
+            if is_reserved && kind != Kind::Http2 {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, std::convert::Infallible>(
@@ -245,9 +268,11 @@ async fn connection(
             )
         }
     });
-    let result = match is_http2 {
-        true => serve_http2(stream, with_peer, &mut stop).await,
-        false => serve_http1(stream, with_peer, &mut stop).await,
+    let result = match kind {
+        Kind::Http2 => serve_http2(stream, with_peer, &mut stop).await,
+        Kind::Http1 { outlives_sender } => {
+            serve_http1(stream, outlives_sender, with_peer, &mut stop).await
+        }
     };
     if let Err(error) = result {
         tracing::debug!("HTTP connection from {peer}: {error}");
@@ -256,6 +281,7 @@ async fn connection(
 
 async fn serve_http1<S>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    outlives_sender: bool,
     service: S,
     stop: &mut watch::Receiver<bool>,
 ) -> hyper::Result<()>
@@ -265,6 +291,7 @@ where
 {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(READ_BYTES_MAX);
+    http.half_close(outlives_sender);
     let serving = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut serving = std::pin::pin!(serving);
     tokio::select! {

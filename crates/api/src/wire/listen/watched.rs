@@ -56,11 +56,12 @@ impl Watched {
         Ok((self.stream.peek(&mut first).await? > 0).then_some(first[0]))
     }
 
-    /// Whether the first bytes that the client sends are these, without consuming them. Those of a
-    /// client that sends them in parts are not recognised.
-    pub async fn starts_with<const N: usize>(&self, start: [u8; N]) -> io::Result<bool> {
+    /// The first bytes that the client sends, without consuming them. Of a client that sends them in
+    /// parts, there are fewer; the rest is zeros.
+    pub async fn first_bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
         let mut first = [0; N];
-        Ok(self.stream.peek(&mut first).await? == N && first == start)
+        self.stream.peek(&mut first).await?;
+        Ok(first)
     }
 
     /// Becomes true when the client read nothing for too long.
