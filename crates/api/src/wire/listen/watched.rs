@@ -56,8 +56,8 @@ impl Watched {
         Ok((self.stream.peek(&mut first).await? > 0).then_some(first[0]))
     }
 
-    /// The first bytes that the client sends, without consuming them. Of a client that sends them in
-    /// parts, there are fewer; the rest is zeros.
+    /// The first bytes that the client sends, without consuming them. Of a client that sends them
+    /// in parts, there are fewer; the rest is zeros.
     pub async fn first_bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
         let mut first = [0; N];
         self.stream.peek(&mut first).await?;
