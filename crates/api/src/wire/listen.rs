@@ -210,10 +210,10 @@ enum Kind {
 }
 
 /// Beginnings of connections whose first request brings lines. Some senders of GELF close the
-/// connection without waiting for the answer, and their lines are kept. All other requests end
-/// with their clients.
+/// connection without waiting for the answer, and their lines are kept. Further requests of such a
+/// connection outlive their client, too; requests of all other connections end with their clients.
 const SENDERS: [&[u8]; 2] = [b"POST /gelf", b"POST /insert/"];
-/// Bytes that tell them.
+/// Bytes by which these connections and those of HTTP/2 are recognised.
 const FIRST_BYTES: usize = 13;
 
 /// What a connection without TLS speaks; `None` if it has sent nothing in time. Whoever sends
