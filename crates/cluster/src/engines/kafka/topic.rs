@@ -1,6 +1,7 @@
 //! Creating a topic, and checking one that is there.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use krafka::admin::{
     ConfigResource, CreateTopicsOptions, DescribeConfigsOptions, DescribeTopicsOptions, NewTopic,
@@ -14,6 +15,9 @@ use crate::engines::error::{Error, ErrorKind};
 
 /// What a batch takes besides its messages: its head, and a head for each message.
 const BATCH_HEAD_BYTES: usize = 4 << 10;
+
+/// How often brokers are asked whether they have heard of a topic.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Settings of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +35,8 @@ pub struct TopicSettings {
 }
 
 impl Log {
-    /// Creates the topic, or checks that it has these settings if it is there. Takes at most three
-    /// times [`Config::request_time_max`](super::Config::request_time_max).
+    /// Creates the topic, or checks that it has these settings if it is there; returns once brokers
+    /// know it. Takes at most five times [`Config::request_time_max`](super::Config::request_time_max).
     ///
     /// # Errors
     ///
@@ -54,12 +58,26 @@ impl Log {
         let admin = self.admin();
         let created = admin.create_topics([topic], CreateTopicsOptions::default());
         match self.other("creating the topic", created)?.remove(name) {
-            Some(Ok(())) => Ok(()),
+            Some(Ok(())) => self.once_known(|| self.describe()).map(drop),
             Some(Err(krafka::KrafkaError::Broker {
                 code: ErrorCode::TopicAlreadyExists, ..
-            })) => self.check_topic(settings, batch),
+            })) => self.once_known(|| self.check_topic(settings, batch)),
             Some(Err(error)) => Err(refused(error)),
             None => Err(refused(krafka::KrafkaError::timeout("creating the topic"))),
+        }
+    }
+
+    /// Asks about a topic that is there, again while brokers have not heard of it: one of them
+    /// creates it and answers, the metadata of the others, and its own, follow later.
+    fn once_known<T>(&self, ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        let end = Instant::now() + self.config.request_time_max;
+        loop {
+            match ask() {
+                Err(error) if error.kind == ErrorKind::Retriable && Instant::now() < end => {
+                    std::thread::sleep(PAUSE);
+                }
+                answer => return answer,
+            }
         }
     }
 
