@@ -68,6 +68,12 @@ impl Bitmap {
         self.words[place / 64] |= 1 << (place % 64);
     }
 
+    /// Removes a place.
+    #[inline]
+    pub fn unset(&mut self, place: usize) {
+        self.words[place / 64] &= !(1 << (place % 64));
+    }
+
     /// Whether a place is in it.
     #[inline]
     pub fn contains(&self, place: usize) -> bool {

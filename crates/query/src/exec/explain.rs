@@ -188,7 +188,8 @@ impl Explanation {
             counted_by,
             rollups: plan.rolled.is_some(),
             rollups_by_words: plan.rolled.as_ref().is_some_and(Rolled::rules_out),
-            vectors: plan.vectors.as_ref().and_then(VectorReader::new).is_some(),
+            vectors: plan.facets.is_some()
+                || plan.vectors.as_ref().and_then(VectorReader::new).is_some(),
             order: match &plan.order {
                 Order::Stream if let Some(place) = plan.newest_at => format!(
                     "as the last pipe gives them; reading ends when no other unit can hold one of \
@@ -470,7 +471,7 @@ words     a unit is read only if it may hold \"error\" and \"warn\"
 raw       of new lines, only those with \"error\" are parsed
 filter    \"error\" level:=\"warn\" (\"x\" or !\"y\"): runs over columns where a unit has them
 fields    level
-counted   no, lines are read
+counted   by level; counts that segments keep are taken where they keep these, else columns are counted
 order     as the last pipe gives them
 threads   2 read and filter; each collects for pipe 2 by itself, then the partial results are merged
 pipe 1    fields level, _time: row-wise; runs where the lines are

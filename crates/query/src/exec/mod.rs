@@ -24,6 +24,7 @@ mod deferred_drop;
 pub(crate) mod delivery;
 pub(crate) mod executor;
 pub(crate) mod explain;
+mod facets;
 mod first_rows;
 pub(crate) mod latest;
 mod newest;

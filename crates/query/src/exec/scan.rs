@@ -28,6 +28,7 @@ use std::time::Duration;
 use platform::pressure;
 
 use super::counting::{count, count_rows, stored_fields, tally, tally_few};
+use super::facets::FacetReader;
 use super::first_rows::keep_first;
 use super::rollups::{count_times, count_unit};
 use super::task::QueryThread;
@@ -162,6 +163,8 @@ pub(crate) struct Scan<'q> {
     hidden: Vec<&'static str>,
     /// Reads vectors instead of rows, where the pipes take them.
     vectors: Option<VectorReader<'q>>,
+    /// Counts the values of all fields from columns, if the first pipe does.
+    facets: Option<FacetReader<'q>>,
     /// The cache of answers of units, and the number of this query in it.
     answers: Option<(&'q Answers, u32)>,
     /// How lines are counted from the counts that segments keep, if that is possible.
@@ -186,8 +189,8 @@ impl<'q> Scan<'q> {
     ) -> Self {
         let QueryPlan { query, needed, range, .. } = plan;
         let numbered = |answers: &'q Answers| {
-            let pipe = plan.counted.as_ref().and(query.pipes().first())?;
-            let text = format!("{} | {pipe}", without_time(query.filter()));
+            let counted = plan.counted.as_ref()?;
+            let text = format!("{} | {counted:?}", without_time(query.filter()));
             Some((answers, answers.number_of(&text)))
         };
         Scan {
@@ -199,6 +202,7 @@ impl<'q> Scan<'q> {
             hidden: HIDDEN.into_iter().filter(|name| needed.contains(name)).collect(),
             fields: stored_names(needed),
             vectors: plan.vectors.as_ref().and_then(VectorReader::new),
+            facets: plan.facets.map(FacetReader::new),
             answers: answers.and_then(numbered),
             rolled: plan.rolled.as_ref(),
             context,
@@ -512,6 +516,7 @@ impl<'q> Scan<'q> {
         if self.takes_all
             && self.plan.counted.is_none()
             && self.vectors.is_none()
+            && self.facets.is_none()
             && self.plan.first_by.is_none()
             && self.fields.is_none()
             && self.plan.newest_lines.is_none()
@@ -567,12 +572,16 @@ impl<'q> Scan<'q> {
         {
             return Ok(Some(UnitResult::Vectors(vectors)));
         }
+        if let Some(reader) = &self.facets
+            && let Some(rows) = reader.read(fields, &bits)?
+        {
+            return Ok(Some(UnitResult::Counted(rows.into())));
+        }
         let mut bits = bits;
         if let Some(first) = &self.plan.first_by
             && bits.count() > first.count
-            && let Some(column) = fields.get(&first.field)?
         {
-            keep_first(first, &column, &mut bits);
+            keep_first(first, fields, &mut bits)?;
         }
         let rows: Vec<u32> = match self.plan.newest_lines {
             Some(count) if bits.count() > count => newest_rows(columns.times_ns()?, &bits, count),

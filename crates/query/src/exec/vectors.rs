@@ -178,22 +178,23 @@ impl<'q> VectorReader<'q> {
     }
 }
 
-fn rows_of(bits: &Bitmap) -> Vec<u32> {
+/// The indexes of the rows.
+pub(super) fn rows_of(bits: &Bitmap) -> Vec<u32> {
     bits.iter().map(|row| row as u32).collect()
 }
 
 /// Rows with the same combination of values have the same number. Different numbers may have equal
 /// values.
-struct Combinations {
+pub(super) struct Combinations {
     /// The number of each row; none: all have the first.
-    of_row: Option<Vec<u32>>,
+    pub of_row: Option<Vec<u32>>,
     /// For each number, the first row that has it.
-    first: Vec<u32>,
+    pub first: Vec<u32>,
 }
 
 impl Combinations {
     /// All rows have the same combination; `rows`: as in [`Vector::of_column`].
-    fn new(rows: Option<&[u32]>, count: usize) -> Combinations {
+    pub fn new(rows: Option<&[u32]>, count: usize) -> Combinations {
         let first = match rows {
             None => (count > 0).then_some(0),
             Some(rows) => rows.first().copied(),
@@ -202,7 +203,7 @@ impl Combinations {
     }
 
     /// Rows with different values of a column get different numbers.
-    fn tell_apart(&mut self, column: &FieldColumn<'_>, rows: Option<&[u32]>) {
+    pub fn tell_apart(&mut self, column: &FieldColumn<'_>, rows: Option<&[u32]>) {
         let values = column.values();
         // The number behind those of all values stands for no value.
         let code = |place: u32| if place == NO_VALUE { values as u32 } else { place };

@@ -2,7 +2,7 @@
 //! the sort itself. The sort then holds no more rows than that. If it sorts by time, newest first,
 //! units that hold only older lines are not read; if oldest first, those that hold only newer ones.
 
-use crate::base::names::is_stored;
+use crate::base::names::{TIME, is_stored};
 use crate::lang::context::Context;
 use crate::lang::pipe::{Limit, Offset, Pipe, Sort};
 
@@ -24,15 +24,19 @@ pub(super) fn wanted(behind: &[Pipe], context: &Context) -> Option<u64> {
     Some(skipped.saturating_add(context.offset as u64).saturating_add(limit as u64))
 }
 
-/// A `sort` as the first pipe that keeps only some of the lines, and by which field it chooses.
+/// A `sort` as the first pipe that keeps only some of the lines, or of each group of them, and by
+/// which field it chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FirstBy {
-    /// The stored field; fields after it only order rows that are equal in it.
+    /// The stored field, or the time of lines that form groups; fields after it only order rows
+    /// that are equal in it.
     pub field: String,
     /// Whether greater values come first.
     pub descending: bool,
-    /// Rows that it keeps.
+    /// Rows that it keeps; of each group, if the rows form any.
     pub count: usize,
+    /// The stored fields whose values form groups.
+    pub partition: Vec<String>,
 }
 
 impl FirstBy {
@@ -43,9 +47,13 @@ impl FirstBy {
             Some(rows) => sort.limited(rows),
             None => sort.clone(),
         };
-        let key = sort.keys.first().filter(|key| is_stored(&key.name))?;
+        let partition = sort.partition.clone();
+        let is_column = |name: &String| is_stored(name) || name == TIME && !partition.is_empty();
+        let key = sort.keys.first().filter(|key| is_column(&key.name))?;
         let count = sort.rows_kept().filter(|count| *count > 0)?;
-        Some(FirstBy { field: key.name.clone(), descending: key.descending, count })
+        let all_stored = partition.iter().all(|name| is_stored(name));
+        let (field, descending) = (key.name.clone(), key.descending);
+        all_stored.then_some(FirstBy { field, descending, count, partition })
     }
 }
 
@@ -117,7 +125,10 @@ mod tests {
         check("* | sort by (a)", None);
         check("* | sort by (a) limit 0", None);
         check("* | sort by (_time) limit 5", None);
-        check("* | sort by (a) partition by (b) limit 5", None);
+        check("* | sort by (a) partition by (b) limit 5", Some(("a", false, 5)));
+        check("* | last 1 by (_time) partition by (b)", Some(("_time", true, 1)));
+        check("* | sort by (a) partition by (_stream) limit 5", None);
+        check("* | sort by (a) partition by (b)", None);
         check("* | fields a | sort by (a) limit 5", None);
     }
 

@@ -9,6 +9,7 @@
 //! them all facts known only once units are listed, such as their number, or only while they are
 //! read, such as the time from which on the newest rows are complete.
 
+pub(crate) mod counted;
 pub(crate) mod first_rows;
 pub(crate) mod needs;
 pub(crate) mod raw_lines;
@@ -17,9 +18,10 @@ pub(crate) mod vectors;
 
 use crate::base::{FieldSet, TimeOrder, TimeRange, Whose};
 use crate::lang::context::Context;
-use crate::lang::pipe::{CountedBy, Merges, Pipe};
+use crate::lang::pipe::{CountedBy, Facets, Merges, Pipe};
 use crate::lang::syntax::query::Query;
 
+use counted::counted_by;
 use first_rows::FirstBy;
 use needs::Needs;
 use raw_lines::RawLines;
@@ -73,8 +75,10 @@ pub(crate) struct QueryPlan<'q> {
     pub needed: FieldSet,
     /// Hidden computed fields that copies of rows keep, because the client or a pipe needs them.
     pub carried: Vec<String>,
-    /// How rows are counted, if the first pipe does nothing else with them.
+    /// How rows are counted, if the first pipes do nothing else with them.
     pub counted: Option<CountedBy>,
+    /// The first pipe, if it counts the values of all fields.
+    pub facets: Option<&'q Facets>,
     /// How lines are counted from the counts that segments keep, if that is possible.
     pub rolled: Option<Rolled>,
     /// How the first pipes read vectors of values instead of rows, if they do.
@@ -139,7 +143,8 @@ impl<'q> QueryPlan<'q> {
             raw_lines: RawLines::of(query.filter()),
             needed: query.needed_fields(&context.include),
             carried: query.computed_fields(&context.include),
-            counted: pipes.first().and_then(Pipe::counted_by),
+            counted: counted_by(pipes),
+            facets: pipes.first().and_then(Pipe::get),
             rolled: Rolled::of(query),
             vectors: VectorPlan::of(query),
             order,

@@ -9,10 +9,13 @@
 //! Left out: queries by more fields, or by fields for which no counts are kept; these read columns.
 //! The counting itself is `exec/rollups.rs`.
 
+use std::collections::HashSet;
+
 use crate::base::names::is_stored;
 use crate::lang::filter::{ColumnSelector, Filter, Selector, fields_of, leaves_of, tests_of};
-use crate::lang::pipe::{CountedBy, Pipe};
+use crate::lang::pipe::CountedBy;
 use crate::lang::syntax::query::Query;
+use crate::plan::counted::counted_by;
 
 /// Most fields by which segments keep counts together. A query by more fields reads columns.
 const FIELDS_MAX: usize = 2;
@@ -42,12 +45,10 @@ pub(crate) struct Counts {
 impl Rolled {
     /// None when the query needs more than such counts, whichever tests are ruled out.
     pub fn of(query: &Query) -> Option<Rolled> {
-        let counted = query.pipes().first().and_then(Pipe::counted_by)?;
+        let counted = counted_by(query.pipes())?;
         let filter = without_time(query.filter());
         let whole = Counts::of(&counted, &filter);
-        let least = without_tests(&filter, &mut std::iter::repeat(true));
-        let is_gain = least != filter && least != nothing();
-        let tests = match is_gain && Counts::of(&counted, &least).is_some() {
+        let tests = match is_counted_without_some(&counted, &filter) {
             true => leaves_of(&filter).into_iter().map(ColumnSelector::new).collect(),
             false => Vec::new(),
         };
@@ -65,6 +66,29 @@ impl Rolled {
         let rest = without_tests(&self.filter, &mut ruled_out.iter().copied());
         Counts::of(&self.counted, &rest)
     }
+}
+
+/// Whether lines may be counted where words rule out some tests of the filter: all of them, one, or
+/// all but one. What is nothing without them is found as fast by a scan.
+fn is_counted_without_some(counted: &CountedBy, filter: &Filter) -> bool {
+    let tests = leaves_of(filter).len();
+    let fields = |filter: &Filter| {
+        let mut fields = Vec::new();
+        fields_of(filter, &mut fields).map(|()| fields.into_iter().collect::<HashSet<_>>().len())
+    };
+    // Fewer fields than the filter has; none are those of a filter that tests any field.
+    let fields_before = fields(filter).unwrap_or(usize::MAX);
+    let is_counted = |ruled_out: &mut dyn Iterator<Item = bool>| {
+        let rest = without_tests(filter, &mut { ruled_out });
+        let is_less = fields(&rest).is_some_and(|fields| fields < fields_before);
+        is_less && rest != nothing() && Counts::of(counted, &rest).is_some()
+    };
+    is_counted(&mut std::iter::repeat(true))
+        || (0..tests).any(|one| {
+            let mut only = (0..tests).map(|test| test == one);
+            let mut others = (0..tests).map(|test| test != one);
+            is_counted(&mut only) || is_counted(&mut others)
+        })
 }
 
 impl Counts {
@@ -181,6 +205,9 @@ mod tests {
         // Where `x` is ruled out nothing is counted, which scanning finds as fast.
         assert_eq!(kind("x | stats by (level, app_name) count()"), None);
         assert_eq!(kind("!x | stats by (a, b, c) count()"), None);
+        assert_eq!(kind("hostname:=h !x !y | stats count()"), Some((true, true)));
+        assert_eq!(kind("hostname:=h !x | stats by (_time:1m) count()"), Some((true, true)));
+        assert_eq!(kind("hostname:=h y !x | stats count()"), Some((true, false)));
     }
 
     #[test]
@@ -215,7 +242,9 @@ mod tests {
         check("* | stats count_uniq(level)", Some((&["level"], None)));
         check("_time:5m or level:error | stats count()", None);
         check("* | stats count() if (_time:5m)", None);
-        check("* | fields level | stats count()", None);
+        check("* | fields level | stats count()", Some((&[], None)));
+        check("* | format '<a>/<b>' as w | top 3 by (w)", Some((&["a", "b"], None)));
+        check("* | filter a:b | stats count()", None);
         check("*", None);
     }
 }

@@ -146,6 +146,17 @@ impl Columns for BatchColumns<'_> {
         }))
     }
 
+    fn field_of(&self, name: &str, rows: &[u32]) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+        assert!(rows.is_sorted(), "rows ascend");
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        for &row in rows {
+            text.extend_from_slice(self.value(row as usize, name));
+            ends.push(text.len() as u32);
+        }
+        let values = FieldColumn::with_ends(text.into(), ends, 0, Places::Each);
+        Ok(self.form.is_multiple_of(2).then_some(values))
+    }
+
     fn value_counts(&self, name: &str) -> Result<Option<ValueCounts>, ColumnError> {
         let count = |row: usize| (self.value(row, name).to_vec(), 1);
         Ok((self.form % 5 < 3).then(|| (0..self.rows()).map(count).collect()))

@@ -393,8 +393,11 @@ impl BlockWriter {
         self.node_table.iter().for_each(|node| pack.extend_from_slice(&node.to_le_bytes()));
         let Fixed { times_ns, received_ns, sequences, lines, nodes, numbers, origins, layouts } =
             &self.rows;
+        let mut numbers_of_lines = Vec::new();
         for column in [times_ns, received_ns, sequences, lines, origins, layouts, nodes, numbers] {
-            ints::encode(column, &mut pack);
+            numbers_of_lines.clear();
+            ints::encode(column, &mut numbers_of_lines);
+            put_piece(&mut pack, &numbers_of_lines);
         }
         inside.iter().for_each(|bytes| pack.extend_from_slice(bytes));
         (pack, own)

@@ -104,31 +104,6 @@ impl<'a> Cursor<'a> {
         self.varint().map(unzigzag)
     }
 
-    /// Skips `count` numbers.
-    pub(crate) fn skip_varints(&mut self, count: usize) -> Read<()> {
-        let mut left = count;
-        // A number ends with its first byte below 0x80. Sums of 128 bytes fit into a byte, which
-        // lets the compiler add many at a time.
-        while let Some((chunk, rest)) = self.bytes.split_first_chunk::<128>() {
-            let ends = usize::from(chunk.iter().map(|&byte| u8::from(byte < 0x80)).sum::<u8>());
-            if ends >= left {
-                break;
-            }
-            left -= ends;
-            self.bytes = rest;
-        }
-        let mut passed = 0;
-        for &byte in self.bytes {
-            if left == 0 {
-                break;
-            }
-            left -= usize::from(byte < 0x80);
-            passed += 1;
-        }
-        self.bytes = &self.bytes[passed..];
-        if left == 0 { Ok(()) } else { Err(Corrupt("a number")) }
-    }
-
     /// A count, at most `max`.
     pub(crate) fn count(&mut self, max: usize) -> Read<usize> {
         let count = self.varint()?;

@@ -13,6 +13,8 @@
 //!
 //! Lines are stored back to back, so that a word is searched in all of them at once.
 
+mod some;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -27,7 +29,7 @@ use super::time_text::{TimeForm, TimeWriter};
 use crate::hash::hash64;
 use crate::needle::Needle;
 use crate::short::{same, starts_with};
-use crate::template;
+use crate::template::{self, TemplateColumn};
 use crate::tokens::{TokenSet, separates};
 
 /// Distinct values of a dictionary. A column with more is stored as text.
@@ -39,6 +41,7 @@ const DIGITS_MAX: usize = 18;
 
 /// Shorter text gains nothing from templates.
 const TEMPLATE_BYTES_MIN: usize = 256;
+pub(super) const WRONG_TEMPLATES: Corrupt = Corrupt("the templates of a column");
 /// Largest text of one column of a block, in bytes. Blocks are far smaller.
 pub(super) const TEXT_BYTES_MAX: usize = 512 << 20;
 
@@ -500,6 +503,14 @@ pub(crate) enum Column<'a> {
         ends: Vec<u32>,
         gap: u32,
     },
+    /// Only these of `count` values, by their indexes, which ascend; `met`: how many of them were
+    /// read or skipped.
+    Few {
+        values: Values,
+        indexes: Vec<u32>,
+        count: usize,
+        met: usize,
+    },
 }
 
 impl<'a> Column<'a> {
@@ -509,10 +520,8 @@ impl<'a> Column<'a> {
         if let (Encoding::Template, [tables, numbers, texts]) = (encoding, sections) {
             return decode_templates([tables, numbers, texts], count);
         }
-        if let (Encoding::Repeats, &[tokens, distances, literals, digits]) = (encoding, sections) {
-            let text = repeats::decode([tokens, distances, literals, digits], TEXT_BYTES_MAX)?;
-            let ends = line_ends(&text, count)?;
-            return Ok(Column::Text { text: Cow::Owned(text), ends, gap: 1 });
+        if encoding == Encoding::Repeats {
+            return decode_repeats(sections, count);
         }
         let [bytes] = sections else { return Err(Corrupt("the sections of a column")) };
         let mut cursor = Cursor::new(bytes);
@@ -565,6 +574,10 @@ impl Column<'_> {
                 let from = if index == 0 { 0 } else { ends[index - 1] + *gap };
                 out.extend_from_slice(&text[from as usize..ends[index] as usize]);
             }
+            Column::Few { values, indexes, .. } => {
+                let at = indexes.binary_search(&(index as u32)).expect("it is wanted");
+                out.extend_from_slice(values.get(at));
+            }
         }
     }
 
@@ -610,6 +623,12 @@ impl Column<'_> {
                 }
                 found
             }
+            Column::Few { values, indexes, count, .. } => {
+                let mut found = vec![false; *count];
+                let held = indexes.iter().zip(values.iter());
+                held.for_each(|(&index, value)| found[index as usize] = needle.is_in(value));
+                found
+            }
         }
     }
 }
@@ -621,13 +640,33 @@ fn line_ends(text: &[u8], count: usize) -> Read<Vec<u32>> {
     if ends.len() == count && whole { Ok(ends) } else { Err(Corrupt("the lines of a column")) }
 }
 
+fn decode_repeats<'a>(sections: &[&[u8]], count: usize) -> Read<Column<'a>> {
+    let &[tokens, distances, literals, digits] = sections else {
+        return Err(Corrupt("the sections of a column"));
+    };
+    let text = repeats::decode([tokens, distances, literals, digits], TEXT_BYTES_MAX)?;
+    let ends = line_ends(&text, count)?;
+    Ok(Column::Text { text: Cow::Owned(text), ends, gap: 1 })
+}
+
 fn decode_templates([tables, numbers, texts]: [&[u8]; 3], count: usize) -> Read<Column<'static>> {
     let mut cursor = Cursor::new(tables);
     let text_bytes = cursor.count(TEXT_BYTES_MAX)?;
     let tables = cursor.take(cursor.left())?;
     let decoded = template::decode_lines([tables, numbers, texts], count, text_bytes)
-        .map_err(|_| Corrupt("the templates of a column"))?;
+        .map_err(|_| WRONG_TEMPLATES)?;
     Ok(Column::Text { text: Cow::Owned(decoded.bytes), ends: decoded.ends, gap: decoded.gap })
+}
+
+/// A column of templates, none of whose values is put together yet.
+pub(super) fn open_templates<'a>(
+    [tables, numbers, texts]: [&'a [u8]; 3],
+    count: usize,
+) -> Read<TemplateColumn<'a>> {
+    let mut cursor = Cursor::new(tables);
+    let text_bytes = cursor.count(TEXT_BYTES_MAX)?;
+    let sections = [cursor.take(cursor.left())?, numbers, texts];
+    TemplateColumn::open(sections, count, text_bytes).map_err(|_| WRONG_TEMPLATES)
 }
 
 fn decode_dictionary(mut cursor: Cursor<'_>, count: usize) -> Read<Column<'static>> {
@@ -691,6 +730,7 @@ impl<'a> ColumnReader<'a> {
             Column::Time(times) => times.writer.width() as usize * times.count,
             Column::Numbers(numbers) => numbers.len() * 8,
             Column::Text { text, .. } => text.len(),
+            Column::Few { values, .. } => values.text.len(),
         }
     }
 
@@ -701,6 +741,7 @@ impl<'a> ColumnReader<'a> {
             Column::Time(times) => times.count,
             Column::Numbers(numbers) => numbers.len(),
             Column::Text { ends, .. } => ends.len(),
+            Column::Few { count, .. } => *count,
         };
         count - self.next
     }
@@ -731,6 +772,9 @@ impl<'a> ColumnReader<'a> {
                     times.met += 1;
                 }
             }
+            Column::Few { indexes, met, .. } => {
+                *met += indexes[*met..].partition_point(|&index| (index as usize) <= last);
+            }
             Column::Dictionary { .. } | Column::Numbers(_) => {}
         }
     }
@@ -753,6 +797,11 @@ impl<'a> ColumnReader<'a> {
                 &text[from as usize..end as usize]
             }
             Column::Numbers(numbers) => decimal_of(numbers[index], decimal),
+            Column::Few { values, indexes, met, .. } => {
+                debug_assert_eq!(indexes[*met] as usize, index, "it is wanted");
+                *met += 1;
+                values.get(*met - 1)
+            }
             Column::Time(times) => times.next(index, time_ns),
         }
     }

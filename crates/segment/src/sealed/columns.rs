@@ -32,7 +32,7 @@ use super::column::{Column, ColumnReader, Encoding, TEXT_BYTES_MAX, decimal};
 use super::field::Source;
 use super::footer::malformed;
 use super::ints;
-use super::pack::{Element, Kind, Layout, Listing, read_nodes};
+use super::pack::{Element, Layout, Listing, read_nodes, values_of};
 use super::repeats;
 use super::restore::restore_rows;
 use crate::error::SegmentError;
@@ -63,7 +63,7 @@ pub struct BlockColumns<'p> {
     origins: &'p [u8],
     /// The nodes that built the frames of the lines.
     nodes: Vec<u32>,
-    /// Where each number column begins.
+    /// Each number column.
     starts: [Cursor<'p>; NUMBERS],
     numbers: [OnceCell<Vec<i64>>; NUMBERS],
     /// The layout of each line.
@@ -121,8 +121,7 @@ impl<'p> BlockColumns<'p> {
         let nodes = read_nodes(&mut rest)?;
         let mut starts = std::array::from_fn(|_| rest.clone());
         for start in &mut starts {
-            *start = rest.clone();
-            ints::skip(&mut rest, lines)?;
+            *start = Cursor::new(rest.piece()?);
         }
         let inside = listing.columns.iter().map(|column| {
             let section = |&(chunk, bytes): &(usize, usize)| match chunk {
@@ -308,7 +307,7 @@ impl<'p> BlockColumns<'p> {
             Column::Text { text, ends, gap } => {
                 Some(FieldColumn::with_ends(text, ends, gap as usize, Places::Each))
             }
-            Column::Time(_) => None,
+            Column::Time(_) | Column::Few { .. } => None,
         })
     }
 
@@ -538,11 +537,20 @@ impl<'p> BlockColumns<'p> {
     /// See [`Columns::field_of`]: of fields that have to be assembled.
     fn read_field_of(&self, name: &str, rows: &[u32]) -> Result<Option<FieldColumn<'_>>, Fault> {
         let Some(number) = self.number(name) else { return Ok(None) };
-        if self.only_column(number).is_some() {
+        // Of others, some values are not read faster than all.
+        let in_pieces = |column: usize| {
+            self.is_of(column, Encoding::Repeats) || self.is_of(column, Encoding::Template)
+        };
+        if self.only_column(number).is_some_and(|column| !in_pieces(column)) {
             return Ok(None);
         }
         let Some(sources) = self.sources(number)? else { return Ok(None) };
-        match sources.iter().any(|source| matches!(source, Source::Between(..))) {
+        let is_faster = |source: &Source<'_>| match source {
+            Source::Between(..) => true,
+            Source::Column(column) => in_pieces(*column),
+            Source::Nowhere | Source::Constant(_) => false,
+        };
+        match sources.iter().any(is_faster) {
             true => self.assemble(&sources, Some(rows)),
             false => Ok(None),
         }
@@ -571,21 +579,30 @@ impl<'p> BlockColumns<'p> {
                 Source::Nowhere | Source::Constant(_) => {}
             }
         }
+        // Of a line that is not assembled, all values are skipped.
+        let of_layout = |layout: &Layout<'_>| {
+            let mut values = Vec::new();
+            layout.each_column(|column| values.extend(wanted[column].then_some(column)));
+            values
+        };
+        let values: Vec<Vec<usize>> = self.layouts.iter().map(of_layout).collect();
+        let taken = match rows {
+            Some(rows) => Some(values_of(self.of_row()?, rows, &values, columns)),
+            None => None,
+        };
         for (index, reader) in readers.iter_mut().enumerate().filter(|(p, _)| wanted[*p]) {
             if !self.is_plain(index)? {
                 return Ok(None);
             }
             let entry = &self.listing.columns[index];
-            let column = Column::decode(entry.encoding, &self.sections(index)?, entry.values)?;
-            *reader = Some(ColumnReader::new(column));
+            let (encoding, sections) = (entry.encoding, self.sections(index)?);
+            *reader = Some(ColumnReader::new(match &taken {
+                Some(taken) => {
+                    Column::decode_some(encoding, &sections, entry.values, &taken[index])?
+                }
+                None => Column::decode(encoding, &sections, entry.values)?,
+            }));
         }
-        // Of a line that is not assembled, all values are skipped.
-        let values_of = |layout: &Layout<'_>| {
-            let mut values = Vec::new();
-            layout.each_column(|column| values.extend(wanted[column].then_some(column)));
-            values
-        };
-        let values: Vec<Vec<usize>> = self.layouts.iter().map(values_of).collect();
         // Of others, those that they have for other fields.
         let passed: Vec<Vec<usize>> = (self.layouts.iter())
             .zip(sources)
@@ -860,25 +877,4 @@ fn literal_bytes(elements: &[Element<'_>]) -> usize {
         _ => 0,
     };
     elements.iter().map(bytes).sum()
-}
-
-impl Layout<'_> {
-    /// Calls `each` with every column of which a line of the layout takes a value, once per value.
-    fn each_column(&self, mut each: impl FnMut(usize)) {
-        self.elements.iter().filter_map(Element::column).for_each(&mut each);
-        for (_, kind) in &self.fields {
-            if let Kind::Made(column) = *kind {
-                each(column);
-            }
-        }
-    }
-}
-
-impl Element<'_> {
-    fn column(&self) -> Option<usize> {
-        match *self {
-            Element::Gap(column) | Element::Value { column, .. } => Some(column),
-            Element::Literal(_) | Element::Open(_) | Element::Close(_) => None,
-        }
-    }
 }

@@ -20,7 +20,7 @@ pub const SEALED_HEADER_BYTES: usize = 64;
 /// Bytes at the end of the file.
 pub const SEALED_TRAILER_BYTES: usize = 48;
 /// Version of the file. A file of another version is refused.
-pub const SEALED_VERSION: u16 = 6;
+pub const SEALED_VERSION: u16 = 7;
 
 const MAGIC: [u8; 8] = *b"LGNSEALD";
 const TRAILER_MAGIC: [u8; 8] = *b"LGNSLEND";

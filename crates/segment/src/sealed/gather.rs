@@ -31,9 +31,10 @@ const GROUP_PARTS: [usize; LEVELS] = [8, 2];
 /// Groups of one chunk before small ones are joined. Rows of further applications and streams share
 /// one group.
 const PATHS_MAX: usize = 1 << 15;
-/// Fields that name the program that wrote a line, as the application does.
-const SERVICE_FIELDS: [&str; 4] =
-    ["service", "service.name", "kubernetes.container_name", "kubernetes.container.name"];
+/// Fields that name the program that wrote a line, as the application and the service do, which are
+/// counted.
+const SERVICE_FIELDS: [&str; 3] =
+    ["service.name", "kubernetes.container_name", "kubernetes.container.name"];
 
 /// Rows that wait until their chunk is full.
 #[derive(Default)]
@@ -330,9 +331,10 @@ impl<'a> Keys<'a> {
                 Use::Level(level) => add_value(&mut levels[usize::from(level)], value),
             }
         }
-        let [_, _, app_name, type_name, _, _] = values;
-        let [service, stream] = levels;
-        let of_program = number_of(service, &[type_name, app_name]);
+        let [_, _, app_name, type_name, _, _, service] = values;
+        let [other_services, stream] = levels;
+        let service = if self.clustering == Clustering::Stream { service } else { b"" };
+        let of_program = number_of(other_services, &[type_name, app_name, service]);
         let path = match self.clustering {
             _ if is_internal(self.batch, row) => [INTERNAL, 0],
             Clustering::Arrival => [1, 0],

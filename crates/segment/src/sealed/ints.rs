@@ -4,6 +4,7 @@
 //! 0  first            all are the same
 //! 1  first step       each is the previous one plus a constant
 //! 2  unit first d…    differences, in units (nanoseconds that are whole seconds are kept as seconds)
+//! 3  n…               all are below 256, and change often: a byte each
 //! ```
 //!
 //! Differences are zigzag varints; zstd, which follows, compresses regular ones to almost nothing.
@@ -15,6 +16,7 @@ use crate::varint::unzigzag;
 const SAME: u8 = 0;
 const STEPS: u8 = 1;
 const DELTAS: u8 = 2;
+const BYTES: u8 = 3;
 /// Nanoseconds, microseconds, milliseconds, seconds.
 const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
 
@@ -31,6 +33,11 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
         return;
     }
     let unit_index = unit_index(values);
+    if unit_index == 0 && are_bytes(values) {
+        out.push(BYTES);
+        out.extend(values.iter().map(|&value| value as u8));
+        return;
+    }
     let unit = UNITS[unit_index];
     out.push(DELTAS);
     out.push(unit_index as u8);
@@ -44,6 +51,13 @@ pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
         let units = if unit == 1 || delta == 0 { delta } else { delta / unit };
         put_signed(out, units);
     }
+}
+
+/// Whether all are below 256, and at least a quarter differ from the one before. Numbers that
+/// change rarely compress better as differences.
+fn are_bytes(values: &[i64]) -> bool {
+    let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    values.iter().all(|value| (0..256).contains(value)) && changes * 4 >= values.len()
 }
 
 /// The greatest unit of which all values are multiples. Differences that would wrap are not
@@ -72,6 +86,9 @@ fn unit_index(values: &[i64]) -> usize {
 /// Reads `count` numbers.
 pub(crate) fn decode(cursor: &mut Cursor<'_>, count: usize) -> Read<Vec<i64>> {
     let mode = cursor.u8()?;
+    if mode == BYTES {
+        return Ok(cursor.take(count)?.iter().map(|&byte| byte.into()).collect());
+    }
     let unit = match mode {
         SAME | STEPS => 1,
         DELTAS => *UNITS.get(usize::from(cursor.u8()?)).ok_or(Corrupt("a unit"))?,
@@ -126,6 +143,11 @@ pub(crate) fn decode_indexes(
     lines: &mut [usize],
 ) -> Read<Vec<u32>> {
     let mut start = cursor.clone();
+    if cursor.peek() == Some([BYTES]) {
+        count_indexes(&mut start, count, lines)?;
+        cursor.u8()?;
+        return Ok(cursor.take(count)?.iter().map(|&byte| byte.into()).collect());
+    }
     // The unit of indexes is 1, and most differences are one byte.
     if start.u8()? != DELTAS || start.u8()? != 0 || count == 0 {
         let values = decode(cursor, count)?;
@@ -161,6 +183,26 @@ pub(crate) fn count_indexes(
 ) -> Read<()> {
     const WRONG: Corrupt = Corrupt("an index");
     let mut start = cursor.clone();
+    if cursor.peek() == Some([BYTES]) {
+        cursor.u8()?;
+        // Several counters of each number: one that was just raised takes some time until it can be
+        // raised again.
+        let mut counters = [[0u32; 256]; 4];
+        let (fours, rest) = cursor.take(count)?.as_chunks::<4>();
+        for four in fours {
+            four.iter().zip(&mut counters).for_each(|(&byte, of)| of[usize::from(byte)] += 1);
+        }
+        rest.iter().for_each(|&byte| counters[0][usize::from(byte)] += 1);
+        for number in 0..256 {
+            let count = counters.iter().map(|of| of[number] as usize).sum::<usize>();
+            match lines.get_mut(number) {
+                Some(lines) => *lines += count,
+                None if count == 0 => {}
+                None => return Err(WRONG),
+            }
+        }
+        return Ok(());
+    }
     if start.u8()? != DELTAS || start.u8()? != 0 || count == 0 {
         decode_indexes(cursor, count, lines)?;
         return Ok(());
@@ -219,19 +261,6 @@ fn indexes_of(values: impl Iterator<Item = u64>, lines: &mut [usize]) -> Read<Ve
 /// The continuation bits of eight varint bytes.
 const LONG: u64 = 0x8080_8080_8080_8080;
 
-/// Skips `count` numbers.
-pub(crate) fn skip(cursor: &mut Cursor<'_>, count: usize) -> Read<()> {
-    match cursor.u8()? {
-        SAME => cursor.skip_varints(1),
-        STEPS => cursor.skip_varints(2),
-        DELTAS => {
-            cursor.u8()?;
-            cursor.skip_varints(count.max(1))
-        }
-        _ => Err(Corrupt("a mode of numbers")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,9 +271,6 @@ mod tests {
         encode(values, &mut out);
         let mut cursor = Cursor::new(&out);
         assert_eq!(decode(&mut cursor, values.len()).unwrap(), values);
-        cursor.end().unwrap();
-        let mut cursor = Cursor::new(&out);
-        skip(&mut cursor, values.len()).unwrap();
         cursor.end().unwrap();
         check_indexes(values, &out);
         out.len()

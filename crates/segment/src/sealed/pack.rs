@@ -220,3 +220,57 @@ fn check_spans(elements: &[Element<'_>], fields: &[(FieldId, Kind)]) -> Read<()>
     };
     if states.iter().zip(fields).all(done) { Ok(()) } else { Err(WRONG) }
 }
+
+impl Layout<'_> {
+    /// Calls `each` with every column of which a line of the layout takes a value, once per value.
+    pub(super) fn each_column(&self, mut each: impl FnMut(usize)) {
+        self.elements.iter().filter_map(Element::column).for_each(&mut each);
+        for (_, kind) in &self.fields {
+            if let Kind::Made(column) = *kind {
+                each(column);
+            }
+        }
+    }
+}
+
+impl Element<'_> {
+    /// The column of which a line takes a value here.
+    pub(super) fn column(&self) -> Option<usize> {
+        match *self {
+            Element::Gap(column) | Element::Value { column, .. } => Some(column),
+            Element::Literal(_) | Element::Open(_) | Element::Close(_) => None,
+        }
+    }
+}
+
+/// For each of `columns` columns, the indexes of the values that some rows take, ascending.
+/// `of_row`: the layout of each row, `values`: the columns of which each layout takes a value.
+pub(super) fn values_of(
+    of_row: &[u32],
+    rows: &[u32],
+    values: &[Vec<usize>],
+    columns: usize,
+) -> Vec<Vec<u32>> {
+    let (mut next, mut taken) = (vec![0; columns], vec![Vec::new(); columns]);
+    // Rows that were passed since the last wanted one, by layout.
+    let mut passed = vec![0u32; values.len()];
+    let mut before = 0;
+    for &row in rows {
+        let Some((&layout, others)) =
+            of_row.get(before..=row as usize).and_then(|r| r.split_last())
+        else {
+            break;
+        };
+        others.iter().for_each(|&layout| passed[layout as usize] += 1);
+        for (passed, values) in passed.iter_mut().zip(values).filter(|(passed, _)| **passed > 0) {
+            values.iter().for_each(|&column| next[column] += *passed);
+            *passed = 0;
+        }
+        for &column in &values[layout as usize] {
+            taken[column].push(next[column]);
+            next[column] += 1;
+        }
+        before = row as usize + 1;
+    }
+    taken
+}

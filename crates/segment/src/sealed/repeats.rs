@@ -13,11 +13,16 @@
 //!
 //! Long runs of digits in the literals are extracted once more, see [`super::numerals`].
 //!
+//! The text is cut at ends of lines into *pieces* of about [`PIECE_BYTES`], and no stretch is
+//! copied from another piece: whoever needs a few lines puts together their pieces only.
+//!
 //! There are four sections: *tokens*, *distances*, *literals*, *digits*, drawn in
 //! `docs/format/sealed-segment.md`. Left out: distances beyond [`DISTANCE_MAX`], and choosing among
 //! several positions to copy from: the last one seen is used.
 
 use std::ops::Range;
+
+use memchr::{memchr, memchr_iter};
 
 use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::numerals::{self, Parted};
@@ -26,6 +31,9 @@ use crate::tokens::{TokenSet, separates};
 /// Tokens, distances, literals, digits.
 pub(crate) const SECTIONS: usize = 4;
 
+/// Bytes of a piece, about; at least half of it, unless the text is shorter. In smaller ones, more
+/// of the text has nothing before it that it repeats.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
 /// The shortest stretch.
 const STRETCH_BYTES_MIN: usize = 8;
 /// The greatest distance of a copy: distances have three bytes.
@@ -76,6 +84,44 @@ impl Parts {
             self.distance = distance;
         }
     }
+
+    /// Appends the parts of a piece to the sections of its text; returns their bytes before digits
+    /// are extracted.
+    fn put_into(self, piece: &[u8], sections: &mut [Vec<u8>; SECTIONS]) -> usize {
+        let Parts { tokens, distances, literals, .. } = self;
+        let Parted { runs, rest, digits } = numerals::part(&literals);
+        let [all_tokens, all_distances, all_literals, all_digits] = sections;
+        put_varint(all_tokens, piece.len() as u64);
+        put_varint(all_tokens, memchr_iter(b'\n', piece).count() as u64);
+        put_varint(all_tokens, distances.len() as u64);
+        put_varint(all_tokens, rest.len() as u64);
+        put_varint(all_tokens, digits.len() as u64);
+        put_piece(all_tokens, &runs);
+        put_piece(all_tokens, &tokens);
+        all_distances.extend_from_slice(&distances);
+        all_literals.extend_from_slice(&rest);
+        all_digits.extend_from_slice(&digits);
+        tokens.len() + distances.len() + literals.len()
+    }
+}
+
+/// The pieces of a text, in order.
+fn pieces_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        if rest.is_empty() && !is_first {
+            return None;
+        }
+        is_first = false;
+        // What is left behind the piece is half a piece at least.
+        let line = rest.get(PIECE_BYTES..).and_then(|behind| memchr(b'\n', behind));
+        let end = line.map(|line| PIECE_BYTES + line + 1);
+        let end = end.filter(|end| rest.len() - end >= PIECE_BYTES / 2).unwrap_or(rest.len());
+        let (piece, behind) = rest.split_at(end);
+        rest = behind;
+        Some(piece)
+    })
 }
 
 impl Repeats {
@@ -84,28 +130,25 @@ impl Repeats {
     pub(crate) fn encode(
         &mut self,
         text: &[u8],
-        words: Option<&mut TokenSet>,
+        mut words: Option<&mut TokenSet>,
     ) -> Option<[Vec<u8>; SECTIONS]> {
-        let mut words = words.map(|set| Words { set, done: 0 });
-        let parts = self.take_apart(text, |stretch| {
-            if let Some(words) = &mut words {
-                words.pass(text, stretch);
+        let mut sections: [Vec<u8>; SECTIONS] = Default::default();
+        put_varint(&mut sections[0], text.len() as u64);
+        let mut bytes = Some(0);
+        for piece in pieces_of(text) {
+            let mut words = words.as_deref_mut().map(|set| Words { set, done: 0 });
+            let parts = self.take_apart(piece, |stretch| {
+                if let Some(words) = &mut words {
+                    words.pass(piece, stretch);
+                }
+            });
+            if let Some(words) = words {
+                words.set.add(&piece[words.done..]);
             }
-        });
-        if let Some(words) = words {
-            words.set.add(&text[words.done..]);
+            bytes =
+                bytes.zip(parts).map(|(bytes, parts)| bytes + parts.put_into(piece, &mut sections));
         }
-        let Parts { tokens, distances, literals, .. } = parts?;
-        let bytes = tokens.len() + distances.len() + literals.len();
-        if bytes >= text.len() / 4 * 3 {
-            return None;
-        }
-        let Parted { runs, rest, digits } = numerals::part(&literals);
-        let mut head = Vec::with_capacity(runs.len() + tokens.len() + 16);
-        put_varint(&mut head, text.len() as u64);
-        put_piece(&mut head, &runs);
-        head.extend_from_slice(&tokens);
-        Some([head, distances, rest, digits])
+        (bytes? < text.len() / 4 * 3).then_some(sections)
     }
 
     /// Literals and stretches of a text; `None` if it is too short or too long. Calls `each` with
@@ -196,42 +239,101 @@ impl Words<'_> {
     }
 }
 
+const WRONG: Corrupt = Corrupt("the repeats of a column");
+
 /// Decodes the text of these sections, which must have at most `bytes_max` bytes.
 pub(crate) fn decode(sections: [&[u8]; SECTIONS], bytes_max: usize) -> Read<Vec<u8>> {
-    const WRONG: Corrupt = Corrupt("the repeats of a column");
-    let [tokens, distances, rest, digits] = sections;
-    let mut tokens = Cursor::new(tokens);
+    let bytes = Cursor::new(sections[0]).count(bytes_max)?;
+    let mut text = Text::with_room(bytes.min(RESERVED_BYTES_MAX));
+    decode_pieces(sections, bytes_max, |_, piece| piece.decode(&mut text))?;
+    Ok(text.finish())
+}
+
+/// Calls `each` with every piece of the text of these sections, and the indexes of its lines.
+pub(crate) fn decode_pieces(
+    sections: [&[u8]; SECTIONS],
+    bytes_max: usize,
+    mut each: impl FnMut(Range<usize>, Piece<'_>) -> Read<()>,
+) -> Read<()> {
+    let [mut tokens, mut distances, mut literals, mut digits] = sections.map(Cursor::new);
     let bytes = tokens.count(bytes_max)?;
-    let literals = numerals::join(tokens.piece()?, rest, digits, bytes)?;
-    let mut literals = Cursor::new(&literals);
-    let (distances, rest) = distances.as_chunks::<3>();
-    let mut distances = distances.iter();
-    let mut text = Text { bytes: vec![0; bytes.min(RESERVED_BYTES_MAX) + WIDE], length: 0 };
-    let mut distance = 0;
+    // Bytes of the text, and its lines, before the next piece.
+    let (mut before, mut lines) = (0, 0);
     while tokens.left() > 0 {
-        let first = tokens.varint()?;
-        let stretch = tokens.count(bytes)? + STRETCH_BYTES_MIN;
-        let count = usize::try_from(first >> 1).map_err(|_| WRONG)?;
-        if count > literals.left() || text.length + count + stretch > bytes {
-            return Err(WRONG);
-        }
-        text.make_room(count + stretch);
-        text.put(literals.rest(), count);
-        literals.take(count)?;
-        if first & 1 == 1 {
-            let &[a, b, c] = distances.next().ok_or(WRONG)?;
-            distance = u32::from_le_bytes([a, b, c, 0]) as usize;
-        }
-        if distance == 0 || distance > text.length {
-            return Err(WRONG);
-        }
-        text.repeat(distance, stretch);
+        let piece_bytes = tokens.count(bytes - before)?;
+        let piece_lines = tokens.count(piece_bytes)?;
+        let (copies, others, packed) =
+            (tokens.count(bytes)?, tokens.count(bytes)?, tokens.count(bytes)?);
+        let piece = Piece {
+            bytes: piece_bytes,
+            lines: piece_lines,
+            runs: tokens.piece()?,
+            tokens: tokens.piece()?,
+            distances: distances.take(copies)?,
+            literals: literals.take(others)?,
+            digits: digits.take(packed)?,
+        };
+        each(lines..lines + piece_lines, piece)?;
+        before += piece_bytes;
+        lines += piece_lines;
     }
-    let Text { bytes: mut text, length } = text;
-    text.truncate(length);
-    text.extend_from_slice(literals.rest());
-    let whole = text.len() == bytes && rest.is_empty() && distances.len() == 0;
-    if whole { Ok(text) } else { Err(WRONG) }
+    let left = distances.left() + literals.left() + digits.left();
+    if before == bytes && left == 0 { Ok(()) } else { Err(WRONG) }
+}
+
+/// The parts of one piece, as they are stored.
+pub(crate) struct Piece<'a> {
+    bytes: usize,
+    lines: usize,
+    runs: &'a [u8],
+    tokens: &'a [u8],
+    distances: &'a [u8],
+    literals: &'a [u8],
+    digits: &'a [u8],
+}
+
+impl Piece<'_> {
+    /// The text of the piece.
+    pub(crate) fn text(&self) -> Read<Vec<u8>> {
+        let mut text = Text::with_room(self.bytes.min(RESERVED_BYTES_MAX));
+        self.decode(&mut text)?;
+        Ok(text.finish())
+    }
+
+    /// Appends the text of the piece.
+    fn decode(&self, text: &mut Text) -> Read<()> {
+        let Piece { bytes, lines, runs, tokens, distances, literals, digits } = *self;
+        let literals = numerals::join(runs, literals, digits, bytes)?;
+        let mut literals = Cursor::new(&literals);
+        let mut tokens = Cursor::new(tokens);
+        let (distances, rest) = distances.as_chunks::<3>();
+        let mut distances = distances.iter();
+        let (begin, end) = (text.length, text.length + bytes);
+        let mut distance = 0;
+        while tokens.left() > 0 {
+            let first = tokens.varint()?;
+            let stretch = tokens.count(bytes)? + STRETCH_BYTES_MIN;
+            let count = usize::try_from(first >> 1).map_err(|_| WRONG)?;
+            if count > literals.left() || text.length + count + stretch > end {
+                return Err(WRONG);
+            }
+            text.make_room(count + stretch);
+            text.put(literals.rest(), count);
+            literals.take(count)?;
+            if first & 1 == 1 {
+                let &[a, b, c] = distances.next().ok_or(WRONG)?;
+                distance = u32::from_le_bytes([a, b, c, 0]) as usize;
+            }
+            if distance == 0 || distance > text.length - begin {
+                return Err(WRONG);
+            }
+            text.repeat(distance, stretch);
+        }
+        text.put_all(literals.rest());
+        let found = memchr_iter(b'\n', &text.bytes[begin..text.length]).count();
+        let whole = text.length == end && rest.is_empty() && distances.len() == 0;
+        if whole && found == lines { Ok(()) } else { Err(WRONG) }
+    }
 }
 
 /// A growing text within preallocated bytes, followed by [`WIDE`] spare bytes that may be
@@ -242,12 +344,27 @@ struct Text {
 }
 
 impl Text {
+    fn with_room(bytes: usize) -> Text {
+        Text { bytes: vec![0; bytes + WIDE], length: 0 }
+    }
+
+    fn finish(self) -> Vec<u8> {
+        let Text { mut bytes, length } = self;
+        bytes.truncate(length);
+        bytes
+    }
+
     #[inline]
     fn make_room(&mut self, more: usize) {
         let needed = self.length + more + WIDE;
         if needed > self.bytes.len() {
             self.bytes.resize(needed.max(self.bytes.len() * 2), 0);
         }
+    }
+
+    fn put_all(&mut self, from: &[u8]) {
+        self.make_room(from.len());
+        self.put(from, from.len());
     }
 
     /// Appends the first `count` bytes of `from`; there must be room for them.
@@ -379,6 +496,46 @@ mod tests {
         for length in 0..TAIL_BYTES + STRETCH_BYTES_MIN + 2 {
             check(&vec![b' '; length]);
         }
+    }
+
+    #[test]
+    fn pieces_end_at_lines_and_have_half_the_bytes_at_least() {
+        let check = |text: &[u8], expected: &[usize]| {
+            let pieces: Vec<&[u8]> = pieces_of(text).collect();
+            assert_eq!(pieces.concat(), text);
+            assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), expected);
+        };
+        let (piece, line) = (PIECE_BYTES, 64);
+        let lines = |bytes: usize| [&[b'x'; 63][..], b"\n"].concat().repeat(bytes / line);
+        check(b"", &[0]);
+        check(&lines(piece), &[piece]);
+        check(&lines(piece + line), &[piece + line]);
+        check(&lines(piece + piece / 2), &[piece + piece / 2]);
+        check(&lines(piece + line + piece / 2), &[piece + line, piece / 2]);
+        check(&lines(3 * piece), &[piece + line, piece + line, piece - 2 * line]);
+        let long = [&lines(line)[..], &vec![b'x'; 3 * piece], b"\n", &lines(piece)].concat();
+        check(&long, &[3 * piece + line + 1, piece]);
+    }
+
+    #[test]
+    fn each_piece_is_put_together_by_itself() {
+        let line = |i: usize| format!("line {i} of a text with many lines of one kind\n");
+        let text: String = (0..20_000).map(line).collect();
+        let sections = Repeats::default().encode(text.as_bytes(), None).unwrap();
+        let sections = sections.each_ref().map(|section| &section[..]);
+        let mut next = 0;
+        let mut pieces = 0;
+        decode_pieces(sections, text.len(), |lines, piece| {
+            assert_eq!(lines.start, next);
+            next = lines.end;
+            pieces += 1;
+            let expected: String = lines.map(line).collect();
+            assert_eq!(piece.text().unwrap(), expected.as_bytes());
+            Ok(())
+        })
+        .unwrap();
+        assert!(next == 20_000 && pieces > 2, "{pieces}");
+        assert_eq!(decode(sections, text.len()).unwrap(), text.as_bytes());
     }
 
     #[test]

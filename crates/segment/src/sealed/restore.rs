@@ -15,7 +15,7 @@ use record::{Batch, LineId, Origin, RestoredBuilder, Row};
 use super::bytes::{Corrupt, Cursor, Read};
 use super::column::{Column, ColumnReader};
 use super::ints;
-use super::pack::{ColumnEntry, Element, Kind, Layout, Listed, Listing, read_layout, read_nodes};
+use super::pack::{ColumnEntry, Layout, Listed, Listing, read_layout, read_nodes, values_of};
 use super::plan::Plan;
 
 /// A block whose columns are read and checked, and whose lines are not restored yet.
@@ -30,7 +30,7 @@ pub(super) struct Opened<'a> {
     pub(super) names_of_lines: LineNames,
     /// For each line, its index in `origins`, and in `plans`.
     pub(super) origin_indexes: Vec<i64>,
-    pub(super) layout_indexes: Vec<i64>,
+    pub(super) layout_indexes: Vec<u32>,
     pub(super) readers: Vec<ColumnReader<'a>>,
     pub(super) plans: Vec<Plan>,
     fields: usize,
@@ -41,10 +41,11 @@ impl<'a> Opened<'a> {
     /// Reads a block of `lines` lines from its decompressed chunks.
     pub(super) fn read(chunks: &'a [Vec<u8>], lines: usize) -> Read<Opened<'a>> {
         let chunks: Vec<&'a [u8]> = chunks.iter().map(Vec::as_slice).collect();
-        Opened::of_chunks(&chunks, lines)
+        Opened::of_chunks(&chunks, lines, None)
     }
 
-    fn of_chunks(chunks: &[&'a [u8]], lines: usize) -> Read<Opened<'a>> {
+    /// Reads all values, or only those of the wanted rows, which ascend: others may be empty.
+    fn of_chunks(chunks: &[&'a [u8]], lines: usize, wanted: Option<&[u32]>) -> Read<Opened<'a>> {
         let pack: &'a [u8] = chunks.first().ok_or(Corrupt("a block without chunks"))?;
         let Listing { rows, names, shared: values, columns, mut rest, .. } = Listing::read(pack)?;
         if rows != lines {
@@ -67,23 +68,48 @@ impl<'a> Opened<'a> {
         let origins: Arc<[Origin]> =
             decode_origins(rest.piece()?).map_err(|_| Corrupt("an origin"))?.into();
         let nodes = read_nodes(&mut rest)?;
-        let times = ints::decode(&mut rest, rows)?;
-        let received = ints::decode(&mut rest, rows)?;
-        let sequences = ints::decode(&mut rest, rows)?;
-        let line_indexes = ints::decode(&mut rest, rows)?;
-        let origin_indexes = ints::decode(&mut rest, rows)?;
-        let layout_indexes = ints::decode(&mut rest, rows)?;
-        let node_indexes = ints::decode(&mut rest, rows)?;
-        let numbers = ints::decode(&mut rest, rows)?;
+        // Up to the last wanted line, where some are wanted.
+        let read = wanted.map_or(rows, |wanted| wanted.last().map_or(0, |&row| row as usize + 1));
+        let mut numbers_of = |count| {
+            let mut column = Cursor::new(rest.piece()?);
+            let numbers = ints::decode(&mut column, count)?;
+            if count == rows {
+                column.end()?;
+            }
+            Ok(numbers)
+        };
+        let mut numbers_of_lines = || numbers_of(read.min(rows));
+        let times = numbers_of_lines()?;
+        let received = numbers_of_lines()?;
+        let sequences = numbers_of_lines()?;
+        let line_indexes = numbers_of_lines()?;
+        let origin_indexes = numbers_of_lines()?;
+        let layout_indexes = numbers_of(rows)?;
+        let mut numbers_of_lines = || numbers_of(read.min(rows));
+        let node_indexes = numbers_of_lines()?;
+        let numbers = numbers_of_lines()?;
         if node_indexes.iter().any(|&index| index < 0 || index as usize >= nodes.len()) {
             return Err(Corrupt("the node of a line"));
         }
         if origin_indexes.iter().any(|&index| index < 0 || index as usize >= origins.len()) {
             return Err(Corrupt("the origin of a line"));
         }
-        let readers = read_columns(&columns, chunks, &mut rest)?;
+        let of_row = layout_indexes.iter().map(|&index| u32::try_from(index).ok());
+        let of_row = of_row.map(|index| index.filter(|&index| (index as usize) < layouts.len()));
+        let of_row: Option<Vec<u32>> = of_row.collect();
+        let of_row = of_row.ok_or(Corrupt("the layout of a line"))?;
+        let wanted = wanted.map(|rows| {
+            let of_layout = |layout: &Layout<'_>| {
+                let mut values = Vec::new();
+                layout.each_column(|column| values.push(column));
+                values
+            };
+            let values: Vec<Vec<usize>> = layouts.iter().map(of_layout).collect();
+            values_of(&of_row, rows, &values, columns.len())
+        });
+        let readers = read_columns(&columns, chunks, &mut rest, wanted.as_deref())?;
         rest.end()?;
-        let uses = check_uses(&layouts, &layout_indexes, &readers)?;
+        let uses = check_uses(&layouts, &of_row, &readers)?;
         let values_bytes: usize = readers.iter().map(ColumnReader::text_bytes).sum();
         let plans: Vec<Plan> = layouts
             .iter()
@@ -100,7 +126,7 @@ impl<'a> Opened<'a> {
             sequences,
             names_of_lines: LineNames { nodes, node_indexes, numbers, line_indexes },
             origin_indexes,
-            layout_indexes,
+            layout_indexes: of_row,
             readers,
             plans,
             fields,
@@ -146,7 +172,7 @@ pub(crate) fn restore(chunks: &[Vec<u8>], lines: usize) -> Read<Batch> {
 /// The records of some rows, which must ascend.
 pub(crate) fn restore_rows(chunks: &[&[u8]], lines: usize, rows: &[u32]) -> Read<Batch> {
     debug_assert!(rows.is_sorted());
-    restore_batch(Opened::of_chunks(chunks, lines)?, lines, Some(rows))
+    restore_batch(Opened::of_chunks(chunks, lines, Some(rows))?, lines, Some(rows))
 }
 
 /// The records of all rows, or of the wanted ones.
@@ -240,16 +266,22 @@ fn read_columns<'a>(
     columns: &[ColumnEntry],
     chunks: &[&'a [u8]],
     rest: &mut Cursor<'a>,
+    wanted: Option<&[Vec<u32>]>,
 ) -> Read<Vec<ColumnReader<'a>>> {
+    let columns = columns.iter().enumerate();
     columns
-        .iter()
-        .map(|entry| {
+        .map(|(index, entry)| {
             let section = |&(chunk, bytes): &(usize, usize)| match chunk {
                 0 => rest.take(bytes),
                 chunk => chunks.get(chunk).copied().ok_or(Corrupt("the chunk of a column")),
             };
             let sections = entry.sections.iter().map(section).collect::<Read<Vec<_>>>()?;
-            Ok(ColumnReader::new(Column::decode(entry.encoding, &sections, entry.values)?))
+            Ok(ColumnReader::new(match wanted {
+                Some(wanted) => {
+                    Column::decode_some(entry.encoding, &sections, entry.values, &wanted[index])?
+                }
+                None => Column::decode(entry.encoding, &sections, entry.values)?,
+            }))
         })
         .collect()
 }
@@ -264,26 +296,14 @@ struct Uses {
 
 /// Checks that each column has as many values as the layouts of all rows take, and that the lines
 /// are not too long.
-fn check_uses(layouts: &[Layout<'_>], rows: &[i64], readers: &[ColumnReader<'_>]) -> Read<Uses> {
+fn check_uses(layouts: &[Layout<'_>], rows: &[u32], readers: &[ColumnReader<'_>]) -> Read<Uses> {
     let mut rows_of = vec![0usize; layouts.len()];
-    for &layout in rows {
-        let index = usize::try_from(layout).ok().filter(|index| *index < layouts.len());
-        rows_of[index.ok_or(Corrupt("the layout of a line"))?] += 1;
-    }
+    rows.iter().for_each(|&layout| rows_of[layout as usize] += 1);
     let mut uses = vec![0usize; readers.len()];
     let mut literal_bytes = 0usize;
     for (layout, &rows) in layouts.iter().zip(&rows_of) {
         literal_bytes = literal_bytes.saturating_add(layout.literal_bytes.saturating_mul(rows));
-        for element in &layout.elements {
-            if let Element::Gap(column) | Element::Value { column, .. } = *element {
-                uses[column] = uses[column].saturating_add(rows);
-            }
-        }
-        for (_, kind) in &layout.fields {
-            if let Kind::Made(column) = *kind {
-                uses[column] = uses[column].saturating_add(rows);
-            }
-        }
+        layout.each_column(|column| uses[column] = uses[column].saturating_add(rows));
     }
     let as_many = uses.iter().zip(readers).all(|(&uses, reader)| uses == reader.left());
     if as_many && literal_bytes < TEXT_BYTES_MAX {

@@ -1,7 +1,7 @@
 //! Rollups: counts that are stored with a segment, so that queries for them read no block. They
-//! count lines by level, host, application and type, by the level as the line writes it, by
-//! application and severity or level, and by host and application or level, per interval of event
-//! time. Rows of the summary are not counted.
+//! count lines by level, host, application, service and type, by the level as the line writes it,
+//! by application and severity or level, by host and application or level, and by service and
+//! level, per interval of event time. Rows of the summary are not counted.
 //!
 //! The length of an interval adapts: a segment has at most one interval per [`LINES_PER_INTERVAL`]
 //! lines, and one count per [`LINES_PER_COUNT`] lines. A field with more than [`VALUES_MAX`] values
@@ -15,20 +15,22 @@ use super::bytes::{Corrupt, Cursor, Read, put_piece, put_varint};
 use super::ints;
 
 /// The fields by which lines are counted.
-pub const ROLLUP_FIELDS: [&str; 5] = ["_level", "hostname", "app_name", "_type", "level"];
+pub const ROLLUP_FIELDS: [&str; 6] =
+    ["_level", "hostname", "app_name", "_type", "level", "service"];
 /// The pairs of fields by which lines are counted.
-pub const ROLLUP_PAIRS: [[&str; 2]; 4] = [
+pub const ROLLUP_PAIRS: [[&str; 2]; 5] = [
     ["app_name", "severity"],
     ["app_name", "_level"],
     ["hostname", "app_name"],
     ["hostname", "_level"],
+    ["service", "level"],
 ];
 /// All the fields in these lists.
-pub(crate) const COUNTED_FIELDS: [&str; 6] =
-    ["_level", "hostname", "app_name", "_type", "severity", "level"];
+pub(crate) const COUNTED_FIELDS: [&str; 7] =
+    ["_level", "hostname", "app_name", "_type", "severity", "level", "service"];
 /// [`ROLLUP_FIELDS`] and [`ROLLUP_PAIRS`], as indexes in [`COUNTED_FIELDS`].
 const COUNTED: [&[usize]; ROLLUP_FIELDS.len() + ROLLUP_PAIRS.len()] =
-    [&[0], &[1], &[2], &[3], &[5], &[2, 4], &[2, 0], &[1, 2], &[1, 0]];
+    [&[0], &[1], &[2], &[3], &[5], &[6], &[2, 4], &[2, 0], &[1, 2], &[1, 0], &[6, 5]];
 /// Distinct values of a counted field. If there are more, queries read the blocks.
 pub const VALUES_MAX: usize = 256;
 /// Distinct pairs of values of two fields. If there are more, queries read the blocks.
@@ -36,7 +38,7 @@ pub const PAIRS_MAX: usize = 1_024;
 /// Minimum number of lines per time interval, so that counts stay small compared with the lines.
 pub const LINES_PER_INTERVAL: u64 = 32;
 /// Minimum number of lines per count. Footers of many segments are in memory, with 8 bytes for each
-/// count of nine kinds, and 16 for each interval.
+/// count of eleven kinds, and 16 for each interval.
 pub const LINES_PER_COUNT: u64 = 16;
 /// A longer value excludes its field from counting.
 const VALUE_BYTES_MAX: usize = 256;
@@ -466,10 +468,14 @@ mod tests {
 
     use super::*;
 
+    /// Places of pairs among all rollups.
+    const SEVERITY_OF_APP: usize = ROLLUP_FIELDS.len();
+    const LEVEL_OF_APP: usize = ROLLUP_FIELDS.len() + 1;
+
     fn count(lines: &[(i64, &str)]) -> Vec<Rollup> {
         let mut counter = Counter::default();
         for (second, level) in lines {
-            let values = counter.numbers([level.as_bytes(), b"", b"app", b"t", b"6", b"x"]);
+            let values = counter.numbers([level.as_bytes(), b"", b"app", b"t", b"6", b"x", b"s"]);
             counter.add(*second, 1, &values);
         }
         let (rollups, pairs) = counter.finish(lines.len() as u64);
@@ -499,8 +505,8 @@ mod tests {
         assert_eq!((rollups[0].interval_s, rollups[0].counts.len()), (1, 200));
         check_totals(&rollups[0], &[("error", 1000), ("info", 9000)]);
         check_totals(&rollups[1], &[("", 10_000)]);
-        check_totals(&rollups[5], &[("app 6", 10_000)]);
-        check_totals(&rollups[6], &[("app error", 1000), ("app info", 9000)]);
+        check_totals(&rollups[SEVERITY_OF_APP], &[("app 6", 10_000)]);
+        check_totals(&rollups[LEVEL_OF_APP], &[("app error", 1000), ("app info", 9000)]);
         for rollup in rollups {
             let mut out = Vec::new();
             rollup.encode(&mut out);
@@ -539,12 +545,12 @@ mod tests {
         for by_value in [false, true] {
             for bucket_s in [None, Some((1, 0)), Some((7, 0)), Some((7, 3)), Some((20, -6))] {
                 check(&rollups[0], by_value, bucket_s);
-                check(&rollups[6], by_value, bucket_s);
+                check(&rollups[LEVEL_OF_APP], by_value, bucket_s);
             }
         }
         let rollup = &rollups[0];
-        assert_eq!(rollups[6].indexes_of(&["_level", "app_name"]), Some(vec![1, 0]));
-        assert_eq!(rollups[6].indexes_of(&["_level", "hostname"]), None);
+        assert_eq!(rollups[LEVEL_OF_APP].indexes_of(&["_level", "app_name"]), Some(vec![1, 0]));
+        assert_eq!(rollups[LEVEL_OF_APP].indexes_of(&["_level", "hostname"]), None);
         assert!(!rollup.tells_apart(Some((SECOND_NS / 2, 0))));
         assert!(!rollup.tells_apart(Some((SECOND_NS, 5))));
     }
@@ -598,7 +604,10 @@ mod tests {
         // Two lines per count with one-second intervals, twenty with ten-second intervals.
         assert_eq!((rollups[0].interval_s, rollups[0].counts.len()), (10, 200));
         assert_eq!((rollups[1].interval_s, rollups[1].counts.len()), (1, 100));
-        assert_eq!((rollups[6].interval_s, rollups[6].counts.len()), (10, 200));
+        assert_eq!(
+            (rollups[LEVEL_OF_APP].interval_s, rollups[LEVEL_OF_APP].counts.len()),
+            (10, 200)
+        );
     }
 
     #[test]
@@ -615,10 +624,12 @@ mod tests {
                 "app_name",
                 "_type",
                 "level",
+                "service",
                 "app_name severity",
                 "app_name _level",
                 "hostname app_name",
-                "hostname _level"
+                "hostname _level",
+                "service level"
             ]
         );
     }

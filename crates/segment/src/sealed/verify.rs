@@ -73,10 +73,10 @@ struct Source<'a> {
     names: Vec<Option<FieldId>>,
     /// For each stem of the source, the layouts and origins of the block that match it; the last
     /// match comes first.
-    alike: Vec<Vec<(i64, i64)>>,
+    alike: Vec<Vec<(u32, i64)>>,
     /// Stem, layout and origin of the previous row, and whether the fields shared in one of them
     /// are shared in both.
-    last: Option<((StemId, i64, i64), bool)>,
+    last: Option<((StemId, u32, i64), bool)>,
 }
 
 impl<'a> Source<'a> {
@@ -130,7 +130,7 @@ impl<'a> Source<'a> {
     fn fields_alike(
         &mut self,
         block: &mut Opened<'_>,
-        key: (StemId, i64, i64),
+        key: (StemId, u32, i64),
         index: usize,
         row: &Row<'_>,
         spans: &[(u32, u32)],
@@ -190,7 +190,7 @@ impl<'a> Source<'a> {
     fn new_stem_alike(
         &mut self,
         block: &Opened<'_>,
-        layout: i64,
+        layout: u32,
         origin: i64,
         row: &Row<'_>,
     ) -> bool {

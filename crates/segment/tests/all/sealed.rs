@@ -198,7 +198,7 @@ fn copied_blocks_are_the_lines_and_counts_of_their_sources() {
     ] {
         let (copied, _) = copied(&files, &rows);
         let fields: Vec<&str> = copied.rollups.iter().map(|r| r.fields[0].as_str()).collect();
-        assert_eq!(fields, ["_level", "hostname", "_type", "level"]);
+        assert_eq!(fields, ["_level", "hostname", "_type", "level", "service"]);
     }
 }
 
@@ -309,7 +309,7 @@ fn check_columns(file: &SealedFile, index: usize, batch: &Batch) {
                 }
             }
         }
-        for (every, rest) in [(1, 0), (3, 1), (1_000_000, 5)] {
+        for (every, rest) in [(1, 0), (3, 1), (2_500, 2_000), (1_000_000, 5)] {
             let rows: Vec<u32> =
                 rows.clone().filter(|row| row % every == rest).map(|row| row as u32).collect();
             let found = columns.batch(&rows).unwrap();
@@ -395,6 +395,28 @@ fn real_lines_come_back_in_every_clustering_and_block_size() {
 #[test]
 fn best_effort_gives_the_same_lines() {
     check(&corpus(), SealOptions::new(Effort::Best));
+}
+
+#[test]
+fn texts_of_many_pieces_come_back_whole_and_line_by_line() {
+    let line = |i: usize| {
+        let text = format!(
+            "<30>Oct 11 22:14:{:02} host{} app: request {} of user {} took {} ms, {}",
+            i / 500 % 60,
+            i % 3,
+            i * 7_919 % 1_000_003,
+            i * 31 % 977,
+            i % 89,
+            ["all is well", "its answer was late, and its client had gone"][i % 2],
+        );
+        text.into_bytes()
+    };
+    let lines: Vec<Vec<u8>> = (0..10_000).map(line).collect();
+    assert!(lines.iter().map(Vec::len).sum::<usize>() > 800_000);
+    for effort in [Effort::Fast, Effort::Best] {
+        let footer = check(std::slice::from_ref(&lines), SealOptions::new(effort));
+        assert_eq!(footer.blocks.len(), 1);
+    }
 }
 
 #[test]
@@ -578,7 +600,7 @@ fn a_large_stream_has_blocks_and_others_have_runs_of_rows() {
 
 #[test]
 fn watermarks_of_the_summary_are_in_the_footer() {
-    assert_eq!(ROLLUP_FIELDS.len(), 5);
+    assert_eq!(ROLLUP_FIELDS.len(), 6);
     let dir = tempfile::tempdir().unwrap();
     let mut builder = FrameBuilder::new();
     for mark in [9, 12, 3] {

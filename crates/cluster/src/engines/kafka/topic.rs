@@ -36,7 +36,8 @@ pub struct TopicSettings {
 
 impl Log {
     /// Creates the topic, or checks that it has these settings if it is there; returns once brokers
-    /// know it. Takes at most five times [`Config::request_time_max`](super::Config::request_time_max).
+    /// know it. Takes at most five times
+    /// [`Config::request_time_max`](super::Config::request_time_max).
     ///
     /// # Errors
     ///

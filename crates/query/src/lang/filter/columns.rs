@@ -31,6 +31,10 @@ use crate::lang::filter::tests_of;
 /// instead of the values.
 const VALUES_PER_ROW_MAX: usize = 8;
 
+/// Candidate rows are few if they are at most this part of a block's. Of more, assembling the
+/// values costs more than searching in the columns that they are assembled from.
+const FEW_PARTS: usize = 16;
+
 /// A shorter literal of a regular expression is contained in too many values to be searched first:
 /// for example the point in each IP address.
 const LITERAL_BYTES_MIN: usize = 3;
@@ -345,6 +349,13 @@ impl ValueTest {
         fields: &Fields<'_>,
         bits: &mut Bitmap,
     ) -> Result<bool, SourceError> {
+        if let Some(column) = self.few_values(name, fields, bits)? {
+            let mut values = 0..;
+            self.matcher.retain(bits, fields.pulse, |_, test| {
+                test(column.get(values.next().expect("it has no end")))
+            });
+            return Ok(true);
+        }
         if let Some(test) = &self.text
             && !fields.is_read(name)
             && let Some(rows) = test.rows_in(name, fields)?
@@ -405,6 +416,24 @@ impl ValueTest {
             }
         }
         Ok(true)
+    }
+
+    /// The values in the rows, in their order, where these are few, and the values of a block take
+    /// long to read. None for words that outlines decide without any value.
+    fn few_values<'c>(
+        &self,
+        name: &str,
+        fields: &Fields<'c>,
+        bits: &Bitmap,
+    ) -> Result<Option<FieldColumn<'c>>, SourceError> {
+        if bits.count() * FEW_PARTS > fields.columns.rows() {
+            return Ok(None);
+        }
+        let is_word = self.by_outline || self.text.as_ref().is_some_and(TextTest::is_by_outline);
+        if is_word && fields.columns.passing_outlines(name, &|_| false)?.is_some() {
+            return Ok(None);
+        }
+        fields.get_of(name, bits)
     }
 
     /// The indexes of the values that pass.
@@ -510,6 +539,12 @@ impl TextPlace {
 }
 
 impl TextTest {
+    /// Whether the outline of a value has the text at word boundaries just if the value does.
+    fn is_by_outline(&self) -> bool {
+        let is_word = matches!(&self.at, TextPlace::Words(words) if !words.is_prefix());
+        is_word && !self.text.iter().any(u8::is_ascii_digit)
+    }
+
     /// The rows whose value contains the text; any rows if the query ended meanwhile.
     fn rows_in(&self, name: &str, fields: &Fields<'_>) -> Result<Option<Vec<u32>>, SourceError> {
         let Fields { columns, pulse, .. } = fields;
@@ -564,8 +599,125 @@ impl Probe {
 mod tests {
     use std::cell::Cell;
 
+    use record::Batch;
+    use record::columns::{ColumnError, ValueCounts};
+
     use super::*;
     use crate::base::RunError;
+
+    const ROWS: usize = 100;
+
+    /// Each row has its number as `host`, and a message that can be read of some rows, but not of
+    /// all, and not be searched.
+    struct Rows {
+        has_outlines: bool,
+        /// Rows whose message was read.
+        read: Cell<usize>,
+    }
+
+    fn message(row: u32) -> String {
+        format!("message {row} of {}", row % 2)
+    }
+
+    fn values(values: impl Iterator<Item = String>) -> FieldColumn<'static> {
+        let (mut text, mut ends) = (Vec::new(), Vec::new());
+        for value in values {
+            text.extend_from_slice(value.as_bytes());
+            ends.push(text.len() as u32);
+        }
+        FieldColumn::with_ends(text.into(), ends, 0, Places::Each)
+    }
+
+    impl Columns for Rows {
+        fn rows(&self) -> usize {
+            ROWS
+        }
+        fn times_ns(&self) -> Result<&[i64], ColumnError> {
+            panic!("no time is needed")
+        }
+        fn names(&self) -> Vec<&str> {
+            vec!["host", "_msg"]
+        }
+        fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+            assert_eq!(name, "host");
+            Ok(Some(values((0..ROWS).map(|row| row.to_string()))))
+        }
+        fn field_of(
+            &self,
+            name: &str,
+            rows: &[u32],
+        ) -> Result<Option<FieldColumn<'_>>, ColumnError> {
+            assert_eq!(name, "_msg");
+            self.read.set(self.read.get() + rows.len());
+            Ok(Some(values(rows.iter().map(|&row| message(row)))))
+        }
+        fn value_counts(&self, _name: &str) -> Result<Option<ValueCounts>, ColumnError> {
+            Ok(None)
+        }
+        fn holding(
+            &self,
+            name: &str,
+            text: &[u8],
+            _occurrences: Occurrences<'_>,
+        ) -> Result<Option<Vec<u32>>, ColumnError> {
+            if name == "host" {
+                return Ok(None);
+            }
+            assert!(self.has_outlines && text == b"message", "it is not searched");
+            Ok(Some((0..ROWS as u32).collect()))
+        }
+        fn passing_outlines(
+            &self,
+            _name: &str,
+            test: &dyn Fn(&[u8]) -> bool,
+        ) -> Result<Option<Vec<u32>>, ColumnError> {
+            let rows = if test(b"message 0 of 0") { 0..ROWS as u32 } else { 0..0 };
+            Ok(self.has_outlines.then(|| rows.collect()))
+        }
+        fn passing(
+            &self,
+            _name: &str,
+            _test: &dyn Decide,
+        ) -> Result<Option<Vec<u32>>, ColumnError> {
+            panic!("it is not tested")
+        }
+        fn batch(&self, _rows: &[u32]) -> Result<Batch, ColumnError> {
+            panic!("no line is needed")
+        }
+        fn batch_of(&self, _rows: &[u32], _fields: &[&str]) -> Result<Option<Batch>, ColumnError> {
+            panic!("no line is needed")
+        }
+        fn stream_fields(&self) -> Result<Option<Vec<String>>, ColumnError> {
+            panic!("no stream is needed")
+        }
+    }
+
+    #[test]
+    fn the_message_is_read_in_the_few_rows_that_are_left() {
+        let check = |filter: &str, has_outlines: bool, expected: &[usize], read: usize| {
+            let columns = Rows { has_outlines, read: Cell::new(0) };
+            let query = crate::Query::parse(filter, 0).unwrap();
+            let pulse = Pulse::new(|| Ok(()));
+            let fields = Fields::new(&columns, &pulse, &[]);
+            let mut bits = Bitmap::full(ROWS);
+            assert!(
+                ColumnSelector::new(query.filter()).unwrap().narrow(&fields, &mut bits).unwrap()
+            );
+            assert_eq!(bits.iter().collect::<Vec<_>>(), expected, "{filter}");
+            assert_eq!(columns.read.get(), read, "{filter}");
+        };
+        for has_outlines in [false, true] {
+            check("host:in(7, 8, 93) 1", has_outlines, &[7, 93], 3);
+            check("host:in(7, 8, 93) *\"of 0\"*", has_outlines, &[8], 3);
+            check("host:in(7, 8, 93) 93*", has_outlines, &[93], 3);
+            check("host:in(7, 8, 93) ~\"message [78] of\"", has_outlines, &[7, 8], 3);
+            check("host:in(7, 8, 93) !0", has_outlines, &[7, 93], 3);
+        }
+        // Outlines decide words without a digit, and no message is read.
+        check("host:in(7, 8) message", true, &[7, 8], 0);
+        check("host:in(7, 8) i(MESSAGE)", true, &[7, 8], 0);
+        check("host:in(7, 8) message", false, &[7, 8], 2);
+    }
 
     #[test]
     fn a_search_of_a_column_ends_when_the_query_does() {

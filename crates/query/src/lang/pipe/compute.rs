@@ -86,6 +86,10 @@ impl<P: ComputePipe> Operator for P {
         ComputePipe::keeps_time(self)
     }
 
+    fn keeps_rows(&self) -> bool {
+        ComputePipe::keeps_time(self)
+    }
+
     fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
         ComputePipe::computes_numbers(self)
     }

@@ -18,7 +18,7 @@ use super::outgoing::{Outgoing, RowBuilder};
 use super::tuples;
 use crate::base::partial_state::{Decoder, Encoder, wrong_state};
 use crate::base::{CHECK_ROWS, FieldSet, Meter, RunError};
-use crate::block::{BatchLines, Block, Scratch};
+use crate::block::{BatchLines, Block, Scratch, Weighted};
 use crate::lang::pipe::Next;
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
@@ -123,14 +123,21 @@ struct FieldCounts {
 }
 
 impl FieldCounts {
+    /// Adds a value that some lines have.
     #[inline]
-    fn add(&mut self, value: &[u8], facets: &Facets, meter: &mut Meter) -> Result<(), RunError> {
-        self.rows += 1;
+    fn add(
+        &mut self,
+        value: &[u8],
+        lines: u64,
+        facets: &Facets,
+        meter: &mut Meter,
+    ) -> Result<(), RunError> {
+        self.rows += lines;
         if self.left_out {
             return Ok(());
         }
         if let Some(hits) = self.hits.get_mut(value) {
-            *hits += 1;
+            *hits += lines;
             return Ok(());
         }
         if value.len() as u64 > facets.value_bytes_max
@@ -140,7 +147,7 @@ impl FieldCounts {
             return Ok(());
         }
         meter.take(value.len() + tuples::ENTRY_BYTES)?;
-        self.hits.insert(value.into(), 1);
+        self.hits.insert(value.into(), lines);
         Ok(())
     }
 
@@ -213,7 +220,8 @@ impl Processor for FacetCounts {
             for &row in rows {
                 for (id, value) in batch.row(row as usize).fields() {
                     if !value.is_empty() {
-                        counts.fields[places[id.0 as usize]].add(value, &self.facets, meter)?;
+                        let field = &mut counts.fields[places[id.0 as usize]];
+                        field.add(value, 1, &self.facets, meter)?;
                     }
                 }
             }
@@ -230,13 +238,32 @@ impl Processor for FacetCounts {
                 if result.is_ok() && !matches!(&**name, "_time" | "_stream") {
                     result = counts
                         .place(name, meter)
-                        .and_then(|place| counts.fields[place].add(value, &self.facets, meter));
+                        .and_then(|place| counts.fields[place].add(value, 1, &self.facets, meter));
                 }
             });
             result?;
         }
         self.scratch = scratch;
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// A row without fields stands for its lines, any other for those with the value of its only
+    /// field; if these are none, the field is left out.
+    fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_>) -> Result<(), RunError> {
+        let Block::Made(values) = &rows.block else { unreachable!("values are made rows") };
+        for (row, &lines) in values.iter().zip(&rows.lines) {
+            let Some((name, value)) = row.fields().next() else {
+                self.counts.rows += lines;
+                continue;
+            };
+            let place = self.counts.place(name, next.meter())?;
+            let field = &mut self.counts.fields[place];
+            match lines {
+                0 => field.leave_out(next.meter()),
+                lines => field.add(value, lines, &self.facets, next.meter())?,
+            }
+        }
+        Ok(())
     }
 
     fn collected(&mut self) -> Option<&mut dyn Any> {

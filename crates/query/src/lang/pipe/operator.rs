@@ -246,6 +246,25 @@ impl Processor for RowWiseStage {
         }
         Ok(ControlFlow::Continue(()))
     }
+
+    /// Each row goes on for the lines that it stands for: the operator keeps rows
+    /// ([`Operator::keeps_rows`]).
+    fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_>) -> Result<(), RunError> {
+        let rows_max = self.rows.rows_max();
+        let mut lines = rows.lines.chunks(rows_max);
+        let mut times_ns = rows.times_ns.chunks(rows_max);
+        for mut block in rows.block.clone().into_parts(rows_max) {
+            next.check()?;
+            let (scratch, names, meter) = (&mut self.scratch, &mut self.names, next.meter());
+            let held = self.rows.apply(&mut block, &mut Work { scratch, names, meter })?;
+            let lines = lines.next().unwrap_or_default().to_vec();
+            assert_eq!(block.len(), lines.len(), "it keeps rows");
+            let times_ns = times_ns.next().unwrap_or_default().to_vec();
+            next.push_weighted(&Weighted { block, lines, times_ns })?;
+            next.meter().give_back(held);
+        }
+        Ok(())
+    }
 }
 
 impl RowWiseStage {
@@ -268,7 +287,8 @@ pub(crate) trait Processor: Send {
     /// Takes rows, and hands on what it can. Break: it needs no more rows.
     fn push(&mut self, block: Block, next: &mut Next<'_>) -> Result<ControlFlow<()>, RunError>;
 
-    /// Takes rows that each stand for many lines; only for pipes that count rows.
+    /// Takes rows that each stand for many lines; only for pipes that count rows, and those before
+    /// them.
     fn push_weighted(&mut self, _rows: &Weighted, _next: &mut Next<'_>) -> Result<(), RunError> {
         unreachable!("only pipes that are counted by fields count rows that they have not seen");
     }

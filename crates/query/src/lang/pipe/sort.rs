@@ -493,9 +493,9 @@ impl Sort {
         self.kept_by_time(true)
     }
 
-    /// The number of rows that come out or are skipped, if only so many of all rows can.
+    /// The number of rows, of each group, that come out or are skipped, if only so many can.
     pub(crate) fn rows_kept(&self) -> Option<usize> {
-        (self.limit.is_some() && self.partition.is_empty()).then(|| self.kept())
+        self.limit.map(|_| self.kept())
     }
 
     /// As [`Sort::newest_kept`], for the oldest rows.

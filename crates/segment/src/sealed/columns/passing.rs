@@ -9,8 +9,9 @@ use record::automaton::{Automaton, UNSURE, YES};
 use record::columns::Decide;
 
 use super::parts::Parts;
-use super::search::{WRONG_TEMPLATES, indexes_of};
+use super::search::indexes_of;
 use super::{BlockColumns, Fault};
+use crate::sealed::column::WRONG_TEMPLATES;
 use crate::sealed::column::{Column, Encoding};
 use crate::sealed::field::Source;
 use crate::sealed::pack::Element;

@@ -11,14 +11,12 @@ use super::parts::Parts;
 use super::{BlockColumns, Fault};
 use crate::needle::{ANY_CLASSES, Answer, Needle, class_of};
 use crate::sealed::bytes::{Corrupt, Cursor};
-use crate::sealed::column::{Column, Encoding};
+use crate::sealed::column::{Column, Encoding, WRONG_TEMPLATES, open_templates};
 use crate::sealed::field::Source;
 use crate::sealed::outlines::OutlineView;
 use crate::sealed::pack::Element;
 use crate::sealed::time_text::TimeForm;
 use crate::template::{Edges, TemplateColumn};
-
-pub(super) const WRONG_TEMPLATES: Corrupt = Corrupt("the templates of a column");
 
 /// What is known about the lines of one layout.
 enum Held {
@@ -138,9 +136,14 @@ impl<'p> BlockColumns<'p> {
         {
             return Ok(Some(indexes_of(&found)));
         }
+        let count = self.listing.columns[column].values;
         if self.is_of(column, Encoding::Repeats) {
-            let text = self.repeats(column)?;
-            return Ok(Some(lines_holding(text, self.listing.columns[column].values, needle)?));
+            return Ok(Some(lines_holding(self.repeats(column)?, count, needle)?));
+        }
+        if self.is_of(column, Encoding::Lines)
+            && let &[text] = &self.sections(column)?[..]
+        {
+            return Ok(Some(lines_holding(text, count, needle)?));
         }
         match self.is_of(column, Encoding::Template) {
             true => Ok(Some(indexes_of(&self.search_column(column, needle)?.unwrap_or_default()))),
@@ -383,11 +386,7 @@ impl<'p> BlockColumns<'p> {
         let &[tables, numbers, texts] = &self.sections(index)?[..] else {
             return Err(WRONG_TEMPLATES.into());
         };
-        let mut cursor = Cursor::new(tables);
-        let text_bytes = cursor.varint()? as usize;
-        let sections = [cursor.take(cursor.left())?, numbers, texts];
-        let values = self.listing.columns[index].values;
-        Ok(TemplateColumn::open(sections, values, text_bytes).map_err(|_| WRONG_TEMPLATES)?)
+        Ok(open_templates([tables, numbers, texts], self.listing.columns[index].values)?)
     }
 
     pub(super) fn decode(&self, index: usize) -> Result<Column<'_>, Fault> {
