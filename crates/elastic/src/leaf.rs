@@ -449,23 +449,34 @@ impl Wild {
         parts
     }
 
-    /// Whether a text is as the pattern says. Only for short texts such as names.
+    /// Whether a text is as the pattern says.
     pub fn matches(parts: &[Wild], text: &str) -> bool {
-        match parts.split_first() {
-            None => text.is_empty(),
-            Some((Wild::Text(own), rest)) => {
-                text.strip_prefix(own.as_str()).is_some_and(|text| Wild::matches(rest, text))
+        let Some((last, parts)) = parts.split_last() else { return text.is_empty() };
+        let mut rest = text;
+        // Behind a `*` the first place is as good as any other, but for the last part.
+        let mut floats = false;
+        for part in parts {
+            match part {
+                Wild::Any => floats = true,
+                Wild::One => match rest.chars().next() {
+                    Some(c) => rest = &rest[c.len_utf8()..],
+                    None => return false,
+                },
+                Wild::Text(own) => {
+                    let found = if floats { rest.find(own.as_str()) } else { None };
+                    let at = found.or_else(|| rest.starts_with(own.as_str()).then_some(0));
+                    let Some(at) = at else { return false };
+                    rest = &rest[at + own.len()..];
+                    floats = false;
+                }
             }
-            Some((Wild::One, rest)) => {
-                let mut chars = text.chars();
-                chars.next().is_some() && Wild::matches(rest, chars.as_str())
-            }
-            // The next text is looked for from the left; only the last part needs the end.
-            Some((Wild::Any, [])) => true,
-            Some((Wild::Any, rest)) => {
-                let places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-                places.into_iter().any(|at| Wild::matches(rest, &text[at..]))
-            }
+        }
+        match last {
+            Wild::Any => true,
+            Wild::One if floats => !rest.is_empty(),
+            Wild::One => rest.chars().count() == 1,
+            Wild::Text(own) if floats => rest.ends_with(own.as_str()),
+            Wild::Text(own) => rest == own,
         }
     }
 }
@@ -622,6 +633,9 @@ mod tests {
             (r"a\*", "ab", false),
             ("*", "", true),
             ("a*b*c", "aXbYbc", true),
+            ("*?", "", false),
+            ("a?*z", "az", false),
+            ("*ab*ab", "ab", false),
         ] {
             assert_eq!(Wild::matches(&Wild::parse(pattern), text), expected, "{pattern} {text}");
         }
