@@ -92,6 +92,12 @@ impl Hit {
         hit
     }
 
+    /// The memory of the hit as a document and as a part of the answer, about.
+    pub fn bytes(&self) -> usize {
+        let fields = self.fields.iter().map(|(name, value)| name.len() + value.len() + 100);
+        self.line.len() * 6 + fields.sum::<usize>() * 2 + 500
+    }
+
     /// The value of a stored field.
     pub fn value(&self, name: &str) -> Option<String> {
         let found = self.fields.iter().find(|(own, value)| own == name && !value.is_empty());

@@ -182,6 +182,16 @@ fn sort_keys(value: &Value) -> Result<Vec<SortKey>, Refused> {
             }
         }
     }
+    // Behind the order of arrival, nothing is equal any more. Names of one object have no order, so
+    // that it comes last there.
+    if keys.iter().any(|key| key.by == SortBy::Arrival) && keys.len() > 1 {
+        let is_one = !matches!(value, Value::Array(values) if values.len() > 1);
+        if is_one {
+            keys.sort_by_key(|key| key.by == SortBy::Arrival);
+        }
+        let place = keys.iter().position(|key| key.by == SortBy::Arrival).unwrap_or(0);
+        keys.truncate(place + 1);
+    }
     if keys.len() > KEYS_MAX {
         return Err(Refused::argument(format!("[sort] has more than {KEYS_MAX} keys")));
     }
@@ -386,6 +396,7 @@ pub fn run(
         0 => Vec::new(),
         _ => page(runner, &with_post, &wanted)?,
     };
+    runner.take(found.iter().map(Hit::bytes).sum())?;
     let last = found.last().map(|hit| sort_values(&wanted.keys, hit));
     let mut hits = Map::new();
     let mut parts = Map::new();
@@ -432,6 +443,7 @@ pub fn hits_of(
     wanted: &TopHits,
 ) -> Result<Value, SearchError> {
     let found = page(runner, filter, wanted)?;
+    runner.take(found.iter().map(Hit::bytes).sum())?;
     let total = runner.count(filter, None)?;
     Ok(json!({
         "total": { "value": total, "relation": "eq" },

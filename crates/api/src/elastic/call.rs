@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use axum::Json;
-use axum::extract::{FromRequest, Path, Request};
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_ENCODING;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use elastic::Refused;
 use elastic::leaf::Wild;
 use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::access::params::{Params, ParamsAndText};
 use crate::access::principal::Caller;
@@ -23,6 +24,14 @@ use crate::wire::error::ApiError;
 ///
 /// limits.md, Queries: bytes of a request to Elasticsearch's API | {} | the request is refused (413)
 const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Longest answer.
+///
+/// limits.md, Queries: bytes of an answer of Elasticsearch's API | {} | the request is refused (400)
+const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// KiB of all answers that clients have not received yet. Beyond it requests are refused with 503.
+const SENT_KIB_MAX: usize = 512 << 10;
+static SENT: Semaphore = Semaphore::const_new(SENT_KIB_MAX);
 
 /// Parameters of all calls that change only how an answer looks, or how a cluster of Elasticsearch
 /// works inside.
@@ -61,7 +70,6 @@ impl<S: Send + Sync> FromRequest<S> for Call {
 
     async fn from_request(request: Request, state: &S) -> Result<Call, ElasticError> {
         let (mut parts, body) = request.into_parts();
-        use axum::extract::FromRequestParts;
         let caller = Caller::from_request_parts(&mut parts, state).await?;
         let path = Path::<BTreeMap<String, String>>::from_request_parts(&mut parts, state).await;
         let path = path.map_or_else(|_| BTreeMap::new(), |Path(path)| path);
@@ -79,7 +87,7 @@ impl<S: Send + Sync> FromRequest<S> for Call {
                 if plain.len() > BODY_BYTES_MAX {
                     return Err(too_long().into());
                 }
-                axum::body::Body::from(plain)
+                Body::from(plain)
             }
             Some(_) => {
                 let message =
@@ -163,8 +171,40 @@ impl Call {
         }
         let all: Vec<&[Vec<Wild>]> = excludes.iter().map(Vec::as_slice).collect();
         remove(&mut value, &all);
-        Json(value).into_response()
+        sent(&value)
     }
+}
+
+/// An answer that is being sent, and its share of the limit on all of them.
+struct Sent {
+    bytes: Vec<u8>,
+    _part: SemaphorePermit<'static>,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The answer as JSON. One that is too long, or for which the answers that clients have not read yet
+/// leave no memory, is refused.
+fn sent(value: &Value) -> Response {
+    let bytes = serde_json::to_vec(value).expect("a value is JSON");
+    if bytes.len() > ANSWER_BYTES_MAX {
+        return ElasticError::from(Refused::argument(format!(
+            "the answer has more than {ANSWER_BYTES_MAX} bytes; request fewer hits or buckets, or parts of them with _source or filter_path"
+        )))
+        .into_response();
+    }
+    let Ok(part) = SENT.try_acquire_many((bytes.len() >> 10) as u32) else {
+        return ElasticError::from(ApiError::unavailable(
+            "the answers that are being sent to clients take too much memory; try again, or request less",
+        ))
+        .into_response();
+    };
+    let body = Body::from(Bytes::from_owner(Sent { bytes, _part: part }));
+    ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// What is left of some paths behind a name; `**` stands for any names.
@@ -184,6 +224,10 @@ fn behind<'p>(paths: &[&'p [Vec<Wild>]], name: &str) -> Vec<&'p [Vec<Wild>]> {
             }
         }
     }
+    // Each rest of a path once: a path with many `*` has many ways to stand for the same.
+    let place = |path: &&[Vec<Wild>]| (path.as_ptr(), path.len());
+    left.sort_unstable_by_key(place);
+    left.dedup_by_key(|path| place(path));
     left
 }
 
