@@ -14,7 +14,7 @@ use crate::names::ID;
 use crate::object::{Object, cut, list, shown, text_of};
 
 /// Most queries inside each other. Deeper ones are refused, which bounds the stack.
-pub const NESTING_MAX: usize = 30;
+pub const NESTING_MAX: usize = 25;
 /// Most combinations of clauses for `minimum_should_match`.
 const COMBINATIONS_MAX: usize = 200;
 

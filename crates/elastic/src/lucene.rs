@@ -30,7 +30,7 @@ use crate::leaf::{End, Leaves, RangeOf, Target, Wild, all, any, none, not};
 use crate::names::Field;
 
 /// Most parentheses inside each other. A deeper query is refused, which bounds the stack.
-pub const NESTING_MAX: usize = 40;
+pub const NESTING_MAX: usize = 20;
 /// Longest text of a query, in bytes. A longer one is refused.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
