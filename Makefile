@@ -17,7 +17,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-otlp test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-otlp test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -87,6 +87,9 @@ test-binary: build ## The release binary: its size, its page, and nothing of the
 
 test-loki: build ## The API of Grafana Loki on the built binary, asked by a client in Python; needs nothing else
 	@LOGINSON_BIN="$(BIN)" scripts/test-loki.py
+
+test-elastic: build ## Elasticsearch's search API, asked by its clients in Python and Node and by OpenSearch's; installs them once
+	@LOGINSON_BIN="$(BIN)" scripts/test-elastic.py
 
 test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py

@@ -22,6 +22,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("cluster", &["record", "platform"]),
     ("analysis", &[]),
     ("query", &["record", "platform", "analysis"]),
+    ("elastic", &["query", "record"]),
     ("logql", &["query", "record", "analysis"]),
     ("programs", &["record"]),
     // Sinks know documents and cursors alone; `node` makes them from rows and lines.
@@ -70,6 +71,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "collector",
             "cluster",
             "query",
+            "elastic",
             "logql",
             "programs",
             "sinks",

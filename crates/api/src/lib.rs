@@ -11,6 +11,7 @@ mod alerts;
 pub mod app;
 pub mod collecting;
 mod dashboards;
+mod elastic;
 mod files;
 mod hand_on;
 pub mod ingest;
@@ -84,6 +85,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(admin::nodes::routes())
         .merge(admin::frames::routes())
         .merge(loki::routes(inserting))
+        .merge(elastic::routes(app))
 }
 
 /// The router. Requests pass the guard, then the gate of their route, then the check of their

@@ -1,6 +1,7 @@
 //! Situations that no client can cause from outside at a moment of its choice: a query that panics,
 //! pages that nobody reads, with the shortest limits.
 
+mod elastic;
 mod gate;
 mod loki;
 mod otlp;

@@ -2,7 +2,8 @@
 //! `_doc`, `_create`, and what they request before they send.
 //!
 //! It is served below `/insert/elasticsearch`, as in VictoriaLogs, and at the root for clients
-//! whose address has no path. Only operations that add a document are accepted (`create`, `index`);
+//! whose address has no path; below `/elastic`, where searches are answered, for clients that do
+//! both. Only operations that add a document are accepted (`create`, `index`);
 //! names of indices and ids of documents are not kept. The response has an item for each operation:
 //! others are refused, each by itself, and documents that cannot be kept now are told from those
 //! that were. Before they send, shippers ask for
@@ -40,7 +41,9 @@ const PRODUCT: (HeaderName, HeaderValue) =
 /// first lines as well.
 const SCOPE: Scope = Scope::Ingest;
 /// The prefixes of the paths.
-const PREFIXES: [&str; 2] = ["", "/insert/elasticsearch"];
+const PREFIXES: [&str; 3] = ["", "/insert/elasticsearch", SEARCHED];
+/// The prefix below which searches are answered, and so what clients ask about the server.
+const SEARCHED: &str = "/elastic";
 /// Resources that shippers look up or set up before they send: policies, templates, pipelines. None
 /// of them exists here, and none is needed.
 const PROBED: [&str; 18] = [
@@ -97,11 +100,16 @@ fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
         .post(SCOPE, &at("{index}/_doc/{id}"), document)
         .put(SCOPE, &at("{index}/_doc/{id}"), document)
         .post(SCOPE, &at("{index}/_create/{id}"), document)
-        .put(SCOPE, &at("{index}/_create/{id}"), document)
-        .get(SCOPE, &at("_cluster/health"), health)
-        .get(SCOPE, &at("_license"), license)
-        .get(SCOPE, &at("_xpack"), license);
-    if !prefix.is_empty() {
+        .put(SCOPE, &at("{index}/_create/{id}"), document);
+    if prefix == SEARCHED {
+        router = router.put(SCOPE, &at("{index}"), index);
+    } else {
+        router = router
+            .get(SCOPE, &at("_cluster/health"), health)
+            .get(SCOPE, &at("_license"), license)
+            .get(SCOPE, &at("_xpack"), license);
+    }
+    if !prefix.is_empty() && prefix != SEARCHED {
         // At the root these paths belong to the page, which calls `answer_at_root` first.
         router = router
             .get(SCOPE, prefix, about)
@@ -154,7 +162,8 @@ async fn about() -> Response {
     described()
 }
 
-fn described() -> Response {
+/// The server, with the version whose API this is.
+pub fn described() -> Response {
     let body = json!({
         "name": "loginson",
         "cluster_name": "loginson",
@@ -170,7 +179,8 @@ fn described() -> Response {
     ([PRODUCT], Json(body)).into_response()
 }
 
-async fn license() -> Response {
+/// The license, which some clients ask for.
+pub async fn license() -> Response {
     let license =
         json!({ "uid": "loginson", "type": "basic", "mode": "basic", "status": "active" });
     ([PRODUCT], Json(json!({ "license": license, "features": {} }))).into_response()
