@@ -18,6 +18,7 @@ HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-otlp test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-otlp test-senders test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -93,6 +94,9 @@ test-elastic: build ## Elasticsearch's search API, asked by its clients in Pytho
 
 test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py
+
+test-senders: build ## Senders of Fluent forward, Beats and RELP, 100,000 lines of each, with a kill; needs Node, Go and rsyslog, installs the senders once
+	@LOGINSON_BIN="$(BIN)" scripts/test-senders.py --write
 
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh

@@ -28,6 +28,12 @@ pub enum SourceKind {
     SyslogTcp,
     /// Syslog over TLS.
     SyslogTls,
+    /// Fluent forward.
+    Fluent,
+    /// Beats and Logstash (Lumberjack).
+    Beats,
+    /// RELP.
+    Relp,
     /// HTTP requests.
     Http,
     /// Files that are followed.
@@ -42,10 +48,13 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All sources, in the order of display.
-    pub const ALL: [SourceKind; 8] = [
+    pub const ALL: [SourceKind; 11] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
+        SourceKind::Fluent,
+        SourceKind::Beats,
+        SourceKind::Relp,
         SourceKind::Http,
         SourceKind::File,
         SourceKind::Journald,
@@ -59,6 +68,9 @@ impl SourceKind {
             SourceKind::SyslogUdp => "syslog_udp",
             SourceKind::SyslogTcp => "syslog_tcp",
             SourceKind::SyslogTls => "syslog_tls",
+            SourceKind::Fluent => "fluent",
+            SourceKind::Beats => "beats",
+            SourceKind::Relp => "relp",
             SourceKind::Http => "http",
             SourceKind::File => "file",
             SourceKind::Journald => "journald",
@@ -73,6 +85,9 @@ impl SourceKind {
             SourceKind::SyslogUdp => "syslog over UDP",
             SourceKind::SyslogTcp => "syslog over TCP",
             SourceKind::SyslogTls => "syslog over TLS",
+            SourceKind::Fluent => "Fluent forward",
+            SourceKind::Beats => "Beats",
+            SourceKind::Relp => "RELP",
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
             SourceKind::Journald => "the journal of systemd",

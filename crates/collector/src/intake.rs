@@ -1,4 +1,5 @@
-//! Builds frames from lines that many threads pass in: HTTP requests, and Loginson's own rows.
+//! Builds frames from lines that many threads pass in: HTTP requests, connections that are
+//! answered, and Loginson's own rows.
 //!
 //! Small pushes share frames, so that a thousand small requests cost a few frames and a few
 //! commits. A frame is delivered when it is full, or when no other frame of this intake is in

@@ -2,6 +2,7 @@
 //!
 //! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what connection-based sources
 //!   share.
+//! - [`fluent`], [`beats`], [`relp`]: protocols that answer; [`answered`] is what they share.
 //! - [`intake`]: lines passed in by calls: HTTP requests and Loginson's own rows.
 //! - [`body`]: cuts the body of a request into whole lines.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not depend on the store.
@@ -13,12 +14,16 @@
 //! happens after the frame is built.
 
 pub mod accounting;
+pub mod answered;
+pub mod beats;
 pub mod body;
 pub mod deliver;
 pub mod file;
+pub mod fluent;
 pub mod intake;
 pub mod journald;
 pub mod node;
+pub mod relp;
 pub mod stream;
 pub mod tcp;
 pub mod ticket;
@@ -36,11 +41,14 @@ mod source;
 pub use accounting::{
     Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
 };
+pub use beats::BeatsSource;
 pub use deliver::{Deliver, KeepError, OnDurable, Patience};
 pub use file::{FileConfig, FileError, FileRule, FileSource};
+pub use fluent::{FluentSource, SharedKey};
 pub use intake::{ALONE_BYTES_MAX, Intake};
 pub use journald::{JournalConfig, JournalSource, JournalStatus};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
+pub use relp::RelpSource;
 pub use source::{BindTries, PeerLog, SourceError};
 pub use stream::TcpConfig;
 pub use tcp::TcpSource;

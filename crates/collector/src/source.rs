@@ -174,7 +174,7 @@ impl SourceThread {
     /// counted for `source`.
     pub fn start(
         name: &str,
-        (accounting, source): (Arc<Accounting>, SourceKind),
+        counted: (Arc<Accounting>, SourceKind),
         stop: Arc<StopSignal>,
         waker: impl Into<Arc<mio::Waker>>,
         work: impl FnOnce() + Send + 'static,
@@ -183,17 +183,7 @@ impl SourceThread {
         let fails = Arc::clone(&failed);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             placement::enter(Role::Receiver);
-            // What `work` owns is dropped with it, so nobody sees it half changed.
-            if catch_unwind(AssertUnwindSafe(work)).is_err() {
-                accounting.source(source).threads_failed.fetch_add(1, Relaxed);
-                let (name, source) = (std::thread::current(), source.title());
-                let name = name.name().unwrap_or_default();
-                tracing::error!(
-                    "thread {name} failed because of a bug in Loginson; {source} is restarted; please report the messages \
-                     before this line"
-                );
-                fails.store(true, Relaxed);
-            }
+            run_guarded(&counted, &fails, work);
         })?;
         Ok(SourceThread { stop, waker: waker.into(), failed, thread: Some(thread) })
     }
@@ -219,6 +209,26 @@ impl Drop for SourceThread {
         self.signal_stop();
         let ended = self.thread.take().expect("taken only here").join();
         assert!(ended.is_ok() || std::thread::panicking(), "panics are caught");
+    }
+}
+
+/// Runs the work of a thread of a source. A panic is counted for the source, logged, and noted in
+/// `failed`.
+pub(crate) fn run_guarded(
+    (accounting, source): &(Arc<Accounting>, SourceKind),
+    failed: &AtomicBool,
+    work: impl FnOnce(),
+) {
+    // What `work` owns is dropped with it, so nobody sees it half changed.
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        accounting.source(*source).threads_failed.fetch_add(1, Relaxed);
+        let (name, source) = (std::thread::current(), source.title());
+        let name = name.name().unwrap_or_default();
+        tracing::error!(
+            "thread {name} failed because of a bug in Loginson; {source} is restarted; please report the messages before \
+             this line"
+        );
+        failed.store(true, Relaxed);
     }
 }
 

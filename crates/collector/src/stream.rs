@@ -13,6 +13,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -224,7 +225,7 @@ impl StreamSource {
         mut shared: Shared<A>,
         deliver: &Arc<dyn Deliver>,
     ) -> io::Result<StreamSource> {
-        let mut listener = listen(address)?;
+        let mut listener = TcpListener::from_std(listen(address)?);
         let local_addr = listener.local_addr()?;
         let mut polls = Vec::new();
         for _ in 0..shared.config.threads.get() {
@@ -285,18 +286,18 @@ impl Drop for StreamSource {
     }
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     // Without this a restart fails while connections of the previous run are in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(TcpListener::from_std(socket.into()))
+    Ok(socket.into())
 }
 
 /// Makes the kernel probe whether a silent peer is still there.
-fn keep_alive(socket: &TcpStream) -> io::Result<()> {
+pub(crate) fn keep_alive(socket: &impl AsFd) -> io::Result<()> {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_TIME)
         .with_interval(KEEPALIVE_INTERVAL)

@@ -113,6 +113,12 @@ pub enum Transport {
     File = 5,
     /// The journal of systemd.
     Journald = 6,
+    /// Fluent forward.
+    Fluent = 7,
+    /// Beats and Logstash (Lumberjack).
+    Beats = 8,
+    /// RELP.
+    Relp = 9,
     /// A transport that only a newer program knows; its number is in [`Hints::unknown`]. Not
     /// stored.
     Other = 255,

@@ -118,13 +118,13 @@ impl TlsSource {
 }
 
 /// The thread that checks the files for changes: a separate one, since a file system may hang.
-struct FileChecker {
+pub(crate) struct FileChecker {
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileChecker {
-    fn start(credentials: &Arc<Credentials>) -> io::Result<FileChecker> {
+    pub fn start(credentials: &Arc<Credentials>) -> io::Result<FileChecker> {
         let stop = Arc::new(StopSignal::default());
         let (stopping, credentials) = (Arc::clone(&stop), Arc::clone(credentials));
         let work = move || {

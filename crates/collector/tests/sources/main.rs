@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod answered;
 mod authority;
 mod intake;
 mod recorder;

@@ -150,9 +150,11 @@ impl Deliver for Recorder {
         on_durable: OnDurable,
         patience: Patience,
     ) -> Result<(), KeepError> {
-        // Only request senders get the error, and can send again.
-        let transport = frame.origins()[0].transport;
-        let from_network = !matches!(transport, Transport::Http | Transport::Internal);
+        // Only senders that are answered get the error, and can send again.
+        let from_network = matches!(
+            frame.origins()[0].transport,
+            Transport::SyslogUdp | Transport::SyslogTcp | Transport::SyslogTls
+        );
         assert_eq!(patience == Patience::Unlimited, from_network);
         // Reads the frame as a store would.
         assert_eq!(Frame::decode(frame.bytes().to_vec()).as_ref(), Ok(&frame));

@@ -238,6 +238,9 @@ impl TryFrom<RawConfig> for Config {
                 &mut raw.syslog_udp_listen,
                 &mut raw.syslog_tcp_listen,
                 &mut raw.syslog_tls_listen,
+                &mut raw.fluent_listen,
+                &mut raw.beats_listen,
+                &mut raw.relp_listen,
             ];
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
@@ -269,6 +272,8 @@ impl TryFrom<RawConfig> for Config {
         let alerts = AlertOptions::try_from(&raw.alerts)?;
         let sources = SourceOptions {
             data_dir: data_dir.clone(),
+            tls: listen::tls(&listen, &raw.tls)?,
+            fluent_key: listen::fluent_key(&raw.fluent_shared_key_file)?,
             listen,
             syslog_tcp: syslog_tcp(&raw.syslog)?,
             syslog_udp_sockets: raw.syslog.udp_sockets,

@@ -27,7 +27,8 @@ pub fn syslog_tls(listen: &str, raw: &RawTls) -> Result<Option<SyslogTls>> {
     Ok(Some(SyslogTls { listen, files }))
 }
 
-fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
+/// The files of the section; `None` if it names none.
+pub fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
     let file = |text: &str| unless_off(text, |path| Ok(path.into()));
     let (certificate, key) = (file(&raw.certificate)?, file(&raw.key)?);
     let ca = file(&raw.client_ca)?;

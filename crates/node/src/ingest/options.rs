@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use collector::node::Secret;
-use collector::{FileRule, JournalConfig, TcpConfig, TlsFiles};
+use collector::{FileRule, JournalConfig, SharedKey, TcpConfig, TlsFiles};
 
 /// How lines are received.
 #[derive(Clone, Debug)]
@@ -22,6 +22,10 @@ pub struct SourceOptions {
     pub syslog_zones: SyslogZones,
     /// Syslog over TLS; `None` when off.
     pub syslog_tls: Option<SyslogTls>,
+    /// The certificate of other listeners with TLS; `None` if there are none.
+    pub tls: Option<TlsFiles>,
+    /// The key that senders of Fluent forward must know.
+    pub fluent_key: Option<SharedKey>,
     /// Address where collectors deliver; `None` when off.
     pub node_listen: Option<SocketAddr>,
     /// The secret that collectors and stores prove to each other to know.
@@ -37,11 +41,13 @@ impl SourceOptions {
     pub fn none(data_dir: &Path) -> SourceOptions {
         SourceOptions {
             data_dir: data_dir.to_owned(),
-            listen: Listen { syslog_udp: None, syslog_tcp: None },
+            listen: Listen::default(),
             syslog_tcp: TcpConfig::default(),
             syslog_udp_sockets: 0,
             syslog_zones: SyslogZones::default(),
             syslog_tls: None,
+            tls: None,
+            fluent_key: None,
             node_listen: None,
             node_secret: None,
             journald: None,
@@ -62,19 +68,35 @@ pub struct SyslogZones {
 }
 
 /// Addresses where sources listen; `None` for a source that is off.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Listen {
     /// Syslog datagrams.
     pub syslog_udp: Option<SocketAddr>,
     /// Syslog over TCP.
     pub syslog_tcp: Option<SocketAddr>,
+    /// Fluent forward.
+    pub fluent: Option<AnsweredListen>,
+    /// Beats and Logstash.
+    pub beats: Option<AnsweredListen>,
+    /// RELP.
+    pub relp: Option<AnsweredListen>,
+}
+
+/// Where a protocol with answers listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnsweredListen {
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether connections are encrypted.
+    pub is_tls: bool,
 }
 
 impl Listen {
     /// Number of these listeners that accept connections, which need open files; datagrams need
     /// none.
     pub fn streams(&self) -> usize {
-        usize::from(self.syslog_tcp.is_some())
+        let answered = [self.fluent, self.beats, self.relp].into_iter().flatten().count();
+        usize::from(self.syslog_tcp.is_some()) + answered
     }
 }
 

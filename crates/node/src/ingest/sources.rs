@@ -26,13 +26,13 @@ use anyhow::Result;
 use collector::file::Recall;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
-    Accounting, BindTries, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind,
-    TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
+    Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
+    JournalSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
 
-use crate::ingest::options::SourceOptions;
+use crate::ingest::options::{AnsweredListen, SourceOptions};
 use crate::ingest::recall::StoreRecall;
 use supervisor::Supervisor;
 
@@ -87,15 +87,21 @@ macro_rules! listening {
     )*};
 }
 
-listening!(UdpSource, TcpSource, TlsSource);
+listening!(UdpSource, TcpSource, TlsSource, FluentSource, BeatsSource, RelpSource);
 
 /// Binds and starts a source; `None` when it is off. On a restart it binds the same address as
 /// before.
 type Start = fn(&Starting<'_>) -> Result<Option<Box<dyn Listening>>>;
 
 /// Every source that listens for lines, in the order of display.
-const LISTENERS: [(SourceKind, Start); 3] =
-    [(SourceKind::SyslogUdp, udp), (SourceKind::SyslogTcp, tcp), (SourceKind::SyslogTls, tls)];
+const LISTENERS: [(SourceKind, Start); 6] = [
+    (SourceKind::SyslogUdp, udp),
+    (SourceKind::SyslogTcp, tcp),
+    (SourceKind::SyslogTls, tls),
+    (SourceKind::Fluent, fluent),
+    (SourceKind::Beats, beats),
+    (SourceKind::Relp, relp),
+];
 
 /// The arguments to start a source.
 struct Starting<'a> {
@@ -110,6 +116,18 @@ impl Starting<'_> {
     /// The address to bind: on a restart the earlier one, to keep a port that the kernel chose.
     fn address(&self, configured: SocketAddr) -> SocketAddr {
         self.bound.unwrap_or(configured)
+    }
+
+    /// What a protocol with answers is started with: its address, its settings, and with TLS the
+    /// certificate.
+    fn answered(
+        &self,
+        listen: AnsweredListen,
+    ) -> (SocketAddr, TcpConfig, Option<Arc<Credentials>>) {
+        let credentials = self.credentials.filter(|_| listen.is_tls).cloned();
+        let zone = self.options.syslog_zones.tcp.clone();
+        let config = TcpConfig { zone, ..self.options.syslog_tcp.clone() };
+        (self.address(listen.address), config, credentials)
     }
 }
 
@@ -195,9 +213,9 @@ fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
 impl Running {
     fn start(options: &SourceOptions, with: &SourceContext) -> Result<Running> {
         let mut running = Running::default();
-        if let Some(tls) = &options.syslog_tls {
-            running.credentials =
-                Some(Credentials::load(tls.files.clone(), Arc::clone(&with.clock))?);
+        let tls = options.syslog_tls.as_ref().map(|tls| &tls.files).or(options.tls.as_ref());
+        if let Some(tls) = tls {
+            running.credentials = Some(Credentials::load(tls.clone(), Arc::clone(&with.clock))?);
         }
         for (kind, start) in LISTENERS {
             let credentials = running.credentials.as_ref();
@@ -309,6 +327,32 @@ fn tls(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     let tcp_config = TcpConfig { zone, ..options.syslog_tcp.clone() };
     let credentials = Arc::clone(credentials);
     let source = TlsSource::start(address, tcp_config, credentials, deliver, accounting, clock)?;
+    Ok(Some(Box::new(source)))
+}
+
+fn fluent(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let Some(listen) = starting.options.listen.fluent else { return Ok(None) };
+    let (address, config, credentials) = starting.answered(listen);
+    let key = starting.options.fluent_key.clone();
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let source =
+        FluentSource::start(address, config, credentials, key, deliver, accounting, clock)?;
+    Ok(Some(Box::new(source)))
+}
+
+fn beats(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let Some(listen) = starting.options.listen.beats else { return Ok(None) };
+    let (address, config, credentials) = starting.answered(listen);
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let source = BeatsSource::start(address, config, credentials, deliver, accounting, clock)?;
+    Ok(Some(Box::new(source)))
+}
+
+fn relp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let Some(listen) = starting.options.listen.relp else { return Ok(None) };
+    let (address, config, credentials) = starting.answered(listen);
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let source = RelpSource::start(address, config, credentials, deliver, accounting, clock)?;
     Ok(Some(Box::new(source)))
 }
 
@@ -456,16 +500,8 @@ mod tests {
     #[test]
     fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
         let options = SourceOptions {
-            data_dir: PathBuf::new(),
-            listen: Listen { syslog_udp: None, syslog_tcp: None },
-            syslog_tcp: TcpConfig::default(),
-            syslog_zones: SyslogZones::default(),
-            syslog_udp_sockets: 0,
-            syslog_tls: None,
             node_listen: Some("127.0.0.1:0".parse().unwrap()),
-            node_secret: None,
-            journald: None,
-            files: Vec::new(),
+            ..SourceOptions::none(std::path::Path::new(""))
         };
         let (faulty, accounting) = (Arc::<Faulty>::default(), Arc::<Accounting>::default());
         let with = SourceContext {

@@ -42,6 +42,9 @@ impl Transport {
             4 => Transport::Http,
             5 => Transport::File,
             6 => Transport::Journald,
+            7 => Transport::Fluent,
+            8 => Transport::Beats,
+            9 => Transport::Relp,
             _ => return None,
         })
     }

@@ -64,15 +64,16 @@ impl Foreign {
                  compress off)"
             }
             Foreign::Relp => {
-                "use syslog over TCP or TLS (rsyslog: type=\"omfwd\" protocol=\"tcp\" instead of \
-                 omrelp)"
+                "send to the port of relp_listen, or use syslog over TCP (rsyslog: type=\"omfwd\" \
+                 protocol=\"tcp\" instead of omrelp)"
             }
             Foreign::FluentForward => {
-                "use the output http with format json_lines, or syslog with mode tcp, instead of \
-                 forward"
+                "send to the port of fluent_listen, or use the output http with format json_lines \
+                 instead of forward"
             }
             Foreign::Beats => {
-                "use the output elasticsearch with http_listen (port 9514) instead of logstash"
+                "send to the port of beats_listen, or use the output elasticsearch with \
+                 http_listen (port 9514) instead of logstash"
             }
             Foreign::GelfChunk => "it has a wrong number of chunks; use GELF over TCP",
             Foreign::Ssh => "it does not send logs",
