@@ -218,6 +218,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             Some(vec![DATADOG, INSERT, IGNORED])
         }
         "/gelf" => Some(vec![INSERT, IGNORED]),
+        "/insert/native" | "/insert/multitenant/native" | "/internal/insert" => {
+            Some(vec![&["version"], INSERT, IGNORED])
+        }
         _ if path.contains("/services/collector") => Some(vec![SPLUNK, INSERT, IGNORED]),
         // Ignoring parameters of what clients of Elasticsearch request before they send does no
         // harm.

@@ -20,6 +20,7 @@ mod form;
 mod gelf;
 mod hec;
 mod keep;
+mod native;
 mod options;
 pub mod otlp;
 mod slot;
@@ -151,6 +152,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .merge(datadog::routes())
         .merge(gelf::routes())
         .merge(hec::routes())
+        .merge(native::routes())
         .merge(otlp::routes())
         .with_state(inserting)
 }

@@ -16,6 +16,7 @@ pub mod datadog;
 mod decode;
 pub mod hec;
 mod json;
+pub mod native;
 pub mod otlp;
 pub mod protobuf;
 mod shape;
