@@ -217,7 +217,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         _ if path.ends_with("/api/v2/logs") || path.ends_with("/v1/input") => {
             Some(vec![DATADOG, INSERT, IGNORED])
         }
-        "/gelf" => Some(vec![INSERT, IGNORED]),
+        "/gelf" | "/upload" => Some(vec![INSERT, IGNORED]),
         "/insert/native" | "/insert/multitenant/native" | "/internal/insert" => {
             Some(vec![&["version"], INSERT, IGNORED])
         }

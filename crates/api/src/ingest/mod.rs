@@ -19,6 +19,7 @@ mod datadog;
 mod form;
 mod gelf;
 mod hec;
+mod journal;
 mod keep;
 mod native;
 mod options;
@@ -152,6 +153,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .merge(datadog::routes())
         .merge(gelf::routes())
         .merge(hec::routes())
+        .merge(journal::routes())
         .merge(native::routes())
         .merge(otlp::routes())
         .with_state(inserting)

@@ -15,6 +15,7 @@ mod bulk;
 pub mod datadog;
 mod decode;
 pub mod hec;
+pub mod journal;
 mod json;
 pub mod native;
 pub mod otlp;
