@@ -83,6 +83,9 @@ const ELASTIC: &[&str] = &[
 ];
 /// Of Datadog's intake of logs.
 const DATADOG: &[&str] = &["ddsource", "ddtags", "hostname", "service"];
+/// Of writers of InfluxDB. There is one place for all points; `precision` is the unit of times.
+const INFLUX: &[&str] =
+    &["bucket", "bucketID", "consistency", "db", "org", "orgID", "precision", "rp"];
 /// Of Splunk's HTTP Event Collector. Lines are cut at newlines whatever a sender says about times.
 const SPLUNK: &[&str] =
     &["auto_extract_timestamp", "channel", "host", "index", "source", "sourcetype", "time"];
@@ -143,6 +146,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             _ => &["field", "filter", "limit", "time", "ignore_pipes"],
         };
         return Some(vec![own, QUERY, IGNORED]);
+    }
+    if path == "/api/v1/write" {
+        return Some(vec![INSERT, IGNORED]);
     }
     if let Some(call) = path.strip_prefix("/api/v1/") {
         let segments: Vec<&str> = call.split('/').collect();
@@ -209,7 +215,10 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         path.ends_with("/_bulk") || path.contains("/_doc") || path.contains("/_create")
     };
     match path {
-        "/loki/api/v1/push" | "/v1/logs" => Some(vec![INSERT, IGNORED]),
+        "/loki/api/v1/push" | "/v1/logs" | "/v1/metrics" => Some(vec![INSERT, IGNORED]),
+        "/write" | "/api/v2/write" | "/insert/influx/write" | "/insert/influx/api/v2/write" => {
+            Some(vec![INFLUX, INSERT, IGNORED])
+        }
         // By gRPC.
         _ if path.starts_with("/opentelemetry.proto.") => Some(vec![INSERT, IGNORED]),
         _ if path.starts_with("/loki/") => Some(vec![LOKI, IGNORED]),

@@ -21,6 +21,7 @@ mod gelf;
 mod hec;
 mod journal;
 mod keep;
+mod measurements;
 mod native;
 mod options;
 pub mod otlp;
@@ -154,6 +155,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .merge(gelf::routes())
         .merge(hec::routes())
         .merge(journal::routes())
+        .merge(measurements::routes())
         .merge(native::routes())
         .merge(otlp::routes())
         .with_state(inserting)
