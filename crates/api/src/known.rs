@@ -18,6 +18,7 @@ use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::access::gate::TOKEN_PATHS;
 use crate::wire::error::{ApiError, ApiResult};
 use text::nearest::nearest;
 
@@ -234,6 +235,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         // Ignoring parameters of what clients of Elasticsearch request before they send does no
         // harm.
         _ if path.starts_with("/insert/elasticsearch") => None,
+        _ if TOKEN_PATHS.contains(&path) => Some(vec![&["token"], INSERT, IGNORED]),
         _ if path.starts_with("/insert/") => Some(vec![INSERT, IGNORED]),
         _ => None,
     }

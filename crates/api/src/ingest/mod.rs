@@ -15,6 +15,7 @@
 //! sent again.
 
 pub mod bulk;
+mod cloud;
 mod datadog;
 mod form;
 mod gelf;
@@ -151,6 +152,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .post(Scope::Ingest, "/insert/jsonline", jsonline)
         .post(Scope::Ingest, "/insert/lines", lines)
         .merge(bulk::routes())
+        .merge(cloud::routes())
         .merge(datadog::routes())
         .merge(gelf::routes())
         .merge(hec::routes())

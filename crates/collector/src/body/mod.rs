@@ -17,6 +17,7 @@ mod decode;
 pub mod hec;
 pub mod journal;
 mod json;
+pub mod logplex;
 pub mod metrics;
 pub mod native;
 pub mod otlp;
