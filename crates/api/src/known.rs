@@ -18,6 +18,7 @@ use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::access::gate::TOKEN_PATHS;
 use crate::wire::error::{ApiError, ApiResult};
 use text::nearest::nearest;
 
@@ -83,6 +84,9 @@ const ELASTIC: &[&str] = &[
 ];
 /// Of Datadog's intake of logs.
 const DATADOG: &[&str] = &["ddsource", "ddtags", "hostname", "service"];
+/// Of writers of InfluxDB. There is one place for all points; `precision` is the unit of times.
+const INFLUX: &[&str] =
+    &["bucket", "bucketID", "consistency", "db", "org", "orgID", "precision", "rp"];
 /// Of Splunk's HTTP Event Collector. Lines are cut at newlines whatever a sender says about times.
 const SPLUNK: &[&str] =
     &["auto_extract_timestamp", "channel", "host", "index", "source", "sourcetype", "time"];
@@ -143,6 +147,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             _ => &["field", "filter", "limit", "time", "ignore_pipes"],
         };
         return Some(vec![own, QUERY, IGNORED]);
+    }
+    if path == "/api/v1/write" {
+        return Some(vec![INSERT, IGNORED]);
     }
     if let Some(call) = path.strip_prefix("/api/v1/") {
         let segments: Vec<&str> = call.split('/').collect();
@@ -209,7 +216,10 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         path.ends_with("/_bulk") || path.contains("/_doc") || path.contains("/_create")
     };
     match path {
-        "/loki/api/v1/push" | "/v1/logs" => Some(vec![INSERT, IGNORED]),
+        "/loki/api/v1/push" | "/v1/logs" | "/v1/metrics" => Some(vec![INSERT, IGNORED]),
+        "/write" | "/api/v2/write" | "/insert/influx/write" | "/insert/influx/api/v2/write" => {
+            Some(vec![INFLUX, INSERT, IGNORED])
+        }
         // By gRPC.
         _ if path.starts_with("/opentelemetry.proto.") => Some(vec![INSERT, IGNORED]),
         _ if path.starts_with("/loki/") => Some(vec![LOKI, IGNORED]),
@@ -217,11 +227,15 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         _ if path.ends_with("/api/v2/logs") || path.ends_with("/v1/input") => {
             Some(vec![DATADOG, INSERT, IGNORED])
         }
-        "/gelf" => Some(vec![INSERT, IGNORED]),
+        "/gelf" | "/upload" => Some(vec![INSERT, IGNORED]),
+        "/insert/native" | "/insert/multitenant/native" | "/internal/insert" => {
+            Some(vec![&["version"], INSERT, IGNORED])
+        }
         _ if path.contains("/services/collector") => Some(vec![SPLUNK, INSERT, IGNORED]),
         // Ignoring parameters of what clients of Elasticsearch request before they send does no
         // harm.
         _ if path.starts_with("/insert/elasticsearch") => None,
+        _ if TOKEN_PATHS.contains(&path) => Some(vec![&["token"], INSERT, IGNORED]),
         _ if path.starts_with("/insert/") => Some(vec![INSERT, IGNORED]),
         _ => None,
     }

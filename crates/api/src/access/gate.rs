@@ -4,9 +4,10 @@
 //!
 //! Credentials, in the order in which the gate looks for them:
 //!
-//! - `Authorization: Bearer TOKEN`, or `Splunk TOKEN`, as senders of Splunk write it;
+//! - `Authorization: Bearer TOKEN`, or another of [`SCHEMES`], as senders of others write it;
 //! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
 //! - a token in the header of a sender of another product ([`KEYS`]);
+//! - the parameter `token`, at the addresses of [`TOKEN_PATHS`];
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
 //!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
 //!   before, so pages of other sites cannot use the cookie.
@@ -68,8 +69,15 @@ const COOKIES_MAX: usize = 4;
 /// Bytes of the body of a refused request that are read and discarded. Without that, the connection
 /// would be reset, and its client would not see the answer.
 const DISCARDED_BYTES_MAX: u64 = 8 << 20;
-/// Headers in which senders of other products give a token: Datadog's.
-const KEYS: [&str; 1] = ["dd-api-key"];
+/// Schemes of the `Authorization` header whose credentials are a token: those of Splunk's and
+/// InfluxDB's senders beside our own.
+const SCHEMES: [&[u8]; 3] = [b"bearer", b"splunk", b"token"];
+/// Headers in which senders of other products give a token: those of Datadog and of Amazon Data
+/// Firehose.
+const KEYS: [&str; 2] = ["dd-api-key", "x-amz-firehose-access-key"];
+/// Calls whose senders can be given nothing but an address: they have a token as its parameter
+/// `token`. Everywhere else it would end up in logs without need.
+pub const TOKEN_PATHS: [&str; 3] = ["/insert/pubsub", "/insert/eventgrid", "/insert/github"];
 /// The longest time for that.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -160,7 +168,10 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
         Scope::Open => Principal::nobody(),
         _ => {
             let peer = peer(request);
-            let identified = gate.identify(request.method(), request.headers(), peer).await;
+            let identified = match gate.by_address(request, peer) {
+                Some(found) => found,
+                None => gate.identify(request.method(), request.headers(), peer).await,
+            };
             let checked = identified.and_then(|principal| gate.check(principal, scope));
             checked.map_err(|error| challenge(error, request.headers()))?
         }
@@ -176,7 +187,7 @@ pub fn peer(request: &Request) -> Option<SocketAddr> {
 
 /// Reads the body of a refused request. Does nothing if the client waits for `100 Continue`: such a
 /// client gets the answer without having sent the body.
-async fn discard(request: Request) {
+pub async fn discard(request: Request) {
     if request.headers().contains_key(EXPECT) {
         return;
     }
@@ -368,6 +379,22 @@ impl Gate {
         own.take(COOKIES_MAX)
     }
 
+    /// The caller whose token is a parameter of the address, if that is how it is given.
+    fn by_address(
+        &self,
+        request: &Request,
+        peer: Option<SocketAddr>,
+    ) -> Option<ApiResult<Principal>> {
+        if self.is_off() || !TOKEN_PATHS.contains(&request.uri().path()) {
+            return None;
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let (_, token) = pairs.find(|(name, _)| name == "token")?;
+        let found = self.by_token(None, token.as_bytes());
+        Some(found.ok_or_else(|| self.failed(peer, "a token", "it is not known")))
+    }
+
     fn by_session(&self, cookie: &[u8]) -> Option<Principal> {
         let name = self.0.sessions.user(cookie)?;
         let role = self.access().user(&name)?.user.role;
@@ -382,7 +409,7 @@ impl Gate {
         let scheme_ends = credentials.iter().position(|&byte| byte == b' ');
         let (scheme, rest) = credentials.split_at(scheme_ends.unwrap_or(credentials.len()));
         let rest = rest.trim_ascii();
-        if scheme.eq_ignore_ascii_case(b"bearer") || scheme.eq_ignore_ascii_case(b"splunk") {
+        if SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
             return self
                 .by_token(None, rest)
                 .ok_or_else(|| self.failed(peer, "a token", "it is not known"));
@@ -390,7 +417,7 @@ impl Gate {
         if !scheme.eq_ignore_ascii_case(b"basic") {
             self.count(Refused::Wrong);
             return Err(unauthorized(
-                "the Authorization header is neither Basic nor Bearer nor Splunk",
+                "the Authorization header is neither Basic nor Bearer nor Splunk nor Token",
             ));
         }
         let decoded = STANDARD.decode(rest).unwrap_or_default();

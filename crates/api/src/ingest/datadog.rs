@@ -12,14 +12,13 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use collector::body::datadog::{Defaults, Logs, NoLog, PARAMETERS, STREAM_FIELDS};
+use collector::body::datadog::{Defaults, Logs, PARAMETERS, STREAM_FIELDS};
 use serde_json::json;
 
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
-use crate::ingest::{Inserting, Request, WholeBody};
+use crate::ingest::{Inserting, Request, WholeBody, text_lines};
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression; Datadog's is 5 MB.
@@ -27,10 +26,6 @@ use crate::wire::error::{ApiError, ApiResult};
 /// limits.md, Lines on their way in: a request of a Datadog sender | {} | it is refused with 413
 /// before a log is kept
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// Limit of a parameter, which is written with each log.
-const PARAMETER_BYTES_MAX: usize = 1024;
-/// Bytes of lines that are handed on at once.
-const PIECE_BYTES: usize = 256 << 10;
 /// The prefixes of the paths.
 const PREFIXES: [&str; 2] = ["", "/insert/datadog"];
 /// The key of the level.
@@ -65,20 +60,11 @@ fn refusal(error: ApiError) -> Response {
     let body = json!({ "errors": [{
         "status": status.as_str(), "title": title, "detail": error.to_string(),
     }] });
-    let mut response = error.into_response();
-    *response.body_mut() = Json(body).into_response().into_body();
-    response
+    error.in_form(body)
 }
 
 async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
-    for name in PARAMETERS {
-        let bytes = request.params.get(name).map_or(0, str::len);
-        if bytes > PARAMETER_BYTES_MAX {
-            return Err(ApiError::bad_request(format!(
-                "the parameter {name} has {bytes} bytes; the limit is {PARAMETER_BYTES_MAX}"
-            )));
-        }
-    }
+    request.check_lengths(&PARAMETERS)?;
     let mut body = WholeBody::enter(to, request, body).await?;
     let taken = take(request, &mut body).await;
     body.end(taken).await.map(drop)
@@ -86,43 +72,17 @@ async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> 
 
 async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&STREAM_FIELDS, &LEVEL_FIELDS);
-    let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
-        let text = format!(
-            "the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches"
-        );
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-    })?;
+    let content = body.content(BODY_BYTES_MAX).await?;
     let defaults = Defaults::of(|name| request.params.get(name));
-    let is_text = request
-        .headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(b"text/plain"));
-    let mut lines = Vec::new();
-    if is_text {
-        for line in content.split(|&byte| byte == b'\n') {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if !line.is_empty() {
-                defaults.write_raw(line, &mut lines);
-            }
-            if lines.len() >= PIECE_BYTES {
-                body.take(&lines).await?;
-                lines.clear();
-            }
-        }
-        return body.take(&lines).await;
+    if request.media_type() == "text/plain" {
+        let mut lines = text_lines(&content);
+        let write_next = |out: &mut Vec<u8>| {
+            let line = lines.next();
+            line.inspect(|line| defaults.write_raw(line, out)).is_some()
+        };
+        return body.take_lines(write_next).await;
     }
     let mut logs = Logs::of(&content);
-    let result = loop {
-        match logs.write_next(&defaults, &mut lines) {
-            Ok(true) if lines.len() < PIECE_BYTES => {}
-            Ok(true) => {
-                body.take(&lines).await?;
-                lines.clear();
-            }
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
-        }
-    };
-    body.take(&lines).await?;
-    result.map_err(|error: NoLog| ApiError::bad_request(error.to_string()))
+    let taken = body.take_each(|out| logs.write_next(&defaults, out)).await?;
+    taken.map_err(|error| ApiError::bad_request(error.to_string()))
 }

@@ -26,7 +26,7 @@ use serde_json::json;
 
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
-use crate::ingest::{Inserting, Request, WholeBody};
+use crate::ingest::{Inserting, Request, WholeBody, text_lines};
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression.
@@ -34,10 +34,6 @@ use crate::wire::error::{ApiError, ApiResult};
 /// limits.md, Lines on their way in: a request of a Splunk sender | {} | it is refused with 413
 /// before an event is kept
 const BODY_BYTES_MAX: usize = 16 << 20;
-/// Limit of a parameter, which is written with each event.
-const PARAMETER_BYTES_MAX: usize = 1024;
-/// Bytes of lines that are handed on at once.
-const PIECE_BYTES: usize = 256 << 10;
 /// Limit of a request for acknowledgements, and of the numbers in it.
 const ACKS_BYTES_MAX: usize = 1 << 20;
 /// Names of parameters that hold for all events of a request.
@@ -112,18 +108,17 @@ async fn insert(
     body: Body,
     kind: Kind,
 ) -> Result<(), Failure> {
-    let defaults = defaults(request)?;
+    request.check_lengths(&PARAMETERS)?;
+    let defaults = Defaults::of(|name| request.params.get(name));
     let mut body = WholeBody::enter(inserting, request, body).await?;
     let taken = async {
         body.default_fields(&STREAM_FIELDS, &[]);
-        let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
-            let text = format!(
-                "the body has more than {BODY_BYTES_MAX} bytes; let the sender send smaller batches"
-            );
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-        })?;
+        let content = body.content(BODY_BYTES_MAX).await?;
         match kind {
-            Kind::Events => take_events(&mut body, &defaults, &content).await,
+            Kind::Events => {
+                let mut events = Events::of(&content);
+                body.take_each(|out| events.write_next(&defaults, out)).await
+            }
             Kind::Raw => take_raw(&mut body, &defaults, &content).await,
         }
     };
@@ -135,61 +130,20 @@ async fn insert(
     content.map_err(Failure::Content)
 }
 
-async fn take_events(
-    body: &mut WholeBody<'_>,
-    defaults: &Defaults,
-    content: &[u8],
-) -> ApiResult<Result<(), HecError>> {
-    let (mut events, mut lines) = (Events::of(content), Vec::new());
-    let result = loop {
-        match events.write_next(defaults, &mut lines) {
-            Ok(true) if lines.len() < PIECE_BYTES => {}
-            Ok(true) => {
-                body.take(&lines).await?;
-                lines.clear();
-            }
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
-        }
-    };
-    body.take(&lines).await?;
-    Ok(result)
-}
-
 async fn take_raw(
     body: &mut WholeBody<'_>,
     defaults: &Defaults,
     content: &[u8],
 ) -> ApiResult<Result<(), HecError>> {
-    let mut lines = Vec::new();
-    let mut is_empty = true;
-    for line in content.split(|&byte| byte == b'\n') {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.is_empty() {
-            continue;
-        }
-        is_empty = false;
-        defaults.write_raw(line, &mut lines);
-        if lines.len() >= PIECE_BYTES {
-            body.take(&lines).await?;
-            lines.clear();
-        }
+    let mut lines = text_lines(content).peekable();
+    if lines.peek().is_none() {
+        return Ok(Err(HecError::NoData));
     }
-    body.take(&lines).await?;
-    Ok(if is_empty { Err(HecError::NoData) } else { Ok(()) })
-}
-
-/// What the parameters say about all events.
-fn defaults(request: &Request) -> ApiResult<Defaults> {
-    for name in PARAMETERS {
-        let bytes = request.params.get(name).map_or(0, str::len);
-        if bytes > PARAMETER_BYTES_MAX {
-            return Err(ApiError::bad_request(format!(
-                "the parameter {name} has {bytes} bytes; the limit is {PARAMETER_BYTES_MAX}"
-            )));
-        }
-    }
-    Ok(Defaults::of(|name| request.params.get(name)))
+    let write_next = |out: &mut Vec<u8>| {
+        let line = lines.next();
+        line.inspect(|line| defaults.write_raw(line, out)).is_some()
+    };
+    body.take_lines(write_next).await.map(Ok)
 }
 
 fn answer(to: &Inserting, request: &Request, result: Result<(), Failure>) -> Response {
@@ -222,10 +176,8 @@ fn refusal(error: ApiError) -> Response {
         status if status.is_server_error() => 8,
         _ => 6,
     };
-    let body = Json(json!({ "text": error.to_string(), "code": code })).into_response();
-    let mut response = error.into_response();
-    *response.body_mut() = body.into_body();
-    response
+    let body = json!({ "text": error.to_string(), "code": code });
+    error.in_form(body)
 }
 
 /// The channel of a sender that asks for acknowledgements.

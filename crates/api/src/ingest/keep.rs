@@ -183,6 +183,24 @@ impl Keeper {
         }
     }
 
+    /// Sets the fields that hold time and message, if parameters name none; an empty list leaves the
+    /// usual ones. Called before the first line.
+    pub fn default_names(&mut self, time: &[&str], message: &[&str]) {
+        let hints = Arc::make_mut(&mut self.sink.origin.hints);
+        for (fields, defaults) in [(&mut hints.time_fields, time), (&mut hints.msg_fields, message)]
+        {
+            if fields.is_empty() {
+                *fields = defaults.iter().map(|&name| name.to_owned()).collect();
+            }
+        }
+    }
+
+    /// Sets the type of lines, if parameters name none. Called before the first line.
+    pub fn default_type(&mut self, name: &str) {
+        let hints = Arc::make_mut(&mut self.sink.origin.hints);
+        hints.log_type.get_or_insert_with(|| name.to_owned());
+    }
+
     /// Counts lines of the body that are not taken.
     pub fn reject(&mut self, lines: u64, bytes: u64) {
         let counters = self.sink.counters();

@@ -15,14 +15,19 @@
 //! sent again.
 
 pub mod bulk;
+mod cloud;
 mod datadog;
 mod form;
 mod gelf;
 mod hec;
+mod journal;
 mod keep;
+mod measurements;
+mod native;
 mod options;
 pub mod otlp;
 mod slot;
+mod whole;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -34,11 +39,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::rejection::ExtensionRejection;
 use axum::extract::{ConnectInfo, FromRequestParts, State};
-use axum::http::header::EXPECT;
+use axum::http::header::{CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use collector::body::{Decoder, Encoding, Runs, Shape};
+use collector::body::{Encoding, Runs, Shape};
 use collector::{Accounting, PeerLog, SourceKind};
 use platform::memory::{Budget, Purpose};
 use tokio::sync::watch;
@@ -52,12 +57,15 @@ use crate::wire::error::{ApiError, ApiResult};
 use keep::{ActionCount, Counts, Keeper, refused};
 use node::ingest::http_lines::HttpLines;
 use slot::{Slot, Slots};
+pub use whole::{WholeBody, text_lines};
 
 /// Bytes of a refused body that are read and discarded, so that a sender that reads the response
 /// only after sending everything gets to see it. Beyond them the connection is closed.
 const DISCARDED_BYTES_MAX: u64 = 64 << 20;
 /// How long a request waits for the store to be opened. Beyond it the request is answered with 503.
 const OPENING_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Limit of a parameter that is written with each record of a request.
+const PARAMETER_BYTES_MAX: usize = 1024;
 /// A request that holds fewer bytes than this while its sender pauses lends its slot to others.
 const LENT_BYTES_MAX: usize = 256 << 10;
 
@@ -144,9 +152,13 @@ pub fn routes<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Ro
         .post(Scope::Ingest, "/insert/jsonline", jsonline)
         .post(Scope::Ingest, "/insert/lines", lines)
         .merge(bulk::routes())
+        .merge(cloud::routes())
         .merge(datadog::routes())
         .merge(gelf::routes())
         .merge(hec::routes())
+        .merge(journal::routes())
+        .merge(measurements::routes())
+        .merge(native::routes())
         .merge(otlp::routes())
         .with_state(inserting)
 }
@@ -174,6 +186,28 @@ pub struct Request {
     params: Params,
     /// Headers.
     pub headers: HeaderMap,
+}
+
+impl Request {
+    /// Checks the lengths of parameters that are written with each record.
+    fn check_lengths(&self, parameters: &[&str]) -> ApiResult<()> {
+        for name in parameters {
+            let bytes = self.params.get(name).map_or(0, str::len);
+            if bytes > PARAMETER_BYTES_MAX {
+                return Err(ApiError::bad_request(format!(
+                    "the parameter {name} has {bytes} bytes; the limit is {PARAMETER_BYTES_MAX}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The media type of the body in small letters, without its parameters.
+    fn media_type(&self) -> String {
+        let named = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let named = named.unwrap_or_default().split(';').next().unwrap_or_default();
+        named.trim().to_ascii_lowercase()
+    }
 }
 
 impl FromRequestParts<Arc<Inserting>> for Request {
@@ -284,117 +318,6 @@ async fn discard(reader: &mut BodyReader, request: &Request, error: &ApiError) {
     // silent nothing comes.
     if error.status() != StatusCode::REQUEST_TIMEOUT && !request.headers.contains_key(EXPECT) {
         reader.discard(DISCARDED_BYTES_MAX).await;
-    }
-}
-
-/// A body that must be read as a whole before its lines are known. The lines are then taken like
-/// JSON lines.
-pub struct WholeBody<'r> {
-    request: &'r Request,
-    reader: BodyReader,
-    keeper: Keeper,
-    slot: Slot,
-}
-
-impl<'r> WholeBody<'r> {
-    /// Takes a slot for an ingest request.
-    pub async fn enter(
-        inserting: &Inserting,
-        request: &'r Request,
-        body: Body,
-    ) -> ApiResult<WholeBody<'r>> {
-        let mut reader = BodyReader::new(body, inserting.options.body);
-        match prepare(inserting, request, Shape::JsonLines, Ok(Encoding::Plain)).await {
-            Ok((keeper, slot)) => Ok(WholeBody { request, reader, keeper, slot }),
-            Err(error) => {
-                discard(&mut reader, request, &error).await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Reads the body as it was sent; `None` if it has more than `bytes_max` bytes.
-    pub async fn read(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
-        let mut whole = Vec::new();
-        while let Some(chunk) = {
-            let holds_little = whole.capacity() <= LENT_BYTES_MAX;
-            self.slot.lend(holds_little, self.reader.next()).await??
-        } {
-            if whole.len() + chunk.len() > bytes_max {
-                return Ok(None);
-            }
-            self.keeper.hold_whole(whole.len() + chunk.len())?;
-            whole.extend_from_slice(&chunk);
-        }
-        Ok(Some(whole))
-    }
-
-    /// Reads and decompresses the body; `None` if it has more than `bytes_max` bytes.
-    pub async fn read_decompressed(&mut self, bytes_max: usize) -> ApiResult<Option<Vec<u8>>> {
-        let encoding = self.encoding()?;
-        let Some(sent) = self.read(bytes_max).await? else { return Ok(None) };
-        match encoding {
-            Encoding::Plain => Ok(Some(sent)),
-            _ => self.decompress(encoding, &sent, bytes_max),
-        }
-    }
-
-    /// Decompresses what was read; `None` if it has more than `bytes_max` bytes.
-    pub fn decompress(
-        &mut self,
-        encoding: Encoding,
-        sent: &[u8],
-        bytes_max: usize,
-    ) -> ApiResult<Option<Vec<u8>>> {
-        let wrong = |error: std::io::Error| {
-            ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
-        };
-        let mut decoder = Decoder::new(encoding).map_err(wrong)?;
-        let (mut content, mut rest) = (Vec::new(), sent);
-        while let Some(piece) = decoder.next(&mut rest).map_err(wrong)? {
-            content.extend_from_slice(piece);
-            if content.len() > bytes_max {
-                return Ok(None);
-            }
-            self.keeper.hold_whole(sent.len() + content.len())?;
-        }
-        content.extend_from_slice(decoder.end().map_err(wrong)?);
-        Ok((content.len() <= bytes_max).then_some(content))
-    }
-
-    /// The compression of the body.
-    pub fn encoding(&self) -> ApiResult<Encoding> {
-        options::encoding(&self.request.headers)
-    }
-
-    /// Sets what parameters leave open about the following lines.
-    pub fn name_streams(&mut self, fields: Vec<String>) -> ApiResult<()> {
-        self.keeper.name_streams(fields)
-    }
-
-    /// Sets the fields that name streams and hold the level, if parameters name none.
-    pub fn default_fields(&mut self, stream: &[&str], level: &[&str]) {
-        self.keeper.default_fields(stream, level);
-    }
-
-    /// Counts lines of the body that are not taken.
-    pub fn reject(&mut self, lines: u64, bytes: u64) {
-        self.keeper.reject(lines, bytes);
-    }
-
-    /// Takes complete lines, each a JSON object.
-    pub async fn take(&mut self, lines: &[u8]) -> ApiResult<()> {
-        self.keeper.take_whole(lines).await
-    }
-
-    /// Ends the body. `taken` is the error if it was not taken as a whole. Waits until all lines
-    /// taken are durable.
-    pub async fn end(mut self, taken: ApiResult<()>) -> ApiResult<Counts> {
-        let result = self.keeper.end(taken).await;
-        if let Err(error) = &result {
-            discard(&mut self.reader, self.request, error).await;
-        }
-        result
     }
 }
 

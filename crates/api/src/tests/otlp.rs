@@ -57,13 +57,13 @@ impl Fixture {
         (parts.status, parts.headers, to_bytes(body, usize::MAX).await.unwrap().to_vec())
     }
 
-    async fn rows(&self, query: &str) -> Vec<Value> {
+    pub(super) async fn rows(&self, query: &str) -> Vec<Value> {
         let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
         let rows = text(self.get(&format!("/select/logsql/query?query={query}")).await).await;
         rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect()
     }
 
-    fn dropped(&self, reason: collector::DropReason) -> u64 {
+    pub(super) fn dropped(&self, reason: collector::DropReason) -> u64 {
         let counts = self.app.accounting.source(SourceKind::Http).counts();
         assert_eq!(counts.lines_missing(), 0);
         counts.dropped(reason).lines
@@ -153,14 +153,15 @@ async fn refusals_are_a_status_in_the_format_of_the_request() {
         assert_eq!((status.as_u16(), &answer["code"]), (code, &json!(3)), "{answer}");
         assert!(answer["message"].as_str().unwrap().contains(message), "{answer}");
     }
-    for (path, remedy) in
-        [("/v1/traces", "OTEL_TRACES_EXPORTER=none"), ("/v1/metrics", "OTEL_METRICS_EXPORTER=none")]
-    {
-        let (status, _, answer) = fixture.otlp(path, &[json], b"{}".to_vec()).await;
-        assert_eq!(status, StatusCode::NOT_FOUND);
+    for (path, status, remedy) in [
+        ("/v1/traces", 404, "OTEL_TRACES_EXPORTER=none"),
+        ("/v1/metrics", 415, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf"),
+    ] {
+        let (found, _, answer) = fixture.otlp(path, &[json], b"{}".to_vec()).await;
+        assert_eq!(found.as_u16(), status);
         assert!(String::from_utf8(answer).unwrap().contains(remedy));
     }
-    assert_eq!(fixture.dropped(collector::DropReason::WrongProtocol), 2);
+    assert_eq!(fixture.dropped(collector::DropReason::WrongProtocol), 1);
     // Exporters drop what they sent after 500 and 507, so they get 503.
     fixture.app.stop();
     fixture.pipeline.stop();

@@ -1,7 +1,7 @@
 //! Errors as the API shows them: a status and `{"error":"what went wrong and what to do"}`.
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use query::{ParseError, QueueError};
 use serde_json::{Map, Value};
@@ -107,7 +107,18 @@ impl ApiError {
     /// The error as plain text, which clients of Loki expect.
     pub fn into_text(self) -> Response {
         let text = format!("{self}\n");
-        (self.status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+        let mut response = self.into_response();
+        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        *response.body_mut() = text.into();
+        response
+    }
+
+    /// The error with the body that clients of another product expect; status and headers stay.
+    pub fn in_form(self, body: Value) -> Response {
+        let mut response = self.into_response();
+        *response.body_mut() = body.to_string().into();
+        response
     }
 }
 

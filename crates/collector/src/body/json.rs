@@ -90,6 +90,25 @@ pub(super) fn write_in_a_line(json: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a number.
+pub(super) fn write_number(number: impl std::fmt::Display, out: &mut Vec<u8>) {
+    use std::io::Write;
+    write!(out, "{number}").expect("memory takes everything");
+}
+
+/// Numbers that JSON has not are texts, as in the JSON of protobuf.
+pub(super) fn write_double(number: f64, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let written = match number {
+        _ if number.is_nan() => write!(out, "\"NaN\""),
+        _ if number.is_infinite() && number > 0.0 => write!(out, "\"Infinity\""),
+        _ if number.is_infinite() => write!(out, "\"-Infinity\""),
+        _ if number != 0.0 && !(1e-7..1e17).contains(&number.abs()) => write!(out, "{number:e}"),
+        _ => write!(out, "{number}"),
+    };
+    written.expect("memory takes everything");
+}
+
 /// The first byte that is no white space.
 pub(super) fn first(content: &[u8]) -> Option<u8> {
     content.iter().copied().find(|byte| !byte.is_ascii_whitespace())

@@ -1,30 +1,14 @@
-//! Converts one journal entry from the JSON that `journalctl` writes to the JSON line that is kept.
+//! Converts one journal entry from the JSON that `journalctl` writes to the JSON line that is kept,
+//! which [`line_of`] makes.
 //!
-//! Fields are renamed to their syslog names; fields that only describe the position in the journal
-//! are removed, and all others stay under their name. `journalctl` writes a value that is not valid
-//! text as an array of numbers, and a field with several values as an array; both are converted to
-//! text.
+//! `journalctl` writes a value that is not valid text as an array of numbers, and a field with
+//! several values as an array; both are converted to text.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Fields that describe the position in the journal. The cursor is partly random, and would be most
-/// of the stored bytes.
-const POSITION: [&str; 5] =
-    ["__CURSOR", "__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP", "__SEQNUM", "__SEQNUM_ID"];
-/// New names and the journal fields they come from; the first field that is present gives the
-/// value.
-const NAMES: [(&str, &[&str]); 5] = [
-    ("hostname", &["_HOSTNAME"]),
-    ("app_name", &["SYSLOG_IDENTIFIER", "_COMM"]),
-    ("proc_id", &["_PID", "SYSLOG_PID"]),
-    ("severity", &["PRIORITY"]),
-    ("_msg", &["MESSAGE"]),
-];
-/// Words for priorities 0 to 7 (syslog.h).
-const LEVELS: [&str; 8] =
-    ["emerg", "alert", "critical", "error", "warning", "notice", "info", "debug"];
+use crate::body::journal::line_of;
 
 /// A converted journal entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,28 +21,12 @@ pub struct JournalEntry {
 
 /// Parses the JSON of one entry; `None` when it is not an entry.
 pub fn parse(json: &[u8]) -> Option<JournalEntry> {
-    // Sorted by name: the same entry gives the same line when it is read again.
-    let mut fields: BTreeMap<String, Value> = serde_json::from_slice(json).ok()?;
+    let fields: BTreeMap<String, Value> = serde_json::from_slice(json).ok()?;
     let cursor = fields.get("__CURSOR")?.as_str()?.to_owned();
-    let mut line: BTreeMap<String, Value> = BTreeMap::new();
-    let time = text(fields.get("__REALTIME_TIMESTAMP")?);
-    line.insert("_time".into(), time.parse::<u64>().ok()?.into());
-    for field in POSITION {
-        fields.remove(field);
-    }
-    for (name, sources) in NAMES {
-        if let Some(value) = sources.iter().find_map(|source| fields.remove(*source)) {
-            line.insert(name.into(), text(&value).into());
-        }
-    }
-    let severity = line.get("severity").and_then(|value| value.as_str()?.parse::<usize>().ok());
-    if let Some(level) = severity.and_then(|severity| LEVELS.get(severity)) {
-        line.insert("level".into(), (*level).into());
-    }
-    for (name, value) in fields {
-        line.entry(name).or_insert_with(|| text(&value).into());
-    }
-    Some(JournalEntry { line: serde_json::to_vec(&line).expect("text and numbers only"), cursor })
+    let fields: BTreeMap<String, String> =
+        fields.into_iter().map(|(name, value)| (name, text(value))).collect();
+    fields.get("__REALTIME_TIMESTAMP")?.parse::<u64>().ok()?;
+    Some(JournalEntry { line: line_of(fields), cursor })
 }
 
 /// The cursor in the first bytes of an entry; `None` when it is not within them. Within a value the
@@ -72,14 +40,14 @@ pub fn cursor(json: &[u8]) -> Option<String> {
     Some(std::str::from_utf8(&value[..end]).ok()?.to_owned())
 }
 
-fn text(value: &Value) -> String {
+fn text(value: Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text,
         Value::Array(values) => {
             let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
             match values.iter().map(byte).collect::<Option<Vec<u8>>>() {
                 Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                None => values.iter().map(text).collect::<Vec<_>>().join("\n"),
+                None => values.into_iter().map(text).collect::<Vec<_>>().join("\n"),
             }
         }
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! OTLP by gRPC: calls of `LogsService`, as requests of HTTP/2 whose body is one message.
+//! OTLP by gRPC: calls of `LogsService` and `MetricsService`, as requests of HTTP/2 whose body is one message.
 //!
 //! A message is framed by five bytes: whether it is compressed, and its length. The result of a
 //! call stands in trailers, or, if there is no message, in the headers
@@ -24,8 +24,8 @@ use collector::body::otlp::{Format, Rejected};
 use hyper::body::{Frame, SizeHint};
 
 use super::{
-    CONTENT_BYTES_MAX, Code, Signal, Status, success_message, take_records, too_large, write_bytes,
-    write_number,
+    CONTENT_BYTES_MAX, Code, Signal, Status, refuse_traces, success_message, take_records,
+    too_large, write_bytes, write_number,
 };
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
@@ -57,30 +57,40 @@ pub fn routes() -> Routes<Arc<Inserting>> {
 }
 
 async fn export(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    match take(&to, &request, body).await {
+    answer_call(to, request, body, Signal::Logs).await
+}
+
+async fn metrics(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer_call(to, request, body, Signal::Metrics).await
+}
+
+async fn answer_call(to: Arc<Inserting>, request: Request, body: Body, signal: Signal) -> Response {
+    match take(&to, &request, body, signal).await {
         Ok(rejected) => to.acknowledged(success(rejected)),
         Err(error) => failure(error),
     }
 }
 
 async fn traces(State(to): State<Arc<Inserting>>, request: Request) -> Response {
-    failure(Signal::Traces.refuse(&to, &request))
+    failure(refuse_traces(&to, &request))
 }
 
-async fn metrics(State(to): State<Arc<Inserting>>, request: Request) -> Response {
-    failure(Signal::Metrics.refuse(&to, &request))
-}
-
-async fn take(to: &Inserting, request: &Request, body: Body) -> ApiResult<Option<Rejected>> {
+async fn take(
+    to: &Inserting,
+    request: &Request,
+    body: Body,
+    signal: Signal,
+) -> ApiResult<Option<Rejected>> {
     let mut body = WholeBody::enter(to, request, body).await?;
     let mut rejected = None;
-    let taken = take_all(&mut body, &request.headers, &mut rejected).await;
+    let taken = take_all(&mut body, signal, &request.headers, &mut rejected).await;
     body.end(taken).await?;
     Ok(rejected)
 }
 
 async fn take_all(
     body: &mut WholeBody<'_>,
+    signal: Signal,
     headers: &HeaderMap,
     rejected: &mut Option<Rejected>,
 ) -> ApiResult<()> {
@@ -96,7 +106,7 @@ async fn take_all(
             &content[..]
         }
     };
-    *rejected = take_records(body, Format::Protobuf, content).await?;
+    *rejected = take_records(body, signal, Format::Protobuf, content).await?;
     Ok(())
 }
 

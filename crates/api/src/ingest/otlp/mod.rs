@@ -15,8 +15,11 @@
 //!
 //! Bounded: a request is held as a whole ([`CONTENT_BYTES_MAX`]), in memory of the budget.
 //!
-//! Left out: traces and metrics, which are refused with the setting that stops them from being
-//! sent.
+//! Metrics come likewise, at `/v1/metrics` and `/insert/opentelemetry/v1/metrics`, in protobuf: each
+//! data point becomes a row.
+//!
+//! Left out: traces, which are refused with the setting that stops them from being sent; and metrics
+//! in JSON.
 
 pub mod grpc;
 
@@ -27,6 +30,7 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use collector::body::metrics::LOG_TYPE;
 use collector::body::otlp::{Export, ExportError, Format, Rejected};
 use serde_json::json;
 
@@ -75,17 +79,39 @@ pub fn routes() -> Routes<Arc<Inserting>> {
         .post(Scope::Ingest, "/insert/opentelemetry/v1/logs", export)
         .post(Scope::Ingest, "/v1/traces", traces)
         .post(Scope::Ingest, "/v1/metrics", metrics)
+        .post(Scope::Ingest, "/insert/opentelemetry/v1/metrics", metrics)
         .merge(grpc::routes())
+}
+
+/// What a request carries.
+#[derive(Clone, Copy, PartialEq)]
+enum Signal {
+    Logs,
+    Metrics,
 }
 
 /// What became of a request that was taken.
 struct Taken {
+    signal: Signal,
     format: Format,
     rejected: Option<Rejected>,
 }
 
 async fn export(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    let mut taken = Taken { format: said(&request.headers), rejected: None };
+    answer_export(to, request, body, Signal::Logs).await
+}
+
+async fn metrics(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
+    answer_export(to, request, body, Signal::Metrics).await
+}
+
+async fn answer_export(
+    to: Arc<Inserting>,
+    request: Request,
+    body: Body,
+    signal: Signal,
+) -> Response {
+    let mut taken = Taken { signal, format: said(&request.headers), rejected: None };
     match take(&to, &request, body, &mut taken).await {
         Ok(()) => to.acknowledged(success(&taken)),
         Err(error) => failure(error, taken.format),
@@ -115,7 +141,7 @@ async fn take_all(body: &mut WholeBody<'_>, taken: &mut Taken) -> ApiResult<()> 
     if content.trim_ascii_start().starts_with(b"{") {
         taken.format = Format::Json;
     }
-    taken.rejected = take_records(body, taken.format, &content).await?;
+    taken.rejected = take_records(body, taken.signal, taken.format, &content).await?;
     Ok(())
 }
 
@@ -129,17 +155,35 @@ fn too_large() -> ApiError {
 /// Takes all records of a request; returns those that were rejected.
 async fn take_records(
     body: &mut WholeBody<'_>,
+    signal: Signal,
     format: Format,
     content: &[u8],
 ) -> ApiResult<Option<Rejected>> {
-    let mut export = Export::read(format, content).map_err(|error| {
+    let export = match (signal, format) {
+        (Signal::Logs, format) => Export::read(format, content),
+        (Signal::Metrics, Format::Protobuf) => Export::read_metrics(content),
+        (Signal::Metrics, Format::Json) => {
+            return Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "metrics of OTLP are taken as protobuf, not as JSON; set \
+                 OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf",
+            ));
+        }
+    };
+    let mut export = export.map_err(|error| {
         let status = match error {
             ExportError::Wrong(_) => StatusCode::BAD_REQUEST,
             ExportError::TooMany => StatusCode::PAYLOAD_TOO_LARGE,
         };
         ApiError::new(status, error.to_string())
     })?;
-    body.default_fields(&STREAM_FIELDS, &LEVEL_FIELDS);
+    match signal {
+        Signal::Logs => body.default_fields(&STREAM_FIELDS, &LEVEL_FIELDS),
+        Signal::Metrics => {
+            body.default_fields(&STREAM_FIELDS, &[]);
+            body.default_type(LOG_TYPE);
+        }
+    }
     let mut lines = Vec::new();
     loop {
         let has_more = export.write(&mut lines, PIECE_BYTES);
@@ -261,41 +305,17 @@ fn failure(error: ApiError, format: Format) -> Response {
 }
 
 async fn traces(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    refuse_signal(&to, &request, body, Signal::Traces).await
-}
-
-async fn metrics(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
-    refuse_signal(&to, &request, body, Signal::Metrics).await
-}
-
-/// What else OTLP carries.
-#[derive(Clone, Copy)]
-enum Signal {
-    Traces,
-    Metrics,
-}
-
-impl Signal {
-    /// Counts and reports the sender; returns the error for it.
-    fn refuse(self, to: &Inserting, request: &Request) -> ApiError {
-        let (what, variable) = match self {
-            Signal::Traces => ("traces", "OTEL_TRACES_EXPORTER"),
-            Signal::Metrics => ("metrics", "OTEL_METRICS_EXPORTER"),
-        };
-        let remedy = format!(
-            "set {variable}=none in the program that sends them, or take this exporter out of the \
-             pipeline of {what} of the collector"
-        );
-        to.refuse_protocol(request.peer, &format!("{what} of OpenTelemetry"), &remedy);
-        let message = format!("Loginson keeps logs, and these are {what}: {remedy}");
-        ApiError::not_found(message)
-    }
-}
-
-async fn refuse_signal(to: &Inserting, request: &Request, body: Body, signal: Signal) -> Response {
-    let error = signal.refuse(to, request);
+    let error = refuse_traces(&to, &request);
     BodyReader::new(body, to.options.body).discard(DISCARDED_BYTES_MAX).await;
     failure(error, said(&request.headers))
+}
+
+/// Counts and reports a sender of traces; returns the error for it.
+fn refuse_traces(to: &Inserting, request: &Request) -> ApiError {
+    const REMEDY: &str = "set OTEL_TRACES_EXPORTER=none in the program that sends them, or take this exporter out \
+                          of the pipeline of traces of the collector";
+    to.refuse_protocol(request.peer, "traces of OpenTelemetry", REMEDY);
+    ApiError::not_found(format!("Loginson keeps logs and metrics, and these are traces: {REMEDY}"))
 }
 
 fn write_varint(mut number: u64, out: &mut Vec<u8>) {

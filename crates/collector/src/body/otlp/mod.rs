@@ -1,4 +1,5 @@
-//! Records of OpenTelemetry's protocol (OTLP), `ExportLogsServiceRequest`, as JSON lines.
+//! Records of OpenTelemetry's protocol (OTLP), `ExportLogsServiceRequest`, as JSON lines; and data
+//! points of [`metrics`].
 //!
 //! ```text
 //! {"_msg":BODY,"_time":…,"severity_text":…,"severity_number":…,"event_name":…,"trace_id":HEX,
@@ -24,6 +25,7 @@
 //! a time.
 
 mod json;
+mod metrics;
 mod protobuf;
 
 use std::ops::Range;
@@ -33,6 +35,8 @@ use base64::engine::general_purpose::STANDARD;
 use record::frame::LINE_BYTES_MAX;
 use text::json::write_text;
 use text::time::write_time;
+
+use super::json::{write_double, write_number};
 
 /// Limit of the records of a request, each of which may have two bytes only.
 ///
@@ -77,7 +81,7 @@ pub enum Format {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// It is damaged, or something else.
-    #[error("the request is not an export of logs of OTLP: {0}")]
+    #[error("the request is not an export of OTLP of its kind: {0}")]
     Wrong(String),
     /// It has too many records.
     #[error(
@@ -134,6 +138,9 @@ pub struct Export<'b> {
     format: Format,
     records: Vec<&'b [u8]>,
     groups: Vec<Group<'b>>,
+    /// If the records are data points: their metrics, and the one of each record.
+    metrics: Vec<metrics::Metric<'b>>,
+    metric_of: Vec<u32>,
     /// The next record.
     at: usize,
     /// Its group, which has been entered if `is_entered`.
@@ -253,11 +260,24 @@ impl<'b> Export<'b> {
             Format::Protobuf => protobuf::find(content, &mut found)?,
             Format::Json => json::find(content, &mut found)?,
         }
+        Ok(Export::of(format, content, found))
+    }
+
+    /// Finds the data points of a request with metrics, in protobuf. They are its records.
+    pub fn read_metrics(content: &'b [u8]) -> Result<Export<'b>, ExportError> {
+        let mut found = Found::default();
+        metrics::find(content, &mut found)?;
+        Ok(Export::of(Format::Protobuf, content, found))
+    }
+
+    fn of(format: Format, content: &'b [u8], found: Found<'b>) -> Export<'b> {
         let per_byte = content.len().saturating_mul(WRITTEN_PER_BYTE_MAX);
-        Ok(Export {
+        Export {
             format,
             records: found.records,
             groups: found.groups,
+            metrics: found.metrics,
+            metric_of: found.metric_of,
             at: 0,
             group: 0,
             is_entered: false,
@@ -266,7 +286,7 @@ impl<'b> Export<'b> {
             rejected: None,
             written_bytes: 0,
             written_bytes_max: per_byte.clamp(WRITTEN_BYTES_MIN, WRITTEN_BYTES_MAX),
-        })
+        }
     }
 
     /// Appends lines until `out` has `bytes` bytes or more; false once there are no more records.
@@ -292,7 +312,8 @@ impl<'b> Export<'b> {
         let group = &self.groups[self.group];
         if !self.is_entered {
             self.is_entered = true;
-            if let Err(why) = self.shared.enter::<W>(group) {
+            let own = if self.metrics.is_empty() { &OWN[..] } else { &super::metrics::OWN[..] };
+            if let Err(why) = self.shared.enter::<W>(group, own) {
                 let lost = self.at..group.end;
                 self.at = lost.end;
                 self.leave_group_at_its_end();
@@ -303,9 +324,13 @@ impl<'b> Export<'b> {
             }
         }
         let record = self.records[self.at];
+        let metric = self.metric_of.get(self.at).map(|&metric| &self.metrics[metric as usize]);
         self.at += 1;
         let begin = out.len();
-        let mut written = write_record::<W>(record, &self.shared, &mut self.names, out);
+        let mut written = match metric {
+            Some(metric) => metrics::write_point(metric, record, &self.shared, out),
+            None => write_record::<W>(record, &self.shared, &mut self.names, out),
+        };
         let bytes = out.len() - begin;
         if written.is_ok() && bytes > LINE_BYTES_MAX {
             written = Err(Rejection::Long);
@@ -342,6 +367,8 @@ impl<'b> Export<'b> {
 struct Found<'b> {
     records: Vec<&'b [u8]>,
     groups: Vec<Group<'b>>,
+    metrics: Vec<metrics::Metric<'b>>,
+    metric_of: Vec<u32>,
 }
 
 impl<'b> Found<'b> {
@@ -363,13 +390,14 @@ impl<'b> Found<'b> {
 }
 
 impl Shared {
-    fn enter<W: Wire>(&mut self, group: &Group<'_>) -> Result<(), Rejection> {
+    /// Writes what the records of a group share. `own` are names that only the record itself gives.
+    fn enter<W: Wire>(&mut self, group: &Group<'_>, own: &[&[u8]]) -> Result<(), Rejection> {
         self.members.clear();
         self.names.clear();
         let (members, names) = (&mut self.members, &mut self.names);
         let resource = W::resource(group.resource)?;
         write_members::<W>(resource.attributes, 0, members, |key, out| {
-            let place = write_name(key, "resource", out, |_, name| OWN.contains(&name));
+            let place = write_name(key, "resource", out, |_, name| own.contains(&name));
             names.add(place);
         })?;
         let mut number = |name: &str, value: u64, out: &mut Vec<u8>| {
@@ -600,24 +628,6 @@ fn close(begin: usize, [open, close]: [u8; 2], out: &mut Vec<u8>) {
         None => out.push(open),
     }
     out.push(close);
-}
-
-fn write_number(number: impl std::fmt::Display, out: &mut Vec<u8>) {
-    use std::io::Write;
-    write!(out, "{number}").expect("memory takes everything");
-}
-
-/// Numbers that JSON has not are texts, as in the JSON of protobuf.
-fn write_double(number: f64, out: &mut Vec<u8>) {
-    use std::io::Write;
-    let written = match number {
-        _ if number.is_nan() => write!(out, "\"NaN\""),
-        _ if number.is_infinite() && number > 0.0 => write!(out, "\"Infinity\""),
-        _ if number.is_infinite() => write!(out, "\"-Infinity\""),
-        _ if number != 0.0 && !(1e-7..1e17).contains(&number.abs()) => write!(out, "{number:e}"),
-        _ => write!(out, "{number}"),
-    };
-    written.expect("memory takes everything");
 }
 
 #[cfg(test)]

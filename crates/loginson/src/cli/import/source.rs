@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, BufRead, Read};
 
 use anyhow::{Context, Result, bail};
+use collector::body::journal::Entries;
 use collector::file::{End, Join, RecordPiece, Shape, cut};
 
 use super::dump::{self, Unpacked};
@@ -158,7 +159,7 @@ enum Kind {
     /// Values of documents that were read, in reverse order.
     Documents(Vec<serde_json::Value>),
     /// The export format of systemd's journal.
-    Journal,
+    Journal(Entries),
 }
 
 impl Source {
@@ -275,7 +276,9 @@ impl Source {
     fn next_records(&mut self) -> Result<Option<Vec<Unpacked>>> {
         match &mut self.kind {
             Kind::Documents(values) => Ok(values.pop().map(dump::unpack_any)),
-            Kind::Journal => Ok(journal::next_entry(&mut self.reader)?.map(|line| vec![line])),
+            Kind::Journal(entries) => {
+                Ok(journal::next_entry(&mut self.reader, entries)?.map(|line| vec![line]))
+            }
             Kind::JsonLines => loop {
                 let mut line = Vec::new();
                 let more = read_line(&mut self.reader, &mut line).context("cannot read further")?;
