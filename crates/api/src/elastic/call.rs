@@ -155,7 +155,7 @@ impl Call {
     /// The answer, with the parts that `filter_path` names.
     pub fn answer(&self, value: Value) -> Response {
         let Some(paths) = self.params.get("filter_path") else {
-            return Json(value).into_response();
+            return sent(&value);
         };
         let (mut includes, mut excludes) = (Vec::new(), Vec::new());
         for path in paths.split(',') {
