@@ -8,6 +8,7 @@
 //!
 //! Left out: names of addresses (reverse DNS), because a line would wait for the network.
 
+mod mmdb;
 mod read;
 mod table;
 
@@ -22,6 +23,7 @@ use std::time::{Duration, SystemTime};
 use query::source::{Table, Tables};
 use serde::Deserialize;
 
+use mmdb::Mmdb;
 use table::Rows;
 
 /// The largest file of a table. A larger one is refused.
@@ -48,7 +50,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct LookupSpec {
     /// The name of the table.
     pub name: String,
-    /// Its file: CSV with a line of names, or JSON lines.
+    /// Its file: CSV with a line of names, JSON lines, or a database in MaxMind's format.
     pub file: PathBuf,
     /// The fields that make up the key; the first field if there are none.
     #[serde(default)]
@@ -56,6 +58,9 @@ pub struct LookupSpec {
     /// How a key is found.
     #[serde(default, rename = "match")]
     pub matching: Matching,
+    /// Of a database in MaxMind's format: the fields that the table has.
+    #[serde(default)]
+    pub fields: Vec<String>,
 }
 
 /// How the key of a row is compared with a value.
@@ -71,6 +76,8 @@ pub enum Matching {
     Prefix,
     /// The key is a pattern with `*` and `?`; the first that fits counts.
     Wildcard,
+    /// The file is a database in MaxMind's format, and the key an address.
+    Mmdb,
 }
 
 /// Tells one version of a file from another.
@@ -82,8 +89,8 @@ pub struct LookupState {
     pub name: String,
     /// Its file.
     pub file: PathBuf,
-    /// Rows of the version that is used.
-    pub rows: usize,
+    /// Rows of the version that is used; none of a database in MaxMind's format.
+    pub rows: Option<usize>,
     /// Memory of the version that is used.
     pub bytes: usize,
     /// Why the newest version of the file is not used.
@@ -92,8 +99,53 @@ pub struct LookupState {
 
 struct Lookup {
     spec: LookupSpec,
-    table: RwLock<Arc<Rows>>,
+    table: RwLock<Arc<Loaded>>,
     seen: Mutex<(Version, Option<String>)>,
+}
+
+/// A version of a table.
+#[derive(Debug)]
+enum Loaded {
+    Rows(Rows),
+    Mmdb(Mmdb),
+}
+
+impl Loaded {
+    /// The number of rows; none of a database, which has networks.
+    fn rows(&self) -> Option<usize> {
+        match self {
+            Loaded::Rows(rows) => Some(rows.len()),
+            Loaded::Mmdb(_) => None,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Loaded::Rows(rows) => rows.memory_bytes(),
+            Loaded::Mmdb(database) => database.memory_bytes(),
+        }
+    }
+
+    fn table(&self) -> &dyn Table {
+        match self {
+            Loaded::Rows(rows) => rows,
+            Loaded::Mmdb(database) => database,
+        }
+    }
+}
+
+impl Table for Loaded {
+    fn keys(&self) -> &[String] {
+        self.table().keys()
+    }
+
+    fn fields(&self) -> &[String] {
+        self.table().fields()
+    }
+
+    fn find(&self, key: &[&[u8]], each: &mut dyn FnMut(usize, &[u8])) {
+        self.table().find(key, each);
+    }
 }
 
 /// The tables of a configuration.
@@ -168,7 +220,7 @@ impl Lookups {
             LookupState {
                 name: lookup.spec.name.clone(),
                 file: lookup.spec.file.clone(),
-                rows: table.len(),
+                rows: table.rows(),
                 bytes: table.memory_bytes(),
                 error: lookup.seen().1.clone(),
             }
@@ -223,7 +275,7 @@ impl Tables for Lookups {
 /// fields. A version with others is seen once the settings are read again.
 struct Current {
     lookup: Arc<Lookup>,
-    first: Arc<Rows>,
+    first: Arc<Loaded>,
 }
 
 impl fmt::Debug for Current {
@@ -265,7 +317,7 @@ impl Lookup {
         Ok(Lookup { spec, table, seen })
     }
 
-    fn now(&self) -> Arc<Rows> {
+    fn now(&self) -> Arc<Loaded> {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -281,7 +333,7 @@ impl Lookup {
         }
         match read(&self.spec) {
             Ok(table) => {
-                tracing::info!("lookup '{}' was read again: {} rows", self.spec.name, table.len());
+                tracing::info!("lookup '{}' was read again", self.spec.name);
                 *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
                 *seen = (version, None);
             }
@@ -298,7 +350,7 @@ fn version(file: &Path) -> Version {
     metadata.map_or((None, 0), |metadata| (metadata.modified().ok(), metadata.len()))
 }
 
-fn read(spec: &LookupSpec) -> Result<Rows, String> {
+fn read(spec: &LookupSpec) -> Result<Loaded, String> {
     let refused = |why: String| {
         format!("lookup '{}': {} cannot be used: {why}", spec.name, spec.file.display())
     };
@@ -310,8 +362,14 @@ fn read(spec: &LookupSpec) -> Result<Rows, String> {
         return Err(refused(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let bytes = fs::read(&spec.file).map_err(|error| refused(error.to_string()))?;
+    if spec.matching == Matching::Mmdb {
+        return Mmdb::new(bytes, &spec.keys, &spec.fields).map(Loaded::Mmdb).map_err(refused);
+    }
+    if !spec.fields.is_empty() {
+        return Err(refused("'fields' is for match = \"mmdb\"".to_owned()));
+    }
     let read = read::records(&bytes).map_err(refused)?;
-    Rows::new(read, &spec.keys, spec.matching).map_err(refused)
+    Rows::new(read, &spec.keys, spec.matching).map(Loaded::Rows).map_err(refused)
 }
 
 #[cfg(test)]
@@ -330,7 +388,7 @@ mod tests {
 
     fn spec(file: &Path, keys: &[&str], matching: Matching) -> LookupSpec {
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
-        LookupSpec { name: "t".into(), file: file.to_owned(), keys, matching }
+        LookupSpec { name: "t".into(), file: file.to_owned(), keys, matching, fields: Vec::new() }
     }
 
     fn check(text: &str, keys: &[&str], matching: Matching, rows: &[(&[&str], &str)]) {
@@ -403,7 +461,30 @@ mod tests {
         assert_eq!(found(&lookups, "t", &["1"]), "v=eins");
         assert_eq!(found(&of_rules, "t", &["2"]), "v=zwei");
         assert!(lookups.states()[0].error.is_none());
-        assert_eq!(lookups.states()[0].rows, 2);
+        assert_eq!(lookups.states()[0].rows, Some(2));
+    }
+
+    #[test]
+    fn addresses_are_found_in_a_database() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("t.mmdb");
+        fs::write(&file, mmdb::sample()).unwrap();
+        let open = |fields: &[&str]| {
+            let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+            Lookups::open(&[LookupSpec { fields, ..spec(&file, &[], Matching::Mmdb) }])
+        };
+        let lookups = open(&[]).unwrap();
+        assert_eq!(found(&lookups, "t", &["9.9.9.9"]), "country.iso_code=DE");
+        assert_eq!(found(&lookups, "t", &["::ffff:9.9.9.9"]), "country.iso_code=DE");
+        for other in ["200.0.0.1", "fd00::1", "x", ""] {
+            assert_eq!(found(&lookups, "t", &[other]), "", "{other}");
+        }
+        let lookups = open(&["country", "none"]).unwrap();
+        assert_eq!(found(&lookups, "t", &["9.9.9.9"]), "country={\"iso_code\":\"DE\"}");
+        let mut damaged = mmdb::sample();
+        damaged.truncate(60);
+        fs::write(&file, damaged).unwrap();
+        assert!(open(&[]).is_err());
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Rows {
                 Matching::Cidr => Index::Networks(Hashed::default(), Vec::new()),
                 Matching::Prefix => Index::Prefixes(Hashed::default(), Vec::new()),
                 Matching::Wildcard => Index::Patterns(Vec::new()),
+                Matching::Mmdb => return Err("it is no database".to_owned()),
             },
             text: Vec::new(),
             ends: Vec::new(),

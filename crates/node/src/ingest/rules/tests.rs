@@ -151,6 +151,28 @@ fn fields_are_made_by_pipes_in_order() {
 }
 
 #[test]
+fn rules_see_each_version_of_a_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("hosts.csv");
+    std::fs::write(&file, "host,owner\nweb1,ann\n").unwrap();
+    let spec = format!("name = 'hosts'\nfile = '{}'", file.display());
+    let lookups = Lookups::open(&[toml::from_str(&spec).unwrap()]).unwrap();
+    let config = "[[rules]]\nname='l'\npipes='lookup hosts on (hostname)'";
+    let set = RuleSet::of_text(config, &lookups.for_rules()).unwrap();
+    let owner = || {
+        let seen = seen(set.apply(frame(&SHOP[..1]), &parsers()));
+        seen[0].1.get("owner").cloned()
+    };
+    assert_eq!(owner().as_deref(), Some("ann"));
+    std::fs::write(&file, "host,owner\nweb1,barbara\n").unwrap();
+    lookups.refresh();
+    assert_eq!(owner().as_deref(), Some("barbara"));
+    let missing = config.replace("hosts", "host");
+    let error = RuleSet::of_text(&missing, &lookups.for_rules()).err().unwrap();
+    assert!(error.contains("did you mean 'hosts'"), "{error}");
+}
+
+#[test]
 fn a_rule_that_stops_hides_its_lines_from_later_ones() {
     let config = "[[rules]]\nname='keep'\nfilter='paid'\nstop=true\n[[rules]]\nname='d'\ndrop=true";
     check(config, &SHOP, "", &[(SHOP[2], "")]);
