@@ -42,6 +42,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "query",
             "programs",
             "cluster",
+            "node",
         ],
     ),
     ("instructions", &["record", "platform", "segment", "query"]),

@@ -4,9 +4,9 @@
 //!
 //! For each set of rules: megabytes a second of parsing alone, of the rules, and of both; the last
 //! column is the speed with rules as a part of that without. Without a file of rules, the sets are:
-//! ten rules whose texts no line holds, ten rules of everyday use, and each of these by itself. Each
-//! pass goes through all frames; for each frame, the fastest pass counts. What the rules leave of
-//! the lines is counted first, so that a change of the rules shows.
+//! ten rules whose texts no line holds, ten rules of everyday use, and each of these by itself.
+//! Each pass goes through all frames; for each frame, the fastest pass counts. What the rules leave
+//! of the lines is counted first, so that a change of the rules shows.
 
 use std::error::Error;
 use std::fmt::Write;

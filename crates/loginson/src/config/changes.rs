@@ -1,5 +1,6 @@
 //! What differs between two configurations, in words, and what of it can change while the process
-//! runs: users, tokens, limits of queries, retention, rules at ingest. All else holds from the start on.
+//! runs: users, tokens, limits of queries, retention, rules at ingest. All else holds from the
+//! start on.
 //!
 //! Values are shown only of settings that can change; none of these is a secret.
 

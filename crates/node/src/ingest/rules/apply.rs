@@ -2,8 +2,8 @@
 //!
 //! A frame none of whose lines holds the texts that the filters need goes through untouched, after
 //! a search for these texts. Else the lines that hold one are parsed, once for each rule, and the
-//! changes are collected by line; the frame is written anew at the end. A rule behind a change parses
-//! the changed line.
+//! changes are collected by line; the frame is written anew at the end. A rule behind a change
+//! parses the changed line.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -20,8 +20,8 @@ use super::mask::Mask;
 use super::{Action, Additions, Rule, RuleSet, add};
 use crate::storage::stored::Parsers;
 
-/// Bytes of the fields that rules give to the lines of a frame, where equal ones count once. Further
-/// lines get none, and are counted as failed.
+/// Bytes of the fields that rules give to the lines of a frame, where equal ones count once.
+/// Further lines get none, and are counted as failed.
 ///
 /// limits.md, Lines on their way in: fields by rules at ingest | {} a frame | further lines of the
 /// frame get none, and count as failed
@@ -113,8 +113,8 @@ struct Work<'p> {
     /// Hints that lines got, so that equal ones are the same.
     hints: HashMap<Hints, Arc<Hints>, foldhash::fast::RandomState>,
     added_bytes: usize,
-    /// Origins by their indexes, with the addresses of hints that lines of theirs got. `hints` keeps
-    /// these alive.
+    /// Origins by their indexes, with the addresses of hints that lines of theirs got. `hints`
+    /// keeps these alive.
     pairs: HashSet<(u16, usize), foldhash::fast::RandomState>,
     /// The rules that selected each line, if somebody wants to know.
     traced: Vec<Vec<usize>>,
@@ -372,8 +372,8 @@ impl<'p> Work<'p> {
         (changed, failed)
     }
 
-    /// Gives lines what pipes make of their fields. Returns how many got something, and how many not
-    /// all.
+    /// Gives lines what pipes make of their fields. Returns how many got something, and how many
+    /// not all.
     fn give_computed(
         &mut self,
         pipes: &TailQuery,

@@ -118,8 +118,8 @@ impl Mask {
         Ok(Mask::Own(Box::new(regex), with.as_bytes().to_vec()))
     }
 
-    /// Whether any line of a payload may have something to mask. Only for a payload whose lines hold
-    /// no newline, and no tables of lengths.
+    /// Whether any line of a payload may have something to mask. Only for a payload whose lines
+    /// hold no newline, and no tables of lengths.
     pub fn may_be_in(&self, payload: &[u8]) -> bool {
         match self {
             Mask::Cards => next_card(payload, 0).is_some(),

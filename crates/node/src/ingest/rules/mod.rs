@@ -5,12 +5,12 @@
 //! the configuration; each sees what those before it made of a line.
 //!
 //! Everything is decided here, once, and a frame says all of it: lines that are left out are not in
-//! it, masked lines hold no trace of what was masked, and fields are extra fields of the origin of a
-//! line. So the same frame gives the same records on every node, after a restart, and when the rules
-//! are others by then (`docs/decisions/0098…`).
+//! it, masked lines hold no trace of what was masked, and fields are extra fields of the origin of
+//! a line. So the same frame gives the same records on every node, after a restart, and when the
+//! rules are others by then (`docs/decisions/0098…`).
 //!
-//! Limits: [`RULES_MAX`], [`ADDED_BYTES_MAX`](apply::ADDED_BYTES_MAX), and those of a line's fields.
-//! What a rule could not do is counted, and the line is kept.
+//! Limits: [`RULES_MAX`], [`ADDED_BYTES_MAX`](apply::ADDED_BYTES_MAX), and those of a line's
+//! fields. What a rule could not do is counted, and the line is kept.
 //!
 //! Left out: lines of other nodes, which their own rules have seen; Loginson's own lines.
 

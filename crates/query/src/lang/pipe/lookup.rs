@@ -1,5 +1,5 @@
-//! `lookup hosts on (client_ip) as (ip) fields (owner, site) prefix "host_"`: adds fields of the row
-//! of a table that has the values of some fields as its key.
+//! `lookup hosts on (client_ip) as (ip) fields (owner, site) prefix "host_"`: adds fields of the
+//! row of a table that has the values of some fields as its key.
 //!
 //! The table belongs to the source of the lines: a query gets it when it begins to run, so it sees
 //! one version of the table. Rows without a key in the table stay as they are.
