@@ -1,5 +1,5 @@
-//! `/api/v1/rules`: what the rules at ingest did, and what other rules would do. `/api/v1/lookups`:
-//! the tables that rules and queries look values up in.
+//! `/api/v1/ingest/rules`: what the rules at ingest did, and what other rules would do.
+//! `/api/v1/lookups`: the tables that rules and queries look values up in.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ const TRIAL_LINES: usize = 50;
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get(Scope::Read, "/api/v1/lookups", lookups)
-        .get(Scope::Read, "/api/v1/rules", list)
-        .post(Scope::Operate, "/api/v1/rules/trial", trial)
+        .get(Scope::Read, "/api/v1/ingest/rules", list)
+        .post(Scope::Operate, "/api/v1/ingest/rules/trial", trial)
 }
 
 async fn lookups(State(app): State<Arc<App>>) -> ApiResult {

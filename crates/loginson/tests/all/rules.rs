@@ -85,7 +85,7 @@ fn what_rules_hide_is_nowhere_on_disk_and_what_they_add_stays() {
     let metrics = server.get("/metrics").text();
     let dropped = "loginson_rule_lines_total{rule=\"no debug of the cart\",action=\"dropped\"} 50";
     assert!(metrics.contains(dropped), "{metrics}");
-    let listed = server.get("/api/v1/rules").json();
+    let listed = server.get("/api/v1/ingest/rules").json();
     assert_eq!(listed["rules"][0]["masked"], 100, "{listed}");
 }
 
@@ -96,15 +96,15 @@ fn rules_are_tried_and_changed_while_the_server_runs() {
     let server = Server::start_in(directory.path(), &[], "# no rules\n");
     assert_eq!(server.post("/insert/lines", b"<14>1 - web1 cart - - - order 7: x\n").status, 200);
     let body = json!({ "rules": RULES, "query": "order" }).to_string();
-    let tried = server.post("/api/v1/rules/trial", body.as_bytes()).json();
+    let tried = server.post("/api/v1/ingest/rules/trial", body.as_bytes()).json();
     assert_eq!(tried["lines"][0]["rules"], json!(["cards", "team"]), "{tried}");
     assert_eq!(tried["lines"][0]["after"]["fields"]["order"], "7", "{tried}");
     let body = json!({ "rules": RULES, "lines": ["<15>1 - web1 cart - - - debug", SECRET] });
-    let tried = server.post("/api/v1/rules/trial", body.to_string().as_bytes()).json();
+    let tried = server.post("/api/v1/ingest/rules/trial", body.to_string().as_bytes()).json();
     assert_eq!(tried["lines"][0]["after"], json!(null), "{tried}");
     assert_eq!(tried["lines"][1]["after"]["line"], "[card]", "{tried}");
     let wrong = json!({ "rules": "[[rules]]\nname='a'" }).to_string();
-    let refused = server.post("/api/v1/rules/trial", wrong.as_bytes());
+    let refused = server.post("/api/v1/ingest/rules/trial", wrong.as_bytes());
     assert_eq!((refused.status, refused.text().contains("does nothing")), (400, true));
 
     // Nothing was changed by trying.
