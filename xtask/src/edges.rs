@@ -43,6 +43,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "query",
             "programs",
             "cluster",
+            "node",
         ],
     ),
     ("instructions", &["record", "platform", "segment", "query"]),

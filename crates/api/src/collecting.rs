@@ -25,6 +25,7 @@ use crate::wire::error::wrong_method;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::listen::Clients;
 use crate::wire::metrics::Text;
+use node::ingest::rules::Rules;
 use node::ingest::sources::Sources;
 
 /// The state that a collector shows.
@@ -32,6 +33,7 @@ pub struct Collecting {
     forwarder: Arc<dyn Forward>,
     accounting: Arc<Accounting>,
     sources: Arc<Mutex<Sources>>,
+    rules: Arc<Rules>,
     clients: Clients,
     guard: Guard,
     gate: Gate,
@@ -44,14 +46,24 @@ impl Collecting {
     pub fn new(
         forwarder: Arc<dyn Forward>,
         accounting: Arc<Accounting>,
-        sources: Arc<Mutex<Sources>>,
+        (sources, rules): (Arc<Mutex<Sources>>, Arc<Rules>),
         clients: Clients,
         guard: Guard,
         gate: Gate,
         addresses: Value,
     ) -> Collecting {
         let started_ns = crate::wire::clock::now_ns();
-        Collecting { forwarder, accounting, sources, clients, guard, gate, addresses, started_ns }
+        Collecting {
+            forwarder,
+            accounting,
+            sources,
+            rules,
+            clients,
+            guard,
+            gate,
+            addresses,
+            started_ns,
+        }
     }
 
     fn sources(&self) -> MutexGuard<'_, Sources> {
@@ -135,6 +147,7 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     metrics::process(seen.started_ns, &mut out);
     metrics::ingest(&seen.accounting, &mut out);
     metrics::files(seen.sources().files(FileSource::totals).unwrap_or_default(), &mut out);
+    crate::rules::metrics(&seen.rules.now(), &mut out);
     metrics::clients(&seen.clients, &mut out);
     metrics::refused(&seen.guard, &mut out);
     metrics::access(&seen.gate, &mut out);

@@ -22,6 +22,7 @@ pub mod options;
 mod page;
 mod programs;
 mod queries;
+mod rules;
 mod sinks;
 #[cfg(test)]
 mod tests;
@@ -77,6 +78,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(admin::deletions::routes())
         .merge(queries::summary::routes())
         .merge(programs::routes())
+        .merge(rules::routes())
         .merge(sinks::routes())
         .merge(dashboards::routes())
         .merge(links::routes())

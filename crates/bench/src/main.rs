@@ -23,6 +23,7 @@ mod parse_speed;
 mod patterns_speed;
 mod program_speed;
 mod reencoded;
+mod rules_speed;
 mod scan_speed;
 mod seal_speed;
 mod steady_append;
@@ -33,10 +34,8 @@ mod traffic;
 mod udp_limit;
 mod unit_cost;
 
-// As in the server: the allocator of the C library returns the memory of each frame to the system,
-// which clears it for the next frame.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+// The allocator is that of the server, from `node`: the one of the C library returns the memory of
+// each frame to the system, which clears it for the next frame.
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -90,6 +89,7 @@ const BENCHMARKS: &[Benchmark] = &[
         reencoded::main();
         Ok(())
     }),
+    ("rules_speed", rules_speed::main),
     ("scan_speed", || {
         scan_speed::main();
         Ok(())

@@ -31,7 +31,9 @@ use api::collecting::Collecting;
 use api::ingest::Inserting;
 use node::cluster::engines::KafkaAppend;
 use node::ingest::http_lines::HttpLines;
+use node::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use node::ingest::sources::{SourceContext, Sources, addresses};
+use node::lookups::Lookups;
 use node::process::memory;
 use node::storage::stored::Parsers;
 use platform::memory::Budget;
@@ -91,6 +93,13 @@ async fn collect(
         no_server_fields: config.node.no_server_fields,
     });
     let parsers = Arc::new(Parsers::new(parser.context("[[types]] of the configuration")?));
+    let lookups = Lookups::open(&config.node.lookups).map_err(anyhow::Error::msg)?;
+    let lookups = Arc::new(lookups);
+    lookups.watch()?;
+    let rules = RuleSet::new(&config.node.rules, &RuleSet::default(), Some(&lookups.for_rules()));
+    let rules = Arc::new(Rules::new(rules.map_err(anyhow::Error::msg).context("[[rules]]")?));
+    let deliver: Arc<dyn Deliver> =
+        Arc::new(RuledDelivery::new(deliver, Arc::clone(&rules), Arc::clone(&parsers)));
     let lines = Arc::new(HttpLines::start(
         Arc::clone(&deliver),
         Arc::clone(&accounting),
@@ -106,13 +115,13 @@ async fn collect(
     };
     let sources = Sources::start(&config.node.sources, &with)?;
     let addresses = addresses(address, &otlp_addresses, &sources.listeners());
-    // Certificates, users and tokens are reloaded whenever the signal arrives.
+    // Certificates, users, tokens and rules are reloaded whenever the signal arrives.
     let tls = https(&config)?;
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
     warn_of_access(&config, address);
     let gate = api::Gate::new(&config.api.access, address, tls.is_some());
-    let reloader = Arc::new(Reloader::new(settings, loaded, gate.clone(), None));
+    let reloader = Arc::new(Reloader::new(settings, loaded, gate.clone(), (Arc::clone(&rules), lookups), None));
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             let (credentials, reloader) = (credentials.clone(), Arc::clone(&reloader));
@@ -143,7 +152,7 @@ async fn collect(
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),
         accounting,
-        Arc::clone(&sources),
+        (Arc::clone(&sources), Arc::clone(&rules)),
         clients.clone(),
         api::Guard::new(address, &config.api.hosts, &config.api.frame_ancestors),
         gate.clone(),

@@ -6,6 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use api::{App, Gate, Reloaded};
+use node::ingest::rules::{RuleSet, Rules};
+use node::lookups::Lookups;
 use node::pipeline::Pipeline;
 use node::process::log::one_line;
 use store::Retention;
@@ -20,21 +22,25 @@ pub struct Reloader {
     /// What holds now.
     now: Mutex<Loaded>,
     gate: Gate,
+    /// The rules at ingest.
+    rules: Arc<Rules>,
+    lookups: Arc<Lookups>,
     /// Of a server; none in a collector.
     server: Option<(Weak<App>, Arc<Pipeline>)>,
 }
 
 impl Reloader {
-    /// Of a process that started with these settings. Without a server, only users and tokens
-    /// change.
+    /// Of a process that started with these settings. Without a server, only users, tokens and
+    /// rules at ingest change.
     pub fn new(
         settings: Settings,
         start: Loaded,
         gate: Gate,
+        (rules, lookups): (Arc<Rules>, Arc<Lookups>),
         server: Option<(&Arc<App>, &Arc<Pipeline>)>,
     ) -> Reloader {
         let server = server.map(|(app, pipeline)| (Arc::downgrade(app), Arc::clone(pipeline)));
-        Reloader { settings, now: Mutex::new(start.clone()), start, gate, server }
+        Reloader { settings, now: Mutex::new(start.clone()), start, gate, rules, lookups, server }
     }
 
     /// Reads the settings and applies them. The log says what changed, or why nothing did.
@@ -72,15 +78,23 @@ impl Reloader {
                 "retention changes at a restart only in a cluster on Kafka; restart this node",
             ));
         }
+        // Counts go on under the same names.
+        let lookups = self.lookups.read(&fresh.config.node.lookups).map_err(|why| refused(&why))?;
+        let rules = RuleSet::new(&fresh.config.node.rules, &self.rules.now(), Some(&lookups));
+        let rules = rules.map_err(|why| refused(&why))?;
         let mut changed = Vec::new();
         let (was, is) = (&now.config.api.access, &fresh.config.api.access);
         changes::of_access(was, is, &mut changed);
         if self.server.is_some() {
             changes::of_settings(&now.raw, &fresh.raw, &mut changed);
+        } else {
+            changes::of_rules(&now.raw, &fresh.raw, &mut changed);
         }
         let needs_restart = changes::needs_restart(&self.start.raw, &fresh.raw);
         // Nothing below can fail.
         self.gate.set_access(is);
+        self.lookups.set(lookups);
+        self.rules.set(rules);
         if let Some((app, pipeline)) = &self.server {
             if let Some(app) = app.upgrade() {
                 app.set_query_options(fresh.config.api.query);

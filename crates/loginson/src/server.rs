@@ -117,7 +117,8 @@ async fn serve(
     tokio::spawn(expire(Arc::clone(&jobs)));
     app.run(Arc::clone(&pipeline), jobs);
     let of = Some((&app, &pipeline));
-    let reloader = Arc::new(Reloader::new(settings, loaded, app.gate().clone(), of));
+    let rules = (Arc::clone(&pipeline.rules), Arc::clone(&pipeline.lookups));
+    let reloader = Arc::new(Reloader::new(settings, loaded, app.gate().clone(), rules, of));
     let called = Arc::clone(&reloader);
     app.on_reload(Box::new(move || called.reload()));
     tracing::info!("page and API at {scheme}://{address}/");

@@ -8,6 +8,7 @@ pub mod alerts;
 pub mod cluster;
 pub mod data_dir;
 pub mod ingest;
+pub mod lookups;
 pub mod pipeline;
 pub mod process;
 pub mod programs;

@@ -65,7 +65,9 @@ use crate::data_dir::{
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
+use crate::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use crate::ingest::sources::{SourceContext, Sources};
+use crate::lookups::Lookups;
 use crate::process::disk_full::is_disk_full;
 use crate::process::stages::{StageThread, Stages, lock};
 use crate::programs::rows::ProgramRevisions;
@@ -109,6 +111,10 @@ pub struct Pipeline {
     pub http: Arc<HttpLines>,
     /// Delivers frames to the store.
     pub delivery: Arc<StoreDelivery>,
+    /// What becomes of lines before they are durable.
+    pub rules: Arc<Rules>,
+    /// The tables that rules and queries look values up in.
+    pub lookups: Arc<Lookups>,
     /// Parses durable frames, and hands them to live tails.
     pub parsing: Arc<ParseStage>,
     /// Counts lines per type and time.
@@ -165,6 +171,13 @@ impl Pipeline {
         let forwarder = options.engines.as_ref().map(|engines| forward(engines, options));
         let forwarder = forwarder.transpose()?;
         let deliver = forwarder.clone().map_or(Arc::clone(&local), |forwarder| forwarder as _);
+        let lookups = Lookups::open(&options.lookups).map_err(anyhow::Error::msg)?;
+        let lookups = Arc::new(lookups);
+        lookups.watch()?;
+        let rules = RuleSet::new(&options.rules, &RuleSet::default(), Some(&lookups.for_rules()));
+        let rules = Arc::new(Rules::new(rules.map_err(anyhow::Error::msg).context("[[rules]]")?));
+        let deliver: Arc<dyn Deliver> =
+            Arc::new(RuledDelivery::new(deliver, Arc::clone(&rules), Arc::clone(&parsers)));
         let own = Intake::start(
             SourceKind::Internal,
             FRAME_AGE_AWAITED_MS,
@@ -183,6 +196,7 @@ impl Pipeline {
         ));
         let answers = Arc::new(Answers::new(options.query.answers_bytes_max));
         let stored = Stored::new(Arc::clone(&store), Arc::clone(&parsers), answers);
+        stored.look_up_in(Arc::clone(&lookups) as _);
         let work_options = LeasedWorkOptions::new(options, &clock, &parsers, memory);
         let work = Arc::<LeasedWorkSlot>::default();
         if options.engines.is_none() {
@@ -257,6 +271,8 @@ impl Pipeline {
             work_options,
             http: Arc::new(http),
             delivery: Arc::clone(&delivery),
+            rules,
+            lookups,
             parsing,
             summary,
             stages,
@@ -284,6 +300,11 @@ impl Pipeline {
             }
         }
         Ok(pipeline)
+    }
+
+    /// Parsers of lines.
+    pub fn parsers(&self) -> &Arc<Parsers> {
+        self.work_options.parsers()
     }
 
     /// Ends every stage in the order of a line's path. Nothing acknowledged is lost, and everything

@@ -56,11 +56,11 @@ pub use lang::filter::{
 pub use lang::pipe::{
     Anomalies, BlocksCount, Bucket, By, Coalesce, Differences, Documentation, DropEmptyFields,
     Expression, Extract, ExtractPattern, Facets, FieldNames, Format, Function, GenerateSequence,
-    Join, JoinedWith, JsonArray, JsonArrayConcat, Limit, Math, MathEntry, Measure, Moving, Offset,
-    Overwrite, Pack, PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction, RunningKind,
-    RunningStats, Sample, Select, SeriesEnd, SeriesFunction, SetStreamFields, Sort, SortKey, Span,
-    Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq, Unpack, Unroll,
-    ValueNumber, decolorize, function_documentation, pipe_documentation,
+    Join, JoinedWith, JsonArray, JsonArrayConcat, Limit, Lookup, Math, MathEntry, Measure, Moving,
+    Offset, Overwrite, Pack, PackedForm, Parts, Patterns, Pipe, Rewrite, RunningFunction,
+    RunningKind, RunningStats, Sample, Select, SeriesEnd, SeriesFunction, SetStreamFields, Sort,
+    SortKey, Span, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq,
+    Unpack, Unroll, ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
 pub use lang::source::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub use lang::syntax::cursor::NESTING_MAX;
@@ -70,12 +70,13 @@ pub use lang::syntax::query::{PIPES_MAX, QUERY_BYTES_MAX, Query, SHARE_BYTES_MAX
 pub use lang::syntax::regexes::{
     REGEX_BYTES_MAX, REGEX_NESTING_MAX, REGEX_REPETITIONS_MAX, REGEXES_BYTES_MAX, RegexBudget,
 };
+pub use plan::raw_lines::RawLines;
 
 /// What a query reads: the traits that a source of lines implements.
 pub mod source {
     pub use crate::base::{DamagedUnit, Damages, Phrase, Phrases, SourceError, TimeRange, Whose};
     pub use crate::lang::source::{
         Answers, ChooseLines, EachCount, Grouped, Revision, Revisions, ScanUnit, SomeLines, Source,
-        UnitKey, WithColumns,
+        Table, Tables, UnitKey, WithColumns,
     };
 }

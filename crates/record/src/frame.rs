@@ -35,6 +35,7 @@ mod line_id;
 mod memory;
 mod origin;
 pub(crate) mod pieces;
+mod rewrite;
 
 use memory::Memory;
 
@@ -45,6 +46,7 @@ pub use header::{
 };
 pub use line_id::LineId;
 pub use origin::{UnknownField, decode_origins, encode_origin};
+pub use rewrite::LineChange;
 
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
@@ -490,6 +492,15 @@ impl<'a> Iterator for FrameLines<'a> {
         self.offset += length + 1;
         Some(line)
     }
+}
+
+fn put_run(run: &Run, out: &mut Vec<u8>) {
+    out.extend_from_slice(&run.received_ns.to_le_bytes());
+    out.extend_from_slice(&run.bytes.to_le_bytes());
+    out.extend_from_slice(&run.lines.to_le_bytes());
+    out.extend_from_slice(&run.origin.to_le_bytes());
+    out.extend_from_slice(&run.flags.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
 }
 
 fn decode_runs(bytes: &[u8]) -> Vec<Run> {

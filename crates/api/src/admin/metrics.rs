@@ -91,6 +91,7 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
             crate::sinks::metrics(&work.sinks, &mut out);
             crate::alerts::metrics::text(&work.alerts, &mut out);
         }
+        crate::rules::metrics(&pipeline.rules.now(), &mut out);
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
             &mut out,

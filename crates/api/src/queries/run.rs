@@ -150,6 +150,7 @@ impl PendingQuery {
             context: Context {
                 limits: app.query_options().limits,
                 account: Account::new(app.memory(), Purpose::Query),
+                tables: Some(Arc::clone(&app.pipeline()?.lookups) as _),
                 ..Context::default()
             },
             app: Arc::clone(app),
@@ -417,6 +418,7 @@ impl Link {
 fn ended(error: &RunError) -> ApiError {
     match error {
         RunError::Source(_) | RunError::Damaged(_) => ApiError::internal(error.to_string()),
+        RunError::NoTable(_) => ApiError::bad_request(error.to_string()),
         _ => ApiError::unavailable(error.to_string()),
     }
 }

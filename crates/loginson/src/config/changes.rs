@@ -1,5 +1,6 @@
 //! What differs between two configurations, in words, and what of it can change while the process
-//! runs: users, tokens, limits of queries, retention. All else holds from the start on.
+//! runs: users, tokens, limits of queries, retention, rules at ingest. All else holds from the
+//! start on.
 //!
 //! Values are shown only of settings that can change; none of these is a secret.
 
@@ -54,6 +55,21 @@ pub fn of_settings(before: &RawConfig, after: &RawConfig, changed: &mut Vec<Stri
         let shown = shown.collect::<Vec<_>>().join(", ");
         let shown = if shown.is_empty() { "none".to_owned() } else { shown };
         changed.push(format!("retention.rules: {shown}"));
+    }
+    of_rules(before, after, changed);
+}
+
+/// Adds the rules at ingest and the tables, if they differ.
+pub fn of_rules(before: &RawConfig, after: &RawConfig, changed: &mut Vec<String>) {
+    if before.rules != after.rules {
+        let names: Vec<&str> = after.rules.iter().map(|rule| &*rule.name).collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("rules: {shown}"));
+    }
+    if before.lookups != after.lookups {
+        let names: Vec<&str> = after.lookups.iter().map(|lookup| &*lookup.name).collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("lookups: {shown}"));
     }
 }
 

@@ -44,6 +44,7 @@ use node::alerts::AlertOptions;
 use node::cluster::StoresOptions;
 use node::cluster::engines::KafkaOptions;
 use node::ingest::options::{SourceOptions, SyslogZones};
+use node::ingest::rules::{RuleSet, RuleSpec};
 use node::pipeline::options::NodeOptions;
 use node::process::open_files::{self, Connections};
 use node::queries::QueryOptions;
@@ -316,6 +317,8 @@ impl TryFrom<RawConfig> for Config {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
             no_server_fields: !raw.parse.fields,
+            rules: ingest_rules(raw.rules)?,
+            lookups: raw.lookups,
             sources,
             forward: ForwardConfig { secret: node_secret, ..collect },
             store,
@@ -340,6 +343,13 @@ impl TryFrom<RawConfig> for Config {
             api,
         })
     }
+}
+
+/// The rules at ingest, if they can be compiled.
+fn ingest_rules(rules: Vec<RuleSpec>) -> Result<Vec<RuleSpec>> {
+    let compiled = RuleSet::new(&rules, &RuleSet::default(), None);
+    compiled.map_err(anyhow::Error::msg).context("[[rules]]")?;
+    Ok(rules)
 }
 
 /// Limit of `insert.requests_max`: there are 1024 connections, so more could not be used.

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use node::ingest::rules::RuleSpec;
+use node::lookups::LookupSpec;
 use record::TypeRule;
 use record::parse::FieldNames;
 use serde::de::value::MapAccessDeserializer;
@@ -65,6 +67,10 @@ pub struct RawConfig {
     pub tokens: Vec<RawToken>,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
+    #[serde(skip_serializing)]
+    pub rules: Vec<RuleSpec>,
+    #[serde(skip_serializing)]
+    pub lookups: Vec<LookupSpec>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
     #[serde(skip_serializing)]
@@ -441,6 +447,8 @@ impl Default for RawConfig {
             users: Vec::new(),
             tokens: Vec::new(),
             types: Vec::new(),
+            rules: Vec::new(),
+            lookups: Vec::new(),
             files: Vec::new(),
             programs: Vec::new(),
             sinks: Vec::new(),

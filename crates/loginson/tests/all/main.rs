@@ -36,6 +36,7 @@ mod programs;
 mod proxy;
 mod queries;
 mod rerun;
+mod rules;
 mod sealing;
 mod senders;
 mod shop;

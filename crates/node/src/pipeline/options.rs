@@ -11,6 +11,8 @@ use crate::alerts::AlertOptions;
 use crate::cluster::engines::EngineOptions;
 use crate::data_dir::PROGRAMS_FOLDER;
 use crate::ingest::options::SourceOptions;
+use crate::ingest::rules::RuleSpec;
+use crate::lookups::LookupSpec;
 use crate::programs::stage::ProgramOptions;
 use crate::queries::QueryOptions;
 use crate::sinks::config::SinkOptions;
@@ -24,6 +26,10 @@ pub struct NodeOptions {
     pub zone: Zone,
     /// Lines of common servers are not taken apart.
     pub no_server_fields: bool,
+    /// What becomes of lines before they are durable.
+    pub rules: Vec<RuleSpec>,
+    /// The tables that rules and queries look values up in.
+    pub lookups: Vec<LookupSpec>,
     /// How lines are received.
     pub sources: SourceOptions,
     /// How frames are delivered to stores, or to the log of a cluster.
@@ -55,6 +61,8 @@ impl NodeOptions {
             types: Vec::new(),
             zone: Zone::UTC,
             no_server_fields: false,
+            rules: Vec::new(),
+            lookups: Vec::new(),
             sources: SourceOptions::none(&data_dir),
             forward: ForwardConfig::default(),
             engines: None,

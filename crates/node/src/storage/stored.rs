@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use query::LineSet;
 use query::source::{
     Answers, ChooseLines, DamagedUnit, EachCount, Grouped, Phrase, Phrases, Revisions, ScanUnit,
-    SomeLines, Source, SourceError, TimeRange, UnitKey, Whose, WithColumns,
+    SomeLines, Source, SourceError, Tables, TimeRange, UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser};
 use segment::tokens::{TokenHash, required_tokens};
@@ -171,18 +171,26 @@ pub struct Stored {
     answers: Arc<Answers>,
     /// Set once the programs run.
     revisions: Arc<OnceLock<Arc<dyn Revisions>>>,
+    /// Set once they are read.
+    tables: Arc<OnceLock<Arc<dyn Tables>>>,
 }
 
 impl Stored {
     /// The lines in `store`.
     pub fn new(store: Arc<Store>, parsers: Arc<Parsers>, answers: Arc<Answers>) -> Self {
-        Stored { store, parsers, answers, revisions: Arc::default() }
+        Stored { store, parsers, answers, revisions: Arc::default(), tables: Arc::default() }
     }
 
     /// Makes queries leave out the rows of programs that do not count, also over clones.
     pub fn count_revisions(&self, revisions: Arc<dyn Revisions>) {
         // The first ones stay.
         let _ = self.revisions.set(revisions);
+    }
+
+    /// Gives queries the tables that they look values up in, also over clones.
+    pub fn look_up_in(&self, tables: Arc<dyn Tables>) {
+        // The first ones stay.
+        let _ = self.tables.set(tables);
     }
 
     /// The store.
@@ -229,6 +237,10 @@ impl Stored {
 }
 
 impl Source for Stored {
+    fn tables(&self) -> Option<Arc<dyn Tables>> {
+        self.tables.get().map(Arc::clone)
+    }
+
     fn revisions(&self) -> Option<Arc<dyn Revisions>> {
         self.revisions.get().map(Arc::clone)
     }

@@ -36,6 +36,9 @@ pub enum RunError {
         "the query has more than {0} rows; narrow its time range or filter, add a limit, or raise query.rows_max"
     )]
     RowLimit(u64),
+    /// The query looks values up in a table, or by a field of one, that is not there.
+    #[error("{0}")]
+    NoTable(String),
     /// A query inside a filter gives too many values.
     #[error(
         "a query inside contains_any() or contains_all() gives more than {0} different values; narrow it, or \

@@ -33,7 +33,7 @@ pub fn run(
     context: &Context,
     out: &mut dyn FnMut(ResultRows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    let (query, context) = prepared(query, context)?;
+    let (query, context) = prepared(query, source, context)?;
     run_in(&query, &ExecutionContext::new(source, &context, carry_out), out)
 }
 

@@ -41,7 +41,7 @@ pub fn run_partial(
     source: &dyn Source,
     context: &Context,
 ) -> Result<Option<PartialState>, RunError> {
-    let (query, context) = prepared(query, context)?;
+    let (query, context) = prepared(query, source, context)?;
     let plan = QueryPlan::new(&query, &context, query.filter().whose());
     let Some(place) = plan.split_at() else { return Ok(None) };
     let mut execution = ExecutionContext::new(source, &context, carry_out);
@@ -61,7 +61,7 @@ pub fn run_merged<'s>(
     context: &Context,
     out: &mut dyn FnMut(ResultRows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    let (query, context) = prepared(query, context)?;
+    let (query, context) = prepared(query, source, context)?;
     let plan = QueryPlan::new(&query, &context, query.filter().whose());
     let place = plan.split_at().ok_or_else(|| wrong_state("the query has no such result"))?;
     let pipe = &query.pipes()[place];

@@ -46,7 +46,7 @@ pub fn answer_share(
     let query = Query::parse_share(&share.query).map_err(|error| {
         RunError::Failed(format!("the share of a query cannot be read: {}", error.message))
     })?;
-    let (query, mut context) = prepared(&query, context)?;
+    let (query, mut context) = prepared(&query, source, context)?;
     context.range = share.range;
     // Rows of programs that later ones replaced: where each side has programs of its own.
     let execution = ExecutionContext::new(source, &context, carry_out);

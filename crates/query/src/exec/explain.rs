@@ -30,7 +30,7 @@ pub fn explain(
     source: &dyn Source,
     context: &Context,
 ) -> Result<Explanation, RunError> {
-    let (query, context) = prepared(query, context)?;
+    let (query, context) = prepared(query, source, context)?;
     let whose = query.filter().whose();
     Explanation::new(&QueryPlan::new(&query, &context, whose), source, &context)
 }

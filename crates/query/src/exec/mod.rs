@@ -46,6 +46,7 @@ use std::sync::Arc;
 
 use crate::base::{Limits, Outcome, RunError};
 use crate::lang::context::Context;
+use crate::lang::source::Source;
 use crate::lang::syntax::query::Query;
 use crate::plan::QueryPlan;
 
@@ -56,12 +57,25 @@ use task::{ExecutionContext, RowsOut};
 /// change it. Each query that a caller gives passes here.
 pub(crate) fn prepared<'q>(
     query: &'q Query,
+    source: &dyn Source,
     context: &Context,
 ) -> Result<(Cow<'q, Query>, Context), RunError> {
-    let context = query.options().applied_to(context);
+    let mut context = query.options().applied_to(context);
+    context.tables = context.tables.or_else(|| source.tables());
     let restricted = context.restriction.as_deref().map(|to| query.restricted(to)).transpose();
     let restricted = restricted.map_err(|error| RunError::Failed(error.message))?;
-    Ok((restricted.map_or(Cow::Borrowed(query), Cow::Owned), context))
+    let query = with_tables(restricted.map_or(Cow::Borrowed(query), Cow::Owned), &context)?;
+    Ok((query, context))
+}
+
+/// The query with the tables that it looks values up in.
+fn with_tables<'q>(query: Cow<'q, Query>, context: &Context) -> Result<Cow<'q, Query>, RunError> {
+    if !query.has_lookups() {
+        return Ok(query);
+    }
+    let mut query = query.into_owned();
+    query.bind_tables(context.tables.as_deref()).map_err(RunError::NoTable)?;
+    Ok(Cow::Owned(query))
 }
 
 /// Runs a query that is inside another one, over the same time range and within the time and memory
@@ -81,7 +95,8 @@ fn run_within(
         progress: Arc::default(),
         ..applied
     };
-    run_in(query, &ExecutionContext { context: &context, ..outer.clone() }, out)
+    let query = with_tables(Cow::Borrowed(query), &context)?;
+    run_in(&query, &ExecutionContext { context: &context, ..outer.clone() }, out)
 }
 
 /// Runs the queries inside the filters of a query, plans it, and has the plan carried out.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::filter::Filter;
+use super::source::Tables;
 #[cfg(doc)]
 use super::syntax::query::Query;
 use crate::base::{
@@ -32,6 +33,8 @@ pub struct Context {
     pub restriction: Option<Arc<Filter>>,
     /// Whether rows of programs are read that later ones replaced.
     pub all_revisions: bool,
+    /// The tables that `lookup` reads; none: those of the source.
+    pub tables: Option<Arc<dyn Tables>>,
     /// Resources that the query may use.
     pub limits: Limits,
     /// Counts the memory of the query and of whatever assembles its answer.
@@ -90,6 +93,7 @@ impl Default for Context {
             include: Vec::new(),
             restriction: None,
             all_revisions: false,
+            tables: None,
             limits: Limits::default(),
             account: Arc::default(),
             damages: None,

@@ -21,6 +21,7 @@ mod join;
 mod json_array;
 mod json_array_concat;
 mod limit;
+mod lookup;
 mod math;
 mod next;
 mod operator;
@@ -85,6 +86,7 @@ pub use join::{Join, JoinedWith};
 pub use json_array::{JsonArray, Parts};
 pub use json_array_concat::JsonArrayConcat;
 pub use limit::{Limit, Offset};
+pub use lookup::Lookup;
 pub use math::{Expression, Math, MathEntry};
 pub use operator::Documentation;
 pub use pack::Pack;
@@ -145,6 +147,7 @@ static TABLE: &[&Registration] = &[
     &unpack::UNPACK_SYSLOG,
     &json_array::UNPACK_WORDS,
     &coalesce::COALESCE,
+    &lookup::LOOKUP,
     &json_array_concat::JSON_ARRAY_CONCAT,
     &generate_sequence::GENERATE_SEQUENCE,
     &json_array::SPLIT,

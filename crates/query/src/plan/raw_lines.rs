@@ -16,6 +16,7 @@
 //! Left out: other fields. Some are computed, such as levels, and some come with the origin.
 
 use aho_corasick::AhoCorasick;
+use memchr::memmem;
 use record::frame::HEADER_BYTES;
 use record::{Frame, Hints};
 
@@ -37,8 +38,8 @@ const JOURNAL_KEY: [&str; 1] = ["\"MESSAGE\""];
 /// Non-ASCII letters that match an ASCII letter of another case: the long s and the Kelvin sign.
 const FOLDED: [&str; 2] = ["\u{17f}", "\u{212a}"];
 
-/// The needles of a filter.
-pub(crate) struct RawLines {
+/// The needles of a filter: the texts of which each line that passes it holds one.
+pub struct RawLines {
     searched: AhoCorasick,
     needles: Needles,
 }
@@ -64,8 +65,25 @@ impl RawLines {
         Some(RawLines { searched: searched.ok()?, needles })
     }
 
+    /// Whether a payload holds one of [`ESCAPES`] or [`JOURNAL_KEY`], for
+    /// [`RawLines::may_be_in`].
+    pub fn has_escapes(payload: &[u8]) -> bool {
+        let mut texts = ESCAPES.iter().chain(&JOURNAL_KEY);
+        texts.any(|text| memmem::find(payload, text.as_bytes()).is_some())
+    }
+
+    /// Whether [`RawLines::lines`] may find lines in a payload, found out much faster. Only for a
+    /// frame whose lines hold no newline.
+    pub fn may_be_in(&self, payload: &[u8], has_escapes: bool) -> bool {
+        if self.needles.any_case {
+            return self.searched.is_match(payload);
+        }
+        let mut texts = self.needles.texts.iter();
+        has_escapes || texts.any(|text| memmem::find(payload, text.as_bytes()).is_some())
+    }
+
     /// The needles as an expression.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let texts: Vec<String> =
             self.needles.texts.iter().map(|text| format!("{text:?}")).collect();
         let case = if self.needles.any_case { " in any case" } else { "" };

@@ -8,7 +8,7 @@ use super::memory::{Memory, Pool};
 use super::{
     Doubt, FRAME_BYTES_MAX, FRAME_INTERNAL, Frame, FrameHeader, HEADER_BYTES, LINE_BYTES_MAX,
     ORIGINS_MAX, Origin, PAYLOAD_BYTES_TARGET, RUN_BYTES, RUN_CUT, RUN_LENGTHS, Run, Transport,
-    encode_origin,
+    encode_origin, put_run,
 };
 
 /// Memory a builder allocates at its first line; it grows as needed.
@@ -158,14 +158,7 @@ impl FrameBuilder {
         let payload_bytes = self.payload_bytes() as u32;
         self.pad();
         let mut tables = Vec::with_capacity(runs.len() * RUN_BYTES);
-        for run in &runs {
-            tables.extend_from_slice(&run.received_ns.to_le_bytes());
-            tables.extend_from_slice(&run.bytes.to_le_bytes());
-            tables.extend_from_slice(&run.lines.to_le_bytes());
-            tables.extend_from_slice(&run.origin.to_le_bytes());
-            tables.extend_from_slice(&run.flags.to_le_bytes());
-            tables.extend_from_slice(&[0; 4]);
-        }
+        runs.iter().for_each(|run| put_run(run, &mut tables));
         let runs_bytes = tables.len();
         for origin in &origins {
             encode_origin(origin, &mut tables);

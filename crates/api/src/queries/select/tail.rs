@@ -65,7 +65,9 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let now_ns = crate::wire::clock::now_ns();
-    let query = params.restricted(params.query(now_ns)?, now_ns)?;
+    let mut query = params.restricted(params.query(now_ns)?, now_ns)?;
+    let tables = app.pipeline()?;
+    query.bind_tables(Some(&*tables.lookups)).map_err(ApiError::bad_request)?;
     let query = query.tail(&params.include()?).map_err(wrong_query)?;
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);

@@ -4,6 +4,7 @@
 mod answers;
 mod revisions;
 mod sides;
+mod tables;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ pub use answers::Answers;
 pub use revisions::{Revision, Revisions};
 pub use sides::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub(crate) use sides::{arrived, arrived_unit, misfit};
+pub use tables::{Table, Tables};
 
 /// The lines that queries read. A query takes one snapshot of the units at its start and sees
 /// nothing newer.
@@ -37,6 +39,11 @@ pub trait Source: Send + Sync {
 
     /// Says which rows of programs count; none: all of them, or each side says it for its own.
     fn revisions(&self) -> Option<Arc<dyn Revisions>> {
+        None
+    }
+
+    /// The tables that queries of these lines look values up in; none: there are none here.
+    fn tables(&self) -> Option<Arc<dyn Tables>> {
         None
     }
 
