@@ -459,6 +459,7 @@ impl<'q> Scan<'q> {
                 UnitResult::Lines(Some(block), _) => held.add(&self.meter, block.memory_bytes())?,
                 UnitResult::Tallied(tally) => held.add(&self.meter, tally.memory_bytes())?,
                 UnitResult::Vectors(vectors) => held.add(&self.meter, vectors.memory_bytes())?,
+                UnitResult::Counted(rows) => held.add(&self.meter, rows.memory_bytes())?,
                 _ => {}
             }
             return Ok(match found {
