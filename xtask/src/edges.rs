@@ -12,7 +12,7 @@ const BELOW_ALL: &str = "text";
 const APART: &str = "lab";
 
 /// Each crate, and the crates of the project that it may use besides [`BELOW_ALL`].
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     (BELOW_ALL, &[]),
     ("record", &[]),
     ("platform", &[]),
