@@ -168,7 +168,7 @@ print(json.dumps({"passed": passed, "faults": faults}))
 
 NODE = r'''
 const { Client } = require('@elastic/elasticsearch');
-const [address, source] = process.argv.slice(2);
+const [address, source] = process.argv.slice(1);
 const lines = require('fs').readFileSync(0, 'utf8').trim().split('\n').map(JSON.parse);
 const client = new Client({ node: address, requestTimeout: 300000 });
 let passed = 0; const faults = [];
@@ -255,7 +255,7 @@ def main():
                 try:
                     found = json.loads(ran.stdout.strip().splitlines()[-1])
                 except (IndexError, ValueError):
-                    found = {"passed": 0, "faults": [ran.stderr[-3000:]]}
+                    found = {"passed": 0, "faults": [ran.stderr[:1500] + ran.stderr[-1500:]]}
                 for fault in found["faults"]:
                     print(f"FAILED: {name}: {fault}")
                 faults += len(found["faults"])

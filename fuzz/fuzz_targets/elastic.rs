@@ -1,5 +1,5 @@
-//! Any text is a query in Lucene's syntax whose filter of LogsQL is read as the same, or an error that
-//! points into it; and a body of a search, or a refusal.
+//! Any text is a query in Lucene's syntax whose filter of LogsQL is read as the same, or an error
+//! that points into it; and a body of a search, or a refusal.
 
 #![no_main]
 

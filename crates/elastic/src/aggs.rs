@@ -29,11 +29,13 @@ pub use self::run::run;
 pub const NESTING_MAX: usize = 10;
 /// Most aggregations of a request.
 ///
-/// limits.md, Queries: aggregations of a search of Elasticsearch's API | {} | the request is refused (400)
+/// limits.md, Queries: aggregations of a search of Elasticsearch's API | {} | the request is
+/// refused (400)
 pub const AGGREGATIONS_MAX: usize = 100;
 /// Most buckets of an answer, as in Elasticsearch.
 ///
-/// limits.md, Queries: buckets of an answer of Elasticsearch's API | {} | the request is refused (400)
+/// limits.md, Queries: buckets of an answer of Elasticsearch's API | {} | the request is refused
+/// (400)
 pub const BUCKETS_MAX: usize = 65_535;
 
 /// An aggregation.

@@ -318,7 +318,7 @@ pub fn check_format(format: &str) -> Result<(), Refused> {
         None => Ok(()),
         Some(unknown) => Err(Refused::argument(format!(
             "[format] [{}] is not understood; there are epoch_millis, epoch_second, strict_date_optional_time, \
-             strict_date_optional_time_nanos, date_time, strict_date, and patterns of yyyy MM dd HH mm ss SSS XXX",
+             strict_date_optional_time_nanos, date_time, strict_date, and patterns of yyyy MM dd HH mm ss SSS Z",
             crate::object::cut(unknown)
         ))),
     }

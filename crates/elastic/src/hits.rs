@@ -254,7 +254,8 @@ impl Highlight {
             given.and_then(Value::as_str).unwrap_or(default).to_owned()
         };
         let (before, after) = (tag("pre_tags", "<em>"), tag("post_tags", "</em>"));
-        // The answer has the whole value as one fragment, whatever the request says about fragments.
+        // The answer has the whole value as one fragment, whatever the request says about
+        // fragments.
         object.without_effect(&[
             "fragment_size",
             "number_of_fragments",

@@ -21,7 +21,8 @@ const TYPES_MAX: usize = 10_000;
 const NAMES_MAX: usize = 1_000;
 /// The newest lines whose fields say which fields there are, and of which types.
 ///
-/// limits.md, Queries: newest lines whose fields Elasticsearch's API lists | {} | fields that only older lines have are not listed; searches find them
+/// limits.md, Queries: newest lines whose fields Elasticsearch's API lists | {} | fields that only
+/// older lines have are not listed; searches find them
 pub const SAMPLED_LINES: usize = 2_000;
 /// Most fields that are listed.
 const FIELDS_MAX: usize = 10_000;

@@ -1,9 +1,9 @@
 //! Elasticsearch's search API over the query engine: the JSON of a request becomes filters and
 //! pipes of crate `query`, and the rows that they give become the JSON of the answer.
 //!
-//! [`search`] reads the body of a search and answers it; [`dsl`] reads the query DSL, [`lucene`] the
-//! syntax of `query_string`, [`aggs`] aggregations; [`indices`] says which lines an index is, and
-//! which fields there are.
+//! [`search`] reads the body of a search and answers it; [`dsl`] reads the query DSL, [`lucene`]
+//! the syntax of `query_string`, [`aggs`] aggregations; [`indices`] says which lines an index is,
+//! and which fields there are.
 //!
 //! Invariants: no request makes it panic or overflow the stack; nothing of a request is ignored
 //! silently, but what the documentation names; the memory of an answer is counted and limited. Left

@@ -8,10 +8,11 @@ use text::quoted::quote;
 
 use crate::error::{Refused, SearchError};
 
-/// Most queries that one search may need: one for each aggregation with buckets, and for each of its
-/// filters and ranges.
+/// Most queries that one search may need: one for each aggregation with buckets, and for each of
+/// its filters and ranges.
 ///
-/// limits.md, Queries: queries of one search of Elasticsearch's API | {} | the request is refused (400)
+/// limits.md, Queries: queries of one search of Elasticsearch's API | {} | the request is refused
+/// (400)
 const QUERIES_MAX: u32 = 500;
 /// Memory of a row and of a value besides their texts.
 const VALUE_BYTES: usize = 48;

@@ -25,7 +25,8 @@ use crate::rows::Runner;
 
 /// Most hits up to the last one of a page, as in Elasticsearch.
 ///
-/// limits.md, Queries: hits of a page of Elasticsearch's API, with those before it | {} | the request is refused (400); `search_after`, scroll and point in time go on
+/// limits.md, Queries: hits of a page of Elasticsearch's API, with those before it | {} | the
+/// request is refused (400); `search_after`, scroll and point in time go on
 pub const WINDOW_MAX: u64 = 10_000;
 /// Hits that are counted by default, as in Elasticsearch.
 const TRACKED_DEFAULT: u64 = 10_000;
@@ -114,7 +115,8 @@ impl TopHits {
         }
         let source = object.get("_source").map(SourceFilter::parse).transpose()?;
         let mut wanted = Vec::new();
-        for name in ["fields", "docvalue_fields"] {
+        // Where both name a field, the format of `fields` counts.
+        for name in ["docvalue_fields", "fields"] {
             for value in object.get(name).map(list).unwrap_or_default() {
                 wanted.push(WantedField::parse(value)?);
             }
@@ -318,13 +320,6 @@ impl Search {
                 Some(id)
             }
         };
-        for name in
-            ["min_score", "collapse", "rescore", "suggest", "knn", "slice", "rank", "retriever"]
-        {
-            if object.get(name).is_some() {
-                return Err(Refused::parsing(format!("[{name}] is not understood here")));
-            }
-        }
         // There are no scores, versions and caches; how a query is carried out is always told by
         // /select/logsql/explain.
         object.without_effect(&[
@@ -626,8 +621,8 @@ fn sort_pipes(keys: &[&SortKey], limit: u64) -> String {
     format!("{before} | sort by ({}) limit {limit}", written.join(", "))
 }
 
-/// The filter of what comes behind some sort values, and the id of the hit that they are of. With an
-/// id, hits with equal values are selected too.
+/// The filter of what comes behind some sort values, and the id of the hit that they are of. With
+/// an id, hits with equal values are selected too.
 fn behind(pairs: &[(&SortKey, &Value)]) -> Result<(Filter, Option<String>), SearchError> {
     let mut alternatives = Vec::new();
     let mut equal: Vec<Filter> = Vec::new();

@@ -23,12 +23,14 @@ use crate::wire::error::ApiError;
 
 /// Longest body, also when it is decompressed. A longer one is refused with 413.
 ///
-/// limits.md, Queries: bytes of a request to Elasticsearch's API | {} | the request is refused (413)
+/// limits.md, Queries: bytes of a request to Elasticsearch's API | {} | the request is refused
+/// (413)
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Longest answer.
 ///
-/// limits.md, Queries: bytes of an answer of Elasticsearch's API | {} | the request is refused (400)
+/// limits.md, Queries: bytes of an answer of Elasticsearch's API | {} | the request is refused
+/// (400)
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// KiB of all answers that clients have not received yet. Beyond it requests are refused with 503.
 const SENT_KIB_MAX: usize = 512 << 10;
@@ -188,8 +190,8 @@ impl AsRef<[u8]> for Sent {
     }
 }
 
-/// The answer as JSON. One that is too long, or for which the answers that clients have not read yet
-/// leave no memory, is refused.
+/// The answer as JSON. One that is too long, or for which the answers that clients have not read
+/// yet leave no memory, is refused.
 fn sent(value: &Value) -> Response {
     let bytes = serde_json::to_vec(value).expect("a value is JSON");
     if bytes.len() > ANSWER_BYTES_MAX {

@@ -133,7 +133,10 @@ async fn fields(state: &Elastic, call: &Call) -> ElasticResult {
     let body = call.body()?;
     let object = elastic::object::Object::new(&body, "_field_caps")?;
     let own = object.get("fields").map(elastic::object::list).unwrap_or_default();
-    let mut patterns: Vec<String> = own.into_iter().filter_map(elastic::object::text_of).collect();
+    let own = own.into_iter().filter_map(elastic::object::text_of);
+    // A text may be a list too.
+    let mut patterns: Vec<String> =
+        own.flat_map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
     let narrowed = match object.get("index_filter") {
         None => ::query::Filter::All,
         Some(query) => elastic::dsl::parse(query, &mut Leaves::new(now_ns()))?,

@@ -25,13 +25,15 @@ use crate::wire::clock::now_ns;
 
 /// Most asynchronous searches, those that run and those whose answers are kept.
 ///
-/// limits.md, Queries: asynchronous searches of Elasticsearch's API | {}, each up to an hour | a further one is refused (429)
+/// limits.md, Queries: asynchronous searches of Elasticsearch's API | {}, each up to an hour | a
+/// further one is refused (429)
 const SEARCHES_MAX: usize = 50;
 /// Longest time that an answer is kept, whatever `keep_alive` says.
 const KEPT_MAX: Duration = Duration::from_secs(3_600);
 /// Bytes of all answers that are kept. An answer that does not fit is an error in its place.
 ///
-/// limits.md, Queries: bytes of answers of asynchronous searches that are kept | {} | the answer is an error (429)
+/// limits.md, Queries: bytes of answers of asynchronous searches that are kept | {} | the answer
+/// is an error (429)
 const BYTES_MAX: usize = 64 << 20;
 /// How long a client waits by default.
 const WAIT_DEFAULT: Duration = Duration::from_secs(1);

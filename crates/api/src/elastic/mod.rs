@@ -72,7 +72,7 @@ fn routes_at(routes: Routes<Arc<Elastic>>, prefix: &str) -> Routes<Arc<Elastic>>
         .get(Scope::Read, &at("{index}/_mapping"), catalog::mapping_of_index)
         .get(Scope::Read, &at("_cat/indices"), catalog::list_all)
         .get(Scope::Read, &at("_cat/indices/{index}"), catalog::list)
-        .get(Scope::Read, &at("_resolve/index/{index}"), catalog::resolve)
+        .query(&at("_resolve/index/{index}"), catalog::resolve)
         .query(&at("_search/scroll"), scroll::next)
         .query(&at("_search/scroll/{id}"), scroll::next_of)
         .delete(Scope::Read, &at("_search/scroll"), scroll::clear)

@@ -1,5 +1,6 @@
-//! `_msearch`: several searches in one request, pairs of lines of JSON. They run one after the other,
-//! each with its own entry in the queue; the answer of each, or its error, stands in its place.
+//! `_msearch`: several searches in one request, pairs of lines of JSON. They run one after the
+//! other, each with its own entry in the queue; the answer of each, or its error, stands in its
+//! place.
 
 use std::sync::Arc;
 

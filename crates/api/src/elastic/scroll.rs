@@ -21,7 +21,8 @@ use crate::wire::clock::now_ns;
 
 /// Longest search of a scroll, as its id holds it. A longer one is refused (400).
 ///
-/// limits.md, Queries: bytes of a search with `scroll` | {} | the request is refused (400); `search_after` with a point in time takes longer ones
+/// limits.md, Queries: bytes of a search with `scroll` | {} | the request is refused (400);
+/// `search_after` with a point in time takes longer ones
 const SEARCH_BYTES_MAX: usize = 16 << 10;
 
 /// A point in time.

@@ -29,8 +29,8 @@ pub enum Interval {
 pub struct Span {
     /// The times.
     pub range: TimeRange,
-    /// What stands behind the field in `by`; none: all of the range is one bucket, which begins with
-    /// it.
+    /// What stands behind the field in `by`; none: all of the range is one bucket, which begins
+    /// with it.
     pub bucket: Option<String>,
 }
 
