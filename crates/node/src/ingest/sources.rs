@@ -402,7 +402,6 @@ pub fn addresses(
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
-    use std::path::PathBuf;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use collector::node::sender::Sender;
@@ -412,7 +411,6 @@ mod tests {
     use record::{Frame, NodeIdentity, Numbers};
 
     use super::*;
-    use crate::ingest::options::{Listen, SyslogZones};
 
     /// Panics when it admits the first collector.
     #[derive(Default)]
