@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -27,14 +28,15 @@ DOCUMENT = "docs/fluent-beats-relp.md"
 BEGIN, END = "<!-- begin: made by scripts/test-senders.py -->\n", "<!-- end: made by scripts/test-senders.py -->"
 
 FLUENT_PYTHON = """
-import sys
+import sys, time
 from fluent import sender
 way, host, port, lines = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 logger = sender.FluentSender(way, host=host, port=port, bufmax=64 << 20, nanosecond_precision=True)
 for n in range(lines):
     logger.emit("test", {"n": n, "way": way, "level": "warn", "message": f"line {n} of {way}", "deep": {"a": [n]}})
+    if n % 1000 == 0:
+        time.sleep(0.05)
 # What is left goes out once the server is there again.
-import time
 while logger.pendings:
     logger._send(b"")
     time.sleep(0.1)
@@ -268,7 +270,8 @@ WAYS = {
     "beats-go-plain": beats_go("plain"),
     "beats-go-zlib": beats_go("zlib"),
     "relp-rsyslog": Way(
-        "RELP", "rsyslog, omrelp", "relp", rsyslog, start_rsyslog, filter='app_name:="{way}"', is_service=True,
+        "RELP", "rsyslog, omrelp", "relp", rsyslog, start_rsyslog, filter='app_name:="{way}"', number="_msg",
+        is_service=True,
     ),
 }
 
@@ -315,8 +318,15 @@ class Server:
 
     def row(self, query):
         query = urllib.parse.urlencode({"query": query})
-        with urllib.request.urlopen(f"http://{self.http}/select/logsql/query?{query}") as answer:
-            return json.loads(answer.readline() or b"{}")
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://{self.http}/select/logsql/query?{query}") as answer:
+                    return json.loads(answer.readline() or b"{}")
+            except urllib.error.HTTPError as error:
+                # Busy with other queries, or just started.
+                if error.code != 503:
+                    raise
+                time.sleep(0.5)
 
 
 def until(holds, what):
@@ -371,14 +381,18 @@ def send(name, way, binary, lines):
 
 
 def write(rows):
+    """Puts rows into the table, in the place of those of the same senders."""
     head = ["protocol", "sender", "version", "waits for answers", "sent", "there at the kill", "missing", "twice"]
-    lines = [head, ["---"] * len(head), *rows]
-    table = "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
     path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), DOCUMENT)
     with open(path) as file:
         before, rest = file.read().split(BEGIN)
+    table, after = rest.split(END)
+    cells = [line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]]
+    known = {tuple(row[:2]): row for row in cells + rows}
+    senders = [(way.protocol, way.sender) for way in WAYS.values()]
+    lines = [head, ["---"] * len(head), *(known[sender] for sender in senders if sender in known)]
     with open(path, "w") as file:
-        file.write(before + BEGIN + "\n" + table + "\n" + END + rest.split(END)[1])
+        file.write(before + BEGIN + "\n" + "".join("| " + " | ".join(row) + " |\n" for row in lines) + "\n" + END + after)
 
 
 def main():

@@ -54,7 +54,7 @@ const STREAM_FIELDS: [&str; 7] = [
     "kubernetes.pod.name",
 ];
 /// Fields that are not kept.
-const IGNORED_FIELDS: [&str; 1] = ["@metadata"];
+const IGNORED_FIELDS: [&str; 1] = ["@metadata.*"];
 /// Pairs of an event of version 1.
 const PAIRS_MAX: u32 = 10_000;
 
@@ -299,10 +299,7 @@ fn frame(bytes: &[u8]) -> Result<Option<(u8, Frame<'_>, usize)>, Wrong> {
             Some(length) => content(10, length)?
                 .map(|json| (version, Frame::Json(first, json), 10 + json.len())),
         },
-        _ => match pairs_end(bytes)? {
-            None => None,
-            Some(end) => Some((version, Frame::Pairs(first, &bytes[6..end]), end)),
-        },
+        _ => pairs_end(bytes)?.map(|end| (version, Frame::Pairs(first, &bytes[6..end]), end)),
     })
 }
 

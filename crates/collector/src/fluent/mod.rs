@@ -64,6 +64,11 @@ const STREAM_FIELDS: [&str; 6] = [
     "kubernetes.pod_name",
     "kubernetes.container_name",
 ];
+/// The member with the text of a record of Docker's driver, which has these three members besides:
+/// `container_id`, `container_name`, `source`. It is the message.
+const LOG: &[u8] = b"\"log\"";
+const MSG: &[u8] = b"\"_msg\"";
+const DOCKER_MEMBERS: usize = 3;
 /// Our name in the handshake. Fluentd refuses a receiver with its own name.
 const OUR_NAME: &[u8] = b"loginson";
 /// A tag is written with each of its records.
@@ -541,18 +546,27 @@ fn write_line(
     lines: &mut Vec<u8>,
 ) -> Result<(), Unwritten> {
     let (mut has_time, mut has_tag) = (time_ns.is_none(), false);
+    // Members of a record of Docker's driver, and where its text is written.
+    let (mut of_docker, mut log_at) = (0, None);
     lines.push(b'{');
     let mut content = record;
     if let Head::Map(pairs) = take_head(&mut content)? {
         for _ in 0..pairs {
             let mut key = content;
-            let key = take_text(&mut key)?;
-            has_time |= key == Some(b"_time");
-            has_tag |= key == Some(TAG);
+            match take_text(&mut key)? {
+                Some(b"_time") => has_time = true,
+                Some(TAG) => has_tag = true,
+                Some(b"log") => log_at = Some(lines.len()),
+                Some(b"container_id" | b"container_name" | b"source") => of_docker += 1,
+                _ => {}
+            }
             write_key(&mut content, 0, lines)?;
             lines.push(b':');
             write_value(&mut content, 1, lines)?;
             lines.push(b',');
+        }
+        if let Some(at) = log_at.filter(|_| of_docker == DOCKER_MEMBERS) {
+            lines.splice(at..at + LOG.len(), MSG.iter().copied());
         }
     } else {
         lines.extend_from_slice(b"\"_msg\":");

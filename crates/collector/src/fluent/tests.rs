@@ -49,17 +49,17 @@ fn put(value: &Value, wide: bool, out: &mut Vec<u8>) {
             }
         },
         Value::String(text) => {
-            let short = (text.len() < 32).then(|| 0xa0 | text.len() as u8);
+            let short = (text.len() < 32).then_some(0xa0 | text.len() as u8);
             length(short, 0xdb, text.len(), out);
             out.extend(text.as_bytes());
         }
         Value::Array(values) => {
-            let short = (values.len() < 16).then(|| 0x90 | values.len() as u8);
+            let short = (values.len() < 16).then_some(0x90 | values.len() as u8);
             length(short, 0xdd, values.len(), out);
             values.iter().for_each(|value| put(value, wide, out));
         }
         Value::Object(pairs) => {
-            let short = (pairs.len() < 16).then(|| 0x80 | pairs.len() as u8);
+            let short = (pairs.len() < 16).then_some(0x80 | pairs.len() as u8);
             length(short, 0xdf, pairs.len(), out);
             for (key, value) in pairs {
                 put(&json!(key), wide, out);
@@ -185,6 +185,12 @@ fn what_senders_also_write() {
     check(&message(b"\x00", b"\x81\xaafluent.tag\xa3own"), &[tag], b"");
     let metadata = b"\x92\xa1t\x91\x92\x92\x01\x81\xa1k\xa1v\x81\xa1a\x01";
     check(metadata, &[r#"{"a":1,"_time":"1970-01-01T00:00:01Z","fluent.tag":"t"}"#], b"");
+    let docker = packed(&json!(["t", 0, {
+        "container_id": "c", "container_name": "/web", "log": "a \"log\"", "source": "stdout"
+    }]));
+    let line = r#"{"container_id":"c","container_name":"/web","_msg":"a \"log\"","source":"stdout","fluent.tag":"t"}"#;
+    check(&docker, &[line], b"");
+    check(&message(b"\x00", b"\x81\xa3log\xa1a"), &[r#"{"log":"a","fluent.tag":"t"}"#], b"");
     // Nothing: an empty forward, a heartbeat.
     check(b"\x92\xa1t\x90", &[], b"");
     check(b"\xc0\xc0", &[], b"");

@@ -1,5 +1,5 @@
-//! Addresses where sources listen for syslog, Fluent forward, Beats, RELP and OTLP: the flags that `serve` and `collect` share,
-//! and their check.
+//! Addresses where sources listen for syslog, Fluent forward, Beats, RELP and OTLP: the flags that
+//! `serve` and `collect` share, and their check.
 //!
 //! A new listening source gets a flag in [`ListenArgs`], an address in [`Listen`], and a key with
 //! its default in [`RawConfig`]. Syslog over TLS has a section of its own ([`crate::config::tls`]),
@@ -27,8 +27,8 @@ pub struct ListenArgs {
     /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
     syslog_tcp_listen: Option<String>,
-    /// Address of Fluent forward, which Fluentd, Fluent Bit and Docker send, or off; tls:// in front
-    /// of an address turns TLS on, with the certificate of syslog over TLS [default: off]
+    /// Address of Fluent forward, which Fluentd, Fluent Bit and Docker send, or off; tls:// in
+    /// front of it turns TLS on, with the certificate of syslog over TLS [default: off]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_FLUENT_LISTEN")]
     fluent_listen: Option<String>,
     /// Address of Beats and Logstash, or off; tls:// as for Fluent forward [default: off]
