@@ -28,6 +28,8 @@ pub enum SourceKind {
     SyslogTcp,
     /// Syslog over TLS.
     SyslogTls,
+    /// Measurements of StatsD.
+    Statsd,
     /// HTTP requests.
     Http,
     /// Files that are followed.
@@ -42,10 +44,11 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All sources, in the order of display.
-    pub const ALL: [SourceKind; 8] = [
+    pub const ALL: [SourceKind; 9] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
+        SourceKind::Statsd,
         SourceKind::Http,
         SourceKind::File,
         SourceKind::Journald,
@@ -59,6 +62,7 @@ impl SourceKind {
             SourceKind::SyslogUdp => "syslog_udp",
             SourceKind::SyslogTcp => "syslog_tcp",
             SourceKind::SyslogTls => "syslog_tls",
+            SourceKind::Statsd => "statsd",
             SourceKind::Http => "http",
             SourceKind::File => "file",
             SourceKind::Journald => "journald",
@@ -73,6 +77,7 @@ impl SourceKind {
             SourceKind::SyslogUdp => "syslog over UDP",
             SourceKind::SyslogTcp => "syslog over TCP",
             SourceKind::SyslogTls => "syslog over TLS",
+            SourceKind::Statsd => "StatsD",
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
             SourceKind::Journald => "the journal of systemd",

@@ -2,6 +2,7 @@
 //!
 //! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what connection-based sources
 //!   share.
+//! - [`statsd`]: measurements in datagrams, added up to rows.
 //! - [`intake`]: lines passed in by calls: HTTP requests and Loginson's own rows.
 //! - [`body`]: cuts the body of a request into whole lines.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not depend on the store.
@@ -32,6 +33,7 @@ mod outlet;
 mod packed;
 pub mod socket_drops;
 mod source;
+pub mod statsd;
 
 pub use accounting::{
     Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
@@ -42,6 +44,7 @@ pub use intake::{ALONE_BYTES_MAX, Intake};
 pub use journald::{JournalConfig, JournalSource, JournalStatus};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use source::{BindTries, PeerLog, SourceError};
+pub use statsd::StatsdSource;
 pub use stream::TcpConfig;
 pub use tcp::TcpSource;
 pub use ticket::Ticket;

@@ -113,6 +113,8 @@ pub enum Transport {
     File = 5,
     /// The journal of systemd.
     Journald = 6,
+    /// Measurements of StatsD.
+    Statsd = 12,
     /// A transport that only a newer program knows; its number is in [`Hints::unknown`]. Not
     /// stored.
     Other = 255,

@@ -48,6 +48,12 @@ async fn upload(State(to): State<Arc<Inserting>>, request: Request, body: Body) 
 }
 
 async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take(request, &mut body).await;
+    body.end(taken).await.map(drop)
+}
+
+async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     if request.media_type() != MEDIA_TYPE {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -56,12 +62,6 @@ async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> 
             ),
         ));
     }
-    let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take(&mut body).await;
-    body.end(taken).await.map(drop)
-}
-
-async fn take(body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&STREAM_FIELDS, &[]);
     body.default_type(LOG_TYPE);
     let undecodable = |error: std::io::Error| {

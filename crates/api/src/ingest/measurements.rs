@@ -60,6 +60,12 @@ async fn samples(State(to): State<Arc<Inserting>>, request: Request, body: Body)
 }
 
 async fn insert_samples(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take_samples(request, &mut body).await;
+    body.end(taken).await.map(drop)
+}
+
+async fn take_samples(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     let kind = request.headers.get("content-type").map_or(&b""[..], HeaderValue::as_bytes);
     if kind.windows(8).any(|part| part == b"write.v2") {
         return Err(ApiError::new(
@@ -67,12 +73,6 @@ async fn insert_samples(to: &Inserting, request: &Request, body: Body) -> ApiRes
             "version 2 of remote write is not supported; set protobuf_message: prometheus.WriteRequest",
         ));
     }
-    let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take_samples(request, &mut body).await;
-    body.end(taken).await.map(drop)
-}
-
-async fn take_samples(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&STREAM_FIELDS, &[]);
     body.default_type(LOG_TYPE);
     let too_large = || {
@@ -125,19 +125,19 @@ fn refusal(error: ApiError) -> Response {
 
 /// What is wrong with lines that were not kept, if any.
 async fn insert_points(to: &Inserting, request: &Request, body: Body) -> ApiResult<Option<String>> {
-    let unit_ns = unit_ns(request.params.get("precision").unwrap_or_default())?;
     let mut body = WholeBody::enter(to, request, body).await?;
     let mut wrong = None;
-    let taken = take_points(&mut body, unit_ns, &mut wrong).await;
+    let taken = take_points(request, &mut body, &mut wrong).await;
     body.end(taken).await?;
     Ok(wrong)
 }
 
 async fn take_points(
+    request: &Request,
     body: &mut WholeBody<'_>,
-    unit_ns: i64,
     wrong: &mut Option<String>,
 ) -> ApiResult<()> {
+    let unit_ns = unit_ns(request.params.get("precision").unwrap_or_default())?;
     body.default_fields(&STREAM_FIELDS, &[]);
     body.default_type(LOG_TYPE);
     let content = body.content(BODY_BYTES_MAX).await?;

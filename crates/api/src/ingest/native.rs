@@ -57,6 +57,12 @@ fn answer(to: &Inserting, result: ApiResult<()>) -> Response {
 }
 
 async fn insert(to: &Inserting, request: &Request, body: Body, has_tenants: bool) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take(request, &mut body, has_tenants).await;
+    body.end(taken).await.map(drop)
+}
+
+async fn take(request: &Request, body: &mut WholeBody<'_>, has_tenants: bool) -> ApiResult<()> {
     if let Some(version) = request.params.get("version")
         && version != VERSION
     {
@@ -68,12 +74,6 @@ async fn insert(to: &Inserting, request: &Request, body: Body, has_tenants: bool
             ),
         ));
     }
-    let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take(&mut body, has_tenants).await;
-    body.end(taken).await.map(drop)
-}
-
-async fn take(body: &mut WholeBody<'_>, has_tenants: bool) -> ApiResult<()> {
     let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
         ApiError::bad_request(format!(
             "the block has more than {BODY_BYTES_MAX} bytes; set -remoteWrite.maxBlockSize of vlagent lower"

@@ -1,4 +1,4 @@
-//! Addresses where sources listen for syslog and OTLP: the flags that `serve` and `collect` share,
+//! Addresses where sources listen for syslog, StatsD and OTLP: the flags that `serve` and `collect` share,
 //! and their check.
 //!
 //! A new listening source gets a flag in [`ListenArgs`], an address in [`Listen`], and a key with
@@ -26,6 +26,9 @@ pub struct ListenArgs {
     /// Address of syslog over TCP, or off [default: 127.0.0.1:5514]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_SYSLOG_TCP_LISTEN")]
     syslog_tcp_listen: Option<String>,
+    /// Address of StatsD over UDP, or off; the usual one is 127.0.0.1:8125 [default: off]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_STATSD_LISTEN")]
+    statsd_listen: Option<String>,
     /// Address that takes logs of OpenTelemetry alone, by gRPC and HTTP, besides the address of the
     /// API, which takes them too; repeatable: the usual ones are 127.0.0.1:4317 and 127.0.0.1:4318
     /// [default: none]
@@ -44,6 +47,7 @@ impl ListenArgs {
         for (given, key) in [
             (self.syslog_udp_listen, &mut raw.syslog_udp_listen),
             (self.syslog_tcp_listen, &mut raw.syslog_tcp_listen),
+            (self.statsd_listen, &mut raw.statsd_listen),
         ] {
             if let Some(given) = given {
                 *key = given;
@@ -72,5 +76,6 @@ pub fn listen(raw: &RawConfig) -> Result<Listen> {
     Ok(Listen {
         syslog_udp: parse_listen("syslog_udp_listen", &raw.syslog_udp_listen)?,
         syslog_tcp: parse_listen("syslog_tcp_listen", &raw.syslog_tcp_listen)?,
+        statsd: parse_listen("statsd_listen", &raw.statsd_listen)?,
     })
 }

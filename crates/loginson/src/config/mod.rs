@@ -238,6 +238,7 @@ impl TryFrom<RawConfig> for Config {
                 &mut raw.syslog_udp_listen,
                 &mut raw.syslog_tcp_listen,
                 &mut raw.syslog_tls_listen,
+                &mut raw.statsd_listen,
             ];
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }

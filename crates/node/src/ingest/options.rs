@@ -37,7 +37,7 @@ impl SourceOptions {
     pub fn none(data_dir: &Path) -> SourceOptions {
         SourceOptions {
             data_dir: data_dir.to_owned(),
-            listen: Listen { syslog_udp: None, syslog_tcp: None },
+            listen: Listen { syslog_udp: None, syslog_tcp: None, statsd: None },
             syslog_tcp: TcpConfig::default(),
             syslog_udp_sockets: 0,
             syslog_zones: SyslogZones::default(),
@@ -68,6 +68,8 @@ pub struct Listen {
     pub syslog_udp: Option<SocketAddr>,
     /// Syslog over TCP.
     pub syslog_tcp: Option<SocketAddr>,
+    /// Datagrams of StatsD.
+    pub statsd: Option<SocketAddr>,
 }
 
 impl Listen {

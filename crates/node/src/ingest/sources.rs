@@ -27,7 +27,7 @@ use collector::file::Recall;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BindTries, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind,
-    TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
+    StatsdSource, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -87,15 +87,19 @@ macro_rules! listening {
     )*};
 }
 
-listening!(UdpSource, TcpSource, TlsSource);
+listening!(UdpSource, TcpSource, TlsSource, StatsdSource);
 
 /// Binds and starts a source; `None` when it is off. On a restart it binds the same address as
 /// before.
 type Start = fn(&Starting<'_>) -> Result<Option<Box<dyn Listening>>>;
 
 /// Every source that listens for lines, in the order of display.
-const LISTENERS: [(SourceKind, Start); 3] =
-    [(SourceKind::SyslogUdp, udp), (SourceKind::SyslogTcp, tcp), (SourceKind::SyslogTls, tls)];
+const LISTENERS: [(SourceKind, Start); 4] = [
+    (SourceKind::SyslogUdp, udp),
+    (SourceKind::SyslogTcp, tcp),
+    (SourceKind::SyslogTls, tls),
+    (SourceKind::Statsd, statsd),
+];
 
 /// The arguments to start a source.
 struct Starting<'a> {
@@ -312,6 +316,13 @@ fn tls(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     Ok(Some(Box::new(source)))
 }
 
+fn statsd(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let Some(address) = starting.options.listen.statsd else { return Ok(None) };
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let address = starting.address(address);
+    Ok(Some(Box::new(StatsdSource::start(address, deliver, accounting, clock)?)))
+}
+
 fn files(options: &SourceOptions, with: &SourceContext) -> Result<Option<FileSource>> {
     if options.files.is_empty() {
         return Ok(None);
@@ -457,7 +468,7 @@ mod tests {
     fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
         let options = SourceOptions {
             data_dir: PathBuf::new(),
-            listen: Listen { syslog_udp: None, syslog_tcp: None },
+            listen: Listen { syslog_udp: None, syslog_tcp: None, statsd: None },
             syslog_tcp: TcpConfig::default(),
             syslog_zones: SyslogZones::default(),
             syslog_udp_sockets: 0,

@@ -42,6 +42,7 @@ impl Transport {
             4 => Transport::Http,
             5 => Transport::File,
             6 => Transport::Journald,
+            12 => Transport::Statsd,
             _ => return None,
         })
     }

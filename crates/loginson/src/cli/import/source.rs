@@ -310,7 +310,7 @@ fn recognise(reader: &mut Box<dyn BufRead>, start: &mut Vec<u8>) -> Result<Kind>
     }
     let first = start.trim_ascii();
     if journal::is_export(first) {
-        return Ok(Kind::Journal);
+        return Ok(Kind::Journal(Entries::default()));
     }
     if !matches!(first.first(), Some(b'{' | b'[')) {
         return Ok(text);
