@@ -209,7 +209,7 @@ def tools(wanted):
     if "vlagent" in wanted and not os.path.exists(vlagent):
         environment = {**os.environ, "GOBIN": CACHE, "GOFLAGS": "-mod=mod"}
         subprocess.run(["go", "install", VLAGENT], env=environment, check=True)
-    line = lambda n: json.dumps({"_time": "0", "_msg": f"line {n}", "n": n, "way": "vlagent", "app": f"a{n % 3}"})
+    line = lambda n: json.dumps({"_msg": f"line {n}", "n": n, "way": "vlagent", "app": f"a{n % 3}"})
     ways = {
         "vlagent": by_agent(
             vlagent, ["-remoteWrite.url=http://ADDRESS/insert/native"], "/insert/jsonline?_stream_fields=app", line

@@ -2,8 +2,8 @@
 //! `systemd-journal-remote`; also `/insert/journald/upload`, as VictoriaLogs has it.
 //!
 //! Each entry becomes the line that following the journal gives (see
-//! [`collector::body::journal`]). The first upload of a machine is its whole journal in one body, so
-//! entries are taken as they arrive, and the answer is sent when all are durable. Only then the
+//! [`collector::body::journal`]). The first upload of a machine is its whole journal in one body,
+//! so entries are taken as they arrive, and the answer is sent when all are durable. Only then the
 //! sender writes down how far it came: after a failure it repeats the whole upload, so entries that
 //! were kept before are stored twice.
 

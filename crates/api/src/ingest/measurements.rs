@@ -1,8 +1,8 @@
 //! Measurements of others: Prometheus' remote write and InfluxDB's line protocol.
 //!
-//! Each sample, and each field of a point, becomes a row (see [`collector::body::metrics`]), and from
-//! there on is a line like any other. The answer is sent when all are durable. Both senders drop a
-//! request after an error that is theirs (4xx), and repeat it after one that is ours.
+//! Each sample, and each field of a point, becomes a row (see [`collector::body::metrics`]), and
+//! from there on is a line like any other. The answer is sent when all are durable. Both senders
+//! drop a request after an error that is theirs (4xx), and repeat it after one that is ours.
 //!
 //! Left out: version 2 of remote write (415, after which Prometheus sends version 1 if it may), and
 //! databases, buckets and organisations of InfluxDB, whose parameters are ignored.
@@ -27,8 +27,8 @@ use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression.
 ///
-/// limits.md, Lines on their way in: a request with samples of Prometheus or points of InfluxDB | {} |
-/// it is refused with 413 before a row is kept
+/// limits.md, Lines on their way in: a request with samples of Prometheus or points of InfluxDB |
+/// {} | it is refused with 413 before a row is kept
 const BODY_BYTES_MAX: usize = 32 << 20;
 /// Labels that say where a sample comes from. Those that a row has name its stream.
 const STREAM_FIELDS: [&str; 3] = ["job", "instance", "host"];

@@ -1,8 +1,9 @@
 //! Rows in the native format of VictoriaLogs: `/insert/native`, as `vlagent` and VictoriaLogs send
 //! them; also `/insert/multitenant/native` and `/internal/insert`, whose rows say their tenants.
 //!
-//! Each row becomes an object (see [`collector::body::native`]) and from there on is a line like any
-//! other; the tags of its stream name the stream here. The answer is sent when all rows are durable.
+//! Each row becomes an object (see [`collector::body::native`]) and from there on is a line like
+//! any other; the tags of its stream name the stream here. The answer is sent when all rows are
+//! durable.
 //!
 //! `vlagent` drops a block after 400 and 404 and logs the answer, and repeats it after any other
 //! status for ever. So a block that never can be taken is answered with 400, also one that is too

@@ -1,9 +1,9 @@
 //! Bells at doors that do not exist: senders that send to a path without a call, or speak another
 //! protocol to the port of HTTP.
 //!
-//! Many senders drop what was answered with 404, and say so nowhere. So such a request is counted by
-//! what its path looks like, its answer names the path that would be right, and so does a warning,
-//! once for each sender in a while.
+//! Many senders drop what was answered with 404, and say so nowhere. So such a request is counted
+//! by what its path looks like, its answer names the path that would be right, and so does a
+//! warning, once for each sender in a while.
 //!
 //! Invariant: the names of counters are those of [`PATHS`], whatever paths are requested.
 
@@ -126,8 +126,8 @@ impl Bells {
         names.zip(self.unknown.iter().map(|count| count.load(Relaxed)))
     }
 
-    /// Whether a connection to a port of HTTP without TLS that begins so speaks something else, which is counted
-    /// and told. Zeros at the end may be bytes that have not come.
+    /// Whether a connection to a port of HTTP without TLS that begins so speaks something else,
+    /// which is counted and told. Zeros at the end may be bytes that have not come.
     pub fn is_foreign(&self, first: &[u8], sender: SocketAddr) -> bool {
         let Some((what, remedy)) = foreign(first) else { return false };
         self.accounting.source(SourceKind::Http).wrong_protocol(0);

@@ -1,10 +1,10 @@
-//! Measurements of StatsD, in datagrams: samples are added up over ten seconds, and each series then
-//! becomes a row ([`series`]).
+//! Measurements of StatsD, in datagrams: samples are added up over ten seconds, and each series
+//! then becomes a row ([`series`]).
 //!
 //! UDP cannot push a sender back, and nobody is told what became of a sample: a process that is
-//! killed loses the samples of up to ten seconds. A source that stops writes the rows of what it has.
-//! Rows count as received lines, and so does each line of a datagram that is not a sample, or for
-//! which there is no room; those are dropped (`bad_request`).
+//! killed loses the samples of up to ten seconds. A source that stops writes the rows of what it
+//! has. Rows count as received lines, and so does each line of a datagram that is not a sample, or
+//! for which there is no room; those are dropped (`bad_request`).
 //!
 //! Left out: StatsD over TCP, and what the kernel dropped, which only the counters of its sockets
 //! tell.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! api.took:3|ms|@0.1|#host:a,env:prod     NAME:VALUE[:VALUE…]|TYPE[|@RATE][|#TAG:VALUE,…]
-//!     →   {"_time":…,"name":"api.took","kind":"timer","value":3,"count":10,"sum":30,"min":3,"max":3,"duration":10,"host":"a","env":"prod"}⏎
+//!     →  
+//! {"_time":…,"name":"api.took","kind":"timer","value":3,"count":10,"sum":30,"min":3,"max":3,"duration":10,"host":"a","env":"prod"}⏎
 //! ```
 //!
 //! | type | `value` of the row |
@@ -12,9 +13,9 @@
 //! | `ms`, `h`, `d` timer, histogram, distribution | the mean; with `count`, `sum`, `min`, `max` |
 //! | `s` set | how many different values came |
 //!
-//! A series without a sample in an interval has no row. Tags are those of DogStatsD, also `;TAG=VALUE`
-//! of Graphite behind the name. Events (`_e{`) and checks of services (`_sc|`) of DogStatsD are left
-//! out, and counted like lines that cannot be read.
+//! A series without a sample in an interval has no row. Tags are those of DogStatsD, also
+//! `;TAG=VALUE` of Graphite behind the name. Events (`_e{`) and checks of services (`_sc|`) of
+//! DogStatsD are left out, and counted like lines that cannot be read.
 
 use std::collections::{HashMap, HashSet};
 

@@ -7,8 +7,8 @@
 //!
 //! A measurement of many values has `count`, `sum`, `min` and `max`, and `value` is their mean. The
 //! time over which it was taken is `duration`, in seconds. A label with the name of one of these
-//! members ([`OWN`]) becomes `labels.NAME`. Values that JSON has not are the texts `NaN`, `Infinity`
-//! and `-Infinity`, which no function of numbers counts.
+//! members ([`OWN`]) becomes `labels.NAME`. Values that JSON has not are the texts `NaN`,
+//! `Infinity` and `-Infinity`, which no function of numbers counts.
 
 pub mod influx;
 pub mod remote_write;
