@@ -183,7 +183,7 @@ pub fn recognise(bytes: &[u8]) -> Recognised {
         }),
         b'*' => redis(bytes),
         0 => by_length(bytes),
-        b'A'..=b'Z' => http(bytes),
+        b'B'..=b'Z' => http(bytes),
         _ => Text,
     }
 }
