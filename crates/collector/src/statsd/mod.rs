@@ -206,7 +206,7 @@ mod tests {
             ([127, 0, 0, 1], 0).into(),
             Arc::clone(&keeper) as Arc<dyn Deliver>,
             Arc::clone(&accounting),
-            Arc::new(RealClock),
+            Arc::new(RealClock::new()),
         )
         .unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
