@@ -52,12 +52,13 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 address, lines, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-begin = 0
-reader = InMemoryMetricReader()
-meter = MeterProvider(metric_readers=[reader]).get_meter("test")
-meter.create_observable_gauge("otlp", [lambda _: [Observation(n, {"n": n, "way": "otlp"}) for n in range(begin, min(lines, begin + batch))]])
 exporter = OTLPMetricExporter(endpoint=f"http://{address}/v1/metrics", timeout=5)
 for begin in range(0, lines, batch):
+    # A provider knows 2,000 sets of attributes at most.
+    reader = InMemoryMetricReader()
+    meter = MeterProvider(metric_readers=[reader]).get_meter("test")
+    numbers = range(begin, min(lines, begin + batch))
+    meter.create_observable_gauge("otlp", [lambda _: [Observation(n, {"n": n, "way": "otlp"}) for n in numbers]])
     data = reader.get_metrics_data()
     while exporter.export(data).name != "SUCCESS":
         time.sleep(0.2)
@@ -142,13 +143,12 @@ def by_script(script):
     return send
 
 
-def feed(address, path, lines, write, pause=0):
+def feed(address, path, numbers, write):
     """Posts numbered lines to an agent in batches."""
-    for begin in range(0, lines, BATCH):
-        body = "".join(write(n) + "\n" for n in range(begin, min(lines, begin + BATCH))).encode()
-        request = urllib.request.Request(f"http://{address}{path}", data=body)
+    for begin in range(numbers.start, numbers.stop, BATCH):
+        body = "".join(write(n) + "\n" for n in range(begin, min(numbers.stop, begin + BATCH))).encode()
+        request = urllib.request.Request(f"http://{address}{path}", data=body, headers={"Content-Type": "application/json"})
         until(lambda: accepts(request))
-        time.sleep(pause)
 
 
 def accepts(request):
@@ -170,9 +170,9 @@ def by_agent(binary, arguments, path, write):
             stderr=open(f"{folder}/agent.log", "wb"),
         )
         try:
-            feed(address, path, lines // 2, write)
+            feed(address, path, range(lines // 2), write)
             killed_once(server, way, lines // 2)
-            feed(address, path, lines, write)
+            feed(address, path, range(lines // 2, lines), write)
             until(lambda: server.rows(way)[1] >= lines)
         finally:
             agent.terminate()
@@ -209,7 +209,7 @@ def tools(wanted):
     if "vlagent" in wanted and not os.path.exists(vlagent):
         environment = {**os.environ, "GOBIN": CACHE, "GOFLAGS": "-mod=mod"}
         subprocess.run(["go", "install", VLAGENT], env=environment, check=True)
-    line = lambda n: json.dumps({"_time": "0", "_msg": f"line {n}", "n": n, "way": "vlagent", "app": f"a{n % 3}"})
+    line = lambda n: json.dumps({"_msg": f"line {n}", "n": n, "way": "vlagent", "app": f"a{n % 3}"})
     ways = {
         "vlagent": by_agent(
             vlagent, ["-remoteWrite.url=http://ADDRESS/insert/native"], "/insert/jsonline?_stream_fields=app", line

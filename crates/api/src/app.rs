@@ -125,7 +125,12 @@ impl App {
             queue: QueryQueue::new(options.query.queue),
             page_permits: Arc::new(Semaphore::new(options.pages_max)),
             pages_refused: AtomicU64::new(0),
-            clients: Clients::new(options.client_idle_max, options.connections_max, tls),
+            clients: Clients::new(
+                options.client_idle_max,
+                options.connections_max,
+                tls,
+                Arc::clone(&accounting),
+            ),
             guard: Guard::new(address, &options.hosts, &options.frame_ancestors),
             cluster: cluster.map_or_else(OnceLock::new, OnceLock::from),
             views: match options.has_engines {

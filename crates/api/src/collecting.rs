@@ -21,6 +21,7 @@ use crate::admin::metrics;
 use crate::admin::status;
 use crate::files;
 use crate::ingest::{self, Inserting, bulk};
+use crate::wire::body;
 use crate::wire::error::wrong_method;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::listen::Clients;
@@ -86,17 +87,21 @@ pub fn routes(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Routes<()> {
 /// A collector's router.
 pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
     let (guard, gate) = (seen.guard.clone(), seen.gate.clone());
-    let (router, _table) = routes(seen, inserting).into_parts();
+    let (router, _table) = routes(Arc::clone(&seen), inserting).into_parts();
     router
-        .fallback(nothing_else)
+        .fallback(move |request: Request| nothing_else(seen, request))
         .method_not_allowed_fallback(wrong_method)
         .layer(Extension(gate))
         .layer(middleware::from_fn_with_state(guard, guard::check))
 }
 
-async fn nothing_else(mut request: Request) -> Response {
+async fn nothing_else(seen: Arc<Collecting>, mut request: Request) -> Response {
     if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;
+    }
+    if let Some(error) = seen.clients.bells.answer(&request) {
+        body::discard(request).await;
+        return error.into_response();
     }
     let error = ApiError::not_found(
         "a collector has /insert/…, /api/v1/nodes, /api/v1/files, /metrics, /health and /ready; lines are queried at a \

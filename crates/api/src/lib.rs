@@ -130,8 +130,9 @@ async fn only_otlp() -> ApiError {
 fn main_router(app: Arc<App>, inserting: Arc<Inserting>) -> Router {
     let (guard, gate) = (app.guard.clone(), app.gate.clone());
     let (router, _table) = routes(&app, inserting).into_parts();
+    let bells = Arc::clone(&app.clients.bells);
     router
-        .fallback(page::get)
+        .fallback(move |request: axum::extract::Request| page::get(bells, request))
         .method_not_allowed_fallback(wire::error::wrong_method)
         .layer(Extension(gate))
         .layer(Extension(Arc::clone(&app)))

@@ -1,5 +1,7 @@
 //! The page: files of `web/dist`, embedded by `build.rs`, plain and in gzip.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
@@ -8,8 +10,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use crate::ingest::bulk;
-use crate::wire::compress;
+use crate::wire::bells::Bells;
 use crate::wire::error::ApiError;
+use crate::wire::{body, compress};
 
 /// One embedded file.
 pub struct File {
@@ -29,9 +32,13 @@ include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 /// Responds to `/` and every path that is not an API call. The page needs no credentials: it is the
 /// same for everybody and contains no log data. Clients of Elasticsearch get the responses that
 /// they expect, after they passed the gate.
-pub async fn get(mut request: Request) -> Response {
+pub async fn get(bells: Arc<Bells>, mut request: Request) -> Response {
     if let Some(answer) = bulk::answer_at_root(&mut request).await {
         return answer;
+    }
+    if let Some(error) = bells.answer(&request) {
+        body::discard(request).await;
+        return error.into_response();
     }
     let path = request.uri().path().trim_start_matches('/');
     let path = if path.is_empty() { "index.html" } else { path };

@@ -314,6 +314,8 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
     );
     let (_stop, stopping) = watch::channel(false);
     let clients = Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None);
+    let clients =
+        Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None, Arc::default());
     let gate = Gate::new(&AccessOptions::default(), ADDRESS, false);
     let (router, _table) = ingest::routes::<()>(inserting).into_parts();
     let address = listen(router.layer(Extension(gate)), clients, stopping).await;

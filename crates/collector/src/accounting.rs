@@ -34,6 +34,8 @@ pub enum SourceKind {
     Beats,
     /// RELP.
     Relp,
+    /// Measurements of StatsD.
+    Statsd,
     /// HTTP requests.
     Http,
     /// Files that are followed.
@@ -55,6 +57,11 @@ impl SourceKind {
         SourceKind::Fluent,
         SourceKind::Beats,
         SourceKind::Relp,
+    pub const ALL: [SourceKind; 9] = [
+        SourceKind::SyslogUdp,
+        SourceKind::SyslogTcp,
+        SourceKind::SyslogTls,
+        SourceKind::Statsd,
         SourceKind::Http,
         SourceKind::File,
         SourceKind::Journald,
@@ -71,6 +78,7 @@ impl SourceKind {
             SourceKind::Fluent => "fluent",
             SourceKind::Beats => "beats",
             SourceKind::Relp => "relp",
+            SourceKind::Statsd => "statsd",
             SourceKind::Http => "http",
             SourceKind::File => "file",
             SourceKind::Journald => "journald",
@@ -88,6 +96,7 @@ impl SourceKind {
             SourceKind::Fluent => "Fluent forward",
             SourceKind::Beats => "Beats",
             SourceKind::Relp => "RELP",
+            SourceKind::Statsd => "StatsD",
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
             SourceKind::Journald => "the journal of systemd",

@@ -3,6 +3,7 @@
 //! - [`udp`], [`tcp`]: syslog, in threads of their own; [`stream`] is what connection-based sources
 //!   share.
 //! - [`fluent`], [`beats`], [`relp`]: protocols that answer; [`answered`] is what they share.
+//! - [`statsd`]: measurements in datagrams, added up to rows.
 //! - [`intake`]: lines passed in by calls: HTTP requests and Loginson's own rows.
 //! - [`body`]: cuts the body of a request into whole lines.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not depend on the store.
@@ -37,6 +38,7 @@ mod outlet;
 mod packed;
 pub mod socket_drops;
 mod source;
+pub mod statsd;
 
 pub use accounting::{
     Accounting, DropCounts, DropReason, SourceCounters, SourceCounts, SourceKind,
@@ -50,6 +52,7 @@ pub use journald::{JournalConfig, JournalSource, JournalStatus};
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use relp::RelpSource;
 pub use source::{BindTries, PeerLog, SourceError};
+pub use statsd::StatsdSource;
 pub use stream::TcpConfig;
 pub use tcp::TcpSource;
 pub use ticket::Ticket;

@@ -147,8 +147,12 @@ async fn collect(
         Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, opened, move || {
             Ok(Arc::clone(&to))
         });
-    let clients =
-        api::Clients::new(config.api.client_idle_max, config.api.connections_max, tls.clone());
+    let clients = api::Clients::new(
+        config.api.client_idle_max,
+        config.api.connections_max,
+        tls.clone(),
+        Arc::clone(&accounting),
+    );
     let seen = Arc::new(Collecting::new(
         Arc::clone(&forwarder),
         accounting,

@@ -121,6 +121,8 @@ pub enum Transport {
     Beats = 8,
     /// RELP.
     Relp = 9,
+    /// Measurements of StatsD.
+    Statsd = 12,
     /// A transport that only a newer program knows; its number is in [`Hints::unknown`]. Not
     /// stored.
     Other = 255,

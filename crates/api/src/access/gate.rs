@@ -26,12 +26,11 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordVerifier;
 use axum::extract::{ConnectInfo, Request};
-use axum::http::header::{AUTHORIZATION, COOKIE, EXPECT, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, COOKIE, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -49,8 +48,8 @@ use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
 use crate::access::principal::Role;
 use crate::access::users::{AccessOptions, Token, User};
-use crate::wire::body::BodyLimits;
-use crate::wire::body::BodyReader;
+use crate::known::TOKEN_PATHS;
+use crate::wire::body;
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19
@@ -66,20 +65,12 @@ pub const PASSWORD_BYTES_MAX: usize = 1024;
 /// Cookies with our name that are looked at. Another server on this host can set cookies of the
 /// same name; the further ones are ignored.
 const COOKIES_MAX: usize = 4;
-/// Bytes of the body of a refused request that are read and discarded. Without that, the connection
-/// would be reset, and its client would not see the answer.
-const DISCARDED_BYTES_MAX: u64 = 8 << 20;
 /// Schemes of the `Authorization` header whose credentials are a token: those of Splunk's and
 /// InfluxDB's senders beside our own.
 const SCHEMES: [&[u8]; 3] = [b"bearer", b"splunk", b"token"];
 /// Headers in which senders of other products give a token: those of Datadog and of Amazon Data
 /// Firehose.
 const KEYS: [&str; 2] = ["dd-api-key", "x-amz-firehose-access-key"];
-/// Calls whose senders can be given nothing but an address: they have a token as its parameter
-/// `token`. Everywhere else it would end up in logs without need.
-pub const TOKEN_PATHS: [&str; 3] = ["/insert/pubsub", "/insert/eventgrid", "/insert/github"];
-/// The longest time for that.
-const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Users, tokens, sessions, and what limits logins. Clones share everything.
 #[derive(Clone)]
@@ -150,7 +141,7 @@ pub async fn pass(scope: Scope, mut request: Request, next: Next) -> Response {
     match admit(scope, &mut request).await {
         Ok(()) => next.run(request).await,
         Err(response) => {
-            discard(request).await;
+            body::discard(request).await;
             response
         }
     }
@@ -183,17 +174,6 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
 /// The address of a request's connection; none where there is no connection.
 pub fn peer(request: &Request) -> Option<SocketAddr> {
     request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| *peer)
-}
-
-/// Reads the body of a refused request. Does nothing if the client waits for `100 Continue`: such a
-/// client gets the answer without having sent the body.
-pub async fn discard(request: Request) {
-    if request.headers().contains_key(EXPECT) {
-        return;
-    }
-    let mut reader = BodyReader::new(request.into_body(), BodyLimits::default());
-    // After that time the connection is closed, whatever the client still sends.
-    let _ = tokio::time::timeout(DISCARD_TIME_MAX, reader.discard(DISCARDED_BYTES_MAX)).await;
 }
 
 /// Adds `WWW-Authenticate` to an answer of 401. Browsers are not offered Basic: they would show

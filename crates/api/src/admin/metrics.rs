@@ -188,6 +188,12 @@ pub fn clients(clients: &Clients, out: &mut Text) {
         &[],
         clients.stalled.load(Relaxed),
     );
+    let name = "loginson_http_unknown_paths_total";
+    let help = "POST and PUT requests to paths without a call, by what the path ends with.";
+    out.head(name, "counter", help);
+    for (path, count) in clients.bells.unknown() {
+        out.sample(name, &[("path", path)], count);
+    }
     if let Some(tls) = &clients.tls {
         https(tls, out);
     }

@@ -1,5 +1,5 @@
-//! Pushes of clouds and of services, each answered in its form: Amazon Data Firehose, Google Pub/Sub,
-//! Azure Event Grid, Cloudflare Logpush, webhooks of GitHub, and Heroku's Logplex.
+//! Pushes of clouds and of services, each answered in its form: Amazon Data Firehose, Google
+//! Pub/Sub, Azure Event Grid, Cloudflare Logpush, webhooks of GitHub, and Heroku's Logplex.
 //!
 //! What they carry becomes lines: objects are objects, text is `_msg`. The answer is sent when all
 //! are durable; all of them send again what was answered with another status than 2xx. Their tokens
@@ -35,8 +35,8 @@ use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression, and of a record within.
 ///
-/// limits.md, Lines on their way in: a request of Firehose, Pub/Sub, Event Grid, GitHub or Logplex |
-/// {} | it is refused with 413 before a line is kept
+/// limits.md, Lines on their way in: a request of Firehose, Pub/Sub, Event Grid, GitHub or Logplex
+/// | {} | it is refused with 413 before a line is kept
 const BODY_BYTES_MAX: usize = 32 << 20;
 /// Limit of a header that is written with each line.
 const HEADER_BYTES_MAX: usize = 1024;

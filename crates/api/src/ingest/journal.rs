@@ -2,8 +2,8 @@
 //! `systemd-journal-remote`; also `/insert/journald/upload`, as VictoriaLogs has it.
 //!
 //! Each entry becomes the line that following the journal gives (see
-//! [`collector::body::journal`]). The first upload of a machine is its whole journal in one body, so
-//! entries are taken as they arrive, and the answer is sent when all are durable. Only then the
+//! [`collector::body::journal`]). The first upload of a machine is its whole journal in one body,
+//! so entries are taken as they arrive, and the answer is sent when all are durable. Only then the
 //! sender writes down how far it came: after a failure it repeats the whole upload, so entries that
 //! were kept before are stored twice.
 
@@ -48,6 +48,12 @@ async fn upload(State(to): State<Arc<Inserting>>, request: Request, body: Body) 
 }
 
 async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take(request, &mut body).await;
+    body.end(taken).await.map(drop)
+}
+
+async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     if request.media_type() != MEDIA_TYPE {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -56,12 +62,6 @@ async fn insert(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> 
             ),
         ));
     }
-    let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take(&mut body).await;
-    body.end(taken).await.map(drop)
-}
-
-async fn take(body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&STREAM_FIELDS, &[]);
     body.default_type(LOG_TYPE);
     let undecodable = |error: std::io::Error| {

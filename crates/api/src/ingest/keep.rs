@@ -183,8 +183,8 @@ impl Keeper {
         }
     }
 
-    /// Sets the fields that hold time and message, if parameters name none; an empty list leaves the
-    /// usual ones. Called before the first line.
+    /// Sets the fields that hold time and message, if parameters name none; an empty list leaves
+    /// the usual ones. Called before the first line.
     pub fn default_names(&mut self, time: &[&str], message: &[&str]) {
         let hints = Arc::make_mut(&mut self.sink.origin.hints);
         for (fields, defaults) in [(&mut hints.time_fields, time), (&mut hints.msg_fields, message)]

@@ -1,8 +1,8 @@
 //! Measurements of others: Prometheus' remote write and InfluxDB's line protocol.
 //!
-//! Each sample, and each field of a point, becomes a row (see [`collector::body::metrics`]), and from
-//! there on is a line like any other. The answer is sent when all are durable. Both senders drop a
-//! request after an error that is theirs (4xx), and repeat it after one that is ours.
+//! Each sample, and each field of a point, becomes a row (see [`collector::body::metrics`]), and
+//! from there on is a line like any other. The answer is sent when all are durable. Both senders
+//! drop a request after an error that is theirs (4xx), and repeat it after one that is ours.
 //!
 //! Left out: version 2 of remote write (415, after which Prometheus sends version 1 if it may), and
 //! databases, buckets and organisations of InfluxDB, whose parameters are ignored.
@@ -27,8 +27,8 @@ use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression.
 ///
-/// limits.md, Lines on their way in: a request with samples of Prometheus or points of InfluxDB | {} |
-/// it is refused with 413 before a row is kept
+/// limits.md, Lines on their way in: a request with samples of Prometheus or points of InfluxDB |
+/// {} | it is refused with 413 before a row is kept
 const BODY_BYTES_MAX: usize = 32 << 20;
 /// Labels that say where a sample comes from. Those that a row has name its stream.
 const STREAM_FIELDS: [&str; 3] = ["job", "instance", "host"];
@@ -60,6 +60,12 @@ async fn samples(State(to): State<Arc<Inserting>>, request: Request, body: Body)
 }
 
 async fn insert_samples(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take_samples(request, &mut body).await;
+    body.end(taken).await.map(drop)
+}
+
+async fn take_samples(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     let kind = request.headers.get("content-type").map_or(&b""[..], HeaderValue::as_bytes);
     if kind.windows(8).any(|part| part == b"write.v2") {
         return Err(ApiError::new(
@@ -67,12 +73,6 @@ async fn insert_samples(to: &Inserting, request: &Request, body: Body) -> ApiRes
             "version 2 of remote write is not supported; set protobuf_message: prometheus.WriteRequest",
         ));
     }
-    let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take_samples(request, &mut body).await;
-    body.end(taken).await.map(drop)
-}
-
-async fn take_samples(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&STREAM_FIELDS, &[]);
     body.default_type(LOG_TYPE);
     let too_large = || {
@@ -125,19 +125,19 @@ fn refusal(error: ApiError) -> Response {
 
 /// What is wrong with lines that were not kept, if any.
 async fn insert_points(to: &Inserting, request: &Request, body: Body) -> ApiResult<Option<String>> {
-    let unit_ns = unit_ns(request.params.get("precision").unwrap_or_default())?;
     let mut body = WholeBody::enter(to, request, body).await?;
     let mut wrong = None;
-    let taken = take_points(&mut body, unit_ns, &mut wrong).await;
+    let taken = take_points(request, &mut body, &mut wrong).await;
     body.end(taken).await?;
     Ok(wrong)
 }
 
 async fn take_points(
+    request: &Request,
     body: &mut WholeBody<'_>,
-    unit_ns: i64,
     wrong: &mut Option<String>,
 ) -> ApiResult<()> {
+    let unit_ns = unit_ns(request.params.get("precision").unwrap_or_default())?;
     body.default_fields(&STREAM_FIELDS, &[]);
     body.default_type(LOG_TYPE);
     let content = body.content(BODY_BYTES_MAX).await?;

@@ -1,8 +1,9 @@
 //! Rows in the native format of VictoriaLogs: `/insert/native`, as `vlagent` and VictoriaLogs send
 //! them; also `/insert/multitenant/native` and `/internal/insert`, whose rows say their tenants.
 //!
-//! Each row becomes an object (see [`collector::body::native`]) and from there on is a line like any
-//! other; the tags of its stream name the stream here. The answer is sent when all rows are durable.
+//! Each row becomes an object (see [`collector::body::native`]) and from there on is a line like
+//! any other; the tags of its stream name the stream here. The answer is sent when all rows are
+//! durable.
 //!
 //! `vlagent` drops a block after 400 and 404 and logs the answer, and repeats it after any other
 //! status for ever. So a block that never can be taken is answered with 400, also one that is too
@@ -57,6 +58,12 @@ fn answer(to: &Inserting, result: ApiResult<()>) -> Response {
 }
 
 async fn insert(to: &Inserting, request: &Request, body: Body, has_tenants: bool) -> ApiResult<()> {
+    let mut body = WholeBody::enter(to, request, body).await?;
+    let taken = take(request, &mut body, has_tenants).await;
+    body.end(taken).await.map(drop)
+}
+
+async fn take(request: &Request, body: &mut WholeBody<'_>, has_tenants: bool) -> ApiResult<()> {
     if let Some(version) = request.params.get("version")
         && version != VERSION
     {
@@ -68,12 +75,6 @@ async fn insert(to: &Inserting, request: &Request, body: Body, has_tenants: bool
             ),
         ));
     }
-    let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take(&mut body, has_tenants).await;
-    body.end(taken).await.map(drop)
-}
-
-async fn take(body: &mut WholeBody<'_>, has_tenants: bool) -> ApiResult<()> {
     let content = body.read_decompressed(BODY_BYTES_MAX).await?.ok_or_else(|| {
         ApiError::bad_request(format!(
             "the block has more than {BODY_BYTES_MAX} bytes; set -remoteWrite.maxBlockSize of vlagent lower"

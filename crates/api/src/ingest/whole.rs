@@ -141,8 +141,8 @@ impl<'r> WholeBody<'r> {
         self.keeper.default_fields(stream, level);
     }
 
-    /// Sets the fields that hold time and message, if parameters name none; an empty list leaves the
-    /// usual ones.
+    /// Sets the fields that hold time and message, if parameters name none; an empty list leaves
+    /// the usual ones.
     pub fn default_names(&mut self, time: &[&str], message: &[&str]) {
         self.keeper.default_names(time, message);
     }

@@ -280,6 +280,31 @@ async fn passwords_tokens_and_cookies() {
     assert!(response.headers()[SET_COOKIE].to_str().unwrap().ends_with("; Secure"));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn senders_of_others_give_their_token_in_their_way() {
+    let fixture = Fixture::new(with_access);
+    let token = token_of(Role::Ingest);
+    let (scheme, wrong) = (format!("Token {token}"), "Token wrong".to_owned());
+    for (path, query, header, status) in [
+        ("/insert/github", format!("?token={token}"), None, 204),
+        ("/insert/github", "?token=wrong".to_owned(), None, 401),
+        ("/insert/github", "?token=".to_owned(), None, 401),
+        // In other addresses, a token counts for nothing.
+        ("/insert/jsonline", format!("?token={token}"), None, 401),
+        ("/write", String::new(), Some(("authorization", &scheme)), 204),
+        ("/write", String::new(), Some(("authorization", &wrong)), 401),
+        ("/insert/logplex", String::new(), Some(("x-amz-firehose-access-key", &token)), 204),
+    ] {
+        let mut request = Request::post(format!("{path}{query}"));
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        let body = if path == "/insert/github" { "{}" } else { "" };
+        let answer = fixture.call(request, body).await;
+        assert_eq!(answer.status().as_u16(), status, "{path}{query}");
+    }
+}
+
 #[tokio::test]
 async fn an_empty_secret_is_wrong_whatever_the_hashes_are() {
     use argon2::password_hash::PasswordHasher;

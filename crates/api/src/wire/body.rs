@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
+use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::http::header::EXPECT;
 use platform::pressure;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -16,6 +18,12 @@ use crate::wire::listen::seats::Seat;
 
 /// Seconds after which a request whose slot was needed should be sent again.
 const RETRY_AFTER_S: u32 = 5;
+
+/// Bytes of the body of a refused request that are read and discarded. Without that, the connection
+/// would be reset, and its client would not see the answer.
+const DISCARDED_BYTES_MAX: u64 = 8 << 20;
+/// The longest time for that.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How slowly a body may arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,6 +119,17 @@ impl BodyReader {
 
 fn timed_out(message: String) -> ApiError {
     ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
+}
+
+/// Reads the body of a refused request. Does nothing if the client waits for `100 Continue`: such a
+/// client gets the answer without having sent the body.
+pub async fn discard(request: Request) {
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let mut reader = BodyReader::new(request.into_body(), BodyLimits::default());
+    // After that time the connection is closed, whatever the client still sends.
+    let _ = tokio::time::timeout(DISCARD_TIME_MAX, reader.discard(DISCARDED_BYTES_MAX)).await;
 }
 
 /// Reads a whole body; `None` if it has more than `bytes_max`.

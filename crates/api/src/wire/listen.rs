@@ -33,6 +33,7 @@ use axum::extract::ConnectInfo;
 use axum::http::header::{CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
+use collector::Accounting;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
@@ -42,6 +43,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::wire::bells::Bells;
 use crate::wire::error::ApiError;
 pub use https::Tls;
 use seats::{Seat, Seats};
@@ -79,7 +81,7 @@ const BACKLOG_MAX: usize = 4_096;
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Limits that apply to all clients, and their state.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Clients {
     /// The longest that a client may read nothing of its response, above zero.
     pub idle_max: Duration,
@@ -89,6 +91,8 @@ pub struct Clients {
     pub seats: Seats,
     /// The TLS state of HTTPS; `None` for HTTP.
     pub tls: Option<Arc<Tls>>,
+    /// Senders at doors that do not exist.
+    pub bells: Arc<Bells>,
 }
 
 tokio::task_local! {
@@ -103,8 +107,14 @@ pub fn seat() -> Option<Arc<Seat>> {
 
 impl Clients {
     /// The initial state, for so many connections.
-    pub fn new(idle_max: Duration, connections_max: usize, tls: Option<Arc<Tls>>) -> Clients {
-        Clients { idle_max, stalled: Arc::default(), seats: Seats::new(connections_max), tls }
+    pub fn new(
+        idle_max: Duration,
+        connections_max: usize,
+        tls: Option<Arc<Tls>>,
+        accounting: Arc<Accounting>,
+    ) -> Clients {
+        let (stalled, seats) = (Arc::default(), Seats::new(connections_max));
+        Clients { idle_max, stalled, seats, tls, bells: Arc::new(Bells::new(accounting)) }
     }
 }
 
@@ -213,10 +223,11 @@ enum Kind {
 /// connection without waiting for the answer, and their lines are kept. Further requests of such a
 /// connection outlive their client, too; requests of all other connections end with their clients.
 const SENDERS: [&[u8]; 2] = [b"POST /gelf", b"POST /insert/"];
-/// Bytes by which these connections and those of HTTP/2 are recognised.
-const FIRST_BYTES: usize = 13;
+/// Bytes by which these connections, those of HTTP/2, and those of other protocols are recognised.
+const FIRST_BYTES: usize = 16;
 
-/// What a connection without TLS speaks; `None` if it has sent nothing in time. Whoever sends
+/// What a connection without TLS speaks; `None` if it has sent nothing in time, or speaks something
+/// else. Whoever sends
 /// nothing before the end is given the chance to do so in HTTP/1.
 async fn kind_of(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<Kind> {
     let first: [u8; FIRST_BYTES] = tokio::select! {
@@ -224,6 +235,9 @@ async fn kind_of(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<K
         found = tokio::time::timeout(HEAD_TIME_MAX, stream.first_bytes()) => found.ok()?.ok()?,
         () = raised(stop) => return Some(Kind::Http1 { outlives_sender: false }),
     };
+    if stream.is_foreign(&first) {
+        return None;
+    }
     Some(match first.starts_with(&HTTP2_START) {
         true => Kind::Http2,
         false => {

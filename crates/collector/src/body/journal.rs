@@ -6,7 +6,8 @@
 //! (systemd.io/JOURNAL_EXPORT_FORMATS).
 //!
 //! Fields are renamed to their syslog names; fields that only describe the position in the journal
-//! are removed, and all others stay under their name. A field with several values has them as lines.
+//! are removed, and all others stay under their name. A field with several values has them as
+//! lines.
 //!
 //! Invariants: entries do not depend on how the stream was cut into pieces, and memory depends on
 //! the limits here alone, whatever lengths the stream names.
@@ -36,8 +37,8 @@ pub const STREAM_FIELDS: [&str; 2] = ["hostname", "app_name"];
 
 /// Bytes of a value, for example a memory dump.
 ///
-/// limits.md, Lines on their way in: a value of an entry of the journal, uploaded or imported | {} |
-/// its length is kept instead
+/// limits.md, Lines on their way in: a value of an entry of the journal, uploaded or imported | {}
+/// | its length is kept instead
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 /// Fields of an entry, and their bytes. Values beyond them are left out.
 const FIELDS_MAX: usize = 1000;

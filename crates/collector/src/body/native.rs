@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Numbers of a fixed length are big-endian; counts and lengths are varints. A text is its length
-//! and its bytes. A field without name is `_msg`. The tags of a stream are fields of the row too, so
-//! only their names are read: they name the stream. Source: `InsertRow.Marshal` in
+//! and its bytes. A field without name is `_msg`. The tags of a stream are fields of the row too,
+//! so only their names are read: they name the stream. Source: `InsertRow.Marshal` in
 //! `lib/logstorage/log_rows.go` of VictoriaLogs 1.52, protocol version `v1`.
 //!
 //! [`Rows::read`] finds all rows first, so that a body that cannot be read is refused before a line

@@ -1,5 +1,7 @@
 //! Addresses where sources listen for syslog, Fluent forward, Beats, RELP and OTLP: the flags that
 //! `serve` and `collect` share, and their check.
+//! Addresses where sources listen for syslog, StatsD and OTLP: the flags that `serve` and `collect`
+//! share, and their check.
 //!
 //! A new listening source gets a flag in [`ListenArgs`], an address in [`Listen`], and a key with
 //! its default in [`RawConfig`]. Syslog over TLS has a section of its own ([`crate::config::tls`]),
@@ -37,6 +39,9 @@ pub struct ListenArgs {
     /// Address of RELP, or off; tls:// as for Fluent forward [default: off]
     #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_RELP_LISTEN")]
     relp_listen: Option<String>,
+    /// Address of StatsD over UDP, or off; the usual one is 127.0.0.1:8125 [default: off]
+    #[arg(long, value_name = "HOST:PORT", env = "LOGINSON_STATSD_LISTEN")]
+    statsd_listen: Option<String>,
     /// Address that takes logs of OpenTelemetry alone, by gRPC and HTTP, besides the address of the
     /// API, which takes them too; repeatable: the usual ones are 127.0.0.1:4317 and 127.0.0.1:4318
     /// [default: none]
@@ -58,6 +63,7 @@ impl ListenArgs {
             (self.fluent_listen, &mut raw.fluent_listen),
             (self.beats_listen, &mut raw.beats_listen),
             (self.relp_listen, &mut raw.relp_listen),
+            (self.statsd_listen, &mut raw.statsd_listen),
         ] {
             if let Some(given) = given {
                 *key = given;
@@ -89,6 +95,7 @@ pub fn listen(raw: &RawConfig) -> Result<Listen> {
         fluent: answered("fluent_listen", &raw.fluent_listen)?,
         beats: answered("beats_listen", &raw.beats_listen)?,
         relp: answered("relp_listen", &raw.relp_listen)?,
+        statsd: parse_listen("statsd_listen", &raw.statsd_listen)?,
     })
 }
 

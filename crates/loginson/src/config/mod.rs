@@ -242,6 +242,7 @@ impl TryFrom<RawConfig> for Config {
                 &mut raw.fluent_listen,
                 &mut raw.beats_listen,
                 &mut raw.relp_listen,
+                &mut raw.statsd_listen,
             ];
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }

@@ -28,6 +28,8 @@ use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
     JournalSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
+    Accounting, BindTries, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind,
+    StatsdSource, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -88,6 +90,7 @@ macro_rules! listening {
 }
 
 listening!(UdpSource, TcpSource, TlsSource, FluentSource, BeatsSource, RelpSource);
+listening!(UdpSource, TcpSource, TlsSource, StatsdSource);
 
 /// Binds and starts a source; `None` when it is off. On a restart it binds the same address as
 /// before.
@@ -101,6 +104,11 @@ const LISTENERS: [(SourceKind, Start); 6] = [
     (SourceKind::Fluent, fluent),
     (SourceKind::Beats, beats),
     (SourceKind::Relp, relp),
+const LISTENERS: [(SourceKind, Start); 4] = [
+    (SourceKind::SyslogUdp, udp),
+    (SourceKind::SyslogTcp, tcp),
+    (SourceKind::SyslogTls, tls),
+    (SourceKind::Statsd, statsd),
 ];
 
 /// The arguments to start a source.
@@ -354,6 +362,11 @@ fn relp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     let (deliver, accounting, clock) = starting.with.cloned();
     let source = RelpSource::start(address, config, credentials, deliver, accounting, clock)?;
     Ok(Some(Box::new(source)))
+fn statsd(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
+    let Some(address) = starting.options.listen.statsd else { return Ok(None) };
+    let (deliver, accounting, clock) = starting.with.cloned();
+    let address = starting.address(address);
+    Ok(Some(Box::new(StatsdSource::start(address, deliver, accounting, clock)?)))
 }
 
 fn files(options: &SourceOptions, with: &SourceContext) -> Result<Option<FileSource>> {
@@ -498,6 +511,12 @@ mod tests {
     #[test]
     fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
         let options = SourceOptions {
+            data_dir: PathBuf::new(),
+            listen: Listen { syslog_udp: None, syslog_tcp: None, statsd: None },
+            syslog_tcp: TcpConfig::default(),
+            syslog_zones: SyslogZones::default(),
+            syslog_udp_sockets: 0,
+            syslog_tls: None,
             node_listen: Some("127.0.0.1:0".parse().unwrap()),
             ..SourceOptions::none(std::path::Path::new(""))
         };

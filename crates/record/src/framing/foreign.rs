@@ -34,6 +34,20 @@ pub enum Foreign {
     Ssh,
     /// A collector of Loginson.
     Collector,
+    /// A client of an MQTT broker.
+    Mqtt,
+    /// A client of an AMQP broker (RabbitMQ).
+    Amqp,
+    /// A client of Kafka.
+    Kafka,
+    /// A client of PostgreSQL.
+    Postgres,
+    /// A client of Redis.
+    Redis,
+    /// A trap of SNMP.
+    Snmp,
+    /// Flows of NetFlow or IPFIX.
+    NetFlow,
 }
 
 impl Foreign {
@@ -51,6 +65,13 @@ impl Foreign {
             Foreign::GelfChunk => "chunked GELF",
             Foreign::Ssh => "SSH",
             Foreign::Collector => "the node protocol of loginson collect",
+            Foreign::Mqtt => "MQTT",
+            Foreign::Amqp => "AMQP",
+            Foreign::Kafka => "the protocol of Kafka",
+            Foreign::Postgres => "the protocol of PostgreSQL",
+            Foreign::Redis => "the protocol of Redis",
+            Foreign::Snmp => "SNMP",
+            Foreign::NetFlow => "NetFlow",
         }
     }
 
@@ -78,7 +99,20 @@ impl Foreign {
             Foreign::GelfChunk => "it has a wrong number of chunks; use GELF over TCP",
             Foreign::Ssh => "it does not send logs",
             Foreign::Collector => "name the address of node_listen (port 9515)",
+            Foreign::Mqtt | Foreign::Amqp | Foreign::Kafka => {
+                "Loginson is no broker; let a shipper (Fluent Bit, Vector) read the topic and send it"
+            }
+            Foreign::Postgres | Foreign::Redis => "it does not send logs",
+            Foreign::Snmp => "let snmptrapd write traps to syslog",
+            Foreign::NetFlow => "let a collector of flows (nfacctd) write them as lines of JSON",
         }
+    }
+}
+
+impl Recognised {
+    /// This result, or else that of another look if this one is text.
+    fn or_else(self, other: impl FnOnce() -> Recognised) -> Recognised {
+        if self == Recognised::Text { other() } else { self }
     }
 }
 
@@ -141,7 +175,16 @@ pub fn recognise(bytes: &[u8]) -> Recognised {
             Some(_) => Text,
             None => signature(bytes, b"LGNH", |_| TooShort),
         },
-        b'A'..=b'Z' => http(bytes),
+        // The fixed header, its length, and the name of the protocol behind its own length.
+        0x10 => mqtt(bytes),
+        b'A' => signature(bytes, b"AMQP", |rest| match rest.first() {
+            None => TooShort,
+            Some(0..=3) => Foreign(self::Foreign::Amqp),
+            Some(_) => Text,
+        }),
+        b'*' => redis(bytes),
+        0 => by_length(bytes),
+        b'B'..=b'Z' => http(bytes),
         _ => Text,
     }
 }
@@ -151,6 +194,12 @@ pub fn recognise_datagram(bytes: &[u8]) -> Option<Foreign> {
     match bytes {
         [0x1e, 0x0f, _, ..] => Some(Foreign::GelfChunk),
         [0x16, 0xfe, 0xfd | 0xff, ..] => Some(Foreign::Tls),
+        // A sequence with the version of SNMP: 1, 2c or 3.
+        [0x30, 0..=0x7f, 2, 1, 0 | 1 | 3, ..]
+        | [0x30, 0x81, _, 2, 1, 0 | 1 | 3, ..]
+        | [0x30, 0x82, _, _, 2, 1, 0 | 1 | 3, ..] => Some(Foreign::Snmp),
+        // The version, and a count of flows or a length.
+        [0, 5 | 9 | 10, _, _, _, ..] => Some(Foreign::NetFlow),
         [b'x', ..] | [b'z', b'x', ..] | [0x1f, ..] => match recognise(bytes) {
             Recognised::Foreign(foreign) => Some(foreign),
             _ => None,
@@ -198,6 +247,46 @@ fn relp(bytes: &[u8]) -> Recognised {
             Some(_) => Recognised::Text,
         }
     })
+}
+
+/// CONNECT of MQTT 3.1, 3.1.1 or 5.
+fn mqtt(bytes: &[u8]) -> Recognised {
+    // The length has up to four bytes, each but the last with its highest bit set.
+    let lengths = bytes[1..].iter().take(4).take_while(|byte| **byte & 0x80 != 0).count();
+    match bytes.get(lengths + 2..) {
+        _ if lengths > 3 => Recognised::Text,
+        None => Recognised::TooShort,
+        Some(rest) => signature(rest, b"\0\x04MQTT", |_| Recognised::Foreign(Foreign::Mqtt))
+            .or_else(|| signature(rest, b"\0\x06MQIsdp", |_| Recognised::Foreign(Foreign::Mqtt))),
+    }
+}
+
+/// A command of Redis: the number of its words, and the length of the first one.
+fn redis(bytes: &[u8]) -> Recognised {
+    match bytes.get(1) {
+        None => Recognised::TooShort,
+        Some(b'1'..=b'9') => {
+            signature(&bytes[2..], b"\r\n$", |_| Recognised::Foreign(Foreign::Redis))
+        }
+        Some(_) => Recognised::Text,
+    }
+}
+
+/// What begins with its length in four bytes: the first request of a client of PostgreSQL or Kafka.
+fn by_length(bytes: &[u8]) -> Recognised {
+    let Some(first) = bytes.first_chunk::<8>() else {
+        let may_be = bytes.iter().zip([0..=0u8, 0..=0x10]).all(|(byte, may)| may.contains(byte));
+        return if may_be { Recognised::TooShort } else { Recognised::Text };
+    };
+    match first {
+        // SSLRequest, GSSENCRequest, and version 3.
+        [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f | 0x30] | [0, 0, _, _, 0, 3, 0, 0..=2] => {
+            Recognised::Foreign(Foreign::Postgres)
+        }
+        // Metadata, SaslHandshake and ApiVersions, with their version.
+        [0, 0..=0x10, _, _, 0, 3 | 17 | 18, 0, 0..=20] => Recognised::Foreign(Foreign::Kafka),
+        _ => Recognised::Text,
+    }
 }
 
 /// A whole request line: `METHOD TARGET HTTP/1.x`. Anything less may be a log line.
@@ -260,6 +349,14 @@ mod tests {
             (b"2W\0\0\0\x012J", Beats),
             (b"SSH-2.0-OpenSSH_9.2\r\n", Ssh),
             (b"LGNH\x02\0", Collector),
+            (b"\x10\x10\0\x04MQTT\x04\x02", Mqtt),
+            (b"\x10\xf0\x01\0\x06MQIsdp\x03", Mqtt),
+            (b"AMQP\0\0\x09\x01", Amqp),
+            (b"AMQP\x03\x01\0\0", Amqp),
+            (b"\0\0\0\x1c\0\x12\0\x03\0\0\0\x01", Kafka),
+            (b"\0\0\0\x08\x04\xd2\x16\x2f", Postgres),
+            (b"\0\0\0\x29\0\x03\0\0user", Postgres),
+            (b"*1\r\n$4\r\nPING\r\n", Redis),
         ] {
             check(bytes, Recognised::Foreign(expected));
             assert!(!expected.name().is_empty() && !expected.remedy().is_empty());
@@ -292,6 +389,14 @@ mod tests {
             b"(a)\n",
             b"LGNH is a word\n",
             b"PRI * HTTP\n",
+            b"AMQP is a protocol\n",
+            b"AM\n",
+            b"*2 items\n",
+            b"* a\n",
+            b"\x10\x10\0\x04text",
+            b"\x10\xff\xff\xff\xff\0\x04MQTT",
+            b"\0<13>a\0",
+            b"\0\0\0\0\0\0\0\0",
         ] {
             check(bytes, Recognised::Text);
         }
@@ -306,6 +411,11 @@ mod tests {
         check(b"\x1f\x8b\x08\0", Some(Foreign::Gzip));
         check(b"\x1e\x0f12345678\0\x02", Some(Foreign::GelfChunk));
         check(b"\x16\xfe\xfd\0", Some(Foreign::Tls));
+        check(b"\x30\x2c\x02\x01\x01\x04\x06public", Some(Foreign::Snmp));
+        check(b"\x30\x82\x01\x0c\x02\x01\x03", Some(Foreign::Snmp));
+        check(b"\0\x05\0\x01\0\0", Some(Foreign::NetFlow));
+        check(b"\0\x0a\0\x40\0", Some(Foreign::NetFlow));
+        check(b"0, a\x02\x01", None);
         check(b"<13>Oct 11 22:14:15 host app: hello\0", None);
         check(b"x", None);
         check(b"GET / HTTP/1.1\r\n\r\n", None);

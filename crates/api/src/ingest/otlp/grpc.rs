@@ -1,4 +1,5 @@
-//! OTLP by gRPC: calls of `LogsService` and `MetricsService`, as requests of HTTP/2 whose body is one message.
+//! OTLP by gRPC: calls of `LogsService` and `MetricsService`, as requests of HTTP/2 whose body is
+//! one message.
 //!
 //! A message is framed by five bytes: whether it is compressed, and its length. The result of a
 //! call stands in trailers, or, if there is no message, in the headers

@@ -15,11 +15,11 @@
 //!
 //! Bounded: a request is held as a whole ([`CONTENT_BYTES_MAX`]), in memory of the budget.
 //!
-//! Metrics come likewise, at `/v1/metrics` and `/insert/opentelemetry/v1/metrics`, in protobuf: each
-//! data point becomes a row.
+//! Metrics come likewise, at `/v1/metrics` and `/insert/opentelemetry/v1/metrics`, in protobuf:
+//! each data point becomes a row.
 //!
-//! Left out: traces, which are refused with the setting that stops them from being sent; and metrics
-//! in JSON.
+//! Left out: traces, which are refused with the setting that stops them from being sent; and
+//! metrics in JSON.
 
 pub mod grpc;
 

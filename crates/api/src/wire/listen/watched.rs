@@ -64,6 +64,11 @@ impl Watched {
         Ok(first)
     }
 
+    /// Whether a client that begins so speaks something else than HTTP, which is told.
+    pub fn is_foreign(&self, first: &[u8]) -> bool {
+        self.clients.bells.is_foreign(first, self.peer)
+    }
+
     /// Becomes true when the client read nothing for too long.
     pub fn stalled(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stalled)

@@ -7,8 +7,8 @@
 //!
 //! A measurement of many values has `count`, `sum`, `min` and `max`, and `value` is their mean. The
 //! time over which it was taken is `duration`, in seconds. A label with the name of one of these
-//! members ([`OWN`]) becomes `labels.NAME`. Values that JSON has not are the texts `NaN`, `Infinity`
-//! and `-Infinity`, which no function of numbers counts.
+//! members ([`OWN`]) becomes `labels.NAME`. Values that JSON has not are the texts `NaN`,
+//! `Infinity` and `-Infinity`, which no function of numbers counts.
 
 pub mod influx;
 pub mod remote_write;
@@ -36,7 +36,7 @@ pub(super) const OWN: [&[u8]; 12] = [
 pub const LOG_TYPE: &str = "metric";
 
 /// Appends `,"NAME":"VALUE"`.
-fn write_label(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_label(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.push(b',');
     match OWN.contains(&name) {
         true => write_text(&[b"labels.", name].concat(), out),
@@ -47,7 +47,7 @@ fn write_label(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends `,"NAME":VALUE`.
-pub(super) fn write_measure(name: &str, value: f64, out: &mut Vec<u8>) {
+pub(crate) fn write_measure(name: &str, value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");

@@ -17,8 +17,8 @@ use crate::body::protobuf::{Broken, Fields, Value};
 
 /// Bytes of rows that any request may become, however small it is.
 const WRITTEN_BYTES_MIN: usize = 16 << 20;
-/// Bytes of rows per byte of a larger request: its labels are sent once for all samples of a series,
-/// and written with each.
+/// Bytes of rows per byte of a larger request: its labels are sent once for all samples of a
+/// series, and written with each.
 const WRITTEN_PER_BYTE_MAX: usize = 16;
 /// Bytes of a row without its labels, about.
 const ROW_BYTES: usize = 96;
