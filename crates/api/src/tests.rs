@@ -313,7 +313,6 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
         to,
     );
     let (_stop, stopping) = watch::channel(false);
-    let clients = Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None);
     let clients =
         Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None, Arc::default());
     let gate = Gate::new(&AccessOptions::default(), ADDRESS, false);

@@ -50,17 +50,13 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All sources, in the order of display.
-    pub const ALL: [SourceKind; 11] = [
+    pub const ALL: [SourceKind; 12] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
         SourceKind::Fluent,
         SourceKind::Beats,
         SourceKind::Relp,
-    pub const ALL: [SourceKind; 9] = [
-        SourceKind::SyslogUdp,
-        SourceKind::SyslogTcp,
-        SourceKind::SyslogTls,
         SourceKind::Statsd,
         SourceKind::Http,
         SourceKind::File,

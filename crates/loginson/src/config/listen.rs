@@ -1,7 +1,5 @@
-//! Addresses where sources listen for syslog, Fluent forward, Beats, RELP and OTLP: the flags that
-//! `serve` and `collect` share, and their check.
-//! Addresses where sources listen for syslog, StatsD and OTLP: the flags that `serve` and `collect`
-//! share, and their check.
+//! Addresses where sources listen for syslog, Fluent forward, Beats, RELP, StatsD and OTLP: the
+//! flags that `serve` and `collect` share, and their check.
 //!
 //! A new listening source gets a flag in [`ListenArgs`], an address in [`Listen`], and a key with
 //! its default in [`RawConfig`]. Syslog over TLS has a section of its own ([`crate::config::tls`]),

@@ -42,7 +42,6 @@ impl SourceOptions {
         SourceOptions {
             data_dir: data_dir.to_owned(),
             listen: Listen::default(),
-            listen: Listen { syslog_udp: None, syslog_tcp: None, statsd: None },
             syslog_tcp: TcpConfig::default(),
             syslog_udp_sockets: 0,
             syslog_zones: SyslogZones::default(),
@@ -81,6 +80,8 @@ pub struct Listen {
     pub beats: Option<AnsweredListen>,
     /// RELP.
     pub relp: Option<AnsweredListen>,
+    /// Datagrams of StatsD.
+    pub statsd: Option<SocketAddr>,
 }
 
 /// Where a protocol with answers listens.
@@ -90,8 +91,6 @@ pub struct AnsweredListen {
     pub address: SocketAddr,
     /// Whether connections are encrypted.
     pub is_tls: bool,
-    /// Datagrams of StatsD.
-    pub statsd: Option<SocketAddr>,
 }
 
 impl Listen {

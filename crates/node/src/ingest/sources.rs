@@ -27,9 +27,8 @@ use collector::file::Recall;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
-    JournalSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
-    Accounting, BindTries, Credentials, Deliver, FileConfig, FileSource, JournalSource, SourceKind,
-    StatsdSource, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
+    JournalSource, RelpSource, SourceKind, StatsdSource, TcpConfig, TcpSource, TlsSource, UdpConfig,
+    UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
@@ -89,25 +88,20 @@ macro_rules! listening {
     )*};
 }
 
-listening!(UdpSource, TcpSource, TlsSource, FluentSource, BeatsSource, RelpSource);
-listening!(UdpSource, TcpSource, TlsSource, StatsdSource);
+listening!(UdpSource, TcpSource, TlsSource, FluentSource, BeatsSource, RelpSource, StatsdSource);
 
 /// Binds and starts a source; `None` when it is off. On a restart it binds the same address as
 /// before.
 type Start = fn(&Starting<'_>) -> Result<Option<Box<dyn Listening>>>;
 
 /// Every source that listens for lines, in the order of display.
-const LISTENERS: [(SourceKind, Start); 6] = [
+const LISTENERS: [(SourceKind, Start); 7] = [
     (SourceKind::SyslogUdp, udp),
     (SourceKind::SyslogTcp, tcp),
     (SourceKind::SyslogTls, tls),
     (SourceKind::Fluent, fluent),
     (SourceKind::Beats, beats),
     (SourceKind::Relp, relp),
-const LISTENERS: [(SourceKind, Start); 4] = [
-    (SourceKind::SyslogUdp, udp),
-    (SourceKind::SyslogTcp, tcp),
-    (SourceKind::SyslogTls, tls),
     (SourceKind::Statsd, statsd),
 ];
 
@@ -362,6 +356,8 @@ fn relp(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     let (deliver, accounting, clock) = starting.with.cloned();
     let source = RelpSource::start(address, config, credentials, deliver, accounting, clock)?;
     Ok(Some(Box::new(source)))
+}
+
 fn statsd(starting: &Starting<'_>) -> Result<Option<Box<dyn Listening>>> {
     let Some(address) = starting.options.listen.statsd else { return Ok(None) };
     let (deliver, accounting, clock) = starting.with.cloned();
@@ -511,12 +507,6 @@ mod tests {
     #[test]
     fn the_listener_for_collectors_restarts_after_a_panic_at_its_address() {
         let options = SourceOptions {
-            data_dir: PathBuf::new(),
-            listen: Listen { syslog_udp: None, syslog_tcp: None, statsd: None },
-            syslog_tcp: TcpConfig::default(),
-            syslog_zones: SyslogZones::default(),
-            syslog_udp_sockets: 0,
-            syslog_tls: None,
             node_listen: Some("127.0.0.1:0".parse().unwrap()),
             ..SourceOptions::none(std::path::Path::new(""))
         };
