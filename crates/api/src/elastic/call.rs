@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::StatusCode;

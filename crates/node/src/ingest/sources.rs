@@ -27,8 +27,8 @@ use collector::file::Recall;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
-    JournalSource, RelpSource, SourceKind, StatsdSource, TcpConfig, TcpSource, TlsSource, UdpConfig,
-    UdpSource,
+    JournalSource, RelpSource, SourceKind, StatsdSource, TcpConfig, TcpSource, TlsSource,
+    UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
