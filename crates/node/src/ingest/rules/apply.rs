@@ -178,7 +178,8 @@ impl<'p> Work<'p> {
             return;
         }
         add(&counts.selected, lines.len() as u64);
-        if !self.traced.is_empty() {
+        // A mask traces those lines in which it found something.
+        if !self.traced.is_empty() && !matches!(rule.action, Action::Mask(_)) {
             lines.iter().for_each(|line| self.traced[*line as usize].push(index));
         }
         self.begin_changes();
@@ -196,7 +197,7 @@ impl<'p> Work<'p> {
                 add(&counts.dropped, left.len() as u64);
             }
             Action::Mask(masks) => {
-                let (masked, dropped) = self.mask(masks, &lines);
+                let (masked, dropped) = self.mask(index, masks, &lines);
                 add(&counts.masked, masked);
                 add(&counts.dropped, dropped);
                 add(&counts.failed, dropped);
@@ -308,7 +309,7 @@ impl<'p> Work<'p> {
 
     /// Masks lines; returns in how many there was something to mask, and how many of them had to be
     /// left out because the frame has no room for their fields.
-    fn mask(&mut self, masks: &[Mask], lines: &[u32]) -> (u64, u64) {
+    fn mask(&mut self, rule: usize, masks: &[Mask], lines: &[u32]) -> (u64, u64) {
         let frame = Arc::clone(&self.frame);
         let (mut masked, mut dropped) = (0, 0);
         for line in some(&frame, lines) {
@@ -316,7 +317,13 @@ impl<'p> Work<'p> {
             let bytes = masked_by(masks, change.bytes_of(&line));
             let hints = Arc::clone(change.hints_of(&line));
             let hints = self.masked_hints(masks, &hints);
-            masked += u64::from(bytes.is_some() || hints.is_some());
+            if bytes.is_none() && hints.is_none() {
+                continue;
+            }
+            masked += 1;
+            if let Some(traced) = self.traced.get_mut(line.index as usize) {
+                traced.push(rule);
+            }
             if let Some(bytes) = bytes {
                 self.changes[line.index as usize].bytes = Some(bytes);
                 self.is_changed = true;
@@ -354,7 +361,7 @@ impl<'p> Work<'p> {
         let mut last: Option<(Arc<Hints>, Option<Arc<Hints>>)> = None;
         let (mut changed, mut failed) = (0, 0);
         for line in some(&frame, lines) {
-            let before = self.changes[line.index as usize].hints_of(&line);
+            let before = &Arc::clone(self.changes[line.index as usize].hints_of(&line));
             let after = match &last {
                 Some((known, after)) if Arc::ptr_eq(known, before) => after.clone(),
                 _ => {
@@ -365,6 +372,7 @@ impl<'p> Work<'p> {
                 }
             };
             match after {
+                Some(hints) if Arc::ptr_eq(&hints, before) => {}
                 Some(hints) if self.place(&line, &hints) => changed += 1,
                 _ => failed += 1,
             }
@@ -406,6 +414,7 @@ impl<'p> Work<'p> {
                 continue;
             };
             match self.with(&before, additions, fields) {
+                Some(hints) if Arc::ptr_eq(&hints, &before) => {}
                 Some(hints) if self.place(&line, &hints) => changed += 1,
                 _ => failed += 1,
             }
