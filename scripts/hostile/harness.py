@@ -75,8 +75,12 @@ class Server:
         self.directory = tempfile.mkdtemp(prefix="loginson-hostile-")
         ready = os.path.join(self.directory, "ready.json")
         self.config_path = os.path.join(self.directory, "loginson.toml")
+        # A table for the pipe `lookup`, which gives every line a long value.
+        table = os.path.join(self.directory, "table.csv")
+        with open(table, "w") as file:
+            file.write("key,value\n*," + "y" * (1 << 10) + "\n")
         with open(self.config_path, "w") as file:
-            file.write(config)
+            file.write(f'{config}\n[[lookups]]\nname = "hostile"\nfile = "{table}"\nmatch = "wildcard"\n')
         self.log_path = os.path.join(self.directory, "log")
         self.log = open(self.log_path, "wb")
         self.process = subprocess.Popen(

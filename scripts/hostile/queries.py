@@ -167,6 +167,7 @@ PIPES = {
     "drop_empty_fields": "drop_empty_fields",
     "blocks_count": "blocks_count",
     "coalesce": "coalesce({f}, {f}) default \"{f}\" as c | sort by (c)",
+    "lookup": "lookup hostile on ({f}) prefix \"t.\" | lookup hostile on ({f}) as (key) prefix \"u.\" | stats count() n, sum_len(t.value, u.value) s",
     "json_array_concat": "split \"x\" from {f} as parts | json_array_concat \"yyyyyyyyyyyyyyyy\" from parts as joined",
     "generate_sequence": "generate_sequence 10000000 | sort by (_msg)",
 }
@@ -315,7 +316,7 @@ def around_huge(server):
 
 
 def cases(corpus):
-    fast_pipes = {"sort", "uniq", "stats", "format", "facets", "join", "unroll", "pack_json", "running_stats", "patterns", "differences", "anomalies"}
+    fast_pipes = {"sort", "uniq", "stats", "format", "facets", "join", "unroll", "pack_json", "running_stats", "patterns", "differences", "anomalies", "lookup"}
     fast_functions = {"count_uniq", "row_any", "json_values", "values", "row_max"}
     corpus.add("coverage: every pipe and function has a case", covered, fast=True)
     for kind, field in SETS.items():

@@ -95,7 +95,7 @@ pub fn round_down(time_ns: i64, unit: char, zone: Zone) -> Option<i64> {
     let local_s = utc_s + i64::from(zone.offset_at_utc(utc_s));
     let days = local_s.div_euclid(DAY_S);
     let local_s = match unit {
-        's' => return Some(utc_s.checked_mul(SECOND_NS)?),
+        's' => return utc_s.checked_mul(SECOND_NS),
         'm' | 'h' | 'H' => {
             let unit_s = if unit == 'm' { 60 } else { 3600 };
             // Rounded where it is, so that the hour that clocks show twice stays two.

@@ -293,7 +293,7 @@ impl Parser<'_> {
 
     fn term(&mut self, target: &Target, written: &Written) -> Result<Filter, Refused> {
         let parts = written.parts();
-        match &parts[..] {
+        match parts {
             [Wild::Text(text)] => {
                 let words = self.leaves.words(target, text)?;
                 Ok(if words.is_empty() { none() } else { all(words) })

@@ -226,18 +226,16 @@ const SENDERS: [&[u8]; 2] = [b"POST /gelf", b"POST /insert/"];
 /// Bytes by which these connections, those of HTTP/2, and those of other protocols are recognised.
 const FIRST_BYTES: usize = 16;
 
-/// What a connection without TLS speaks; `None` if it has sent nothing in time, or speaks something
-/// else. Whoever sends
-/// nothing before the end is given the chance to do so in HTTP/1.
+/// What a connection without TLS speaks; `None` if it has sent nothing in time. Whoever sends
+/// nothing before the end is given the chance to do so in HTTP/1. One that speaks something else is
+/// told, and answered that its request is wrong, by which it knows that HTTP is spoken here.
 async fn kind_of(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<Kind> {
     let first: [u8; FIRST_BYTES] = tokio::select! {
         biased;
         found = tokio::time::timeout(HEAD_TIME_MAX, stream.first_bytes()) => found.ok()?.ok()?,
         () = raised(stop) => return Some(Kind::Http1 { outlives_sender: false }),
     };
-    if stream.is_foreign(&first) {
-        return None;
-    }
+    stream.ring(&first);
     Some(match first.starts_with(&HTTP2_START) {
         true => Kind::Http2,
         false => {

@@ -24,6 +24,9 @@ struct Scope {
     keys: Vec<By>,
 }
 
+/// A bucket with its key, if it has one.
+type Keyed = (Option<String>, Map<String, Value>);
+
 /// A part of an aggregation's buckets that one query finds.
 struct Piece {
     filter: Filter,
@@ -123,8 +126,7 @@ impl Run<'_, '_> {
                     parts.into_iter().map(Value::Object).collect()
                 }
                 Kind::Parts(listed) => {
-                    let mut found: Vec<Vec<(Option<String>, Map<String, Value>)>> =
-                        vec![Vec::new(); parents.len()];
+                    let mut found: Vec<Vec<Keyed>> = vec![Vec::new(); parents.len()];
                     for part in &listed.parts {
                         let filter = all(vec![scope.filter.clone(), part.filter.clone()]);
                         let scope = Scope { filter, keys: scope.keys.clone() };

@@ -97,8 +97,11 @@ fn csv(mut bytes: &[u8]) -> Result<Records, String> {
     }
 }
 
+/// The values of a record.
+type Values = Vec<Vec<u8>>;
+
 /// A record, the text behind it, and how many lines it took; none if a quote does not end.
-fn csv_record(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, &[u8], usize)> {
+fn csv_record(bytes: &[u8]) -> Option<(Values, &[u8], usize)> {
     let (mut fields, mut field) = (Vec::new(), Vec::new());
     let (mut at, mut lines) = (0, 1);
     loop {

@@ -178,7 +178,7 @@ mod tests {
         let text = prop_oneof![
             Just(b"".to_vec()),
             Just(b"two\nlines\r".to_vec()),
-            proptest::collection::vec(b'a'..b'z', 0..20),
+            proptest::collection::vec(b'a'..=b'z', 0..20),
         ];
         (text, 0..3_u8, 0..3_i64, proptest::bool::weighted(0.1), 0..6_u8).prop_map(
             |(text, sender, received_ns, cut, change)| Given {

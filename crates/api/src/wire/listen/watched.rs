@@ -64,9 +64,9 @@ impl Watched {
         Ok(first)
     }
 
-    /// Whether a client that begins so speaks something else than HTTP, which is told.
-    pub fn is_foreign(&self, first: &[u8]) -> bool {
-        self.clients.bells.is_foreign(first, self.peer)
+    /// Counts and tells of a connection whose first bytes are not those of HTTP.
+    pub fn ring(&self, first: &[u8]) {
+        self.clients.bells.is_foreign(first, self.peer);
     }
 
     /// Becomes true when the client read nothing for too long.

@@ -248,7 +248,7 @@ fn passes_luhn(digits: impl DoubleEndedIterator<Item = u8>) -> bool {
         sum + doubled - if doubled > 9 { 9 } else { 0 }
     });
     // Zeros alone are no number of a card.
-    sum > 0 && sum % 10 == 0
+    sum > 0 && sum.is_multiple_of(10)
 }
 
 fn next_ipv6(text: &[u8], mut from: usize) -> Option<(usize, usize)> {

@@ -83,7 +83,7 @@ enum Action {
     Drop,
     KeepOneIn(u64),
     Mask(Vec<Mask>),
-    Add(Additions),
+    Add(Box<Additions>),
 }
 
 /// What a rule gives a line.
@@ -152,8 +152,8 @@ impl RuleSet {
             if rules.iter().any(|rule| rule.counts.name == spec.name) {
                 return Err(format!("rule {named} is there twice; give each a name of its own"));
             }
-            let known = before.rules.iter().map(|rule| &rule.counts);
-            let counts = known.filter(|counts| counts.name == spec.name).next().cloned();
+            let mut known = before.rules.iter().map(|rule| &rule.counts);
+            let counts = known.find(|counts| counts.name == spec.name).cloned();
             let counts = counts.unwrap_or_else(|| {
                 Arc::new(RuleCounts { name: spec.name.clone(), ..RuleCounts::default() })
             });
@@ -252,7 +252,7 @@ fn action(spec: &RuleSpec, filter: &str, tables: Option<&dyn Tables>) -> Result<
         || [&spec.log_type, &spec.zone, &spec.level].iter().any(|text| !text.is_empty());
     let said = [spec.drop, spec.keep_one_in.is_some(), !spec.mask.is_empty(), adds];
     match said.iter().filter(|said| **said).count() {
-        0 if spec.stop => return Ok(Action::Add(Additions::none())),
+        0 if spec.stop => return Ok(Action::Add(Additions::none().into())),
         0 => {
             return Err("does nothing; it needs drop, keep_one_in, mask, pipes, set, type, zone, \
                         level or stop"
@@ -278,7 +278,7 @@ fn action(spec: &RuleSpec, filter: &str, tables: Option<&dyn Tables>) -> Result<
         let masks = spec.mask.iter().map(Mask::new).collect::<Result<_, _>>();
         return Ok(Action::Mask(masks.map_err(|why| format!("mask: {why}"))?));
     }
-    additions(spec, filter, tables).map(Action::Add)
+    additions(spec, filter, tables).map(|additions| Action::Add(additions.into()))
 }
 
 impl Additions {

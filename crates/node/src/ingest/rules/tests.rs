@@ -244,6 +244,7 @@ fn simple() -> impl Strategy<Value = Simple> {
 
 /// One line after another, one rule after another, on plain text.
 fn model(rules: &[Simple], lines: &[String]) -> Vec<(String, String, String)> {
+    let digits = regex::Regex::new("[0-9]+").unwrap();
     let mut kept = Vec::new();
     'lines: for line in lines {
         let (mut text, mut f, mut g) = (line.clone(), String::new(), String::new());
@@ -253,8 +254,7 @@ fn model(rules: &[Simple], lines: &[String]) -> Vec<(String, String, String)> {
                 Simple::DropIf(word) if holds(word) => continue 'lines,
                 Simple::StopIf(word) if holds(word) => break,
                 Simple::MaskDigits(word) if holds(word) => {
-                    text = regex::Regex::new("[0-9]+").unwrap().replace_all(&text, "wordz").into();
-                    f = f.replace("wordz", "wordz");
+                    text = digits.replace_all(&text, "wordz").into();
                 }
                 Simple::SetIf(word, value) if holds(word) || f == format!("word{word}") => {
                     f = format!("word{value}");
