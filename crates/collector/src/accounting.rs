@@ -34,6 +34,8 @@ pub enum SourceKind {
     Beats,
     /// RELP.
     Relp,
+    /// Topics of Kafka.
+    Kafka,
     /// HTTP requests.
     Http,
     /// Files that are followed.
@@ -48,13 +50,14 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All sources, in the order of display.
-    pub const ALL: [SourceKind; 11] = [
+    pub const ALL: [SourceKind; 12] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,
         SourceKind::Fluent,
         SourceKind::Beats,
         SourceKind::Relp,
+        SourceKind::Kafka,
         SourceKind::Http,
         SourceKind::File,
         SourceKind::Journald,
@@ -71,6 +74,7 @@ impl SourceKind {
             SourceKind::Fluent => "fluent",
             SourceKind::Beats => "beats",
             SourceKind::Relp => "relp",
+            SourceKind::Kafka => "kafka",
             SourceKind::Http => "http",
             SourceKind::File => "file",
             SourceKind::Journald => "journald",
@@ -88,6 +92,7 @@ impl SourceKind {
             SourceKind::Fluent => "Fluent forward",
             SourceKind::Beats => "Beats",
             SourceKind::Relp => "RELP",
+            SourceKind::Kafka => "Kafka",
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
             SourceKind::Journald => "the journal of systemd",

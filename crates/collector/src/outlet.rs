@@ -227,7 +227,7 @@ impl Outlet {
         self.builder.push_line_in_doubt(origin, received_ns, line, cut, doubt);
         let counter = doubt.map(|doubt| match doubt {
             Doubt::Framing => &self.destination.counters().framing_lost,
-            Doubt::Compression => &self.destination.counters().undecompressed,
+            Doubt::Compression | Doubt::Decoding => &self.destination.counters().undecompressed,
         });
         if let Some(counter) = counter {
             counter.fetch_add(1, Relaxed);

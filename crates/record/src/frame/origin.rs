@@ -45,6 +45,7 @@ impl Transport {
             7 => Transport::Fluent,
             8 => Transport::Beats,
             9 => Transport::Relp,
+            10 => Transport::Kafka,
             _ => return None,
         })
     }
