@@ -57,6 +57,11 @@ impl Destination {
         self.deliver.has_room()
     }
 
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        self.deliver.refusal() == Some(KeepError::DiskFull)
+    }
+
     /// Waits while the disk is full. Returns false if it is still full and `stop` was raised.
     pub fn wait_for_room(&self, stop: &StopSignal) -> bool {
         while self.deliver.refusal() == Some(KeepError::DiskFull) {

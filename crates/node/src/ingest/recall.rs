@@ -1,9 +1,11 @@
 //! The lines in the store behind a frame: for sources that resume after a crash behind their last
 //! durable line.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use collector::file::Recall;
+use collector::kafka::KeptFrames;
 use record::{Origin, Row, Transport};
 use store::{Store, StoreError, Unit};
 
@@ -53,6 +55,29 @@ impl StoreRecall {
         }
         sealed.for_each(|(_, origin, line)| each(&origin, &line));
         Ok(())
+    }
+}
+
+impl KeptFrames for StoreRecall {
+    fn frames_since(&self, sequence: u64) -> Result<BTreeSet<u64>, String> {
+        let node = self.store.node();
+        let found = || -> Result<BTreeSet<u64>, StoreError> {
+            let mut frames = BTreeSet::new();
+            for unit in self.store.since(sequence)? {
+                match unit {
+                    Unit::Frame(handle) => {
+                        frames.insert(handle.sequence());
+                    }
+                    Unit::Block(block) => {
+                        let Some(batch) = block.read()? else { continue };
+                        let rows = batch.rows().filter(|row| row.id().node == node);
+                        frames.extend(rows.map(|row| row.sequence()));
+                    }
+                }
+            }
+            Ok(frames)
+        };
+        found().map_err(|error| error.to_string())
     }
 }
 

@@ -13,6 +13,7 @@
 //! Invariant: dropping [`Sources`] stops each of them, and returns when everything that had arrived
 //! is delivered.
 
+pub mod kafka;
 mod supervisor;
 
 use std::convert::Infallible;
@@ -24,16 +25,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
+use collector::kafka::KafkaStatus;
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
-    JournalSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
+    JournalSource, KafkaSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
 
 use crate::ingest::options::{AnsweredListen, SourceOptions};
 use crate::ingest::recall::StoreRecall;
+use kafka::{Brokers, KafkaSourceOptions};
 use supervisor::Supervisor;
 
 /// How often sources are checked for failures.
@@ -137,6 +140,8 @@ struct Running {
     listening: Vec<Supervisor<Box<dyn Listening>>>,
     files: Supervisor<FileSource>,
     journal: Supervisor<JournalSource>,
+    /// In the order of the options.
+    kafka: Vec<Supervisor<KafkaSource>>,
     nodes: Supervisor<NodeListener>,
     credentials: Option<Arc<Credentials>>,
     listeners: Vec<Listener>,
@@ -166,6 +171,12 @@ impl Sources {
     /// Reads the state of the journal; `None` if it is not configured.
     pub fn journal<R>(&self, look: impl FnOnce(&JournalSource) -> R) -> Option<R> {
         lock(&self.running).journal.source().map(look)
+    }
+
+    /// The states of what is read from Kafka.
+    pub fn kafka(&self) -> Vec<KafkaStatus> {
+        let running = lock(&self.running);
+        running.kafka.iter().filter_map(|kafka| Some(kafka.source()?.status())).collect()
     }
 
     /// Reads the state of the listener for collectors; `None` if it is off, or about to restart.
@@ -228,6 +239,11 @@ impl Running {
         }
         running.files.set(files(options, with)?);
         running.journal.set(journal(options, with)?);
+        for options in &options.kafka {
+            let mut supervisor = Supervisor::default();
+            supervisor.set(Some(topics(options, with)?));
+            running.kafka.push(supervisor);
+        }
         running.nodes.set(once_free(|| nodes(options, with))?);
         if with.nodes.is_some() {
             let nodes = running.nodes.source().map(NodeListener::local_addr);
@@ -263,6 +279,10 @@ impl Running {
         self.files.look(SourceKind::File, now, FileSource::has_failed, || files(options, with));
         self.journal
             .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(options, with));
+        for (supervisor, options) in self.kafka.iter_mut().zip(&options.kafka) {
+            let start = || topics(options, with).map(Some);
+            supervisor.look(SourceKind::Kafka, now, KafkaSource::has_failed, start);
+        }
         self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(options, with));
     }
 }
@@ -371,6 +391,15 @@ fn journal(options: &SourceOptions, with: &SourceContext) -> Result<Option<Journ
     let (deliver, accounting, clock) = with.cloned();
     let disk = Arc::new(RealDisk);
     Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
+}
+
+fn topics(options: &KafkaSourceOptions, with: &SourceContext) -> Result<KafkaSource> {
+    let (deliver, accounting, clock) = with.cloned();
+    let recall = with.store.as_ref().map(|store| StoreRecall::new(Arc::clone(store)));
+    let kept = recall.as_ref().map(|recall| recall as _);
+    let connect = Box::new(Brokers(options.clone()));
+    let with = (clock, Arc::new(RealDisk) as _);
+    Ok(KafkaSource::start(options.read.clone(), connect, deliver, accounting, with, kept)?)
 }
 
 fn nodes(options: &SourceOptions, with: &SourceContext) -> Result<Option<NodeListener>> {
