@@ -76,11 +76,11 @@ pub(super) struct Told {
 
 /// Writes the lines of a record, piece by piece; `memory` is used again. Stops when `push` returns
 /// false, and returns `None` then.
-pub(super) fn write<'m>(
+pub(super) fn write(
     config: &KafkaConfig,
     origins: &Origins,
     record: &KafkaRecord,
-    memory: &'m mut Vec<u8>,
+    memory: &mut Vec<u8>,
     mut push: impl FnMut(Piece<'_>) -> bool,
 ) -> Option<Told> {
     let value = record.value.as_deref().unwrap_or_default();

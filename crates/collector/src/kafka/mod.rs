@@ -29,6 +29,7 @@ mod status;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub use offsets::{Begin, Offsets, Partition};
 pub use status::{KafkaStatus, TopicStatus};
 
 use crate::accounting::{Accounting, DropReason, SourceKind};
-use crate::deliver::{Deliver, Patience};
+use crate::deliver::{Deliver, KeepError, Patience};
 use crate::file::{FileError, Slot};
 use crate::outlet::Destination;
 use crate::source::{LogLimit, STOP_DRAIN_MAX, SourceThread, StopSignal};
@@ -71,6 +72,34 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 const TIME_MIN_NS: i64 = 946_684_800_000_000_000;
 
 const WAKE: Token = Token(0);
+
+/// Why topics cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TopicsError {
+    /// The checkpoint is unusable.
+    #[error(
+        "cannot read {}, the checkpoint of topics of Kafka: {why}; remove it to go on where the group has committed",
+        path.display()
+    )]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The checkpoint cannot be written, or the thread cannot be started.
+    #[error("cannot read topics of Kafka: {0}")]
+    Start(#[from] io::Error),
+}
+
+impl From<FileError> for TopicsError {
+    fn from(error: FileError) -> TopicsError {
+        match error {
+            FileError::Checkpoint { path, why } => TopicsError::Checkpoint { path, why },
+            other => TopicsError::Start(io::Error::other(other)),
+        }
+    }
+}
 
 /// How values of records are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,13 +240,13 @@ impl KafkaSource {
         accounting: Arc<Accounting>,
         (clock, disk): (Arc<dyn Clock>, Arc<dyn Disk>),
         kept: Option<&dyn KeptFrames>,
-    ) -> Result<KafkaSource, FileError> {
+    ) -> Result<KafkaSource, TopicsError> {
         let name = format!("kafka-{}.checkpoint", config.group);
         let slot = Slot::new(&config.data_dir, &name);
         let read: Option<Checkpoint> = slot.read(&*disk)?;
         if read.as_ref().is_some_and(|read| !read.is_known()) {
             let why = "it was written by another version of Loginson".to_owned();
-            return Err(FileError::Checkpoint { path: config.data_dir.join(name), why });
+            return Err(TopicsError::Checkpoint { path: config.data_dir.join(name), why });
         }
         let checkpoint = read.unwrap_or_else(Checkpoint::new);
         let durable = match (kept, checkpoint.before_flights()) {
@@ -230,7 +259,7 @@ impl KafkaSource {
             _ => BTreeSet::new(),
         };
         let offsets = Arc::new(Offsets::new(checkpoint, &durable, config.is_from_end));
-        slot.write(&*disk, &offsets.snapshot()).map_err(FileError::Start)?;
+        slot.write(&*disk, &offsets.snapshot()).map_err(TopicsError::Start)?;
         let board = Arc::new(Board::new(&config.group, Arc::clone(&offsets)));
         let stop = Arc::<StopSignal>::default();
         let poll = Poll::new()?;
@@ -522,7 +551,9 @@ impl Reader {
                 let lines = u64::from(built.builder.lines());
                 self.destination.counters().received(lines, built.line_bytes);
                 let offsets = Arc::clone(&self.offsets);
-                let fate = move |_, result: &Result<(), _>| offsets.land(flight, result.is_ok());
+                let fate = move |_, result: &Result<(), KeepError>| {
+                    offsets.land(flight, result.is_ok());
+                };
                 let fate = Some(Box::new(fate) as _);
                 self.destination.deliver(number, &mut built.builder, Patience::Unlimited, fate);
             }

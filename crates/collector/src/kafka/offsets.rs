@@ -111,7 +111,7 @@ impl Progress {
             whole = (whole.0.min(held.0), whole.1.max(held.1));
             end += 1;
         }
-        self.held.splice(at..end, [whole]);
+        drop(self.held.splice(at..end, [whole]));
         self.advance();
     }
 
@@ -184,7 +184,7 @@ pub(super) struct Checkpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownPartition {
-    topic: Arc<str>,
+    topic: String,
     number: u32,
     id: [u8; 16],
     durable: u64,
@@ -196,7 +196,7 @@ struct KnownPartition {
 #[serde(deny_unknown_fields)]
 struct KnownFlight {
     frame: u64,
-    spans: Vec<(Arc<str>, u32, u64, u64)>,
+    spans: Vec<(String, u32, u64, u64)>,
 }
 
 impl Checkpoint {
@@ -245,8 +245,9 @@ impl Offsets {
             records_lost: 0,
         };
         for known in checkpoint.partitions {
-            state.topics.insert(Arc::clone(&known.topic), 0);
-            let partition = Partition { topic: known.topic, number: known.number };
+            let topic: Arc<str> = known.topic.into();
+            state.topics.insert(Arc::clone(&topic), 0);
+            let partition = Partition { topic, number: known.number };
             let progress = Progress {
                 topic_id: known.id,
                 is_begun: true,
@@ -258,7 +259,7 @@ impl Offsets {
         }
         for flight in checkpoint.flights.iter().filter(|flight| durable.contains(&flight.frame)) {
             for (topic, number, from, to) in &flight.spans {
-                let partition = Partition { topic: Arc::clone(topic), number: *number };
+                let partition = Partition { topic: topic.as_str().into(), number: *number };
                 if let Some(progress) = state.partitions.get_mut(&partition) {
                     progress.hold((*from, *to));
                 }
@@ -280,7 +281,7 @@ impl Offsets {
         let state = self.lock();
         let partitions = state.partitions.iter().filter(|(_, progress)| progress.is_begun);
         let partitions = partitions.map(|(partition, progress)| KnownPartition {
-            topic: Arc::clone(&partition.topic),
+            topic: partition.topic.to_string(),
             number: partition.number,
             id: progress.topic_id,
             durable: progress.durable,
@@ -572,7 +573,7 @@ impl State {
     }
 }
 
-fn span_text(span: &Span) -> (Arc<str>, u32, u64, u64) {
+fn span_text(span: &Span) -> (String, u32, u64, u64) {
     let Partition { topic, number } = &span.partition;
-    (Arc::clone(topic), *number, span.range.0, span.range.1)
+    (topic.to_string(), *number, span.range.0, span.range.1)
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
-use collector::kafka::KafkaStatus;
+use collector::kafka::{KafkaStatus, KeptFrames};
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
@@ -396,7 +396,7 @@ fn journal(options: &SourceOptions, with: &SourceContext) -> Result<Option<Journ
 fn topics(options: &KafkaSourceOptions, with: &SourceContext) -> Result<KafkaSource> {
     let (deliver, accounting, clock) = with.cloned();
     let recall = with.store.as_ref().map(|store| StoreRecall::new(Arc::clone(store)));
-    let kept = recall.as_ref().map(|recall| recall as _);
+    let kept = recall.as_ref().map(|recall| recall as &dyn KeptFrames);
     let connect = Box::new(Brokers(options.clone()));
     let with = (clock, Arc::new(RealDisk) as _);
     Ok(KafkaSource::start(options.read.clone(), connect, deliver, accounting, with, kept)?)
