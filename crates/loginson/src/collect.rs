@@ -124,7 +124,13 @@ async fn collect(
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
     warn_of_access(&config, address);
     let gate = api::Gate::new(&config.api.access, address, tls.is_some());
-    let reloader = Arc::new(Reloader::new(settings, loaded, gate.clone(), (Arc::clone(&rules), lookups), None));
+    let reloader = Arc::new(Reloader::new(
+        settings,
+        loaded,
+        gate.clone(),
+        (Arc::clone(&rules), lookups),
+        None,
+    ));
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
             let (credentials, reloader) = (credentials.clone(), Arc::clone(&reloader));

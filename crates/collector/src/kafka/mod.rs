@@ -404,13 +404,11 @@ impl Reader {
     /// Delivers the lines of records. Returns false when stopping.
     fn take(&mut self, records: &[KafkaRecord]) -> bool {
         let now_ns = self.clock.now_ns();
-        let of_one = |a: &KafkaRecord, b: &KafkaRecord| {
-            a.partition == b.partition && a.topic == b.topic
-        };
+        let of_one =
+            |a: &KafkaRecord, b: &KafkaRecord| a.partition == b.partition && a.topic == b.topic;
         for records in records.chunk_by(of_one) {
             let first = &records[0];
-            let partition =
-                Partition { topic: Arc::clone(&first.topic), number: first.partition };
+            let partition = Partition { topic: Arc::clone(&first.topic), number: first.partition };
             // Lost within the poll: another member reads it.
             let Some(mut reading) = self.offsets.reading(&partition) else { continue };
             let origins = match self.origins.get(&partition) {

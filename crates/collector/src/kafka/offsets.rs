@@ -289,7 +289,12 @@ impl Offsets {
         });
         let flights = state.flights.values().map(|flight| KnownFlight {
             frame: flight.frame,
-            spans: flight.spans.iter().filter(|span| state.is_current(span)).map(span_text).collect(),
+            spans: flight
+                .spans
+                .iter()
+                .filter(|span| state.is_current(span))
+                .map(span_text)
+                .collect(),
         });
         Checkpoint {
             version: VERSION,
@@ -305,7 +310,12 @@ impl Offsets {
     }
 
     /// Where a partition begins that this member is about to read.
-    pub fn begin(&self, partition: &Partition, topic_id: [u8; 16], committed: Option<u64>) -> Begin {
+    pub fn begin(
+        &self,
+        partition: &Partition,
+        topic_id: [u8; 16],
+        committed: Option<u64>,
+    ) -> Begin {
         let mut state = self.lock();
         let round = state.round;
         let first_round = *state.topics.entry(Arc::clone(&partition.topic)).or_insert(round);

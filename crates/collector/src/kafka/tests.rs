@@ -120,10 +120,8 @@ fn each_record_is_kept_once() {
         let mut random = fastrand::Rng::with_seed(seed);
         let places = [partition(0), partition(1)];
         // Offsets with gaps, as compaction leaves them.
-        let logs: Vec<Vec<u64>> = places
-            .iter()
-            .map(|_| (0..200).filter(|_| random.u8(..) > 40).collect())
-            .collect();
+        let logs: Vec<Vec<u64>> =
+            places.iter().map(|_| (0..200).filter(|_| random.u8(..) > 40).collect()).collect();
         let mut kept: BTreeMap<(u32, u64), u32> = BTreeMap::new();
         let mut durable = BTreeSet::new();
         let mut committed = [None, None];
@@ -153,7 +151,9 @@ fn each_record_is_kept_once() {
                     let Some(mut reading) = offsets.reading(place) else { continue };
                     for _ in 0..random.usize(..20) {
                         let next = reading.next_offset();
-                        let Some(offset) = log.iter().find(|offset| **offset >= next) else { break };
+                        let Some(offset) = log.iter().find(|offset| **offset >= next) else {
+                            break;
+                        };
                         if let Some(span) = reading.take(*offset) {
                             cover(&mut spans, span);
                             records.push((place.number, *offset));
@@ -299,7 +299,11 @@ fn broker_with(records: u64) -> Shared {
     shared
 }
 
-fn start(broker: &Shared, keeper: &Arc<Keeper>, dir: &std::path::Path) -> (KafkaSource, Arc<Accounting>) {
+fn start(
+    broker: &Shared,
+    keeper: &Arc<Keeper>,
+    dir: &std::path::Path,
+) -> (KafkaSource, Arc<Accounting>) {
     let accounting = Arc::<Accounting>::default();
     let with = (Arc::new(RealClock::new()) as _, Arc::new(RealDisk) as _);
     let connect = Box::new(broker.clone());

@@ -123,7 +123,9 @@ fn options(raw: &RawTopics, data_dir: &Path) -> Result<KafkaSourceOptions> {
         "syslog" => ValueFormat::Syslog,
         "otlp" => ValueFormat::Otlp,
         other => {
-            bail!("kafka.format: '{other}' is not known; write auto, json, text, syslog, cef or otlp")
+            bail!(
+                "kafka.format: '{other}' is not known; write auto, json, text, syslog, cef or otlp"
+            )
         }
     };
     let asked = asked(&raw.record_fields)?;
@@ -158,9 +160,7 @@ fn options(raw: &RawTopics, data_dir: &Path) -> Result<KafkaSourceOptions> {
 
 fn is_name(name: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    !["", ".", ".."].contains(&name)
-        && name.len() <= NAME_BYTES_MAX
-        && name.bytes().all(is_of_name)
+    !["", ".", ".."].contains(&name) && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_of_name)
 }
 
 fn asked(names: &[String]) -> Result<Asked> {

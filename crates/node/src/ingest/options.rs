@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use collector::node::Secret;
 use crate::ingest::sources::kafka::KafkaSourceOptions;
+use collector::node::Secret;
 use collector::{FileRule, JournalConfig, SharedKey, TcpConfig, TlsFiles};
 
 /// How lines are received.

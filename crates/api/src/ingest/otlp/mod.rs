@@ -31,9 +31,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use collector::body::metrics::LOG_TYPE;
-use collector::body::otlp::{
-    Export, ExportError, Format, LEVEL_FIELDS, Rejected, STREAM_FIELDS,
-};
+use collector::body::otlp::{Export, ExportError, Format, LEVEL_FIELDS, Rejected, STREAM_FIELDS};
 use serde_json::json;
 
 use crate::access::principal::Scope;

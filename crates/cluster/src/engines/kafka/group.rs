@@ -148,11 +148,8 @@ impl Group {
     pub fn connect(config: GroupConfig, with: Arc<dyn Assignments>) -> Result<Group, Error> {
         let builder = config.brokers.builder()?;
         let runtime = Runtime::start("kafka", THREADS)?;
-        let listener = Arc::new(Listener {
-            with,
-            consumer: OnceLock::new(),
-            trouble: Mutex::default(),
-        });
+        let listener =
+            Arc::new(Listener { with, consumer: OnceLock::new(), trouble: Mutex::default() });
         let time_max = config.brokers.request_time_max * 2;
         let connected = limited(&runtime, time_max, "connecting", async {
             let kafka = builder.connect().await?;

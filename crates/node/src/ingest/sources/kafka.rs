@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::engines::kafka::{Assignments, Begin, Config, Group, GroupConfig, Partition, Received};
+use cluster::engines::kafka::{
+    Assignments, Begin, Config, Group, GroupConfig, Partition, Received,
+};
 use collector::kafka::{self, Connect, KafkaRecord, Member, Offsets};
 
 /// How topics are reached, and read.
