@@ -4,10 +4,10 @@
 //! - `lines`: values of records as lines.
 //! - `status`: what is told of the source.
 //!
-//! The protocol of Kafka is behind [`Connect`] and [`Member`], whose implementation is not here. One
-//! thread polls, builds frames of what came, names them in the checkpoint, and delivers them; then
-//! it polls again. The times of records are the times of arrival of their lines, so a line that
-//! states no time has that of its record.
+//! The protocol of Kafka is behind [`Connect`] and [`Member`], whose implementation is not here.
+//! One thread polls, builds frames of what came, names them in the checkpoint, and delivers them;
+//! then it polls again. The times of records are the times of arrival of their lines, so a line
+//! that states no time has that of its record.
 //!
 //! Invariants:
 //! - Every record is stored once, whatever happens to this process, as long as its partition stays
@@ -15,7 +15,8 @@
 //!   frames were on their way are then stored twice after a crash.
 //! - Offsets are committed to the group once the lines are durable, for others to see, and for the
 //!   next member that gets the partition.
-//! - Nothing is taken while the disk is full: the partitions are paused, and the membership is kept.
+//! - Nothing is taken while the disk is full: the partitions are paused, and the membership is
+//!   kept.
 //!
 //! Bounded: [`FRAMES_MAX`] frames are built before they are delivered; a poll returns a bounded
 //! number of records. Left out: schemas of registries (Avro, Protobuf other than OTLP), which are
@@ -191,7 +192,8 @@ pub trait Connect: Send {
 
 /// A member of a group. Dropping it leaves the group.
 pub trait Member {
-    /// Returns records, or none after `wait`. Partitions are assigned and given up within this call.
+    /// Returns records, or none after `wait`. Partitions are assigned and given up within this
+    /// call.
     ///
     /// # Errors
     /// Why not, with the remedy; the member is dropped then.

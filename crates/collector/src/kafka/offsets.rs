@@ -54,8 +54,8 @@ pub(super) struct Span {
     range: Range,
 }
 
-/// How far partitions are read. Shared by the source, the frames on their way, and the member of the
-/// group.
+/// How far partitions are read. Shared by the source, the frames on their way, and the member of
+/// the group.
 #[derive(Debug)]
 pub struct Offsets {
     state: Mutex<State>,
@@ -225,8 +225,8 @@ pub(super) struct Lag {
 }
 
 impl Offsets {
-    /// Goes on from a checkpoint. `durable` are the frames of which the store has lines, among those
-    /// that were on their way.
+    /// Goes on from a checkpoint. `durable` are the frames of which the store has lines, among
+    /// those that were on their way.
     pub(super) fn new(
         checkpoint: Checkpoint,
         durable: &BTreeSet<u64>,

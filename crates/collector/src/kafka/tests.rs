@@ -1,3 +1,5 @@
+//! Tests the source with a broker without a network; frames go to a `Keeper` that may lose some.
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 

@@ -8,8 +8,8 @@
 //!
 //! - **Nothing is fetched ahead.** All records that a poll fetched are returned by it or by the
 //!   next ones before more is fetched.
-//! - **Partitions are given up within [`Group::poll`]**, in the calling thread: what [`Assignments`]
-//!   returns for them is committed before another member gets them.
+//! - **Partitions are given up within [`Group::poll`]**, in the calling thread: what
+//!   [`Assignments`] returns for them is committed before another member gets them.
 //! - **Memory is bounded** by [`POLL_RECORDS_MAX`], by [`Config::fetch_bytes_max`] of each broker,
 //!   and by [`BATCH_BYTES_MAX`] for a batch that was compressed.
 //! - **Calls end**, after the time that each states.
