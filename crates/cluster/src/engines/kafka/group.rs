@@ -51,8 +51,13 @@ const POLL_RECORDS_MAX: i32 = 20_000;
 const BATCH_BYTES_MAX: usize = 128 << 20;
 /// How often brokers are asked which topics there are.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
-/// Longest time for giving partitions up.
+/// Longest time for giving partitions up within a poll.
 const REVOKE_TIME_MAX: Duration = Duration::from_secs(30);
+/// Longest time for leaving the group; brokers that are away would not answer for longer.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How old the knowledge may be which broker leads a partition. Until it is renewed, a partition
+/// whose leader is gone seems to have no records.
+const METADATA_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Options of a [`Group`].
 #[derive(Debug, Clone)]
@@ -146,7 +151,7 @@ impl Group {
     /// Connects to one of the brokers, which takes at most twice [`Config::request_time_max`]. The
     /// group is joined by the first polls.
     pub fn connect(config: GroupConfig, with: Arc<dyn Assignments>) -> Result<Group, Error> {
-        let builder = config.brokers.builder()?;
+        let builder = config.brokers.builder()?.metadata_max_age(METADATA_AGE_MAX);
         let runtime = Runtime::start("kafka", THREADS)?;
         let listener =
             Arc::new(Listener { with, consumer: OnceLock::new(), trouble: Mutex::default() });
@@ -314,10 +319,10 @@ fn limited<T>(
 /// Gives up the partitions and leaves the group.
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = self.run(REVOKE_TIME_MAX, "leaving the group", async {
+        let _ = self.run(LEAVE_TIME_MAX, "leaving the group", async {
             let leaves = GroupMembershipOperation::LeaveGroup;
             let options = CloseOptions::new().group_membership_operation(leaves);
-            self.consumer.close_with(options.timeout(REVOKE_TIME_MAX)).await
+            self.consumer.close_with(options.timeout(LEAVE_TIME_MAX)).await
         });
     }
 }
