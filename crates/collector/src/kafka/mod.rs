@@ -216,36 +216,37 @@ pub trait Member {
 
 /// Tells which frames are durable.
 pub trait KeptFrames: Send {
-    /// The numbers above `sequence` of frames of this node of which lines are kept.
+    /// The numbers above `sequence` of frames of this node of which the store has lines of Kafka.
     ///
     /// # Errors
     /// When they cannot be read; the text says why.
     fn frames_since(&self, sequence: u64) -> Result<BTreeSet<u64>, String>;
 }
 
-/// Reads topics until it is dropped.
-pub struct KafkaSource {
-    board: Arc<Board>,
-    thread: SourceThread,
+/// How far topics were read when the process ended.
+///
+/// A store issues the number of a frame that never came to another one after a restart, so this is
+/// read before any source of Kafka starts.
+pub struct Resumed {
+    slot: Slot,
+    offsets: Arc<Offsets>,
+    is_recalled: bool,
 }
 
-impl KafkaSource {
-    /// Starts to read. `kept` tells which frames are durable; `None` if frames leave this machine.
+impl Resumed {
+    /// Reads the checkpoint. `kept` tells which frames are durable; `None` if frames leave this
+    /// machine.
     ///
     /// # Errors
-    /// When the checkpoint cannot be read, or the thread cannot be started. Brokers that are away
-    /// are no error here: that is logged, and they are tried again.
-    pub fn start(
-        config: KafkaConfig,
-        connect: Box<dyn Connect>,
-        deliver: Arc<dyn Deliver>,
-        accounting: Arc<Accounting>,
-        (clock, disk): (Arc<dyn Clock>, Arc<dyn Disk>),
+    /// When the checkpoint cannot be read or written.
+    pub fn read(
+        config: &KafkaConfig,
+        disk: &dyn Disk,
         kept: Option<&dyn KeptFrames>,
-    ) -> Result<KafkaSource, TopicsError> {
+    ) -> Result<Resumed, TopicsError> {
         let name = format!("kafka-{}.checkpoint", config.group);
         let slot = Slot::new(&config.data_dir, &name);
-        let read: Option<Checkpoint> = slot.read(&*disk)?;
+        let read: Option<Checkpoint> = slot.read(disk)?;
         if read.as_ref().is_some_and(|read| !read.is_known()) {
             let why = "it was written by another version of Loginson".to_owned();
             return Err(TopicsError::Checkpoint { path: config.data_dir.join(name), why });
@@ -261,14 +262,39 @@ impl KafkaSource {
             _ => BTreeSet::new(),
         };
         let offsets = Arc::new(Offsets::new(checkpoint, &durable, config.is_from_end));
-        slot.write(&*disk, &offsets.snapshot()).map_err(TopicsError::Start)?;
+        slot.write(disk, &offsets.snapshot())?;
+        Ok(Resumed { slot, offsets, is_recalled: kept.is_some() })
+    }
+}
+
+/// Reads topics until it is dropped.
+pub struct KafkaSource {
+    board: Arc<Board>,
+    thread: SourceThread,
+}
+
+impl KafkaSource {
+    /// Starts to read.
+    ///
+    /// # Errors
+    /// When the thread cannot be started. Brokers that are away are no error here: that is logged,
+    /// and they are tried again.
+    pub fn start(
+        config: KafkaConfig,
+        resumed: Resumed,
+        connect: Box<dyn Connect>,
+        deliver: Arc<dyn Deliver>,
+        accounting: Arc<Accounting>,
+        (clock, disk): (Arc<dyn Clock>, Arc<dyn Disk>),
+    ) -> Result<KafkaSource, TopicsError> {
+        let Resumed { slot, offsets, is_recalled } = resumed;
         let board = Arc::new(Board::new(&config.group, Arc::clone(&offsets)));
         let stop = Arc::<StopSignal>::default();
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKE)?;
         let counted = (Arc::clone(&accounting), SourceKind::Kafka);
         let mut reader = Reader {
-            is_recalled: kept.is_some(),
+            is_recalled,
             config: Arc::new(config),
             connect,
             destination: Destination::new(SourceKind::Kafka, deliver, accounting),

@@ -310,8 +310,10 @@ fn start(
     let with = (Arc::new(RealClock::new()) as _, Arc::new(RealDisk) as _);
     let connect = Box::new(broker.clone());
     let deliver = Arc::clone(keeper) as _;
-    let source =
-        KafkaSource::start(config(dir), connect, deliver, Arc::clone(&accounting), with, None);
+    let config = config(dir);
+    let resumed = Resumed::read(&config, &RealDisk, None).unwrap();
+    let counted = Arc::clone(&accounting);
+    let source = KafkaSource::start(config, resumed, connect, deliver, counted, with);
     (source.unwrap(), accounting)
 }
 

@@ -61,17 +61,23 @@ impl StoreRecall {
 impl KeptFrames for StoreRecall {
     fn frames_since(&self, sequence: u64) -> Result<BTreeSet<u64>, String> {
         let node = self.store.node();
+        let is_kafka = |origin: &Origin| origin.transport == Transport::Kafka;
         let found = || -> Result<BTreeSet<u64>, StoreError> {
             let mut frames = BTreeSet::new();
             for unit in self.store.since(sequence)? {
                 match unit {
                     Unit::Frame(handle) => {
-                        frames.insert(handle.sequence());
+                        let frame = handle.read_frame()?;
+                        let is_ours = frame.is_some_and(|frame| frame.origins().iter().any(is_kafka));
+                        frames.extend(Some(handle.sequence()).filter(|_| is_ours));
                     }
                     Unit::Block(block) => {
                         let Some(batch) = block.read()? else { continue };
-                        let rows = batch.rows().filter(|row| row.id().node == node);
-                        frames.extend(rows.map(|row| row.sequence()));
+                        let is_ours = |row: &Row<'_>| {
+                            let origin = &batch.origins()[usize::from(row.origin_index())];
+                            row.id().node == node && is_kafka(origin)
+                        };
+                        frames.extend(batch.rows().filter(is_ours).map(|row| row.sequence()));
                     }
                 }
             }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
-use collector::kafka::{KafkaStatus, KeptFrames};
+use collector::kafka::{KafkaStatus, KeptFrames, Resumed};
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
@@ -225,6 +225,9 @@ fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
 impl Running {
     fn start(options: &SourceOptions, with: &SourceContext) -> Result<Running> {
         let mut running = Running::default();
+        // Before anything gets a number of a frame that never came.
+        let resumed = options.kafka.iter().map(|options| resumed(options, with));
+        let resumed = resumed.collect::<Result<Vec<_>>>()?;
         let tls = options.syslog_tls.as_ref().map(|tls| &tls.files).or(options.tls.as_ref());
         if let Some(tls) = tls {
             running.credentials = Some(Credentials::load(tls.clone(), Arc::clone(&with.clock))?);
@@ -240,9 +243,9 @@ impl Running {
         }
         running.files.set(files(options, with)?);
         running.journal.set(journal(options, with)?);
-        for options in &options.kafka {
+        for (options, resumed) in options.kafka.iter().zip(resumed) {
             let mut supervisor = Supervisor::default();
-            supervisor.set(Some(topics(options, with)?));
+            supervisor.set(Some(topics(options, resumed, with)?));
             running.kafka.push(supervisor);
         }
         running.nodes.set(once_free(|| nodes(options, with))?);
@@ -281,7 +284,7 @@ impl Running {
         self.journal
             .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(options, with));
         for (supervisor, options) in self.kafka.iter_mut().zip(&options.kafka) {
-            let start = || topics(options, with).map(Some);
+            let start = || topics(options, resumed(options, with)?, with).map(Some);
             supervisor.look(SourceKind::Kafka, now, KafkaSource::has_failed, start);
         }
         self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(options, with));
@@ -394,13 +397,23 @@ fn journal(options: &SourceOptions, with: &SourceContext) -> Result<Option<Journ
     Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
 }
 
-fn topics(options: &KafkaSourceOptions, with: &SourceContext) -> Result<KafkaSource> {
-    let (deliver, accounting, clock) = with.cloned();
+/// How far topics were read when the process ended.
+fn resumed(options: &KafkaSourceOptions, with: &SourceContext) -> Result<Resumed> {
     let recall = with.store.as_ref().map(|store| StoreRecall::new(Arc::clone(store)));
     let kept = recall.as_ref().map(|recall| recall as &dyn KeptFrames);
+    Ok(Resumed::read(&options.read, &RealDisk, kept)?)
+}
+
+fn topics(
+    options: &KafkaSourceOptions,
+    resumed: Resumed,
+    with: &SourceContext,
+) -> Result<KafkaSource> {
+    let (deliver, accounting, clock) = with.cloned();
     let connect = Box::new(Brokers(options.clone()));
     let with = (clock, Arc::new(RealDisk) as _);
-    Ok(KafkaSource::start(options.read.clone(), connect, deliver, accounting, with, kept)?)
+    let read = options.read.clone();
+    Ok(KafkaSource::start(read, resumed, connect, deliver, accounting, with)?)
 }
 
 fn nodes(options: &SourceOptions, with: &SourceContext) -> Result<Option<NodeListener>> {
