@@ -68,7 +68,8 @@ impl KeptFrames for StoreRecall {
                 match unit {
                     Unit::Frame(handle) => {
                         let frame = handle.read_frame()?;
-                        let is_ours = frame.is_some_and(|frame| frame.origins().iter().any(is_kafka));
+                        let is_ours =
+                            frame.is_some_and(|frame| frame.origins().iter().any(is_kafka));
                         frames.extend(Some(handle.sequence()).filter(|_| is_ours));
                     }
                     Unit::Block(block) => {
