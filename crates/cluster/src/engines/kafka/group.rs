@@ -176,11 +176,6 @@ impl Group {
         })
     }
 
-    /// Whether some topic is there to be read.
-    pub fn has_topics(&self) -> bool {
-        !self.topics.is_empty()
-    }
-
     /// Returns records, or none after `wait`. Partitions are assigned and given up within this
     /// call, so it takes up to a minute more than twice [`Config::request_time_max`]. After an
     /// error the member is dropped, and another one connects.
