@@ -30,7 +30,7 @@ spec.loader.exec_module(senders)
 until = senders.until
 
 PRODUCER = """
-import json, sys
+import json, sys, time as clock
 from kafka import KafkaProducer
 broker, topic, lines, partitions, slow = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
 producer = KafkaProducer(bootstrap_servers=broker, acks="all", linger_ms=20, compression_type="gzip")
@@ -40,7 +40,7 @@ for n in range(lines):
     if n % 1000 == 999:
         # A deletion: it becomes no line.
         producer.send(topic, None, key=str(n).encode(), partition=n % partitions)
-        time.sleep(slow)
+        clock.sleep(slow)
 producer.flush()
 producer.close()
 """
