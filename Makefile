@@ -18,6 +18,7 @@ HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-otlp test-senders test-pushes test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-otlp test-senders test-kafka test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -99,6 +100,8 @@ test-senders: build ## Senders of Fluent forward, Beats and RELP, 100,000 lines 
 
 test-pushes: build ## vlagent, the journal's upload, InfluxDB's and OpenTelemetry's clients, 100,000 numbers of each, with a kill; needs Go, installs the senders once
 	@LOGINSON_BIN="$(BIN)" scripts/test-pushes.py
+test-kafka: build ## Topics of a real Kafka, 100,000 records, with two kills, and two servers in one group; needs Java and Maven
+	@LOGINSON_BIN="$(BIN)" scripts/test-kafka.py
 
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh

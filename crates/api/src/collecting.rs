@@ -136,6 +136,7 @@ async fn nodes(State(seen): State<Arc<Collecting>>) -> Response {
         "ingest": status::ingest(&seen.accounting),
         "files": seen.sources().files(status::files),
         "journald": seen.sources().journal(status::journal),
+        "kafka": status::kafka(&seen.sources().kafka()),
         "waiting_bytes": status.waiting_bytes,
         "spool": forwarding::spool(&status),
         "stores": status.stores.iter().map(forwarding::store).collect::<Vec<_>>(),
@@ -152,6 +153,7 @@ async fn text(State(seen): State<Arc<Collecting>>) -> Response {
     metrics::process(seen.started_ns, &mut out);
     metrics::ingest(&seen.accounting, &mut out);
     metrics::files(seen.sources().files(FileSource::totals).unwrap_or_default(), &mut out);
+    metrics::kafka(&seen.sources().kafka(), &mut out);
     crate::rules::metrics(&seen.rules.now(), &mut out);
     metrics::clients(&seen.clients, &mut out);
     metrics::refused(&seen.guard, &mut out);

@@ -36,6 +36,8 @@ pub enum SourceKind {
     Relp,
     /// Measurements of StatsD.
     Statsd,
+    /// Topics of Kafka.
+    Kafka,
     /// HTTP requests.
     Http,
     /// Files that are followed.
@@ -58,6 +60,7 @@ impl SourceKind {
         SourceKind::Beats,
         SourceKind::Relp,
         SourceKind::Statsd,
+        SourceKind::Kafka,
         SourceKind::Http,
         SourceKind::File,
         SourceKind::Journald,
@@ -75,6 +78,7 @@ impl SourceKind {
             SourceKind::Beats => "beats",
             SourceKind::Relp => "relp",
             SourceKind::Statsd => "statsd",
+            SourceKind::Kafka => "kafka",
             SourceKind::Http => "http",
             SourceKind::File => "file",
             SourceKind::Journald => "journald",
@@ -93,6 +97,7 @@ impl SourceKind {
             SourceKind::Beats => "Beats",
             SourceKind::Relp => "RELP",
             SourceKind::Statsd => "StatsD",
+            SourceKind::Kafka => "Kafka",
             SourceKind::Http => "HTTP",
             SourceKind::File => "files",
             SourceKind::Journald => "the journal of systemd",

@@ -5,6 +5,7 @@
 //! - [`fluent`], [`beats`], [`relp`]: protocols that answer; [`answered`] is what they share.
 //! - [`statsd`]: measurements in datagrams, added up to rows.
 //! - [`intake`]: lines passed in by calls: HTTP requests and Loginson's own rows.
+//! - [`kafka`]: topics of Kafka.
 //! - [`body`]: cuts the body of a request into whole lines.
 //! - [`deliver`]: where frames go; a trait, so that the collector does not depend on the store.
 //! - [`node`]: sending frames to stores in other processes, and receiving frames from collectors.
@@ -23,6 +24,7 @@ pub mod file;
 pub mod fluent;
 pub mod intake;
 pub mod journald;
+pub mod kafka;
 pub mod node;
 pub mod relp;
 pub mod stream;
@@ -49,6 +51,7 @@ pub use file::{FileConfig, FileError, FileRule, FileSource};
 pub use fluent::{FluentSource, SharedKey};
 pub use intake::{ALONE_BYTES_MAX, Intake};
 pub use journald::{JournalConfig, JournalSource, JournalStatus};
+pub use kafka::KafkaSource;
 pub use outlet::{FRAME_AGE_AWAITED_MS, FRAME_AGE_MS};
 pub use relp::RelpSource;
 pub use source::{BindTries, PeerLog, SourceError};

@@ -57,6 +57,11 @@ impl Destination {
         self.deliver.has_room()
     }
 
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        self.deliver.refusal() == Some(KeepError::DiskFull)
+    }
+
     /// Waits while the disk is full. Returns false if it is still full and `stop` was raised.
     pub fn wait_for_room(&self, stop: &StopSignal) -> bool {
         while self.deliver.refusal() == Some(KeepError::DiskFull) {
@@ -227,7 +232,7 @@ impl Outlet {
         self.builder.push_line_in_doubt(origin, received_ns, line, cut, doubt);
         let counter = doubt.map(|doubt| match doubt {
             Doubt::Framing => &self.destination.counters().framing_lost,
-            Doubt::Compression => &self.destination.counters().undecompressed,
+            Doubt::Compression | Doubt::Decoding => &self.destination.counters().undecompressed,
         });
         if let Some(counter) = counter {
             counter.fetch_add(1, Relaxed);

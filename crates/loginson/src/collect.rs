@@ -70,6 +70,9 @@ async fn collect(
     if let Some(journal) = &mut sources.journald {
         journal.data_dir.clone_from(&sources.data_dir);
     }
+    for kafka in &mut sources.kafka {
+        kafka.read.data_dir.clone_from(&sources.data_dir);
+    }
     let mut signals = Signals::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind("HTTP", "--http-listen", config.http_listen).await?;

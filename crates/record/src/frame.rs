@@ -70,6 +70,8 @@ pub const RUN_CUT: u16 = 2;
 pub const RUN_DOUBT_FRAMING: u16 = 4;
 /// Run flag: [`Doubt::Compression`] of the last line of the run.
 pub const RUN_DOUBT_COMPRESSION: u16 = 8;
+/// Run flag: [`Doubt::Decoding`] of the last line of the run.
+pub const RUN_DOUBT_DECODING: u16 = 16;
 
 /// What a source could not make out about a line. The line gets a `_note`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +80,17 @@ pub enum Doubt {
     Framing,
     /// Its text: it is compressed, and cannot be decompressed.
     Compression,
+    /// What it says: it is not in the encoding that was configured for its source.
+    Decoding,
 }
 
 impl Doubt {
     /// All, each with its run flag.
-    const ALL: [(Doubt, u16); 2] =
-        [(Doubt::Framing, RUN_DOUBT_FRAMING), (Doubt::Compression, RUN_DOUBT_COMPRESSION)];
+    const ALL: [(Doubt, u16); 3] = [
+        (Doubt::Framing, RUN_DOUBT_FRAMING),
+        (Doubt::Compression, RUN_DOUBT_COMPRESSION),
+        (Doubt::Decoding, RUN_DOUBT_DECODING),
+    ];
 
     /// The note that the line gets.
     pub fn note(self) -> &'static str {
@@ -93,6 +100,7 @@ impl Doubt {
                  count characters instead of bytes"
             }
             Doubt::Compression => "compressed, and cannot be decompressed",
+            Doubt::Decoding => "not in the encoding that is configured for its source",
         }
     }
 }
@@ -123,6 +131,8 @@ pub enum Transport {
     Relp = 9,
     /// Measurements of StatsD.
     Statsd = 12,
+    /// A topic of Kafka.
+    Kafka = 10,
     /// A transport that only a newer program knows; its number is in [`Hints::unknown`]. Not
     /// stored.
     Other = 255,
@@ -274,7 +284,8 @@ pub struct Run {
     pub lines: u32,
     /// Index in [`Frame::origins`].
     pub origin: u16,
-    /// [`RUN_LENGTHS`], [`RUN_CUT`], [`RUN_DOUBT_FRAMING`], [`RUN_DOUBT_COMPRESSION`].
+    /// [`RUN_LENGTHS`], [`RUN_CUT`], [`RUN_DOUBT_FRAMING`], [`RUN_DOUBT_COMPRESSION`],
+    /// [`RUN_DOUBT_DECODING`].
     pub flags: u16,
 }
 

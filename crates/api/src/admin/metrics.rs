@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use axum::extract;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use collector::kafka::{KafkaStatus, TopicStatus};
 use collector::node::Forward;
 use collector::{Accounting, DropCounts, DropReason, SourceCounts, SourceKind, TlsStatus};
 use platform::memory::{Budget, Purpose};
@@ -96,6 +97,7 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
             &mut out,
         );
+        kafka(&pipeline.sources().kafka(), &mut out);
         store(&pipeline, &mut out);
         if let Some(forwarder) = &pipeline.forwarder {
             crate::admin::forwarding::metrics(&forwarder.status(), &mut out);
@@ -154,6 +156,62 @@ pub fn files(totals: collector::file::FileTotals, out: &mut Text) {
         ),
     ] {
         out.one(name, kind, help, &[], value);
+    }
+}
+
+/// Topics of Kafka that are read; none where none are configured.
+pub fn kafka(groups: &[KafkaStatus], out: &mut Text) {
+    type Value = fn(&TopicStatus) -> u64;
+    let of_topics: [(&str, &str, &str, Value); 7] = [
+        ("lag_records", "gauge", "Records that are not durable here yet.", |topic| topic.lag),
+        ("partitions", "gauge", "Partitions that this member of the group reads.", |topic| {
+            topic.partitions
+        }),
+        ("records_total", "counter", "Records that were read.", |topic| topic.records),
+        ("bytes_total", "counter", "Bytes of their values.", |topic| topic.bytes),
+        ("empty_total", "counter", "Records without a value, which become no line.", |topic| {
+            topic.empty
+        }),
+        ("undecoded_total", "counter", "Records kept as they came.", |topic| topic.undecoded),
+        ("rejected_total", "counter", "Records within values that were not taken.", |topic| {
+            topic.rejected
+        }),
+    ];
+    if groups.is_empty() {
+        return;
+    }
+    for (name, kind, help, value) in of_topics {
+        let name = format!("loginson_kafka_{name}");
+        out.head(&name, kind, help);
+        for group in groups {
+            for (topic, counts) in &group.topics {
+                out.sample(&name, &[("group", &group.group), ("topic", topic)], value(counts));
+            }
+        }
+    }
+    type OfGroup = fn(&KafkaStatus) -> u64;
+    let of_groups: [(&str, &str, &str, OfGroup); 4] = [
+        ("up", "gauge", "Whether the brokers answer.", |group| u64::from(group.reading)),
+        ("errors_total", "counter", "Times that the brokers failed.", |group| group.errors),
+        (
+            "records_lost_total",
+            "counter",
+            "Records that the brokers deleted before they were read.",
+            |group| group.records_lost,
+        ),
+        (
+            "checkpoint_errors_total",
+            "counter",
+            "Failed writes of the checkpoint, which records how far topics are read.",
+            |group| group.checkpoints_failed,
+        ),
+    ];
+    for (name, kind, help, value) in of_groups {
+        let name = format!("loginson_kafka_{name}");
+        out.head(&name, kind, help);
+        for group in groups {
+            out.sample(&name, &[("group", &group.group)], value(group));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use collector::kafka::{KafkaStatus, TopicStatus};
 use collector::{
     Accounting, DropCounts, DropReason, FileSource, JournalSource, SourceKind, TlsStatus,
 };
@@ -82,6 +83,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "listeners": addresses(app.address, app.otlp(), &listeners),
         "files": pipeline.as_ref().and_then(|pipeline| pipeline.sources().files(files)),
         "journald": pipeline.as_ref().and_then(|pipeline| pipeline.sources().journal(journal)),
+        "kafka": pipeline.as_ref().map(|pipeline| kafka(&pipeline.sources().kafka())),
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.sources().credentials()).map(|c| tls(&c.status())),
         "https": app.clients.tls.as_ref().map(|https| tls(&https.credentials().status())),
         "memory": memory(&app.memory),
@@ -153,6 +155,33 @@ pub fn files(files: &FileSource) -> Value {
 pub fn journal(journal: &JournalSource) -> Value {
     let status = journal.status();
     json!({ "reading": status.reading, "entries": status.entries, "error": status.error })
+}
+
+/// What is read from Kafka, by group.
+pub fn kafka(groups: &[KafkaStatus]) -> Value {
+    let topic = |(name, counts): (&String, &TopicStatus)| {
+        json!({
+            "topic": name,
+            "partitions": counts.partitions,
+            "lag_records": counts.lag,
+            "records": counts.records,
+            "bytes": counts.bytes,
+            "empty": counts.empty,
+            "undecoded": counts.undecoded,
+            "rejected": counts.rejected,
+        })
+    };
+    let group = |group: &KafkaStatus| {
+        json!({
+            "group": group.group,
+            "reading": group.reading,
+            "error": group.error,
+            "errors": group.errors,
+            "records_lost": group.records_lost,
+            "topics": group.topics.iter().map(topic).collect::<Vec<_>>(),
+        })
+    };
+    groups.iter().map(group).collect()
 }
 
 fn tls(status: &TlsStatus) -> Value {

@@ -16,7 +16,7 @@
 //! runtime of its own, with named threads; callers see none of it. No call may be made from a task
 //! of an asynchronous runtime, because it would block a thread of that runtime.
 //!
-//! Left out: groups of consumers and transactions of Kafka, versions and access lists of objects.
+//! Left out: transactions of Kafka, versions and access lists of objects.
 
 pub mod cache;
 mod error;

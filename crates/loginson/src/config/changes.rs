@@ -83,6 +83,7 @@ pub fn needs_restart(start: &RawConfig, after: &RawConfig) -> Vec<String> {
     for (key, differs) in [
         ("[[types]]", start.types != after.types),
         ("[[files]]", start.files != after.files),
+        ("[[kafka]]", start.kafka != after.kafka),
         ("[[programs]]", start.programs != after.programs),
         ("[[sinks]]", start.sinks != after.sinks),
         ("[[alerts.notifiers]]", start.alerts.notifiers != after.alerts.notifiers),

@@ -305,7 +305,7 @@ fn catalog(raw: &RawPostgresql) -> Result<cluster::engines::postgres::PgSettings
 }
 
 /// The content of a file with one secret.
-fn secret(key: &str, file: &Path) -> Result<String> {
+pub fn secret(key: &str, file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("{key}: cannot read {}", file.display()))?;
     let text = text.trim().to_owned();

@@ -11,6 +11,7 @@ pub mod changes;
 mod collect;
 mod engines;
 mod files;
+mod kafka;
 pub mod listen;
 mod located;
 mod placement;
@@ -235,6 +236,7 @@ impl TryFrom<RawConfig> for Config {
             // Lines over HTTP are taken by every node.
             raw.files.clear();
             raw.journald.enabled = false;
+            raw.kafka.clear();
             let listeners = [
                 &mut raw.syslog_udp_listen,
                 &mut raw.syslog_tcp_listen,
@@ -296,6 +298,7 @@ impl TryFrom<RawConfig> for Config {
                 data_dir: data_dir.clone(),
             }),
             files: raw.files.iter().map(files::rule).collect::<Result<_>>()?,
+            kafka: kafka::check(&raw.kafka, &data_dir)?,
         };
         let api = ApiOptions {
             hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::config::alerts::RawAlerts;
 use crate::config::collect::RawCollect;
 use crate::config::engines::RawCluster;
+use crate::config::kafka::RawTopics;
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::stores::RawStores;
@@ -74,6 +75,8 @@ pub struct RawConfig {
     pub lookups: Vec<LookupSpec>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
+    #[serde(skip_serializing)]
+    pub kafka: Vec<RawTopics>,
     #[serde(skip_serializing)]
     pub programs: Vec<RawProgram>,
     #[serde(skip_serializing)]
@@ -452,6 +455,7 @@ impl Default for RawConfig {
             rules: Vec::new(),
             lookups: Vec::new(),
             files: Vec::new(),
+            kafka: Vec::new(),
             programs: Vec::new(),
             sinks: Vec::new(),
         }

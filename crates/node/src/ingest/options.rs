@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::ingest::sources::kafka::KafkaSourceOptions;
 use collector::node::Secret;
 use collector::{FileRule, JournalConfig, SharedKey, TcpConfig, TlsFiles};
 
@@ -34,6 +35,8 @@ pub struct SourceOptions {
     pub journald: Option<JournalConfig>,
     /// Files to follow.
     pub files: Vec<FileRule>,
+    /// Topics of Kafka to read.
+    pub kafka: Vec<KafkaSourceOptions>,
 }
 
 impl SourceOptions {
@@ -52,6 +55,7 @@ impl SourceOptions {
             node_secret: None,
             journald: None,
             files: Vec::new(),
+            kafka: Vec::new(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The lines in the store behind a frame: for sources that resume after a crash behind their last
 //! durable line.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use collector::file::Recall;
+use collector::kafka::KeptFrames;
 use record::{Origin, Row, Transport};
 use store::{Store, StoreError, Unit};
 
@@ -53,6 +55,36 @@ impl StoreRecall {
         }
         sealed.for_each(|(_, origin, line)| each(&origin, &line));
         Ok(())
+    }
+}
+
+impl KeptFrames for StoreRecall {
+    fn frames_since(&self, sequence: u64) -> Result<BTreeSet<u64>, String> {
+        let node = self.store.node();
+        let is_kafka = |origin: &Origin| origin.transport == Transport::Kafka;
+        let found = || -> Result<BTreeSet<u64>, StoreError> {
+            let mut frames = BTreeSet::new();
+            for unit in self.store.since(sequence)? {
+                match unit {
+                    Unit::Frame(handle) => {
+                        let frame = handle.read_frame()?;
+                        let is_ours =
+                            frame.is_some_and(|frame| frame.origins().iter().any(is_kafka));
+                        frames.extend(Some(handle.sequence()).filter(|_| is_ours));
+                    }
+                    Unit::Block(block) => {
+                        let Some(batch) = block.read()? else { continue };
+                        let is_ours = |row: &Row<'_>| {
+                            let origin = &batch.origins()[usize::from(row.origin_index())];
+                            row.id().node == node && is_kafka(origin)
+                        };
+                        frames.extend(batch.rows().filter(is_ours).map(|row| row.sequence()));
+                    }
+                }
+            }
+            Ok(frames)
+        };
+        found().map_err(|error| error.to_string())
     }
 }
 

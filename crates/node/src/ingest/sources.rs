@@ -13,6 +13,7 @@
 //! Invariant: dropping [`Sources`] stops each of them, and returns when everything that had arrived
 //! is delivered.
 
+pub mod kafka;
 mod supervisor;
 
 use std::convert::Infallible;
@@ -24,17 +25,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use collector::file::Recall;
+use collector::kafka::{KafkaStatus, KeptFrames, Resumed};
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
     JournalSource, RelpSource, SourceKind, StatsdSource, TcpConfig, TcpSource, TlsSource,
     UdpConfig, UdpSource,
+    JournalSource, KafkaSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig,
+    UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
 
 use crate::ingest::options::{AnsweredListen, SourceOptions};
 use crate::ingest::recall::StoreRecall;
+use kafka::{Brokers, KafkaSourceOptions};
 use supervisor::Supervisor;
 
 /// How often sources are checked for failures.
@@ -139,6 +144,8 @@ struct Running {
     listening: Vec<Supervisor<Box<dyn Listening>>>,
     files: Supervisor<FileSource>,
     journal: Supervisor<JournalSource>,
+    /// In the order of the options.
+    kafka: Vec<Supervisor<KafkaSource>>,
     nodes: Supervisor<NodeListener>,
     credentials: Option<Arc<Credentials>>,
     listeners: Vec<Listener>,
@@ -168,6 +175,12 @@ impl Sources {
     /// Reads the state of the journal; `None` if it is not configured.
     pub fn journal<R>(&self, look: impl FnOnce(&JournalSource) -> R) -> Option<R> {
         lock(&self.running).journal.source().map(look)
+    }
+
+    /// The states of what is read from Kafka.
+    pub fn kafka(&self) -> Vec<KafkaStatus> {
+        let running = lock(&self.running);
+        running.kafka.iter().filter_map(|kafka| Some(kafka.source()?.status())).collect()
     }
 
     /// Reads the state of the listener for collectors; `None` if it is off, or about to restart.
@@ -215,6 +228,9 @@ fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
 impl Running {
     fn start(options: &SourceOptions, with: &SourceContext) -> Result<Running> {
         let mut running = Running::default();
+        // Before anything gets a number of a frame that never came.
+        let resumed = options.kafka.iter().map(|options| resumed(options, with));
+        let resumed = resumed.collect::<Result<Vec<_>>>()?;
         let tls = options.syslog_tls.as_ref().map(|tls| &tls.files).or(options.tls.as_ref());
         if let Some(tls) = tls {
             running.credentials = Some(Credentials::load(tls.clone(), Arc::clone(&with.clock))?);
@@ -230,6 +246,11 @@ impl Running {
         }
         running.files.set(files(options, with)?);
         running.journal.set(journal(options, with)?);
+        for (options, resumed) in options.kafka.iter().zip(resumed) {
+            let mut supervisor = Supervisor::default();
+            supervisor.set(Some(topics(options, resumed, with)?));
+            running.kafka.push(supervisor);
+        }
         running.nodes.set(once_free(|| nodes(options, with))?);
         if with.nodes.is_some() {
             let nodes = running.nodes.source().map(NodeListener::local_addr);
@@ -265,6 +286,10 @@ impl Running {
         self.files.look(SourceKind::File, now, FileSource::has_failed, || files(options, with));
         self.journal
             .look(SourceKind::Journald, now, JournalSource::has_failed, || journal(options, with));
+        for (supervisor, options) in self.kafka.iter_mut().zip(&options.kafka) {
+            let start = || topics(options, resumed(options, with)?, with).map(Some);
+            supervisor.look(SourceKind::Kafka, now, KafkaSource::has_failed, start);
+        }
         self.nodes.look(SourceKind::Node, now, NodeListener::has_failed, || nodes(options, with));
     }
 }
@@ -380,6 +405,25 @@ fn journal(options: &SourceOptions, with: &SourceContext) -> Result<Option<Journ
     let (deliver, accounting, clock) = with.cloned();
     let disk = Arc::new(RealDisk);
     Ok(Some(JournalSource::start(journal, deliver, accounting, clock, disk, with.recall())?))
+}
+
+/// How far topics were read when the process ended.
+fn resumed(options: &KafkaSourceOptions, with: &SourceContext) -> Result<Resumed> {
+    let recall = with.store.as_ref().map(|store| StoreRecall::new(Arc::clone(store)));
+    let kept = recall.as_ref().map(|recall| recall as &dyn KeptFrames);
+    Ok(Resumed::read(&options.read, &RealDisk, kept)?)
+}
+
+fn topics(
+    options: &KafkaSourceOptions,
+    resumed: Resumed,
+    with: &SourceContext,
+) -> Result<KafkaSource> {
+    let (deliver, accounting, clock) = with.cloned();
+    let connect = Box::new(Brokers(options.clone()));
+    let with = (clock, Arc::new(RealDisk) as _);
+    let read = options.read.clone();
+    Ok(KafkaSource::start(read, resumed, connect, deliver, accounting, with)?)
 }
 
 fn nodes(options: &SourceOptions, with: &SourceContext) -> Result<Option<NodeListener>> {

@@ -46,6 +46,7 @@ impl Transport {
             8 => Transport::Beats,
             9 => Transport::Relp,
             12 => Transport::Statsd,
+            10 => Transport::Kafka,
             _ => return None,
         })
     }

@@ -26,7 +26,8 @@ fn sample() -> Frame {
 #[test]
 fn a_doubt_stays_with_its_line() {
     let mut builder = FrameBuilder::new();
-    let doubts = [None, Some(Doubt::Framing), None, Some(Doubt::Compression), None];
+    let doubts =
+        [None, Some(Doubt::Framing), Some(Doubt::Decoding), Some(Doubt::Compression), None];
     for doubt in doubts {
         builder.push_line_in_doubt(&origin(1), 10, b"a\nb", false, doubt);
         builder.push_line(&origin(1), 10, b"c", false);

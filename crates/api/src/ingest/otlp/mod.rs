@@ -31,7 +31,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use collector::body::metrics::LOG_TYPE;
-use collector::body::otlp::{Export, ExportError, Format, Rejected};
+use collector::body::otlp::{Export, ExportError, Format, LEVEL_FIELDS, Rejected, STREAM_FIELDS};
 use serde_json::json;
 
 use crate::access::principal::Scope;
@@ -48,30 +48,6 @@ use crate::wire::error::{ApiError, ApiResult};
 const CONTENT_BYTES_MAX: usize = 20 << 20;
 /// Bytes of lines that are handed on at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// Attributes that say where a line comes from. Those that a line has name its stream.
-const STREAM_FIELDS: [&str; 16] = [
-    "service.namespace",
-    "service.name",
-    "service.instance.id",
-    "deployment.environment.name",
-    "deployment.environment",
-    "cloud.account.id",
-    "cloud.region",
-    "k8s.cluster.name",
-    "k8s.namespace.name",
-    "k8s.node.name",
-    "k8s.pod.name",
-    "k8s.container.name",
-    "container.id",
-    "container.name",
-    "host.id",
-    "host.name",
-];
-/// Fields that hold the level. The first two are those of the record; the others are attributes, or
-/// members of its body.
-const LEVEL_FIELDS: [&str; 6] =
-    ["severity_text", "severity_number", "level", "severity", "log.level", "lvl"];
-
 /// The routes of this file and of [`grpc`].
 pub fn routes() -> Routes<Arc<Inserting>> {
     Routes::new()

@@ -19,14 +19,17 @@
 //! - **Memory is bounded**: by [`Config::buffer_bytes_max`] for messages that wait to be
 //!   acknowledged, and by [`Config::fetch_bytes_max`] for each partition that is read.
 //!
-//! Left out: groups of consumers, since readers are assigned partitions by leases of our own;
-//! transactions; Kerberos and OAuth.
+//! The readers of a cluster are assigned partitions by leases of our own. Topics of others are read
+//! by a group of consumers ([`Group`]).
+//!
+//! Left out: transactions; Kerberos and OAuth.
 //!
 //! [`ErrorKind::OutcomeUnknown`]: crate::engines::ErrorKind::OutcomeUnknown
 
 mod append;
 mod config;
 mod errors;
+mod group;
 mod read;
 mod topic;
 
@@ -41,6 +44,7 @@ use krafka::producer::Producer;
 
 pub use append::{Pending, Record, partition_of_key};
 pub use config::{Compression, Config, Mechanism, Sasl, Tls};
+pub use group::{Assignments, Begin, Group, GroupConfig, Partition, Received};
 pub use read::Message;
 pub use topic::TopicSettings;
 

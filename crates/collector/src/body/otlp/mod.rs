@@ -68,6 +68,30 @@ const OWN: [&[u8]; 9] = [
     b"dropped_attributes_count",
 ];
 
+/// Attributes that say where a line comes from. Those that a line has name its stream.
+pub const STREAM_FIELDS: [&str; 16] = [
+    "service.namespace",
+    "service.name",
+    "service.instance.id",
+    "deployment.environment.name",
+    "deployment.environment",
+    "cloud.account.id",
+    "cloud.region",
+    "k8s.cluster.name",
+    "k8s.namespace.name",
+    "k8s.node.name",
+    "k8s.pod.name",
+    "k8s.container.name",
+    "container.id",
+    "container.name",
+    "host.id",
+    "host.name",
+];
+/// Fields that hold the level. The first two are those of the record; the others are attributes, or
+/// members of its body.
+pub const LEVEL_FIELDS: [&str; 6] =
+    ["severity_text", "severity_number", "level", "severity", "log.level", "lvl"];
+
 /// How a request is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
