@@ -23,6 +23,9 @@ pub trait Ask {
     fn ask(&self, path: &str, form: &[(&str, String)]) -> Result<Box<dyn BufRead>, String>;
 }
 
+/// Parameters of a request.
+pub type Form = Vec<(&'static str, String)>;
+
 /// What a tool found: what we say about it, and the text that comes from logs.
 pub struct Found {
     pub note: String,

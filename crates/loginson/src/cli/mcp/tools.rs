@@ -8,7 +8,7 @@ use text::nearest::nearest;
 use text::time::format_time;
 
 use super::ask::{
-    Ask, Found, RESULT_BYTES_MAX, Shown, VALUE_BYTES, counted, cut, named, piped, row, rows,
+    Ask, Form, Found, RESULT_BYTES_MAX, Shown, VALUE_BYTES, counted, cut, named, piped, row, rows,
 };
 use super::compare;
 
@@ -428,7 +428,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The parameters of the range of times, and the range in words.
-    fn times(&self) -> Result<(Vec<(&'static str, String)>, String), String> {
+    fn times(&self) -> Result<(Form, String), String> {
         let (start, end) = (self.text("start")?, self.text("end")?);
         if start.is_none() && end.is_none() && self.filter()?.contains("_time:") {
             return Ok((Vec::new(), "within the times of the query".to_owned()));
