@@ -524,19 +524,18 @@ fn fields(ask: &dyn Ask, arguments: &Arguments<'_>) -> Result<Found, String> {
     let filter =
         contains.map_or_else(String::new, |text| format!(" filter {}", text::quoted::quote(&text)));
     let field = arguments.text("field")?;
-    let (pipe, what) = match &field {
-        Some(field) => (format!("field_values {}{filter}", named(field)), format!("of {field}")),
-        None => (format!("field_names{filter}"), "as names of fields".to_owned()),
+    let (pipe, thing, of) = match &field {
+        Some(field) => (format!("field_values {}", named(field)), "value", field.as_str()),
+        None => ("field_names".to_owned(), "name", "fields"),
     };
-    let query = piped(&arguments.filter()?, &format!("{pipe} | sort by (hits desc) limit {limit}"));
-    let shown = listing(ask, query, &times)?;
+    let pipe = format!("{pipe}{filter} | sort by (hits desc) limit {limit}");
+    let shown = listing(ask, piped(&arguments.filter()?, &pipe), &times)?;
     let more = match shown.rows as u64 == limit {
         true => ", as many as `limit` allows",
         false => "",
     };
-    let rows = counted(shown.rows, "value");
-    let told = shown.told();
-    let note = format!("{rows} {what} {told_times}, with the lines that have each{more}.{told}");
+    let (rows, told) = (counted(shown.rows, thing), shown.told());
+    let note = format!("{rows} of {of} {told_times}, with the lines that have each{more}.{told}");
     Ok(Found { note, data: shown.text })
 }
 
