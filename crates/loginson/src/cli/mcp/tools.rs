@@ -475,7 +475,8 @@ fn query(ask: &dyn Ask, arguments: &Arguments<'_>) -> Result<Found, String> {
                 }
             };
         }
-        let text = String::from_utf8_lossy(line);
+        // Lines of CSV end with a carriage return too.
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
         match text.len() > value_bytes {
             true => shown.push(&cut(&text, value_bytes)),
             false => shown.push(&text),
