@@ -19,6 +19,7 @@ HISTORIES ?= 200000
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-otlp test-senders test-pushes test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 .PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-otlp test-senders test-kafka test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -91,6 +92,9 @@ test-loki: build ## The API of Grafana Loki on the built binary, asked by a clie
 
 test-elastic: build ## Elasticsearch's search API, asked by its clients in Python and Node and by OpenSearch's; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-elastic.py
+
+test-mcp: build ## `loginson mcp`, asked by versions 1 and 2 of the official SDK in Python; installs them once
+	@LOGINSON_BIN="$(BIN)" scripts/test-mcp.py
 
 test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py

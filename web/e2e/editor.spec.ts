@@ -286,3 +286,23 @@ for (const [name, viewport] of Object.entries({ desk: { width: 1280, height: 900
     expect(await queryText(page)).not.toBe('');
   });
 }
+
+test("a query in Lucene's syntax is translated by a click, and never without", async ({ page }) => {
+  // LogsQL takes it as a field of that name, which no line has.
+  const typed = '_exists_:hostname';
+  await open(page, typed);
+  await expect(page.getByTestId('hits')).toHaveText('0');
+  await expect(page.getByTestId('lucene-logsql')).toHaveText('hostname:*');
+  await expectQuery(page, typed);
+  await expectAccessible(page);
+  await page.getByTestId('lucene-run').click();
+  await settled(page);
+  await expectQuery(page, 'hostname:*');
+  await expect(page.getByTestId('hits')).not.toHaveText('0');
+  await expect(page.getByTestId('lucene-ran')).toContainText(typed);
+  await expectNoSidewaysScrolling(page);
+  await page.getByTestId('lucene-ran').getByRole('button').click();
+  await settled(page);
+  await expectQuery(page, typed);
+  await expect(page.getByTestId('lucene-offer')).toBeVisible();
+});

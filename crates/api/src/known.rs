@@ -170,6 +170,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
                     "extra_stream_filters",
                 ]]);
             }
+            ["lucene"] => return Some(vec![&["query"]]),
             ["summary"] => return Some(vec![&["type", "start", "end", "step"]]),
             ["summary", "types"] => return Some(vec![&["start", "end"]]),
             ["summary", "rows"] => return Some(vec![&["type", "start", "end"]]),

@@ -75,6 +75,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(admin::seal::routes())
         .merge(admin::config::routes())
         .merge(queries::context::routes())
+        .merge(queries::lucene::routes())
         .merge(admin::deletions::routes())
         .merge(queries::summary::routes())
         .merge(programs::routes())

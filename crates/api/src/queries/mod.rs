@@ -3,6 +3,7 @@
 
 pub mod context;
 pub mod export;
+pub mod lucene;
 pub mod queue;
 pub mod run;
 pub mod select;

@@ -382,3 +382,22 @@ async fn bodies_may_be_compressed() {
     let answer = fixture.answer(request(bomb.finish().unwrap())).await;
     assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_in_lucenes_syntax_is_translated_and_not_run() {
+    let fixture = Fixture::new(|_| {});
+    let translated = async |query: &str| {
+        let answer = fixture.get(&format!("/api/v1/lucene?query={query}")).await;
+        let status = answer.status();
+        (status, serde_json::from_str::<Value>(&text(answer).await).unwrap())
+    };
+    let (status, found) = translated("level:error%20AND%20host:web*").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(found, json!({ "logsql": "level:i(\"error\") host:=\"web\"*" }));
+    let (status, refused) = translated("level:error%20AND%20(").await;
+    assert_eq!((status, &refused["position"]), (StatusCode::BAD_REQUEST, &json!(17)));
+    assert_eq!(refused["query"], "level:error AND (");
+    assert_eq!(translated("a&limit=1").await.0, StatusCode::BAD_REQUEST);
+    let queue = text(fixture.get("/api/v1/queries").await).await;
+    assert!(queue.contains("\"queries\":[]"), "{queue}");
+}

@@ -147,6 +147,17 @@ impl Client {
         Ok(Client { agent: config.build().into(), server, authorization })
     }
 
+    /// The same server, over connections of its own.
+    pub fn apart(&self) -> Client {
+        let agent = self.agent.config().clone().into();
+        Client { agent, server: self.server.clone(), authorization: self.authorization.clone() }
+    }
+
+    /// Ends the requests that run over these connections, on whatever thread; further ones fail.
+    pub fn shut_down(self) {
+        self.agent.shutdown();
+    }
+
     /// Whether requests cross a network without encryption.
     fn is_overheard(&self) -> bool {
         let Some(rest) = self.server.strip_prefix("http://") else { return false };

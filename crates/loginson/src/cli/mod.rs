@@ -10,6 +10,7 @@ mod export;
 mod import;
 mod inspect;
 mod kibana_objects;
+mod mcp;
 mod program;
 mod progress;
 mod queries;
@@ -81,6 +82,8 @@ enum Command {
     Program(program::ProgramArgs),
     /// Print a dashboard of Kibana or OpenSearch Dashboards for rows that a sink delivers
     KibanaObjects(kibana_objects::KibanaObjectsArgs),
+    /// Let an assistant ask a running server, by the Model Context Protocol
+    Mcp(mcp::McpArgs),
     /// Show the stores that a running server answers for
     Cluster(cluster::ClusterArgs),
     /// Compare copies of all lines on running stores; the exit code is 1 if they differ
@@ -172,6 +175,7 @@ pub fn run() -> Result<()> {
         Some(Command::Summarise(args)) => summarise::run(args),
         Some(Command::Program(args)) => program::run(args),
         Some(Command::KibanaObjects(args)) => kibana_objects::run(args),
+        Some(Command::Mcp(args)) => mcp::run(args),
         Some(Command::Cluster(args)) => cluster::run(args),
         Some(Command::CompareCopies(args)) => compare_copies::run(args),
         Some(Command::Import(args)) => import::run(args),

@@ -74,6 +74,7 @@ fn mistakes_are_explained() {
         &["restore", "--help"],
         &["verify", "--help"],
         &["inspect", "--help"],
+        &["mcp", "--help"],
     ] {
         assert!(text(&run(&server, arguments)).contains("Examples:\n"), "{arguments:?}");
     }

@@ -121,6 +121,11 @@ export async function tailLines(query: string, take: (rows: Row[]) => void, onop
   if (response.body) await readJsonLines(response.body, take);
 }
 
+/** What a text in Lucene's syntax is as a filter in LogsQL. Nothing is run. */
+export async function fromLucene(text: string, options: CallOptions): Promise<string> {
+  return (await json<{ logsql: string }>('/api/v1/lucene', { query: text }, options)).logsql;
+}
+
 export interface ContextAnswer {
   stream: string;
   rows: Row[];
