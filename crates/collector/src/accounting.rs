@@ -52,7 +52,7 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// All sources, in the order of display.
-    pub const ALL: [SourceKind; 12] = [
+    pub const ALL: [SourceKind; 13] = [
         SourceKind::SyslogUdp,
         SourceKind::SyslogTcp,
         SourceKind::SyslogTls,

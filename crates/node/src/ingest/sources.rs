@@ -29,10 +29,8 @@ use collector::kafka::{KafkaStatus, KeptFrames, Resumed};
 use collector::node::{CollectorStatus, NodeListenConfig, NodeListener, NodeStore};
 use collector::{
     Accounting, BeatsSource, BindTries, Credentials, Deliver, FileConfig, FileSource, FluentSource,
-    JournalSource, RelpSource, SourceKind, StatsdSource, TcpConfig, TcpSource, TlsSource,
-    UdpConfig, UdpSource,
-    JournalSource, KafkaSource, RelpSource, SourceKind, TcpConfig, TcpSource, TlsSource, UdpConfig,
-    UdpSource,
+    JournalSource, KafkaSource, RelpSource, SourceKind, StatsdSource, TcpConfig, TcpSource,
+    TlsSource, UdpConfig, UdpSource,
 };
 use platform::{Clock, RealDisk};
 use store::Store;
