@@ -137,6 +137,12 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
+    /// Whether the operator passes exactly the rows it takes, with fields that it computes of each
+    /// row besides those that the row has, and not another time.
+    fn only_adds_fields(&self) -> bool {
+        false
+    }
+
     /// Filters inside the operator.
     fn filters(&self) -> Vec<&Filter> {
         Vec::new()
