@@ -253,8 +253,8 @@ impl Processor for RowWiseStage {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Each row goes on for the lines that it stands for: the operator keeps rows
-    /// ([`Operator::keeps_rows`]).
+    /// Passes each row with the number of lines that it stands for. The operator only adds fields
+    /// ([`Operator::only_adds_fields`]).
     fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_>) -> Result<(), RunError> {
         let rows_max = self.rows.rows_max();
         let mut lines = rows.lines.chunks(rows_max);
