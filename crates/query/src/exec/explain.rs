@@ -471,7 +471,7 @@ words     a unit is read only if it may hold \"error\" and \"warn\"
 raw       of new lines, only those with \"error\" are parsed
 filter    \"error\" level:=\"warn\" (\"x\" or !\"y\"): runs over columns where a unit has them
 fields    level
-counted   by level; counts that segments keep are taken where they keep these, else columns are counted
+counted   no, lines are read
 order     as the last pipe gives them
 threads   2 read and filter; each collects for pipe 2 by itself, then the partial results are merged
 pipe 1    fields level, _time: row-wise; runs where the lines are

@@ -291,6 +291,11 @@ impl Pipe {
         self.0.keeps_rows()
     }
 
+    /// As [`Operator::only_adds_fields`].
+    pub(crate) fn only_adds_fields(&self) -> bool {
+        self.0.only_adds_fields()
+    }
+
     pub(crate) fn filters(&self) -> Vec<&Filter> {
         self.0.filters()
     }

@@ -242,7 +242,7 @@ mod tests {
         check("* | stats count_uniq(level)", Some((&["level"], None)));
         check("_time:5m or level:error | stats count()", None);
         check("* | stats count() if (_time:5m)", None);
-        check("* | fields level | stats count()", Some((&[], None)));
+        check("* | fields level | stats count()", None);
         check("* | format '<a>/<b>' as w | top 3 by (w)", Some((&["a", "b"], None)));
         check("* | filter a:b | stats count()", None);
         check("*", None);

@@ -90,6 +90,10 @@ impl<P: ComputePipe> Operator for P {
         ComputePipe::keeps_time(self)
     }
 
+    fn only_adds_fields(&self) -> bool {
+        ComputePipe::keeps_time(self)
+    }
+
     fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {
         ComputePipe::computes_numbers(self)
     }

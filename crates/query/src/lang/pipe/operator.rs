@@ -137,6 +137,12 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
+    /// Whether the operator passes exactly the rows it takes, with fields that it computes of each
+    /// row besides those that the row has, and not another time.
+    fn only_adds_fields(&self) -> bool {
+        false
+    }
+
     /// Filters inside the operator.
     fn filters(&self) -> Vec<&Filter> {
         Vec::new()
@@ -247,8 +253,8 @@ impl Processor for RowWiseStage {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Each row goes on for the lines that it stands for: the operator keeps rows
-    /// ([`Operator::keeps_rows`]).
+    /// Passes each row with the number of lines that it stands for. The operator only adds fields
+    /// ([`Operator::only_adds_fields`]).
     fn push_weighted(&mut self, rows: &Weighted, next: &mut Next<'_>) -> Result<(), RunError> {
         let rows_max = self.rows.rows_max();
         let mut lines = rows.lines.chunks(rows_max);
