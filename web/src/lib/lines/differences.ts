@@ -2,7 +2,7 @@
 
 import type { Row } from '../base/jsonl';
 import { splitOutside } from '../query/stats';
-import { addFilter, filterOf, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
+import { addFilter, filterOf, hasFilter, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
 import type { Span } from '../base/time';
 
 /** The window before, as a multiple of the compared one. */
@@ -143,12 +143,13 @@ export function linesOfDifference(comparison: Comparison, one: Difference, span:
   const filter = filterOfDifference(one);
   const others = { startMs: span.startMs, endMs: selected?.startMs ?? span.endMs };
   const inWindow = selected === null ? span : one.turn === 'gone' ? others : selected;
-  const side = selected === null && one.turn !== 'gone' ? `(${where})` : '';
-  const add = (query: string, more: string): string => {
-    if (more === '') return query;
-    return splitQuery(query).pipes === '' ? addFilter(query, more) : `${query} | filter ${more}`;
+  const side = selected === null && one.turn !== 'gone' ? where : '';
+  const add = (query: string, more: string, text = more): string => {
+    // A row that is the filter itself, such as a value that was searched for, says nothing new.
+    if (more === '' || hasFilter(query, more)) return query;
+    return splitQuery(query).pipes === '' ? addFilter(query, text) : `${query} | filter ${text}`;
   };
-  return { query: add(add(before, filter), side), span: inWindow };
+  return { query: add(add(before, filter), side, `(${side})`), span: inWindow };
 }
 
 /** Compares the lines of a difference with the others of the same side: what do they have in common? */
