@@ -76,6 +76,12 @@ describe('differences', () => {
     });
   });
 
+  it('leads to the lines of a pattern that was never seen before', () => {
+    const [first] = differencesOf([{ ...PATTERN, kind: 'first' }]);
+    expect(first).toMatchObject({ kind: 'first', turn: 'new' });
+    expect(linesOfDifference(comparison, first as NonNullable<typeof first>, whole).query).toBe('app:=shop pattern_match_full("could not connect <*>")');
+  });
+
   it('does not name a filter twice', () => {
     const value = differencesOf([{ ...GONE, field: 'host', value: 'web3' }])[0] as NonNullable<ReturnType<typeof differencesOf>[0]>;
     const twice = { before: 'host:="web3" error', where: 'host:="web3"', selected: null };

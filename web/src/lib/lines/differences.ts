@@ -74,7 +74,8 @@ export function compareWithOthers(query: string, filter: string): string {
 
 /** One difference, as the server found it. */
 export interface Difference {
-  kind: 'pattern' | 'value' | 'number';
+  /** `first`: a pattern that no other row has, too rare to be a difference. */
+  kind: 'pattern' | 'value' | 'number' | 'first';
   field: string;
   value: string;
   selected: number;
@@ -90,7 +91,7 @@ export interface Difference {
   shift: { percentile: number; from: number; to: number; written: string } | null;
 }
 
-const KINDS: readonly string[] = ['pattern', 'value', 'number'] satisfies Difference['kind'][];
+const KINDS: readonly string[] = ['pattern', 'value', 'number', 'first'] satisfies Difference['kind'][];
 
 function timeOf(text: string | undefined): number | null {
   const ms = Date.parse(text ?? '');
@@ -131,7 +132,7 @@ export function differencesOf(rows: readonly Row[]): Difference[] {
 
 /** The filter for the lines of a difference. */
 export function filterOfDifference(one: Difference): string {
-  if (one.kind === 'pattern') return `pattern_match_full(${quote(one.value)})`;
+  if (one.kind === 'pattern' || one.kind === 'first') return `pattern_match_full(${quote(one.value)})`;
   if (one.kind === 'value') return isFilter(one.field, one.value);
   const { from, to, written } = one.shift as NonNullable<Difference['shift']>;
   return `${quoteField(one.field)}:${to > from ? '>' : '<'}${written}`;
