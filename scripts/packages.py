@@ -110,7 +110,10 @@ def system_packages(files, out, time_s, preset):
         "debian": [*([f"libc6 (>= {glibc})", "libgcc-s1"] if glibc else []), "passwd"],
         "rpm": [*([f"libc.so.6(GLIBC_{glibc})(64bit)", "libgcc_s.so.1()(64bit)"] if glibc else []), "shadow-utils"],
     }
-    made = debian({**about, "arch": debian_arch, "depends": needs["debian"]}, contents, scripts, time_s, preset)
+    # Debian's zsh looks for completions of packages elsewhere.
+    of_debian = lambda place: place.replace("/zsh/site-functions/", "/zsh/vendor-completions/")
+    placed = [(of_debian(place), data, mode, kind) for place, data, mode, kind in contents]
+    made = debian({**about, "arch": debian_arch, "depends": needs["debian"]}, placed, scripts, time_s, preset)
     (out / f"{NAME}_{version()}_{debian_arch}.deb").write_bytes(made)
     made = rpm({**about, "arch": rpm_arch, "depends": needs["rpm"]}, contents, scripts, time_s, preset)
     (out / f"{NAME}-{version()}-1.{rpm_arch}.rpm").write_bytes(made)

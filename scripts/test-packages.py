@@ -207,6 +207,7 @@ def redhat(package, debian_package):
     listing = f"dpkg-deb --fsys-tarfile {shlex.quote(str(debian_package))} | tar -t"
     lines = output("sh", "-c", listing).split("\n")
     of_debian = {"/" + line.removeprefix("./").lstrip("/") for line in lines if line and not line.endswith("/")}
+    of_debian = {file.replace("/zsh/vendor-completions/", "/zsh/site-functions/") for file in of_debian}
     check(files >= of_debian, f"the RPM package lacks {sorted(of_debian - files)}")
     settings = set(output("rpm", *database, "-qpc", package).split())
     check(settings == {"/etc/loginson/loginson.toml", "/etc/loginson/collector.toml"}, f"settings: {settings}")

@@ -2,9 +2,9 @@
 //! reloading, stopping, and that it still runs (`WatchdogSec=`).
 //!
 //! Each message is one datagram to the socket that `NOTIFY_SOCKET` names; without that variable
-//! nothing is sent. A message that cannot be sent is logged and forgotten, since the server does its
-//! work without systemd too. Left out: `Type=notify-reload`, which needs a clock that Rust's library
-//! does not show; `ExecReload=kill -HUP $MAINPID` does the same.
+//! nothing is sent. A message that cannot be sent is logged and forgotten, since the server does
+//! its work without systemd too. Left out: `Type=notify-reload`, which needs a clock that Rust's
+//! library does not show; `ExecReload=kill -HUP $MAINPID` does the same.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

@@ -143,7 +143,7 @@ mod tests {
         let lookup = at("none.csv");
         check(
             &format!(
-                "node_secret_file = '{}'\n[[lookups]]\nname = 'a'\nfile = '{lookup}'\nkey = 'b'\n",
+                "node_secret_file = '{}'\n[[lookups]]\nname = 'a'\nfile = '{lookup}'\nkeys = ['b']\n",
                 at("no")
             ),
             &["cannot read", "[[lookups]]: "],

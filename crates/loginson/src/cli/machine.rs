@@ -1,5 +1,5 @@
-//! What `check-config` and `doctor` look at on this machine. Nothing is changed: ports are bound for
-//! a moment, files are looked at but not written.
+//! What `check-config` and `doctor` look at on this machine. Nothing is changed: ports are bound
+//! for a moment, files are looked at but not written.
 
 use std::collections::BTreeSet;
 use std::fs;

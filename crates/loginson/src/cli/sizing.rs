@@ -27,8 +27,8 @@ use crate::cli::client::Client;
   loginson sizing --daily 20GiB --days 90         what that many lines need
   loginson sizing --replay app.log                lines like yours, in place of generated ones
 
-While it runs, processors and disk are busy; up to 2 GiB are written a measured minute and deleted at the end. A machine
-should not take more than half of what it can, so that bursts, queries and a restart find room.")]
+While it runs, processors and disk are busy; some GiB are written each minute, and deleted at the end (not after Ctrl-C). A
+machine should not take more than half of what it can, so that bursts, queries and a restart find room.")]
 pub struct SizingArgs {
     /// How long lines are sent
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = parse_setting)]

@@ -34,7 +34,7 @@ pub struct Mistake {
 pub struct Checked {
     /// What is wrong with it, in the order of its lines.
     pub mistakes: Vec<Mistake>,
-    /// The settings without the values that have mistakes; `None` if the rest cannot be used either.
+    /// The settings without the values that have mistakes; `None` if the rest cannot be used.
     pub config: Option<Config>,
 }
 
@@ -269,11 +269,18 @@ mod tests {
             "[[files]]\npaths = []\n[[files]]\npaths = []\n[query]\npages_max = 0\n",
             &[(6, "query.pages_max"), (0, "files.paths is empty")],
         );
-        check("a = \nb = [\n", &[(1, ""), (2, "")]);
         check(
             "http_listen = 'off'\nstore.backlog_bytes_max = 'ü'\n",
             &[(1, "http_listen cannot be off"), (2, "store.backlog_bytes_max: 'ü'")],
         );
+    }
+
+    #[test]
+    fn text_that_is_no_toml_is_not_checked_further() {
+        let checked = check("query.run_max = '7'\na = \n[store\nx = 1\n");
+        assert!(checked.config.is_none());
+        assert_eq!(checked.mistakes.first().and_then(|mistake| mistake.line), Some(2));
+        assert!(checked.mistakes.iter().all(|mistake| !mistake.message.contains("run_max")));
     }
 
     #[test]

@@ -80,6 +80,18 @@ fn settings_are_checked_and_read_again() {
     assert!(said.contains("stay as they were") && said.contains("line 2"), "{said}");
 }
 
+#[test]
+fn a_machine_is_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().to_str().unwrap();
+    let measured = loginson(&["sizing", "--time", "1s", "--json", "--dir", dir]).output().unwrap();
+    let measured: Value = serde_json::from_str(&text(&measured)).unwrap();
+    for key in ["lines", "text_bytes", "disk_bytes", "memory_peak_bytes", "disk_bytes_needed"] {
+        assert!(measured[key].as_u64().is_some_and(|number| number > 0), "{key}: {measured}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 /// The next message that begins with a word; others are left out.
 fn wait_for(socket: &UnixDatagram, word: &str) {
     let mut bytes = [0; 256];
