@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::notify::Notify;
 use crate::reload::Reloader;
 use crate::settings::{Loaded, Settings};
 use api::{App, Clients, Router, Tls};
@@ -70,6 +71,9 @@ async fn serve(
     ready_file: Option<PathBuf>,
 ) -> Result<()> {
     let mut signals = Signals::new()?;
+    let notify = Notify::new();
+    // From the start on: opening a large store takes minutes.
+    notify.keep_alive();
     let hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind("HTTP", "--http-listen", config.http_listen).await?;
     let otlp = bind_otlp(&config).await?;
@@ -127,9 +131,11 @@ async fn serve(
         write_ready_file(&file, &addresses)?;
     }
 
-    tokio::spawn(reload_on(hangup, reloader, Arc::clone(&pipeline), tls));
+    tokio::spawn(reload_on(hangup, reloader, Arc::clone(&pipeline), tls, notify.clone()));
+    notify.ready();
 
     let name = signals.next().await;
+    notify.stopping();
     tracing::info!("{name}: shutting down; a second signal ends at once");
     end_at_second_signal(signals, "acknowledged lines are safe");
     // Requests that have begun are finished while there still is a store to take their lines.
@@ -194,8 +200,10 @@ async fn reload_on(
     reloader: Arc<Reloader>,
     pipeline: Arc<Pipeline>,
     tls: Option<Arc<Tls>>,
+    notify: Notify,
 ) {
     while hangup.recv().await.is_some() {
+        notify.reloading();
         let (reloader, pipeline, tls) = (Arc::clone(&reloader), Arc::clone(&pipeline), tls.clone());
         let reloaded = tokio::task::spawn_blocking(move || {
             // What cannot be reloaded is in the log.
@@ -209,6 +217,7 @@ async fn reload_on(
         if let Err(error) = reloaded.await {
             tracing::error!("SIGHUP: {error}");
         }
+        notify.ready();
     }
 }
 

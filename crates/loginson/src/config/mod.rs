@@ -14,6 +14,7 @@ mod files;
 mod kafka;
 pub mod listen;
 mod located;
+pub mod mistakes;
 mod placement;
 mod programs;
 mod raw;

@@ -560,17 +560,22 @@ impl RawConfig {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            match unknown_key(error.message()) {
-                Some((key, known)) => {
-                    let hint = match nearest(key, known.iter().copied()) {
-                        Some(word) => format!("did you mean '{word}'?"),
-                        None => format!("known keys here: {}", known.join(", ")),
-                    };
-                    format!("line {line}: unknown key '{key}'; {hint}")
-                }
-                None => format!("line {line}: {}", error.message()),
-            }
+            format!("line {line}: {}", explain(&error))
         })
+    }
+}
+
+/// What is wrong; of an unknown key with the nearest known one.
+pub fn explain(error: &toml::de::Error) -> String {
+    match unknown_key(error.message()) {
+        Some((key, known)) => {
+            let hint = match nearest(key, known.iter().copied()) {
+                Some(word) => format!("did you mean '{word}'?"),
+                None => format!("known keys here: {}", known.join(", ")),
+            };
+            format!("unknown key '{key}'; {hint}")
+        }
+        None => error.message().to_owned(),
     }
 }
 

@@ -29,6 +29,7 @@ mod logsql;
 mod loki;
 mod mcp;
 mod nodes;
+mod operating;
 mod other_senders;
 mod otlp;
 mod own_lines;
