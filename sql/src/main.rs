@@ -68,7 +68,7 @@ struct Args {
 }
 
 fn main() -> Result<()> {
-    log::set_logger(&Log).map(|()| log::set_max_level(log::LevelFilter::Info))?;
+    let _ = log::set_logger(&Log).map(|()| log::set_max_level(log::LevelFilter::Info));
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(Args::parse()))
 }
 

@@ -11,7 +11,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
-use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::kind::{self, Kind};
 
@@ -185,8 +185,7 @@ impl<'de> Visitor<'de> for Row<'_> {
                     }
                 }
                 Some(at) => {
-                    let value = map.next_value::<String>().map_err(A::Error::custom)?;
-                    self.values[*at] = Some(value);
+                    self.values[*at] = Some(map.next_value::<String>()?);
                 }
                 None => {
                     map.next_value::<IgnoredAny>()?;

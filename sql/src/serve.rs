@@ -62,7 +62,9 @@ pub fn context(tables: Arc<Tables>, memory_bytes_max: usize) -> Result<SessionCo
         .build_arc()?;
     let config = SessionConfig::new()
         .with_default_catalog_and_schema(DATABASE, "public")
-        .with_information_schema(true);
+        .with_information_schema(true)
+        // Texts have one type, so that a comparison with a cast text needs no cast of the column.
+        .set_bool("datafusion.sql_parser.map_string_types_to_utf8view", false);
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -206,8 +208,7 @@ impl Startup {
         match password {
             None => Startup::Open(Open(Arc::clone(manager))),
             Some(password) => {
-                let mut scram = ScramAuth::new(Arc::clone(password) as Arc<dyn AuthSource>);
-                scram.set_iterations(SCRAM_ITERATIONS);
+                let scram = ScramAuth::new(Arc::clone(password) as Arc<dyn AuthSource>);
                 let parameters = Arc::new(DefaultServerParameterProvider::default());
                 let handler = SASLAuthStartupHandler::new(parameters).with_scram(scram);
                 Startup::Password(handler.with_connection_manager(Arc::clone(manager)))
