@@ -6,6 +6,7 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/loginson/target
 export CARGO_TERM_COLOR ?= auto
 
 BIN := $(CARGO_TARGET_DIR)/release/loginson
+SQL_BIN := $(CARGO_TARGET_DIR)/release/loginson-sql
 DEMO_BIN := $(CARGO_TARGET_DIR)/demo/loginson
 BENCH_BIN := $(CARGO_TARGET_DIR)/release/loginson-bench
 # What tests drive: built with the tests, so that the workspace is compiled once for all of them.
@@ -17,7 +18,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -58,7 +59,7 @@ test-cluster: build ## A real cluster under load, while its parts are killed in 
 instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
 	@scripts/test-instructions.py
 
-test-long: instructions test-binary test-victorialogs test-cluster test-packages ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: instructions test-binary test-victorialogs test-cluster test-packages test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
@@ -93,6 +94,13 @@ test-elastic: build ## Elasticsearch's search API, asked by its clients in Pytho
 
 test-mcp: build ## `loginson mcp`, asked by versions 1 and 2 of the official SDK in Python; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-mcp.py
+
+sql: ## Build loginson-sql, in a workspace of its own; several minutes for the first time
+	cargo build --release --locked --manifest-path sql/Cargo.toml
+
+test-sql: build sql ## loginson-sql: its unit tests, random statements computed in two ways, psql, psycopg, pandas, SQLAlchemy, JDBC; installs them once
+	cargo test --release --locked --manifest-path sql/Cargo.toml
+	@LOGINSON_BIN="$(BIN)" LOGINSON_SQL_BIN="$(SQL_BIN)" scripts/test-sql.py
 
 test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py
