@@ -35,7 +35,7 @@ use axum::Extension;
 pub use axum::Router;
 use axum::middleware;
 
-pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
+pub use self::access::gate::Gate;
 pub use self::access::guard::{Guard, Reason};
 pub use self::app::{App, Reloaded};
 pub use self::wire::listen::seats::HTTP_CONNECTIONS_MAX;
@@ -62,6 +62,7 @@ fn inserting(app: &Arc<App>) -> Arc<Inserting> {
 fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
     Routes::new()
         .merge(access::login::routes(app.gate.clone()))
+        .merge(access::accounts::routes(app.gate.clone()))
         .merge(admin::status::routes())
         .merge(ingest::routes(Arc::clone(&inserting)))
         .merge(queries::select::routes())

@@ -1,6 +1,8 @@
 //! Situations that no client can cause from outside at a moment of its choice: a query that panics,
 //! pages that nobody reads, with the shortest limits.
 
+mod accounts;
+mod auditing;
 mod elastic;
 mod gate;
 mod loki;
@@ -164,7 +166,8 @@ async fn a_query_that_panics_counts_as_failed() {
     let fixture = Fixture::new(|_| {});
     let run = |work: fn(&queries::run::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
-        let caller = Caller { peer, principal: Principal::anybody(), missing: Arc::default() };
+        let caller =
+            Caller { peer, principal: Principal::anybody(), missing: Arc::default(), audit: None };
         queries::run::answer(
             queries::run::PendingQuery::new(&fixture.app, "query", "*", &caller).unwrap(),
             work,

@@ -125,8 +125,8 @@ async fn collect(
     let tls = https(&config)?;
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
-    warn_of_access(&config, address);
     let gate = api::Gate::new(&config.api.access, address, tls.is_some());
+    warn_of_access(&config, &gate, address);
     let reloader = Arc::new(Reloader::new(
         settings,
         loaded,

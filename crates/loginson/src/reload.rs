@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use api::access::audit_log::Entry;
 use api::{App, Gate, Reloaded};
 use node::ingest::rules::{RuleSet, Rules};
 use node::lookups::Lookups;
@@ -53,6 +54,10 @@ impl Reloader {
                     false => reloaded.changed.join("; "),
                 };
                 tracing::info!("the settings were read again: {changed}");
+                if let Some(audit) = self.gate.audit() {
+                    let message = format!("the settings were read again: {changed}");
+                    audit.add(Entry::new("change", &message));
+                }
                 if !reloaded.needs_restart.is_empty() {
                     let keys = reloaded.needs_restart.join(", ");
                     tracing::warn!("changed settings that hold after a restart only: {keys}");

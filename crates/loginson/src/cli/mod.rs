@@ -1,5 +1,6 @@
 //! The commands. `loginson` alone is `loginson serve`.
 
+mod accounts;
 mod backup;
 mod check_config;
 mod client;
@@ -129,6 +130,10 @@ enum Command {
     HashPassword(secrets::HashPasswordArgs),
     /// Make a token for a program and print its hash, for [[tokens]] of the configuration
     MakeToken(secrets::MakeTokenArgs),
+    /// List and change users of a running server
+    User(accounts::UserArgs),
+    /// List, make, rotate and revoke tokens of a running server
+    Token(accounts::TokenArgs),
     /// Generate logs of a small shop, with an incident, and send them
     Generate(generator::GenerateArgs),
 }
@@ -223,8 +228,10 @@ pub fn run() -> Result<()> {
         Some(Command::CheckConfig(args)) => check_config::run(&args),
         Some(Command::Reload(args)) => reload::run(&args),
         Some(Command::HelpPages(args)) => help_pages::run(&args),
-        Some(Command::HashPassword(args)) => secrets::hash_password(args),
+        Some(Command::HashPassword(args)) => secrets::print_hash(args),
         Some(Command::MakeToken(args)) => secrets::make_token(args),
+        Some(Command::User(args)) => accounts::user(args),
+        Some(Command::Token(args)) => accounts::token(args),
         Some(Command::Generate(args)) => generator::run(args),
     }
 }

@@ -306,6 +306,7 @@ impl TryFrom<RawConfig> for Config {
             frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
             is_https: http_tls.is_some(),
             access: access::access(&raw.access, &raw.users, &raw.tokens)?,
+            auditing: access::auditing(&raw.audit, engines.is_some())?,
             insert,
             query,
             pages_max: raw.query.pages_max,

@@ -34,6 +34,7 @@ pub struct RawConfig {
     pub http_frame_ancestors: Vec<String>,
     pub http_tls: RawHttpTls,
     pub access: RawAccess,
+    pub audit: RawAudit,
     pub syslog_udp_listen: String,
     pub syslog_tcp_listen: String,
     pub syslog_tls_listen: String,
@@ -108,6 +109,14 @@ impl Default for RawAccess {
     fn default() -> Self {
         RawAccess { session_max: "12h".into() }
     }
+}
+
+/// `[audit]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAudit {
+    pub enabled: bool,
+    pub admins_read: bool,
 }
 
 /// `[[users]]`
@@ -420,6 +429,7 @@ impl Default for RawConfig {
             http_frame_ancestors: Vec::new(),
             http_tls: RawHttpTls::default(),
             access: RawAccess::default(),
+            audit: RawAudit::default(),
             syslog_udp_listen: "127.0.0.1:5514".into(),
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             syslog_tls_listen: "auto".into(),

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod access;
+mod accounts;
 mod alerts;
 mod api;
 mod at_rest;

@@ -9,7 +9,7 @@ pub use documents::{DocumentFolder, Documents, ListedDocument};
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.
-pub const STATE_FILES: [&str; 3] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE];
+pub const STATE_FILES: [&str; 4] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
 pub const STATE_FOLDERS: [&str; 5] =
@@ -22,6 +22,8 @@ pub const PROGRAM_RUNS_FILE: &str = "program-runs.json";
 pub const PROGRAMS_FILE: &str = "programs.json";
 /// Name of the list of summary reruns.
 pub const RERUNS_FILE: &str = "summary-reruns.json";
+/// Name of the file with the users and tokens that were made over the API.
+pub const ACCESS_FILE: &str = "access.json";
 /// Name of the folder with states of alerts, and silences.
 pub const ALERTS_FOLDER: &str = "alerts";
 /// Name of the folder of the rule files that were saved over the API.
