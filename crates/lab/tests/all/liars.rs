@@ -66,7 +66,7 @@ fn every_lie_is_found_and_named() {
         (Lie::OneRowPerScan, "ycsb", "e", "which follows, is missing"),
         (Lie::OneRowPerScan, "apm", "rs", "which follows, is missing"),
         (Lie::SkipsRowsInScans, "ycsb", "e", "is missing before row"),
-        (Lie::ScansOutOfOrder, "ycsb", "e", "is not in the order of keys"),
+        (Lie::ScansOutOfOrder, "ycsb", "e", "are not in the order of keys"),
         (Lie::DropsEverySecondRow, "ycsb", "a", "was not loaded as it was acknowledged"),
         (Lie::DropsEverySecondRow, "ycsb", "load", "are missing, as the row"),
         (Lie::DropsEverySecondInsert, "ycsb", "d", "although its insert was acknowledged"),
