@@ -52,7 +52,8 @@ impl Generators {
 
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
     /// the generator and the host to `lines`. Returns the outcome, and what to read back later, or
-    /// `None` if it was stopped. Agents read back by themselves, right after the trial. Data is always loaded from here, and the delay of new rows, which needs one clock, is always
+    /// `None` if it was stopped. Agents read back by themselves, right after the trial. Data is
+    /// always loaded from here, and the delay of new rows, which needs one clock, is always
     /// measured from here.
     pub async fn run(
         &self,

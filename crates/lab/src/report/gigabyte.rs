@@ -1,8 +1,8 @@
 //! What logs cost: processor time and disk for a gigabyte of lines, and money for writing and
 //! keeping a month of a load that the definition states.
 //!
-//! Queries are not in the bill. Their time was measured over one amount of data, and nobody knows
-//! from that what it is over another one, for a store that reads all lines as for one with an index.
+//! Queries are not in the bill. Their time was measured over one amount of data, from which it does
+//! not follow for another one.
 //!
 //! A gigabyte is 10⁹ bytes of the lines as text ([`crate::row::Row::text_bytes`]), before any store
 //! touched them.
