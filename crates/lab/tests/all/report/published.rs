@@ -157,7 +157,8 @@ fn measured(lines: Vec<Line>) -> Option<Measured> {
 
 /// The cells of a row of a table, in bold or not.
 fn cells(row: &str) -> Vec<&str> {
-    row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('*')).collect()
+    let row = row.strip_prefix('|').unwrap_or(row);
+    row.trim_end_matches('|').split('|').map(|cell| cell.trim().trim_matches('*')).collect()
 }
 
 /// Whether a cell is this number, rounded to its last digit, or to three digits.
@@ -179,13 +180,12 @@ fn the_tables_of_the_documents_follow_from_the_published_trials() {
             .entry(study)
             .or_insert_with(|| trials(&Path::new("../../docs/lab").join(format!("{study}-small"))));
         let chapter = text.split_once(&format!("(`{study}`")).unwrap().1;
-        let (_, table) = chapter.split_once("\n| ").unwrap();
-        let mut lines = table.lines();
+        let mut lines = chapter.lines().skip_while(|line| !line.starts_with('|'));
         let stores = cells(lines.next().unwrap()).split_off(1);
         let row = lines.find(|line| line.starts_with(&format!("| {words}")));
         let row = cells(row.unwrap_or_else(|| panic!("{study}: no row `{words}`")));
         for (store, cell) in stores.iter().zip(&row[1..]).filter(|(_, cell)| **cell != "–") {
-            let store = store.to_lowercase();
+            let store = store.to_lowercase().replace("postgresql", "postgres");
             let is_of = |trial: &&Measured| {
                 trial.experiment == *experiment
                     && trial.nodes == *nodes
