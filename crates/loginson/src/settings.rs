@@ -34,8 +34,8 @@ impl Settings {
         Settings { file, apply: Box::new(apply) }
     }
 
-    /// Reads and checks them; queries may call the macros among them from now on. The error names the key, and file and line if the value is written
-    /// there.
+    /// Reads and checks them; queries may call the macros among them from now on. The error names
+    /// the key, and file and line if the value is written there.
     pub fn load(&self) -> Result<Loaded> {
         let file = self.file.as_deref().map(ConfigFile::read).transpose()?;
         let mut raw = file.as_ref().map_or_else(RawConfig::default, |file| file.raw().clone());

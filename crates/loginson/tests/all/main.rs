@@ -27,6 +27,7 @@ mod ingest;
 mod journald;
 mod logsql;
 mod loki;
+mod macros;
 mod mcp;
 mod nodes;
 mod other_senders;

@@ -1,5 +1,5 @@
-//! What people save on the page: dashboards, short links to views, and macros. They are kept where the
-//! programs run.
+//! What people save on the page: dashboards, short links to views, and macros. They are kept where
+//! the programs run.
 
 pub mod dashboards;
 pub mod documents;
