@@ -18,6 +18,8 @@ pub mod ingest;
 mod known;
 mod links;
 mod loki;
+mod lookups;
+mod macros;
 pub mod options;
 mod page;
 mod programs;
@@ -81,6 +83,8 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(queries::summary::routes())
         .merge(programs::routes())
         .merge(rules::routes())
+        .merge(lookups::routes())
+        .merge(macros::routes())
         .merge(sinks::routes())
         .merge(dashboards::routes())
         .merge(links::routes())

@@ -11,9 +11,10 @@ use node::ingest::rules::{RuleSet, Rules};
 use node::lookups::Lookups;
 use node::pipeline::Pipeline;
 use node::process::log::one_line;
+use query::macros::set_configured;
 use store::Retention;
 
-use crate::config::changes;
+use crate::config::{self, changes};
 use crate::settings::{Loaded, Settings};
 
 /// The settings of this process, and what they can change.
@@ -63,7 +64,12 @@ impl Reloader {
                     tracing::warn!("changed settings that hold after a restart only: {keys}");
                 }
             }
-            Err(why) => tracing::error!("{why}"),
+            Err(why) => {
+                // The new ones held while the rest was checked.
+                let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+                set_configured(config::macros(&now.raw).unwrap_or_default());
+                tracing::error!("{why}");
+            }
         }
         reloaded
     }

@@ -60,8 +60,8 @@ use crate::cluster::engines::{
 };
 use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{
-    ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, RERUNS_FILE, SINKS_FOLDER,
-    SPOOL_FOLDER,
+    ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, LOOKUPS_FOLDER, RERUNS_FILE,
+    SINKS_FOLDER, SPOOL_FOLDER,
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
@@ -176,6 +176,7 @@ impl Pipeline {
         let deliver = forwarder.clone().map_or(Arc::clone(&local), |forwarder| forwarder as _);
         let lookups = Lookups::open(&options.lookups).map_err(anyhow::Error::msg)?;
         let lookups = Arc::new(lookups);
+        lookups.open_uploads(&options.data_dir().join(LOOKUPS_FOLDER));
         lookups.watch()?;
         let rules = RuleSet::new(&options.rules, &RuleSet::default(), Some(&lookups.for_rules()));
         let rules = Arc::new(Rules::new(rules.map_err(anyhow::Error::msg).context("[[rules]]")?));

@@ -35,6 +35,7 @@ use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{JournalConfig, TcpConfig, TlsFiles};
 use platform::memory::{bytes_auto, cache_bytes_auto, machine_bytes, queue_bytes_auto};
 use query::QueueLimits;
+use query::macros::Macro;
 use store::{RetentionRule, StoreConfig};
 
 use api::HTTP_CONNECTIONS_MAX;
@@ -51,6 +52,7 @@ use node::pipeline::options::NodeOptions;
 use node::process::open_files::{self, Connections};
 use node::queries::QueryOptions;
 use node::queries::jobs::{JOBS_MAX, JobLimits};
+use node::saved_views::macros::check_all;
 use node::storage::line_filter::line_filter;
 
 pub use located::ConfigFile;
@@ -118,6 +120,7 @@ impl TryFrom<RawConfig> for Config {
     type Error = anyhow::Error;
 
     fn try_from(raw: RawConfig) -> Result<Config> {
+        macros(&raw)?;
         let http_listen = parse_listen("http_listen", &raw.http_listen)?;
         ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be at least 1");
         ensure!(
@@ -349,6 +352,11 @@ impl TryFrom<RawConfig> for Config {
             api,
         })
     }
+}
+
+/// The macros of a configuration.
+pub fn macros(raw: &RawConfig) -> Result<Vec<Macro>> {
+    check_all(&raw.macros).map_err(|error| anyhow!("[[macros]]: {error}"))
 }
 
 /// The rules at ingest, if they can be compiled.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use node::ingest::rules::RuleSpec;
 use node::lookups::LookupSpec;
+use node::saved_views::macros::MacroSpec;
 use record::TypeRule;
 use record::parse::FieldNames;
 use serde::de::value::MapAccessDeserializer;
@@ -74,6 +75,8 @@ pub struct RawConfig {
     pub rules: Vec<RuleSpec>,
     #[serde(skip_serializing)]
     pub lookups: Vec<LookupSpec>,
+    #[serde(skip_serializing)]
+    pub macros: Vec<MacroSpec>,
     #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
     #[serde(skip_serializing)]
@@ -464,6 +467,7 @@ impl Default for RawConfig {
             types: Vec::new(),
             rules: Vec::new(),
             lookups: Vec::new(),
+            macros: Vec::new(),
             files: Vec::new(),
             kafka: Vec::new(),
             programs: Vec::new(),

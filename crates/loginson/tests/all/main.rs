@@ -28,6 +28,7 @@ mod ingest;
 mod journald;
 mod logsql;
 mod loki;
+mod macros;
 mod mcp;
 mod nodes;
 mod operating;

@@ -25,6 +25,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use query::macros::Callable;
 use query::source::Tables;
 use query::{Filter, Query, RawLines, TailQuery};
 use record::Zone;
@@ -222,7 +223,8 @@ impl Rule {
 
 fn parse(text: &str, key: &str) -> Result<Query, String> {
     // Times are refused, so now is never asked for.
-    Query::parse(text, 0).map_err(|error| format!("{key} is not LogsQL: {error}"))
+    let query = Query::parse_with(text, 0, Callable::Configured);
+    query.map_err(|error| format!("{key} is not LogsQL: {error}"))
 }
 
 fn followed(query: &Query) -> Result<TailQuery, String> {
