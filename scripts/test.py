@@ -271,6 +271,7 @@ def all_jobs():
         Job("licences", ["scripts/cargo-deny.sh", "check", "licenses", "bans", "sources"]),
         Job("hostile", ["scripts/hostile/run.py", "--fast"], environment=binary),
         Job("documents", ["scripts/test-documents.py"], environment=binary),
+        Job("ways in", ["scripts/ways.py", "--check"]),
         Job("parquet", ["scripts/test-parquet.sh"], environment=binary),
         Job("browser", ["scripts/browser-test.sh", "--grep-invert", "phone"], environment=binary),
     ]
