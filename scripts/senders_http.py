@@ -113,6 +113,7 @@ const client = new Client({node: `http://${host}:${port}`, compression: true, ma
     for (let n = begin; n < Math.min(lines, begin + 1000); n++) {
       operations.push({create: {_index: 'test'}}, {n, way, level: 'warn', message: `line ${n} of ${way}`});
     }
+    await new Promise((done) => setTimeout(done, 100));
     for (;;) {
       try { if (!(await client.bulk({operations})).errors) break; } catch (error) { console.error(String(error)); }
       await new Promise((done) => setTimeout(done, 200));
@@ -171,8 +172,8 @@ def firehose(numbers):
     body = {"requestId": "ed4acda5-034f-9f42-bba1-f29aea6d7d8f", "timestamp": 1769860800000, "records": records}
     post("/insert/firehose", json.dumps(body), {"Content-Type": "application/json", "X-Amz-Firehose-Request-Id": body["requestId"]})
 def cloudwatch(numbers):
-    events = [{"id": str(n), "timestamp": 1769860800000 + n, "message": json.dumps(line(n))} for n in numbers]
-    data = {"messageType": "DATA_MESSAGE", "owner": "123456789012", "logGroup": "shop", "logStream": "web", "logEvents": events,
+    events = [{"id": str(n), "timestamp": 1769860800000 + n, "message": f"line {n}"} for n in numbers]
+    data = {"messageType": "DATA_MESSAGE", "owner": "123456789012", "logGroup": "shop", "logStream": way, "logEvents": events,
             "subscriptionFilters": ["all"]}
     body = {"requestId": "a", "timestamp": 1769860800000, "records": [{"data": base64_of(gzip.compress(json.dumps(data).encode()))}]}
     post("/insert/firehose", json.dumps(body), {"Content-Type": "application/json", "X-Amz-Firehose-Request-Id": "a"})
@@ -257,17 +258,21 @@ SENDERS = {
         script(["node", "-"], ELASTIC_NODE),
     ),
     "gelf-http-pygelf": from_python(
-        "GELF over HTTP", "pygelf", "pygelf", "0.4.3", GELF, is_answered=False, remark=UNDER_WAY,
+        "GELF over HTTP", "pygelf", "pygelf", "0.4.3", GELF, filter='_way:="{way}"', number="_n",
+        is_answered=False, remark=UNDER_WAY,
     ),
     "gelf-http-graypy": from_python(
-        "GELF over HTTP", "graypy", "graypy", "2.1.0", GELF, is_answered=False, remark=UNDER_WAY,
+        "GELF over HTTP", "graypy", "graypy", "2.1.0", GELF, filter='_way:="{way}"', number="_n",
+        is_answered=False, remark=UNDER_WAY,
     ),
     "prometheus-python": from_python(
         "Prometheus remote write", "prometheus-remote-writer of Python", "prometheus-remote-writer", "1.1.3", PROMETHEUS,
         level=None,
     ),
     "recorded-firehose": recorded("Amazon Data Firehose", "lines of JSON"),
-    "recorded-cloudwatch": recorded("Amazon Data Firehose", "a subscription of CloudWatch"),
+    "recorded-cloudwatch": recorded(
+        "Amazon Data Firehose", "a subscription of CloudWatch", filter='logStream:="{way}"', number="_msg", level=None,
+    ),
     "recorded-pubsub": recorded("Google Pub/Sub", "pushes"),
     "recorded-eventgrid": recorded("Azure Event Grid", "notifications"),
     "recorded-logpush": recorded("Cloudflare Logpush", "files of lines, gzip"),

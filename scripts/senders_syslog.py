@@ -104,7 +104,7 @@ def gelf(transport, package, version):
     way = "Syslog and GELF over " + transport.upper()
     return Way(
         way, f"{package}, GELF" + (", compressed, in several datagrams" if transport == "udp" else ""), f"syslog-{transport}",
-        python(package, version), script(IN_PYTHON, GELF), is_answered=False, remark=AWAY if transport == "udp" else UNDER_WAY,
+        python(package, version), script(IN_PYTHON, GELF), filter='_way:="{way}"', number="_n", is_answered=False, remark=AWAY if transport == "udp" else UNDER_WAY,
     )
 
 
@@ -117,7 +117,8 @@ SENDERS = {
     "gelf-udp-graypy": gelf("udp", "graypy", "2.1.0"),
     "gelf-udp-log4js": Way(
         "Syslog and GELF over UDP", "@log4js-node/gelf, compressed", "syslog-udp", node("@log4js-node/gelf", "1.0.2", "log4js"),
-        script(["node", "-"], LOG4JS), is_answered=False, remark=AWAY,
+        script(["node", "-"], LOG4JS), filter='_way:="{way}"', number="_n", is_answered=False,
+        remark=AWAY,
     ),
     "syslog-tcp": rsyslog_sends("Syslog and GELF over TCP", "plain", "syslog-tcp", 'protocol="tcp"'),
     "syslog-tcp-counted": rsyslog_sends(
