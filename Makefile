@@ -18,7 +18,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -102,14 +102,18 @@ test-sql: build sql ## loginson-sql: its unit tests, random statements computed 
 	cargo test --release --locked --manifest-path sql/Cargo.toml
 	@LOGINSON_BIN="$(BIN)" LOGINSON_SQL_BIN="$(SQL_BIN)" scripts/test-sql.py
 
-test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
+test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript, Go and Java, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py
 
-test-senders: build ## Senders of Fluent forward, Beats and RELP, 100,000 lines of each, with a kill; needs Node, Go and rsyslog, installs the senders once
-	@LOGINSON_BIN="$(BIN)" scripts/test-senders.py --write
+test-senders: build ## Senders of syslog, GELF, Fluent, Beats, RELP, Splunk, Datadog, Loki, Elasticsearch and clouds, 100,000 lines of each, with a kill; needs Node, Go and rsyslog, installs the senders once
+	@LOGINSON_BIN="$(BIN)" scripts/test-senders.py
 
 test-pushes: build ## vlagent, the journal's upload, InfluxDB's and OpenTelemetry's clients, 100,000 numbers of each, with a kill; needs Go, installs the senders once
 	@LOGINSON_BIN="$(BIN)" scripts/test-pushes.py
+
+ways: ## Write the table of ways in, docs/ways.md, from what the tests of senders found
+	@scripts/ways.py
+
 test-kafka: build ## Topics of a real Kafka, 100,000 records, with two kills, and two servers in one group; needs Java and Maven
 	@LOGINSON_BIN="$(BIN)" scripts/test-kafka.py
 
