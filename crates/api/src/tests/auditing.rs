@@ -250,7 +250,7 @@ async fn no_deletion_and_no_sender_reaches_it() {
         frame.push_line(&origin, 1, b"{\"user\":\"zebra\"}", false);
         fixture.pipeline.parsers().parse(Arc::new(frame.finish(0, 0).unwrap()))
     };
-    let (audit, summary) = (batch_of("audit"), batch_of("summary"));
+    let (audit, summary) = (Arc::new(batch_of("audit")), Arc::new(batch_of("summary")));
     for (filter, of_summary) in [
         ("_type:=audit", false),
         ("zebra", false),

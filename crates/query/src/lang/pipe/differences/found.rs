@@ -194,15 +194,11 @@ fn scored(rows: [u64; 2], scale: f64) -> ([u64; 2], f64) {
 }
 
 /// All patterns with their scores.
-fn scored_patterns(
-    patterns: HashMap<Vec<u8>, Sides>,
-    scale: f64,
-) -> Vec<(Difference, Common)> {
+fn scored_patterns(patterns: HashMap<Vec<u8>, Sides>, scale: f64) -> Vec<(Difference, Common)> {
     let mut patterns: Vec<_> = patterns.into_iter().collect();
     patterns.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let hits = |sides: &Sides| {
-        [0, 1].map(|side| sides[side].as_ref().map_or(0, |part| part.group.hits))
-    };
+    let hits =
+        |sides: &Sides| [0, 1].map(|side| sides[side].as_ref().map_or(0, |part| part.group.hits));
     let found = patterns.into_iter().filter_map(|(text, sides)| {
         let (rows, score) = scored(hits(&sides), scale);
         pattern_difference(text, sides, rows, score, scale)

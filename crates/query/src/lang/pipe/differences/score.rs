@@ -1,5 +1,5 @@
-//! How surprising a number of rows is, compared with the expected number, and how surprising it must
-//! be among all that were looked at.
+//! How surprising a number of rows is, compared with the expected number, and how surprising it
+//! must be among all that were looked at.
 
 /// Usual variation of a number of rows, as a share of it. Logs come in bursts; a plain Poisson
 /// statistic would report every busy hour as a difference.
