@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import type { APIRequestContext, Page } from '@playwright/test';
-import { count, expand, expect, expectQuery, real, settled, test, watch } from './common';
+import { count, expand, expect, expectQuery, post, real, settled, test, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -358,6 +358,29 @@ test('surrounding lines share the stream, the host, or the value of any field', 
   await expect(panel.getByTestId('context-target')).toHaveCount(1);
   await page.keyboard.press('Escape');
   await expect(page).not.toHaveURL(/by=/);
+});
+
+test('all lines of a trace stand on lanes by service, and the link shows the same', async ({ page, request }) => {
+  const id = `tr${Date.now()}`;
+  const from = Date.now() - 20_000;
+  const line = (ms: number, app_name: string, _msg: string, level = 'info') => post(request, { _time: new Date(from + ms).toISOString(), _msg, level, hostname: 'h1', app_name, trace_id: id });
+  await line(0, 'front', 'GET /checkout');
+  await line(20, 'orders', 'order accepted');
+  await line(900, 'payment', 'card refused', 'error');
+  await line(910, 'front', '502 sent');
+  await expect.poll(async () => (await (await request.get('/select/logsql/query', { params: { query: `trace_id:="${id}"`, limit: 10 } })).text()).trim().split('\n').length).toBe(4);
+  await open(page, `trace_id:="${id}" app_name:=payment`);
+  await expand(page.getByTestId('line-row').first());
+  await page.getByTestId('show-trace').click();
+  const panel = page.getByTestId('trace-panel');
+  await expect(panel.getByTestId('trace-sum')).toHaveText('4 lines of 3 services in 910 ms');
+  await expect(panel.getByTestId('trace-lane')).toHaveText(['front', 'orders', 'payment']);
+  await expect(panel.getByTestId('trace-gap')).toHaveText('880 ms without a line');
+  await expect(panel.getByTestId('trace-line')).toHaveCount(4);
+  await page.reload();
+  await expect(panel.getByTestId('trace-line')).toHaveCount(4);
+  await page.keyboard.press('Escape');
+  await expect(panel).toHaveCount(0);
 });
 
 test('a live tail waits while its lines are read: scrolled away, pressed or open', async ({ page }) => {
