@@ -30,7 +30,7 @@ const LEVELS = new Set(['level', 'severity', 'lvl']);
 const HEADER = new Set(['priority', 'facility', 'facility_keyword', 'format', 'proc_id', 'msg_id', 'sequence', 'version']);
 const MESSAGES = new Set(['message', 'msg']);
 /** Names of fields that say how something ended, or how long it took; also as the last part of a name. */
-const OUTCOME = /(^|[._-])(err(or)?|exc(eption)?|reason|cause|fault|failure|status([._-]?code)?|code|result|outcome|latency|duration|took|elapsed|retries)([._-]?(ms|us|ns|s|seconds|msg|message|type|kind|class|name))?$/i;
+export const OUTCOME = /(^|[._-])(err(or)?|exc(eption)?|reason|cause|fault|failure|status([._-]?code)?|code|result|outcome|latency|duration|took|elapsed|retries)([._-]?(ms|us|ns|s|seconds|msg|message|type|kind|class|name))?$/i;
 /** Names of fields that say where something ran. */
 const PLACE = /(^|[._-])(pod|node|region|zone|cluster|container|namespace|instance|image|version|env(ironment)?|deployment|dc|datacenter)([._-]?(id|name|ip|uid))?$|^(kubernetes|k8s|container|docker|cloud|host)[._]/i;
 
