@@ -127,7 +127,7 @@ pub(super) fn least_score(scores: impl Iterator<Item = f64>, tests: usize) -> f6
     let passes = |(place, size): &(usize, &f64)| {
         two_sided(**size) <= FALSE_SHARE * (place + 1) as f64 / tests.max(1) as f64
     };
-    let last = sizes.iter().enumerate().filter(passes).last();
+    let last = sizes.iter().enumerate().rfind(passes);
     last.map_or(f64::INFINITY, |(_, size)| *size).max(SCORE_MIN)
 }
 
