@@ -111,7 +111,7 @@ def header(region, tags):
 
 
 def cpio(entries, time_s):
-    archive = b""
+    archive = bytearray()
     for number, (place, data, mode) in enumerate(entries, 1):
         name = f".{place}".encode() + b"\0"
         fields = [number, mode, 0, 0, 1, time_s, len(data), 0, 0, 0, 0, len(name), 0]
@@ -120,7 +120,8 @@ def cpio(entries, time_s):
         archive += bytes(-len(archive) % 4)
     name = b"TRAILER!!!\0"
     archive += b"070701" + "".join(f"{field:08x}" for field in [0] * 4 + [1] + [0] * 6 + [len(name), 0]).encode() + name
-    return archive + bytes(-len(archive) % 4)
+    archive += bytes(-len(archive) % 4)
+    return bytes(archive)
 
 
 def rpm(about, files, scripts, time_s, preset):

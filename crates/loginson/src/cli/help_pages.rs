@@ -40,7 +40,8 @@ fn pages(command: &Command, dir: &Path) -> Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let mut text = Vec::new();
     // Without the date of the build, so that two builds are equal.
-    Man::new(command.clone()).date("").manual("Loginson").render(&mut text)?;
+    let man = Man::new(command.clone()).date("").manual("Loginson");
+    man.source(concat!("loginson ", env!("CARGO_PKG_VERSION"))).render(&mut text)?;
     write(&dir.join(format!("{name}.1")), &text)?;
     let below = command.get_subcommands();
     below

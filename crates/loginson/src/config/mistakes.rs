@@ -180,9 +180,7 @@ fn find_below(
     value: &Spanned<DeValue<'_>>,
     wanted: Wanted<'_>,
 ) -> Option<Vec<Step>> {
-    if wanted(key, value.span()) {
-        return Some(vec![step]);
-    }
+    // What is inside comes first: an array has the span of its first table.
     let below = match value.get_ref() {
         DeValue::Table(table) => find(table, wanted),
         DeValue::Array(array) => array
@@ -191,7 +189,10 @@ fn find_below(
             .find_map(|(place, value)| find_below(Step::Element(place), None, value, wanted)),
         _ => None,
     };
-    below.map(|below| std::iter::once(step).chain(below).collect())
+    match below {
+        Some(below) => Some(std::iter::once(step).chain(below).collect()),
+        None => wanted(key, value.span()).then(|| vec![step]),
+    }
 }
 
 /// Removes a key or an element; false if there is none.
