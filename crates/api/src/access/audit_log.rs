@@ -172,10 +172,8 @@ impl AuditLog {
 
 impl Shared {
     fn write_all(&self, entries: &Receiver<Vec<u8>>, rows: &dyn RowStore) {
-        let (mut next, mut is_open) = (None, true);
-        while is_open || next.is_some() {
-            let first = next.take().or_else(|| entries.recv().ok());
-            let Some(first) = first else { return };
+        let mut next = None;
+        while let Some(first) = next.take().or_else(|| entries.recv().ok()) {
             let (mut lines, mut count) = (first, 1);
             while count < BATCH_MAX
                 && let Ok(line) = entries.try_recv()
@@ -187,19 +185,19 @@ impl Shared {
                 lines.extend_from_slice(&line);
                 count += 1;
             }
-            is_open = self.write(&lines, count, rows);
+            self.write(&lines, count, rows);
             self.waiting.fetch_sub(count, Relaxed);
         }
     }
 
-    /// Makes lines durable; tries again until that succeeds or the log is closed. Whether the log
-    /// is open, or what waits can still be written.
-    fn write(&self, lines: &[u8], count: usize, rows: &dyn RowStore) -> bool {
+    /// Makes lines durable. Tries again until that succeeds; once the log is closed, each batch has
+    /// one try.
+    fn write(&self, lines: &[u8], count: usize, rows: &dyn RowStore) {
         let mut is_news = true;
         loop {
             let Err(error) = rows.store(&origin(), lines, now_ns()) else {
                 self.written.fetch_add(count as u64, Relaxed);
-                return true;
+                return;
             };
             if std::mem::take(&mut is_news) {
                 tracing::error!("the audit log cannot be written, tries go on: {error}");
@@ -207,7 +205,7 @@ impl Shared {
             if self.sender.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                 self.lost.fetch_add(count as u64, Relaxed);
                 tracing::error!("{count} entries of the audit log are lost: {error}");
-                return false;
+                return;
             }
             std::thread::sleep(RETRY);
         }
