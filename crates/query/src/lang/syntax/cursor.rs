@@ -20,7 +20,7 @@ const QUERY_LEVELS: usize = 10;
 /// Levels that a shorthand such as `{a!="b" or c="d"}` counts as. The filters that it stands for
 /// are nested at most this much deeper.
 const SHORTHAND_LEVELS: usize = 2;
-/// Levels that the text of a macro or of its argument counts as. So at most ten macros call each
+/// Levels that the text of a macro or of its argument counts as. So at most ten of them are in each
 /// other.
 const EXPANSION_LEVELS: usize = 10;
 

@@ -8,8 +8,8 @@
 //!
 //! In the text of a macro, `$name` stands for an argument. Within quotes it is ordinary text.
 //!
-//! Limits: [`MACROS_MAX`], [`MACRO_BYTES_MAX`], [`PARAMETERS_MAX`], [`EXPANDED_BYTES_MAX`]; macros
-//! call each other at most ten deep, and never in a circle.
+//! Limits: [`MACROS_MAX`], [`MACRO_BYTES_MAX`], [`PARAMETERS_MAX`], [`EXPANDED_BYTES_MAX`]; calls
+//! and arguments in each other are at most ten deep, and no macro calls itself.
 //!
 //! The macros belong to the process, as its configuration does: [`set_configured`],
 //! [`set_saved`]. Whoever parses a query says which of them it may call ([`Callable`]).

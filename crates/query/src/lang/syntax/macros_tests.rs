@@ -146,7 +146,7 @@ fn errors_stand_at_the_call_and_say_what_is_wrong_inside() {
         ("@slow(, 5)", &["an argument of @slow is empty"]),
         ("@of(b", &["ends in the arguments of @of"]),
         ("@of(\"b", &["does not end"]),
-        ("a @slow(took, >5)", &["in @slow, at `", "\n  a @slow"]),
+        ("a @slow(took, 5 or 6)", &["in @slow, at `$limit`", "single word", "\n  a @slow"]),
         ("x @since(yesterday)", &["in @since", "not a time", "\n  x @since(yesterday)\n    ^"]),
         ("a @either(b, (c)", &["ends in the arguments"]),
         ("a @either(b, c:)", &["in @either", "in the argument $b, at its end", "ends where"]),
