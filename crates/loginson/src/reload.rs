@@ -11,11 +11,10 @@ use node::ingest::rules::{RuleSet, Rules};
 use node::lookups::Lookups;
 use node::pipeline::Pipeline;
 use node::process::log::one_line;
-use query::macros::set_configured;
 use store::Retention;
 
-use crate::config::{self, changes};
-use crate::settings::{Loaded, Settings};
+use crate::config::changes;
+use crate::settings::{Loaded, Settings, hold};
 
 /// The settings of this process, and what they can change.
 pub struct Reloader {
@@ -67,7 +66,7 @@ impl Reloader {
             Err(why) => {
                 // The new ones held while the rest was checked.
                 let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-                set_configured(config::macros(&now.raw).unwrap_or_default());
+                hold(&now.raw);
                 tracing::error!("{why}");
             }
         }

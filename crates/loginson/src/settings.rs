@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use query::derived::{derived, set_derived};
 use query::macros::{configured, set_configured};
 
 use crate::config::{self, Config, ConfigFile, RawConfig};
@@ -25,6 +26,12 @@ pub struct Loaded {
     pub config: Config,
 }
 
+/// From now on, queries know the macros and the derived fields of a configuration.
+pub fn hold(raw: &RawConfig) {
+    set_configured(config::macros(raw).unwrap_or_default());
+    set_derived(config::derived_fields(raw).unwrap_or_default());
+}
+
 impl Settings {
     /// Those of a configuration file, if there is one, changed by `apply`.
     pub fn new(
@@ -34,8 +41,8 @@ impl Settings {
         Settings { file, apply: Box::new(apply) }
     }
 
-    /// Reads and checks them; queries may call the macros among them from now on. The error names
-    /// the key, and file and line if the value is written there.
+    /// Reads and checks them; queries know the macros and fields among them from now on. The error
+    /// names the key, and file and line if the value is written there.
     pub fn load(&self) -> Result<Loaded> {
         let file = self.file.as_deref().map(ConfigFile::read).transpose()?;
         let mut raw = file.as_ref().map_or_else(RawConfig::default, |file| file.raw().clone());
@@ -43,7 +50,8 @@ impl Settings {
         // Rules and sinks may call macros of the same configuration, so these hold first. If it is
         // refused, those before hold again.
         let before = configured().iter().map(|known| (**known).clone()).collect();
-        set_configured(config::macros(&raw).unwrap_or_default());
+        let fields_before = derived().to_vec();
+        hold(&raw);
         match Config::try_from(raw.clone()) {
             Ok(config) => Ok(Loaded { raw, config }),
             Err(error) => {
@@ -52,6 +60,7 @@ impl Settings {
                     None => error,
                 };
                 set_configured(before);
+                set_derived(fields_before);
                 Err(located)
             }
         }

@@ -80,6 +80,11 @@ pub mod macros {
     };
 }
 
+/// Other names of fields, and fields that are computed from others.
+pub mod derived {
+    pub use crate::lang::syntax::derived::{DERIVED_MAX, DerivedField, derived, set_derived};
+}
+
 /// What a query reads: the traits that a source of lines implements.
 pub mod source {
     pub use crate::base::{DamagedUnit, Damages, Phrase, Phrases, SourceError, TimeRange, Whose};

@@ -35,6 +35,7 @@ use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{JournalConfig, TcpConfig, TlsFiles};
 use platform::memory::{bytes_auto, cache_bytes_auto, machine_bytes, queue_bytes_auto};
 use query::QueueLimits;
+use query::derived::{DERIVED_MAX, DerivedField};
 use query::macros::Macro;
 use store::{RetentionRule, StoreConfig};
 
@@ -58,8 +59,8 @@ use node::storage::line_filter::line_filter;
 pub use located::ConfigFile;
 pub use placement::Placement;
 use placement::processors;
-use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
+use raw::{RawField, RawRetentionRule};
 pub use secret::VARIABLE as SECRET_VARIABLE;
 
 /// A checked configuration.
@@ -121,6 +122,7 @@ impl TryFrom<RawConfig> for Config {
 
     fn try_from(raw: RawConfig) -> Result<Config> {
         macros(&raw)?;
+        derived_fields(&raw)?;
         let http_listen = parse_listen("http_listen", &raw.http_listen)?;
         ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be at least 1");
         ensure!(
@@ -357,6 +359,24 @@ impl TryFrom<RawConfig> for Config {
 /// The macros of a configuration.
 pub fn macros(raw: &RawConfig) -> Result<Vec<Macro>> {
     check_all(&raw.macros).map_err(|error| anyhow!("[[macros]]: {error}"))
+}
+
+/// The derived fields of a configuration.
+pub fn derived_fields(raw: &RawConfig) -> Result<Vec<DerivedField>> {
+    let fields = &raw.fields;
+    ensure!(fields.len() <= DERIVED_MAX, "[[fields]]: there are more than {DERIVED_MAX}");
+    let mut derived: Vec<DerivedField> = Vec::with_capacity(fields.len());
+    for RawField { log_type, name, is, math } in fields {
+        let is_there = |other: &DerivedField| other.name() == name && other.log_type() == log_type;
+        ensure!(!derived.iter().any(is_there), "[[fields]]: {name} of {log_type} is there twice");
+        let field = match (is.is_empty(), math.is_empty()) {
+            (false, true) => DerivedField::alias(log_type, name, is),
+            (true, false) => DerivedField::computed(log_type, name, math),
+            _ => Err(format!("{name}: write either is = \"FIELD\" or math = \"EXPRESSION\"")),
+        };
+        derived.push(field.map_err(|error| anyhow!("[[fields]]: {error}"))?);
+    }
+    Ok(derived)
 }
 
 /// The rules at ingest, if they can be compiled.

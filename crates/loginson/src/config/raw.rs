@@ -78,6 +78,8 @@ pub struct RawConfig {
     #[serde(skip_serializing)]
     pub macros: Vec<MacroSpec>,
     #[serde(skip_serializing)]
+    pub fields: Vec<RawField>,
+    #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
     #[serde(skip_serializing)]
     pub kafka: Vec<RawTopics>,
@@ -85,6 +87,19 @@ pub struct RawConfig {
     pub programs: Vec<RawProgram>,
     #[serde(skip_serializing)]
     pub sinks: Vec<toml::Table>,
+}
+
+/// `[[fields]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawField {
+    #[serde(rename = "type")]
+    pub log_type: String,
+    pub name: String,
+    #[serde(default)]
+    pub is: String,
+    #[serde(default)]
+    pub math: String,
 }
 
 /// `[http_tls]`
@@ -468,6 +483,7 @@ impl Default for RawConfig {
             rules: Vec::new(),
             lookups: Vec::new(),
             macros: Vec::new(),
+            fields: Vec::new(),
             files: Vec::new(),
             kafka: Vec::new(),
             programs: Vec::new(),

@@ -94,6 +94,41 @@ fn macros_are_called_saved_and_changed_while_the_server_runs() {
 }
 
 #[test]
+fn fields_have_other_names_and_are_computed_where_they_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("loginson.toml");
+    let server = Server::start_in(
+        directory.path(),
+        &[],
+        "[[fields]]\ntype = 'json'\nname = 'client'\nis = 'ip'\n\
+         [[fields]]\ntype = 'json'\nname = 'total'\nmath = 'a + b'\n",
+    );
+    let lines = b"{\"_msg\":\"one\",\"ip\":\"10.0.0.1\",\"a\":1,\"b\":2}\n\
+        {\"_msg\":\"two\",\"ip\":\"10.0.0.2\",\"a\":5,\"b\":2}\n\
+        {\"_msg\":\"three\",\"client\":\"10.0.0.1\",\"a\":5}\n";
+    assert_eq!(server.post("/insert/jsonline", lines).status, 200);
+    assert_eq!(server.count("client:=10.0.0.1"), 2);
+    assert_eq!(server.count("* | filter total:>=3"), 2);
+    let rows = server.query("* | stats by (client) sum(total) t | filter client:=10.0.0.1", "");
+    assert_eq!(rows[0]["t"], "3", "{rows:?}");
+    assert_eq!(server.post("/api/v1/seal", b"").status, 202);
+    assert_eq!(server.count("client:=10.0.0.1"), 2);
+    let refused = server.get(&format!("/select/logsql/query?query={}", encoded("total:>3")));
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("| filter total"), "{}", refused.text());
+
+    let reload = || server.post("/api/v1/config/reload", b"");
+    let written = fs::read_to_string(&config).unwrap();
+    fs::write(&config, written.replace("'a + b'", "'a +'")).unwrap();
+    assert_ne!(reload().status, 200);
+    assert_eq!(server.count("* | filter total:>=3"), 2);
+    fs::write(&config, written.replace("'a + b'", "'a * b'")).unwrap();
+    let reloaded = reload();
+    assert!(reloaded.text().contains("fields: client of json"), "{}", reloaded.text());
+    assert_eq!(server.count("* | filter total:>=3"), 1);
+}
+
+#[test]
 fn a_table_is_uploaded_for_queries_and_a_broken_one_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start_in(directory.path(), &[], "# no tables\n");

@@ -20,6 +20,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use text::nearest::nearest;
 
 use crate::lang::syntax::cursor::{Cursor, is_word_char};
+use crate::lang::syntax::derived::{DerivedField, derived};
 use crate::lang::syntax::error::ParseError;
 
 /// Macros of the configuration, and as many that people save. More are refused.
@@ -294,6 +295,8 @@ pub(crate) struct Expansion {
     call: Option<Rc<Call>>,
     /// What was expanded so far, as bytes of [`EXPANDED_BYTES_MAX`].
     pub bytes: usize,
+    /// The derived fields that the query may name.
+    pub derived: Arc<Vec<DerivedField>>,
 }
 
 impl Expansion {
@@ -306,7 +309,12 @@ impl Expansion {
 
     /// With all macros as they are now, of which the query may call some.
     pub fn now(callable: Callable) -> Expansion {
-        Expansion { macros: Macros::now(), callable, ..Expansion::default() }
+        // What restricts, deletes or is done at ingest is about the fields that lines hold.
+        let derived = match callable {
+            Callable::All => derived(),
+            Callable::Configured | Callable::None => Arc::default(),
+        };
+        Expansion { macros: Macros::now(), callable, derived, ..Expansion::default() }
     }
 }
 

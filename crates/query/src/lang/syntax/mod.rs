@@ -7,6 +7,7 @@
 pub(crate) mod cursor;
 #[cfg(test)]
 mod depth_tests;
+pub(crate) mod derived;
 pub(crate) mod error;
 pub(crate) mod macros;
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! A query as a tree, parsed from text and written as text.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::base::FieldSet;
 use crate::base::names::{HIDDEN, TIME};
 use crate::lang::filter::{Filter, parse_filter};
 use crate::lang::pipe::{Names, Pipe, TimeAdd, parse_pipes};
 use crate::lang::syntax::cursor::Cursor;
+use crate::lang::syntax::derived::derive;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::macros::{self, Callable, Expansion, MacroForm};
 use crate::lang::syntax::options::{QueryOptions, parse_options};
@@ -133,6 +135,7 @@ impl Query {
 fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     let outer = cursor.inherited.clone();
     let options = parse_options(cursor)?;
+    let position = cursor.position();
     let (mut filter, mut pipes) = parse_beginning(cursor)?;
     if let Some(global) = cursor.inherited.filter.clone() {
         // Each query inside holds a copy.
@@ -140,6 +143,9 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
         filter = Filter::and(vec![filter, global]);
     }
     parse_pipe_list(cursor, &mut pipes)?;
+    let fields = Arc::clone(&cursor.expansion.derived);
+    derive(&fields, &mut filter, &mut pipes)
+        .map_err(|message| cursor.error_at(position, &[], message))?;
     let added_ns = cursor.inherited.time_offset_ns;
     if added_ns != 0 {
         let first = pipes.first().is_some_and(|pipe| pipe.first_because().is_some());
