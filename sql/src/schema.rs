@@ -55,7 +55,10 @@ impl Tables {
         let client = &self.access.client;
         let limit = (TABLES_MAX + 1).to_string();
         let mut types = client
-            .values("field_values", &[("query", "*"), ("field", "_type"), ("limit", &limit)])
+            .values(
+                "field_values",
+                &[("query", "*"), ("field", "_type"), ("limit", limit.as_str())],
+            )
             .context("cannot look up the types of logs")?;
         if types.len() > TABLES_MAX {
             log::warn!("of more than {TABLES_MAX} types of logs, the rarest have no table");
@@ -118,7 +121,7 @@ impl Tables {
             }
         }
         let query = format!("{selects} {NAMES_OF}");
-        for name in client.values("field_names", &[("query", &query)])? {
+        for name in client.values("field_names", &[("query", query.as_str())])? {
             kinds.entry(name).or_insert(Kind::Text);
         }
         Ok(kinds)
