@@ -207,7 +207,13 @@ async fn run_with(
             stop_sender.send(true).unwrap();
         });
     }
-    let setting = Setting { gate: None, timer: Timer::Runtime, watched: Vec::new(), host: false, read_back: None };
+    let setting = Setting {
+        gate: None,
+        timer: Timer::Runtime,
+        watched: Vec::new(),
+        host: false,
+        read_back: None,
+    };
     let end = run_in(setting, driver, &trial, lines, stop).await;
     let took = from.elapsed();
     let lines = collect.await.unwrap();
