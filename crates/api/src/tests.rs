@@ -319,7 +319,9 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let clients =
         Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None, Arc::default());
     let gate = Gate::new(&AccessOptions::default(), ADDRESS, false);
-    let (router, _table) = ingest::routes::<()>(inserting).into_parts();
+    let (router, table) = crate::loki::ways_in::<()>(inserting).into_parts();
+    // A collector has what senders of Loki post to, as it has all other ways in.
+    assert!(table.iter().any(|route| route.path == "/loki/api/v1/push"));
     let address = listen(router.layer(Extension(gate)), clients, stopping).await;
     let push = move || {
         let mut answer = String::new();

@@ -158,10 +158,13 @@ async fn collect(
     let to = Arc::clone(&lines);
     let (_, opened) = watch::channel(true);
     let memory = Budget::new(config.api.memory_bytes_max);
-    let inserting =
-        Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, opened, move || {
-            Ok(Arc::clone(&to))
-        });
+    let inserting = Inserting::new(
+        config.api.insert.clone(),
+        Arc::clone(&accounting),
+        &memory,
+        opened,
+        move || Ok(Arc::clone(&to)),
+    );
     let clients = api::Clients::new(
         config.api.client_idle_max,
         config.api.connections_max,

@@ -192,6 +192,7 @@ impl TryFrom<RawConfig> for Config {
                 idle_max,
                 bytes_per_s_min: bytes("insert.bytes_per_s_min", &raw.insert.bytes_per_s_min)?,
             },
+            github_secret: listen::github_secret(&raw.insert.github_secret_file)?,
         };
         let client_idle_max = duration("query.client_idle_max", &raw.query.client_idle_max)?;
         ensure!(

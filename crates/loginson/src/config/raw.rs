@@ -361,6 +361,7 @@ pub struct RawInsert {
     pub requests_max: usize,
     pub idle_max: String,
     pub bytes_per_s_min: String,
+    pub github_secret_file: String,
 }
 
 /// `[query]`
@@ -527,7 +528,12 @@ impl Default for RawStore {
 
 impl Default for RawInsert {
     fn default() -> Self {
-        RawInsert { requests_max: 128, idle_max: "30s".into(), bytes_per_s_min: "16B".into() }
+        RawInsert {
+            requests_max: 128,
+            idle_max: "30s".into(),
+            bytes_per_s_min: "16B".into(),
+            github_secret_file: "off".into(),
+        }
     }
 }
 
