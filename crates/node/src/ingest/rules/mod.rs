@@ -16,6 +16,7 @@
 
 mod apply;
 mod deliver;
+mod find;
 mod mask;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use serde::Deserialize;
 
 pub use apply::{TracedLine, trace};
 pub use deliver::RuledDelivery;
+use find::Finder;
 use mask::Mask;
 pub use mask::MaskSpec;
 
@@ -131,6 +133,8 @@ pub struct RuleCounts {
 #[derive(Default)]
 pub struct RuleSet {
     rules: Vec<Rule>,
+    /// Finds the lines that the rules may touch.
+    finder: Finder,
 }
 
 impl RuleSet {
@@ -161,7 +165,7 @@ impl RuleSet {
             let rule = Rule::new(spec, counts, tables);
             rules.push(rule.map_err(|why| format!("rule {named}: {why}"))?);
         }
-        Ok(RuleSet { rules })
+        Ok(RuleSet { finder: Finder::new(&rules), rules })
     }
 
     /// The rules of a text in TOML, as they stand in a configuration; or what is wrong with it.
