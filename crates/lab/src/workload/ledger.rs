@@ -12,6 +12,7 @@
 //! right.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -97,15 +98,17 @@ impl Ledger {
     /// record is not watched.
     pub fn begin(&self, record: u64, column: Option<usize>) -> Option<u32> {
         let mut shard = self.shard(record);
-        if !shard.contains_key(&record) {
-            if self.records.fetch_add(1, Ordering::Relaxed) >= RECORDS_MAX {
-                self.records.fetch_sub(1, Ordering::Relaxed);
-                self.unwatched.fetch_add(1, Ordering::Relaxed);
-                return None;
+        let known = match shard.entry(record) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                if self.records.fetch_add(1, Ordering::Relaxed) >= RECORDS_MAX {
+                    self.records.fetch_sub(1, Ordering::Relaxed);
+                    self.unwatched.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                place.insert(Record::default())
             }
-            shard.insert(record, Record::default());
-        }
-        let known = shard.get_mut(&record)?;
+        };
         if known.live.len() >= LIVE_MAX {
             (known.is_lost, known.live) = (true, Vec::new());
         }

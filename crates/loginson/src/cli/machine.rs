@@ -202,7 +202,7 @@ pub fn disk(dir: &Path, free_bytes_min: u64) -> Vec<Finding> {
             ));
         }
     }
-    let kind = statfs(there).ok().and_then(|file_system| unsuitable(file_system.f_type as i64));
+    let kind = statfs(there).ok().and_then(|file_system| unsuitable(file_system.f_type));
     if let Some((name, why)) = kind {
         findings.push(Finding::warning(
             "disk",

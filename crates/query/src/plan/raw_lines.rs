@@ -7,11 +7,12 @@
 //! then decides about them.
 //!
 //! A needle is a run of ASCII letters and digits in a text that the message, or a part of the head
-//! ([`PARTS`]), must hold, or else one of its [`SIGNS`]. Such a value is a part of its line, except for the escapes of JSON and
-//! logfmt. Only `\u` and `\x` escapes can produce letters and digits, so lines with these are
-//! parsed as well. So are lines that hold a newline, because the parts of a container's line are
-//! joined, and JSON of the journal, whose message may be written as the numbers of its bytes. All
-//! lines are parsed where the origin has escapes removed from values, or gives such a value itself.
+//! ([`PARTS`]), must hold, or else one of its [`SIGNS`]. Such a value is a part of its line, except
+//! for the escapes of JSON and logfmt. Only `\u` and `\x` escapes can produce letters and digits,
+//! so lines with these are parsed as well. So are lines that hold a newline, because the parts of a
+//! container's line are joined, and JSON of the journal, whose message may be written as the
+//! numbers of its bytes. All lines are parsed where the origin has escapes removed from values, or
+//! gives such a value itself.
 //!
 //! Left out: other fields. Some are computed, such as levels, and some come with the origin.
 

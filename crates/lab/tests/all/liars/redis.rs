@@ -200,8 +200,10 @@ impl Rows {
         self.new_rows += u64::from(is_new);
         let drops = match lie {
             Lie::DropsUpdates => !is_new,
-            Lie::DropsEverySecondRow => is_new && self.new_rows % 2 == 0,
-            Lie::DropsEverySecondInsert => is_new && self.is_loaded && self.new_rows % 2 == 0,
+            Lie::DropsEverySecondRow => is_new && self.new_rows.is_multiple_of(2),
+            Lie::DropsEverySecondInsert => {
+                is_new && self.is_loaded && self.new_rows.is_multiple_of(2)
+            }
             _ => false,
         };
         if drops {

@@ -111,7 +111,7 @@ impl Lines {
             "/insert/jsonline" => {
                 for line in body.lines() {
                     self.taken += 1;
-                    if lie != Lie::DropsLines || self.taken % 100 != 0 {
+                    if lie != Lie::DropsLines || !self.taken.is_multiple_of(100) {
                         self.lines.push(serde_json::from_str(line).unwrap());
                     }
                 }
