@@ -60,6 +60,8 @@ pub const ALERT_TYPE: &str = "alert";
 /// The type of lines of the audit log: who did what, and who read what. Callers that may not read
 /// them are restricted to other lines, even where they name the type.
 pub const AUDIT_TYPE: &str = "audit";
+/// The type of lines of senders that name themselves lines of the audit log.
+pub const SENT_AUDIT_TYPE: &str = "sent.audit";
 
 /// The types of the lines that Loginson makes itself. Only queries that name such a type see them.
 pub const OWN_TYPES: [&str; 3] = [OWN_TYPE, ALERT_TYPE, AUDIT_TYPE];

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::level;
 use super::row::{self, EXTRA_FIELDS_MAX, RowsBuilder};
 use super::time::Expected;
-use crate::batch::{FieldId, Kept, StemId};
+use crate::batch::{AUDIT_TYPE, FieldId, Kept, SENT_AUDIT_TYPE, StemId};
 use crate::frame::{Format, Hints, Line, MessageFormat, Origin, Transport};
 use crate::zone::Zone;
 
@@ -16,6 +16,8 @@ pub(crate) struct Common {
     pub remote_ip: Option<Kept>,
     pub file: Option<Kept>,
     pub extra: Vec<(FieldId, Kept)>,
+    /// Whether the lines come from a sender, and not from Loginson itself.
+    pub is_sent: bool,
     pub extra_left_out: bool,
     /// Whether escape sequences are removed from values. Then all fields of a row are its own.
     pub decolorizes: bool,
@@ -48,6 +50,7 @@ impl Common {
         let hints: &Hints = &origin.hints;
         let own_zone = hints.zone.as_deref().and_then(|zone| Zone::parse(zone).ok());
         let sender = origin.sender.map(|s| s.ip().to_canonical());
+        let is_sent = origin.transport != Transport::Internal;
         let type_name = hints.log_type.as_deref().filter(|name| !name.is_empty());
         let mut extra = Vec::new();
         for (name, value) in hints.extra_fields.iter().take(EXTRA_FIELDS_MAX) {
@@ -59,6 +62,8 @@ impl Common {
                 true => rows.key_id(&format!("extra.{name}")),
                 false => rows.key_id(name),
             };
+            let forges = is_sent && name == "_type" && value == AUDIT_TYPE;
+            let value = if forges { SENT_AUDIT_TYPE } else { value };
             if let Some(id) = id {
                 extra.push((id, rows.builder.keep(value.as_bytes())));
             }
@@ -81,6 +86,7 @@ impl Common {
         let forced = of_hints.map(RequestedParser::Message).or(forced);
         let is_plain = forced == Some(RequestedParser::Message(MessageFormat::Plain));
         Common {
+            is_sent,
             extra_left_out,
             decolorizes: !hints.decolorize_fields.is_empty(),
             sender,

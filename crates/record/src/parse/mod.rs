@@ -442,7 +442,11 @@ impl Parser {
         rows: &mut RowsBuilder<'_>,
     ) {
         match (common.type_name, rule) {
-            _ if rows.is_apart() && rows.has(Own::Type) => {}
+            _ if rows.is_apart() && rows.has(Own::Type) => {
+                if common.is_sent {
+                    rows.disown_type();
+                }
+            }
             (Some(name), _) => put_kept(Own::Type, Some(name), rows),
             (None, Some((index, _))) => {
                 let name = *rule_names[index]

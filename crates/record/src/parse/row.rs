@@ -9,7 +9,7 @@
 //! names of a batch.
 
 use super::servers::{NAMES_COUNT, Name};
-use crate::batch::{BatchBuilder, FieldId, ROW_FIELDS_MAX};
+use crate::batch::{AUDIT_TYPE, BatchBuilder, FieldId, ROW_FIELDS_MAX, SENT_AUDIT_TYPE};
 use crate::frame::Line;
 
 /// Length of a field name. A longer key, including the enclosing keys, stays only in the raw line,
@@ -162,6 +162,19 @@ impl<'f> RowsBuilder<'f> {
             None | Some(b"") => Some(id),
             Some(same) if same == value => None,
             Some(_) => self.key_id(&format!("syslog.{}", OWN_NAMES[own as usize])),
+        }
+    }
+
+    /// Gives a line of a sender that names the type of the audit log another type: who reads the
+    /// audit log trusts that Loginson wrote it.
+    pub fn disown_type(&mut self) {
+        let id = self.id(Own::Type);
+        if self.builder.get(id) == Some(AUDIT_TYPE.as_bytes()) {
+            self.builder.rewrite_values(|name, value| {
+                (name == "_type" && value == AUDIT_TYPE.as_bytes())
+                    .then(|| SENT_AUDIT_TYPE.as_bytes().to_vec())
+            });
+            self.note("the type 'audit' is that of Loginson's own audit log");
         }
     }
 

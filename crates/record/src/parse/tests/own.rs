@@ -132,3 +132,35 @@ fn a_line_may_have_its_own_stream() {
     assert_eq!(stream(0), "{a=\"b\"}");
     assert_eq!(stream(1), "{_type=\"json\"}");
 }
+
+/// Whatever way a sender takes to name the type of the audit log, its lines are not taken for it.
+#[test]
+fn no_sender_writes_lines_of_the_audit_log() {
+    let extra = |value: &str| Hints {
+        extra_fields: vec![("_type".into(), value.into())],
+        ..Hints::default()
+    };
+    let cases: [(Origin, &str); 6] = [
+        (http(Format::Json, Hints::default()), r#"{"_type":"audit","user":"ann"}"#),
+        (http(Format::Json, Hints::default()), r#"{"_type":"\u0061udit","user":"ann"}"#),
+        (http(Format::Auto, Hints::default()), r#"{"_type":"audit","user":"ann"}"#),
+        (http(Format::Json, extra("audit")), r#"{"user":"ann"}"#),
+        (file(), "ts=2026-01-31T12:00:00Z level=info _type=audit user=ann msg=x"),
+        (syslog_udp(), r#"<13>Nov 21 11:59:58 h a[1]: {"_type":"audit","user":"ann"}"#),
+    ];
+    for (origin, line) in cases {
+        let batch = parse_with(&ParserConfig::default(), &origin, &[line.as_bytes()]);
+        let row = batch.row(0);
+        let types: Vec<&[u8]> = row
+            .fields()
+            .filter(|(id, _)| batch.name(*id) == "_type")
+            .map(|(_, value)| value)
+            .collect();
+        assert!(!types.is_empty() && !types.contains(&&b"audit"[..]), "{line}: {types:?}");
+    }
+    let own = Origin::new(Transport::Internal, Format::Json, None);
+    let hints = Hints { log_type: Some("audit".into()), ..Hints::default() };
+    let own = Origin { hints: Arc::new(hints), ..own };
+    let batch = parse_with(&ParserConfig::default(), &own, &[br#"{"user":"ann"}"#]);
+    assert_eq!(batch.row(0).get_by_name("_type"), Some(&b"audit"[..]));
+}
