@@ -472,7 +472,7 @@ fn the_five_minutes_of_the_documentation() {
         certificate.get(&server, "/select/logsql/query", &[&query[..], &["-H", &bearer]].concat());
     assert_eq!(forbidden.status, 403);
     assert!(forbidden.text().contains(
-        "'shipper' has the role ingest, and this call needs read or node or operate or admin"
+        "'shipper' has the role ingest, and this call needs read or auditor or node or operate or admin"
     ));
     let as_ann = format!("ann:{PASSWORD}");
     let answer =

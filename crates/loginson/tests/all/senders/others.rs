@@ -119,7 +119,12 @@ fn rsyslog_with_compressed_messages() {
 fn rsyslog_with_a_compressed_stream() {
     let action = "type=\"omfwd\" protocol=\"tcp\" compression.mode=\"stream:always\" ziplevel=\"5\" \
                   action.resumeRetryCount=\"-1\" action.resumeInterval=\"1\"";
-    rsyslog(&Server::start(), "", action, "turn compression off");
+    let lines: String = (0..300).map(|n| format!("number {n}\n")).collect();
+    let server = Server::start();
+    let _running = start_rsyslog(&server, "", action, &lines);
+    server.wait_for("300 lines", |server| server.count("app_name:=input number") == 300);
+    assert_eq!(server.count("_note:*"), 0);
+    assert_eq!(server.ingest("syslog_tcp")["dropped"]["wrong_protocol"], 0);
 }
 
 #[test]
