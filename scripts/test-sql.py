@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import urllib.request
 import venv
 
@@ -124,7 +125,8 @@ def statement(draw):
     where = f" WHERE {condition(draw)}" if draw.random() < 0.85 else ""
     aggregates = ", ".join(f"{aggregate(draw)} AS a{at}" for at in range(draw.randrange(1, 4)))
     keys = draw.sample(["k", "s", "t", "n", "x", '"Odd Name"', "date_trunc('hour', _time)", "date_trunc('minute', _time)",
-                        "date_bin(INTERVAL '7 minutes', _time)", "date_trunc('day', _time)"], draw.randrange(1, 3))
+                        "date_bin(INTERVAL '7 minutes', _time)",
+                        f"date_trunc('{draw.choice(['day', 'week', 'month', 'year'])}', _time)"], draw.randrange(1, 3))
     if len([key for key in keys if "_time" in key]) > 1:
         keys = keys[:1]
     by = ", ".join(str(at + 1) for at in range(len(keys)))
@@ -161,7 +163,7 @@ class Sql:
     def __init__(self, binary, server, *options):
         command = [binary, "--server", server, "--listen", "127.0.0.1:0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.log, self.port, known = [], None, threading.Event()
+        self.log, self.marks, self.port, known = [], 0, None, threading.Event()
 
         def read():
             for line in self.process.stderr:
@@ -181,9 +183,15 @@ class Sql:
         import psycopg
         return psycopg.connect(f"host=127.0.0.1 port={self.port} user=ann dbname=loginson", autocommit=True, **options)
 
-    def asked(self):
-        """Queries in LogsQL since the last call."""
-        queries = [line.split("LogsQL: ", 1)[1].strip() for line in self.log if "LogsQL: " in line]
+    def asked(self, connection):
+        """Queries in LogsQL since the last call. A further query tells that the log was read up to here."""
+        self.marks += 1
+        mark = f'"s":="mark {self.marks}"'
+        connection.execute(f"SELECT count(*) FROM json WHERE s = 'mark {self.marks}'", prepare=False).fetchall()
+        end = time.monotonic() + PATIENCE_S
+        while not any(mark in line for line in self.log) and time.monotonic() < end:
+            time.sleep(0.01)
+        queries = [line.split("LogsQL: ", 1)[1].strip() for line in self.log if "LogsQL: " in line and mark not in line]
         self.log.clear()
         return queries
 
@@ -213,7 +221,7 @@ def test_pushdown(pushing, fetching, draw, statements):
         check("statements that fail", True, failed < statements / 20)
         if failed:
             print(f"{failed} of {statements} statements failed on both")
-        pushing.asked()
+        pushing.asked(one)
         for sql, asked in [
             ("SELECT count(*) FROM json", r'_type:="json" | stats count() as sql_0'),
             ("SELECT count(*) FROM logs WHERE s = 'a'", r'* and "s":="a" | stats count() as sql_0'),
@@ -224,7 +232,7 @@ def test_pushdown(pushing, fetching, draw, statements):
             ("SELECT _msg FROM logs LIMIT 3", '* | limit 3 | fields _time, "_msg"'),
         ]:
             one.execute(sql, prepare=False).fetchall()
-            check(f"LogsQL of {sql}", [asked], pushing.asked())
+            check(f"LogsQL of {sql}", [asked], pushing.asked(one))
 
 
 def test_semantics(pushing, rows):
@@ -255,6 +263,12 @@ def test_read_only(pushing):
                 except psycopg.Error:
                     check(f"refused: {sql}", True, True)
         check("goes on", (1,), connection.execute("SELECT 1").fetchone())
+        shown = "SELECT CAST(date_trunc('day', _time) AS TEXT), CAST(min(_time) OVER () AS TEXT) FROM json ORDER BY _time LIMIT 1"
+        with pushing.connect() as other:
+            before = other.execute(shown).fetchone()
+            for sql in ("SET timezone = 'Asia/Tokyo'", "SET LOCAL TIME ZONE 'Asia/Tokyo'", "SET TIME ZONE 'Asia/Tokyo'", "DISCARD ALL", "DEALLOCATE ALL"):
+                connection.execute(sql, prepare=False)
+                check(f"{sql} does not reach others", before, other.execute(shown).fetchone())
 
 
 def test_limits(binary, server):
@@ -430,13 +444,19 @@ def main():
             running.append(pushing)
             fetching = Sql(sql, address, "--no-pushdown")
             running.append(fetching)
-            test_semantics(pushing, rows)
-            test_pushdown(pushing, fetching, draw, options.statements)
-            test_read_only(pushing)
-            test_psql(pushing.port)
-            test_pandas(pushing.port)
-            test_jdbc(pushing.port, options.clients, rows)
-            test_limits(sql, address)
+            for test in [
+                lambda: test_semantics(pushing, rows),
+                lambda: test_pushdown(pushing, fetching, draw, options.statements),
+                lambda: test_read_only(pushing),
+                lambda: test_psql(pushing.port),
+                lambda: test_pandas(pushing.port),
+                lambda: test_jdbc(pushing.port, options.clients, rows),
+                lambda: test_limits(sql, address),
+            ]:
+                try:
+                    test()
+                except Exception:
+                    faults.append(traceback.format_exc()[-1500:])
         finally:
             for one in running:
                 one.stop()

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
-use datafusion::common::{DFSchema, ParamValues};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::logical_expr::{
+    ColumnarValue, EmptyRelation, LogicalPlan, ScalarUDF, Signature, SimpleScalarUDF, Volatility,
+};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::ast::{Set, SetExpr, Statement};
 use datafusion_postgres::DfSessionService;
@@ -49,6 +52,8 @@ use crate::schema::Tables;
 
 /// The name of the database that clients see. They may connect to any name.
 const DATABASE: &str = "loginson";
+/// The version of PostgreSQL that is spoken, which clients look at before they ask further.
+const VERSION: &str = "PostgreSQL 16.6";
 /// The code of PostgreSQL for what a transaction that only reads may not do.
 const READ_ONLY: &str = "25006";
 
@@ -76,7 +81,26 @@ pub fn context(tables: Arc<Tables>, memory_bytes_max: usize) -> Result<SessionCo
     catalog.register_schema("public", tables)?;
     setup_pg_catalog(&context, DATABASE, EmptyContextProvider)
         .map_err(|e| anyhow::anyhow!("{e}"))?;
+    // SQLAlchemy wants to read a version of PostgreSQL here.
+    let version = ScalarValue::from(format!("{VERSION} (loginson-sql by DataFusion)"));
+    context.register_udf(constant(
+        "version",
+        Signature::exact(vec![], Volatility::Stable),
+        version,
+    ));
+    // JDBC drivers look for the columns of primary keys by it. There are no keys.
+    let column = ["x", "n"].map(|name| Field::new(name, DataType::Int32, true));
+    let column = ScalarValue::try_from(DataType::Struct(column.into_iter().collect()))?;
+    let any = Signature::any(1, Volatility::Stable);
+    context.register_udf(constant("_pg_expandarray", any, column));
     Ok(context)
+}
+
+/// A function that always gives this value.
+fn constant(name: &str, signature: Signature, value: ScalarValue) -> ScalarUDF {
+    let kind = value.data_type();
+    let function = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.clone()));
+    SimpleScalarUDF::new_with_signature(name, signature, kind, Arc::new(function)).into()
 }
 
 /// TLS for clients, by files with a certificate and its key.
