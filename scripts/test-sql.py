@@ -263,6 +263,13 @@ def test_read_only(pushing):
                 except psycopg.Error:
                     check(f"refused: {sql}", True, True)
         check("goes on", (1,), connection.execute("SELECT 1").fetchone())
+        with connection.transaction():
+            try:
+                with connection.transaction():
+                    connection.execute("SELECT nothing FROM json")
+            except psycopg.Error:
+                pass
+            check("goes on from a savepoint", (1,), connection.execute("SELECT 1").fetchone())
         shown = "SELECT CAST(date_trunc('day', _time) AS TEXT), CAST(min(_time) OVER () AS TEXT) FROM json ORDER BY _time LIMIT 1"
         with pushing.connect() as other:
             before = other.execute(shown).fetchone()

@@ -7,15 +7,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{DFSchema, ParamValues, ScalarValue};
+use datafusion::common::{DFSchema, ParamValues};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::{
-    ColumnarValue, EmptyRelation, LogicalPlan, ScalarUDF, Signature, SimpleScalarUDF, Volatility,
-};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::ast::{Set, SetExpr, Statement};
 use datafusion_postgres::DfSessionService;
@@ -47,13 +44,12 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::catalog::{Absent, add_functions};
 use crate::pushdown::PushDown;
 use crate::schema::Tables;
 
 /// The name of the database that clients see. They may connect to any name.
 const DATABASE: &str = "loginson";
-/// The version of PostgreSQL that is spoken, which clients look at before they ask further.
-const VERSION: &str = "PostgreSQL 16.6";
 /// The code of PostgreSQL for what a transaction that only reads may not do.
 const READ_ONLY: &str = "25006";
 
@@ -81,26 +77,8 @@ pub fn context(tables: Arc<Tables>, memory_bytes_max: usize) -> Result<SessionCo
     catalog.register_schema("public", tables)?;
     setup_pg_catalog(&context, DATABASE, EmptyContextProvider)
         .map_err(|e| anyhow::anyhow!("{e}"))?;
-    // SQLAlchemy wants to read a version of PostgreSQL here.
-    let version = ScalarValue::from(format!("{VERSION} (loginson-sql by DataFusion)"));
-    context.register_udf(constant(
-        "version",
-        Signature::exact(vec![], Volatility::Stable),
-        version,
-    ));
-    // JDBC drivers look for the columns of primary keys by it. There are no keys.
-    let column = ["x", "n"].map(|name| Field::new(name, DataType::Int32, true));
-    let column = ScalarValue::try_from(DataType::Struct(column.into_iter().collect()))?;
-    let any = Signature::any(1, Volatility::Stable);
-    context.register_udf(constant("_pg_expandarray", any, column));
+    add_functions(&context);
     Ok(context)
-}
-
-/// A function that always gives this value.
-fn constant(name: &str, signature: Signature, value: ScalarValue) -> ScalarUDF {
-    let kind = value.data_type();
-    let function = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.clone()));
-    SimpleScalarUDF::new_with_signature(name, signature, kind, Arc::new(function)).into()
 }
 
 /// TLS for clients, by files with a certificate and its key.
@@ -146,6 +124,7 @@ impl Server {
             Arc::clone(&self.context),
             vec![
                 Arc::new(ReadOnly),
+                Arc::new(Absent),
                 Arc::new(CursorStatementHook),
                 Arc::new(SetShowHook),
                 Arc::new(TransactionStatementHook),
@@ -338,6 +317,8 @@ pub fn refusal(statement: &Statement) -> Option<String> {
         | Statement::StartTransaction { .. }
         | Statement::Commit { .. }
         | Statement::Rollback { .. }
+        | Statement::Savepoint { .. }
+        | Statement::ReleaseSavepoint { .. }
         | Statement::Fetch { .. }
         | Statement::Close { .. }
         | Statement::Deallocate { .. }
@@ -374,6 +355,9 @@ fn without_effect(statement: &Statement) -> Option<&'static str> {
             None
         }
         Statement::Set(_) => Some("SET"),
+        Statement::Savepoint { .. } => Some("SAVEPOINT"),
+        Statement::ReleaseSavepoint { .. } => Some("RELEASE"),
+        Statement::Rollback { savepoint: Some(_), .. } => Some("ROLLBACK"),
         Statement::Deallocate { .. } => Some("DEALLOCATE"),
         Statement::Discard { .. } => Some("DISCARD"),
         _ => None,
@@ -381,10 +365,15 @@ fn without_effect(statement: &Statement) -> Option<&'static str> {
 }
 
 fn answer(statement: &Statement) -> Option<PgWireResult<Response>> {
-    match refused(statement) {
-        Some(error) => Some(Err(error)),
-        None => without_effect(statement).map(|tag| Ok(Response::Execution(Tag::new(tag)))),
+    if let Some(error) = refused(statement) {
+        return Some(Err(error));
     }
+    let tag = Tag::new(without_effect(statement)?);
+    Some(Ok(match statement {
+        // Statements that follow a failed one are refused until its transaction has ended.
+        Statement::Rollback { .. } => Response::TransactionEnd(tag),
+        _ => Response::Execution(tag),
+    }))
 }
 
 #[async_trait]
@@ -470,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_do_not_reach_other_connections() {
+    fn what_has_no_effect_does_not_reach_datafusion() {
         let parser = PostgresCompatibilityParser::new();
         for (sql, tag) in [
             ("SET application_name = 'x'", None),
@@ -480,6 +469,10 @@ mod tests {
             ("SET LOCAL TIME ZONE 'Asia/Tokyo'", Some("SET")),
             ("SET client_min_messages TO warning", Some("SET")),
             ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", Some("SET")),
+            ("ROLLBACK", None),
+            ("SAVEPOINT a", Some("SAVEPOINT")),
+            ("ROLLBACK TO SAVEPOINT a", Some("ROLLBACK")),
+            ("RELEASE SAVEPOINT a", Some("RELEASE")),
             ("DEALLOCATE ALL", Some("DEALLOCATE")),
             ("DISCARD ALL", Some("DISCARD")),
         ] {
