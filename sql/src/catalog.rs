@@ -157,8 +157,9 @@ mod tests {
     async fn only_statements_of_the_catalog_are_answered() {
         let context = SessionContext::new();
         setup_pg_catalog(&context, "datafusion", EmptyContextProvider).unwrap();
-        let keys = "SELECT r.A, r.\"B\", 1 FROM (SELECT (information_schema._pg_expandarray(i.indkey)).n \
-                    AS A FROM pg_catalog.pg_index i) r";
+        let keys = "SELECT r.A, r.\"B\", 1 FROM (\
+                        SELECT (information_schema._pg_expandarray(i.indkey)).n AS A \
+                        FROM pg_catalog.pg_index i) r";
         for (sql, columns) in [
             (keys, Some(vec!["a", "B", "column3"])),
             ("SELECT relacl AS x FROM pg_class", Some(vec!["x"])),
