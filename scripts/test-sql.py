@@ -307,6 +307,18 @@ def test_limits(binary, server):
                     check(f"password {wrong}", True, True)
         finally:
             guarded.stop()
+        if not shutil.which("openssl"):
+            print("openssl is not there: TLS is left out")
+            return
+        key, certificate = (str(pathlib.Path(directory) / name) for name in ("key.pem", "certificate.pem"))
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost"]
+        subprocess.run(made, check=True, capture_output=True)
+        hidden = Sql(binary, server, "--password-file", str(secret), "--tls-certificate", certificate, "--tls-key", key)
+        try:
+            with hidden.connect(password="s3cret", sslmode="require") as connection:
+                check("TLS", (True, (1,)), (connection.pgconn.ssl_in_use, connection.execute("SELECT 1").fetchone()))
+        finally:
+            hidden.stop()
 
 
 def test_psql(port):
