@@ -18,7 +18,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: sql help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-sql test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo
+.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,7 +59,7 @@ test-cluster: build ## A real cluster under load, while its parts are killed in 
 instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
 	@scripts/test-instructions.py
 
-test-long: instructions test-binary test-victorialogs test-cluster test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: instructions test-binary test-victorialogs test-cluster test-packages test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
@@ -102,14 +102,18 @@ test-sql: build sql ## loginson-sql: its unit tests, random statements computed 
 	cargo test --release --locked --manifest-path sql/Cargo.toml
 	@LOGINSON_BIN="$(BIN)" LOGINSON_SQL_BIN="$(SQL_BIN)" scripts/test-sql.py
 
-test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript and Go, 100,000 of each exporter, with a kill; installs them once
+test-otlp: build ## Logs of OpenTelemetry's SDKs in Python, JavaScript, Go and Java, 100,000 of each exporter, with a kill; installs them once
 	@LOGINSON_BIN="$(BIN)" scripts/test-otlp.py
 
-test-senders: build ## Senders of Fluent forward, Beats and RELP, 100,000 lines of each, with a kill; needs Node, Go and rsyslog, installs the senders once
-	@LOGINSON_BIN="$(BIN)" scripts/test-senders.py --write
+test-senders: build ## Senders of syslog, GELF, Fluent, Beats, RELP, Splunk, Datadog, Loki, Elasticsearch and clouds, 100,000 lines of each, with a kill; needs Node, Go and rsyslog, installs the senders once
+	@LOGINSON_BIN="$(BIN)" scripts/test-senders.py
 
 test-pushes: build ## vlagent, the journal's upload, InfluxDB's and OpenTelemetry's clients, 100,000 numbers of each, with a kill; needs Go, installs the senders once
 	@LOGINSON_BIN="$(BIN)" scripts/test-pushes.py
+
+ways: ## Write the table of ways in, docs/ways.md, from what the tests of senders found
+	@scripts/ways.py
+
 test-kafka: build ## Topics of a real Kafka, 100,000 records, with two kills, and two servers in one group; needs Java and Maven
 	@LOGINSON_BIN="$(BIN)" scripts/test-kafka.py
 
@@ -119,6 +123,12 @@ test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, 
 test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRACT_STORES=all for every store), each study at scale smoke
 	scripts/test.py --lab --only lab
 	scripts/test.py --ignored --only lab --stuck-minutes 240
+
+packages: build ## Debian and RPM packages, an image for containers, SBOM and checksums, in packages/
+	@LOGINSON_BIN="$(BIN)" scripts/packages.py
+
+test-packages: build ## Install the packages in a fresh Debian, upgrade, purge; run the image; needs root, debootstrap and rpm
+	@LOGINSON_BIN="$(BIN)" scripts/test-packages.py
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab
@@ -146,6 +156,9 @@ bench-storage: bench-bin ## Measure size, speed of sealing, write amplification,
 
 bench-memory: build ## Watch memory while 7.2 million lines arrive and an operator asks about them
 	@LOGINSON_BIN="$(BIN)" scripts/bench-memory.py
+
+bench-ways: bench-bin ## Measure each way in beside its decoder alone, in one process without a store
+	@"$(BENCH_BIN)" ways_speed
 
 bench-programs: build ## Measure programs of users beside plain AWK, C and Python; see docs/benchmarks/programs.md
 	@LOGINSON_BIN="$(BIN)" scripts/bench-programs.py

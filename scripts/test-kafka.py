@@ -10,7 +10,6 @@ some of the partitions, and together each record once.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -22,12 +21,13 @@ import tempfile
 import urllib.parse
 import urllib.request
 
+import senderlib
+import ways
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-spec = importlib.util.spec_from_file_location("senders", ROOT / "scripts/test-senders.py")
-senders = importlib.util.module_from_spec(spec)
-sys.modules["senders"] = senders
-spec.loader.exec_module(senders)
-until = senders.until
+until = senderlib.until
+
+KAFKA_PYTHON = "2.2.15"
 
 PRODUCER = """
 import json, sys, time as clock
@@ -117,7 +117,7 @@ class Server:
 
 
 def produce(broker, topic, lines, partitions, slow):
-    _, venv = senders.python("kafka-python", "2.2.15")()
+    _, venv = senderlib.python("kafka-python", KAFKA_PYTHON)()
     process = subprocess.Popen(
         [f"{venv}/bin/python", "-", broker.address, topic, str(lines), str(partitions), str(slow)], stdin=subprocess.PIPE, text=True,
     )
@@ -157,6 +157,7 @@ def killed_twice(binary, broker, folder, lines):
         there == numbers == lines and producer.returncode == 0,
         f"killed at {kills}: {lines} sent, {numbers} there, {there - numbers} twice, {empty} deletions since the last kill", server,
     )
+    ways.record("Kafka", "kafka-python, gzip, three partitions", KAFKA_PYTHON, lines, 2, numbers, there - numbers)
     check('loginson_kafka_lag_records{group="loginson",topic="once"} 0' in metrics, "the lag is a metric", server)
 
 

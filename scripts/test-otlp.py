@@ -5,8 +5,8 @@
 
 At the end, one line by gRPC over TLS with a token, and one with a wrong token, which must not arrive.
 
-Ways: the exporters of Python, JavaScript and Go, by HTTP as protobuf and JSON, and by gRPC. They are installed once,
-below ~/.cache/loginson. Each exporter is asked for each batch again until it says that the batch was taken: a line that
+Ways: the exporters of Python, JavaScript, Go and Java, by HTTP as protobuf and JSON, and by gRPC. They are installed once,
+below ~/.cache/loginson. What became of the lines is written into docs/ways.md, by ways.py. Each exporter is asked for each batch again until it says that the batch was taken: a line that
 was acknowledged must be there, so each number of 0 … LINES-1 must be; a batch that was under way at the kill may be
 there twice.
 """
@@ -24,6 +24,8 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+
+import ways
 
 CACHE = os.environ.get("LOGINSON_OTLP_CACHE") or os.path.expanduser("~/.cache/loginson/opentelemetry")
 PYTHON = ["opentelemetry-sdk==1.45.2", "opentelemetry-exporter-otlp==1.45.2"]
@@ -43,6 +45,7 @@ GO = [
     "go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp@v0.23.0",
     "go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc@v0.23.0",
 ]
+JAVA = "1.65.0"
 BATCH = 1000
 
 IN_PYTHON = """
@@ -208,13 +211,77 @@ func main() {
 }
 """
 
-WAYS = ["python-http", "python-gzip", "python-grpc", "node-json", "node-proto", "node-grpc", "go-http", "go-grpc"]
+IN_JAVA = """
+import io.opentelemetry.api.common.AttributeKey;
+import io.opentelemetry.api.logs.Severity;
+import io.opentelemetry.exporter.otlp.http.logs.OtlpHttpLogRecordExporter;
+import io.opentelemetry.exporter.otlp.logs.OtlpGrpcLogRecordExporter;
+import io.opentelemetry.sdk.common.CompletableResultCode;
+import io.opentelemetry.sdk.logs.*;
+import io.opentelemetry.sdk.logs.data.LogRecordData;
+import io.opentelemetry.sdk.logs.export.LogRecordExporter;
+import io.opentelemetry.sdk.resources.Resource;
+import java.time.Duration;
+import java.util.*;
+import java.util.concurrent.TimeUnit;
+
+public class Sender {
+  public static void main(String[] arguments) throws Exception {
+    String way = arguments[0], address = arguments[1];
+    int lines = Integer.parseInt(arguments[2]), batch = Integer.parseInt(arguments[3]);
+    LogRecordExporter exporter = way.endsWith("grpc")
+        ? OtlpGrpcLogRecordExporter.builder().setEndpoint("http://" + address).setTimeout(Duration.ofSeconds(5)).build()
+        : OtlpHttpLogRecordExporter.builder().setEndpoint("http://" + address + "/v1/logs").setCompression("gzip")
+            .setTimeout(Duration.ofSeconds(5)).build();
+    List<LogRecordData> held = new ArrayList<>();
+    LogRecordProcessor batches = (context, record) -> {
+      held.add(record.toLogRecordData());
+      if (held.size() < batch) return;
+      while (!exporter.export(held).join(10, TimeUnit.SECONDS).isSuccess()) {
+        try { Thread.sleep(200); } catch (InterruptedException error) { throw new RuntimeException(error); }
+      }
+      held.clear();
+      System.out.println("sent");
+    };
+    SdkLoggerProvider provider = SdkLoggerProvider.builder().addLogRecordProcessor(batches)
+        .setResource(Resource.builder().put("service.name", way).build()).build();
+    var logger = provider.get("test");
+    for (int n = 0; n < lines; n++) {
+      logger.logRecordBuilder().setTimestamp(System.currentTimeMillis(), TimeUnit.MILLISECONDS).setSeverity(Severity.WARN)
+          .setSeverityText("WARN").setBody("line " + n + " of " + way).setAttribute(AttributeKey.longKey("n"), (long) n)
+          .setAttribute(AttributeKey.stringKey("deep.a"), "[" + n + "]").emit();
+    }
+    exporter.shutdown().join(10, TimeUnit.SECONDS);
+    System.exit(0);
+  }
+}
+"""
+
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>local</groupId><artifactId>sender</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>io.opentelemetry</groupId><artifactId>opentelemetry-sdk</artifactId><version>VERSION</version></dependency>
+<dependency><groupId>io.opentelemetry</groupId><artifactId>opentelemetry-exporter-otlp</artifactId><version>VERSION</version></dependency>
+</dependencies></project>
+"""
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+# How each is named in docs/ways.md, and its version.
+SENDERS = {
+    "python": ("opentelemetry-sdk of Python", PYTHON[0].split("==")[1]),
+    "node": ("@opentelemetry/sdk-logs of Node", NODE["@opentelemetry/sdk-logs"]),
+    "go": ("go.opentelemetry.io/otel of Go", GO[0].split("@v")[1]),
+    "java": ("opentelemetry-sdk of Java", JAVA),
+}
+KINDS = {
+    "http": "HTTP, protobuf", "gzip": "HTTP, protobuf, gzip", "proto": "HTTP, protobuf", "json": "HTTP, JSON", "grpc": "gRPC",
+}
+WAYS = ["python-http", "python-gzip", "python-grpc", "node-json", "node-proto", "node-grpc", "go-http", "go-grpc", "java-gzip", "java-grpc"]
 
 
 def install(ways):
     """What sends in each language: a command, and what its standard input is. Go is built from its modules."""
     venv, node = f"{CACHE}/venv-{PYTHON[0].split('==')[1]}", f"{CACHE}/node-{NODE['@opentelemetry/sdk-logs']}"
-    go = f"{CACHE}/go-{GO[0].split('@')[1]}"
+    go, java = f"{CACHE}/go-{GO[0].split('@')[1]}", f"{CACHE}/java-{JAVA}"
     languages = {way.split("-")[0] for way in ways}
     if "python" in languages and not os.path.exists(f"{venv}/installed"):
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
@@ -234,7 +301,17 @@ def install(ways):
             subprocess.run(["go", "mod", "init", "sender"], cwd=go, check=True, stderr=subprocess.DEVNULL)
             subprocess.run(["go", "get", *GO], cwd=go, check=True, stderr=subprocess.DEVNULL)
         subprocess.run(["go", "build", "-p", "1", "-o", "sender", "."], cwd=go, check=True)
+    if "java" in languages and not os.path.exists(f"{java}/installed"):
+        os.makedirs(java, exist_ok=True)
+        with open(f"{java}/pom.xml", "w") as file:
+            file.write(POM.replace("VERSION", JAVA))
+        subprocess.run(["mvn", "-q", "-B", COPY, "-DincludeScope=runtime", f"-DoutputDirectory={java}/jars"], cwd=java, check=True)
+        open(f"{java}/installed", "w").close()
+    if "java" in languages:
+        with open(f"{java}/Sender.java", "w") as file:
+            file.write(IN_JAVA)
     return {
+        "java": (["java", "-cp", f"{java}/jars/*", f"{java}/Sender.java"], java, ""),
         "python": ([f"{venv}/bin/python", "-"], venv, IN_PYTHON),
         # Node finds its modules below the working directory.
         "node": (["node", "-"], node, IN_NODE),
@@ -320,6 +397,10 @@ def send(way, server, lines, tools):
     right = right and 0 <= twice <= 2 * BATCH and levels == found["lines"]
     print(f"{'ok  ' if right else 'FAIL'} {way}: {lines} lines sent, server killed once, {found['numbers']} there, "
           f"{twice} of them twice", flush=True)
+    language, kind = way.split("-")
+    if right:
+        sender, version = SENDERS[language]
+        ways.record("OTLP, logs", f"{sender}, {KINDS[kind]}", version, lines, 1, int(found["numbers"]), twice)
     return right
 
 

@@ -6,7 +6,8 @@
 Ways: vlagent (VLAGENT_BIN, else built from its Go module), systemd-journal-upload (of the package
 systemd-journal-remote), the Python clients of InfluxDB and of OpenTelemetry's metrics, and vmagent's remote write
 (VMAGENT_BIN; left out without it). Each number of 0 … LINES-1 must be there, since each sender repeats what was not
-acknowledged; what was under way at the kill may be there twice. Installed once, below ~/.cache/loginson/pushes.
+acknowledged; what was under way at the kill may be there twice. Installed once, below ~/.cache/loginson/pushes. What
+became of the lines is written into docs/ways.md, by ways.py.
 """
 
 import argparse
@@ -22,10 +23,22 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import ways
+
 CACHE = os.path.expanduser("~/.cache/loginson/pushes")
 PYTHON = ["influxdb-client==1.50.0", "opentelemetry-sdk==1.45.2", "opentelemetry-exporter-otlp-proto-http==1.45.2"]
+NODE = {"@opentelemetry/sdk-metrics": "2.9.0", "@opentelemetry/exporter-metrics-otlp-http": "0.223.1"}
 VLAGENT = "github.com/VictoriaMetrics/VictoriaLogs/app/vlagent@v1.52.2"
 BATCH = 1000
+# How each is named in docs/ways.md.
+NAMES = {
+    "vlagent": ("VictoriaLogs, native", "vlagent", VLAGENT.split("@v")[1]),
+    "journal": ("Journal upload", "systemd-journal-upload", ""),
+    "influx": ("InfluxDB", "influxdb-client of Python", PYTHON[0].split("==")[1]),
+    "otlp": ("OTLP, metrics", "opentelemetry-sdk of Python, HTTP, protobuf", PYTHON[1].split("==")[1]),
+    "otlp-node": ("OTLP, metrics", "@opentelemetry/sdk-metrics of Node, HTTP, JSON", NODE["@opentelemetry/sdk-metrics"]),
+    "vmagent": ("Prometheus remote write", "vmagent", ""),
+}
 
 INFLUX = """
 import sys, time
@@ -63,6 +76,32 @@ for begin in range(0, lines, batch):
     while exporter.export(data).name != "SUCCESS":
         time.sleep(0.2)
     print("sent", flush=True)
+"""
+
+OTLP_NODE = """
+const {MeterProvider, MetricReader, AggregationTemporality} = require('@opentelemetry/sdk-metrics');
+const {OTLPMetricExporter} = require('@opentelemetry/exporter-metrics-otlp-http');
+const [address, lines, batch] = [process.argv[2], +process.argv[3], +process.argv[4]];
+const exporter = new OTLPMetricExporter({url: `http://${address}/v1/metrics`, timeoutMillis: 5000});
+class Reader extends MetricReader {
+  onForceFlush() { return Promise.resolve(); }
+  onShutdown() { return Promise.resolve(); }
+}
+const taken = (metrics) => new Promise((done) => exporter.export(metrics, (result) => done(result.code === 0)));
+(async () => {
+  for (let begin = 0; begin < lines; begin += batch) {
+    // A provider knows 2,000 sets of attributes at most.
+    const reader = new Reader();
+    const meter = new MeterProvider({readers: [reader]}).getMeter('test');
+    meter.createObservableGauge('otlp').addCallback((result) => {
+      for (let n = begin; n < Math.min(lines, begin + batch); n++) result.observe(n, {n, way: 'otlp-node'});
+    });
+    const {resourceMetrics} = await reader.collect();
+    while (!(await taken(resourceMetrics))) await new Promise((done) => setTimeout(done, 200));
+    console.log('sent');
+  }
+  await exporter.shutdown();
+})();
 """
 
 
@@ -130,10 +169,14 @@ def killed_once(server, way, lines):
     server.start()
 
 
-def by_script(script):
+def by_script(script, command=(f"{CACHE}/venv/bin/python", "-c")):
     def send(server, way, lines, folder):
+        with open(f"{folder}/script", "w") as file:
+            file.write(script)
+        # Node finds its modules below the working directory, and a script in a file beside it.
+        words = [*command, script] if command[-1] == "-c" else [*command, "-"]
         sender = subprocess.Popen(
-            [f"{CACHE}/venv/bin/python", "-c", script, server.http, str(lines), str(BATCH)],
+            [*words, server.http, str(lines), str(BATCH)], stdin=open(f"{folder}/script"), cwd=CACHE,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
         killed_once(server, way, lines)
@@ -209,6 +252,10 @@ def tools(wanted):
     if "vlagent" in wanted and not os.path.exists(vlagent):
         environment = {**os.environ, "GOBIN": CACHE, "GOFLAGS": "-mod=mod"}
         subprocess.run(["go", "install", VLAGENT], env=environment, check=True)
+    if "otlp-node" in wanted and not os.path.exists(f"{CACHE}/node_modules"):
+        with open(f"{CACHE}/package.json", "w") as file:
+            json.dump({"private": True, "dependencies": NODE}, file)
+        subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=CACHE, check=True)
     line = lambda n: json.dumps({"_msg": f"line {n}", "n": n, "way": "vlagent", "app": f"a{n % 3}"})
     ways = {
         "vlagent": by_agent(
@@ -217,6 +264,7 @@ def tools(wanted):
         "journal": journal,
         "influx": by_script(INFLUX),
         "otlp": by_script(OTLP),
+        "otlp-node": by_script(OTLP_NODE, ("node",)),
     }
     if vmagent := os.environ.get("VMAGENT_BIN"):
         sample = lambda n: f'vmagent{{way="vmagent",n="{n}"}} {n}'
@@ -225,19 +273,26 @@ def tools(wanted):
     return ways
 
 
+def version_of(way):
+    """The version of a sender that is not installed by this script, as it says itself."""
+    command = ["/usr/lib/systemd/systemd-journal-upload", "--version"] if way == "journal" else [os.environ["VMAGENT_BIN"], "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return shown.split()[1]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("ways", nargs="*")
     arguments = parser.parse_args()
     binary = os.environ.get("LOGINSON_BIN") or sys.exit("test-pushes: LOGINSON_BIN names no binary to test")
-    ways = tools(arguments.ways or ["vlagent"])
+    senders = tools(arguments.ways or ["vlagent", "otlp-node"])
     failed = False
-    for way in arguments.ways or ways:
+    for way in arguments.ways or senders:
         with tempfile.TemporaryDirectory() as folder:
             server = Server(binary, f"{folder}/server")
             begun = time.monotonic()
-            ways[way](server, way, arguments.lines, folder)
+            senders[way](server, way, arguments.lines, folder)
             if way == "journal":
                 row = server.row("WAY:=journal | stats count() rows, count_uniq(N) numbers")
                 rows, numbers = int(row["rows"]), int(row["numbers"])
@@ -245,6 +300,9 @@ def main():
                 rows, numbers = server.rows(way)
             server.stop()
             is_right = numbers == arguments.lines
+            if is_right:
+                name, sender, version = NAMES[way]
+                ways.record(name, sender, version or version_of(way), arguments.lines, 1, numbers, rows - numbers)
             failed |= not is_right
             took = time.monotonic() - begun
             print(f"{way}: {numbers} of {arguments.lines} lines, {rows - numbers} twice, {took:.0f} s" + ("" if is_right else ": WRONG"))

@@ -271,6 +271,9 @@ def all_jobs():
         Job("licences", ["scripts/cargo-deny.sh", "check", "licenses", "bans", "sources"]),
         Job("hostile", ["scripts/hostile/run.py", "--fast"], environment=binary),
         Job("documents", ["scripts/test-documents.py"], environment=binary),
+        Job("ways in", ["scripts/ways.py", "--check"]),
+        # Fuzzing has a workspace of its own, whose lock file nothing else reads.
+        Job("lock of fuzzing", ["cargo", "tree", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--depth", "0"]),
         Job("parquet", ["scripts/test-parquet.sh"], environment=binary),
         Job("browser", ["scripts/browser-test.sh", "--grep-invert", "phone"], environment=binary),
     ]

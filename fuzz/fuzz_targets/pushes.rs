@@ -7,7 +7,7 @@ use collector::body::logplex::Messages;
 use collector::body::metrics::influx::Points;
 use collector::body::metrics::remote_write::Samples;
 use collector::body::native::Rows;
-use collector::body::otlp::Export;
+use collector::body::otlp::{Export, Format};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -42,7 +42,8 @@ fuzz_target!(|input: &[u8]| {
             while let Ok(true) = messages.write_next(&mut out) {}
         }
         _ => {
-            let Ok(mut export) = Export::read_metrics(content) else { return };
+            let format = if how & 8 == 0 { Format::Protobuf } else { Format::Json };
+            let Ok(mut export) = Export::read_metrics(format, content) else { return };
             assert!(!export.write(&mut out, usize::MAX));
         }
     }

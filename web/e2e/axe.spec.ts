@@ -40,6 +40,21 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void>; p
       await expect(page.getByTestId('context-target')).toBeVisible();
     },
   },
+  'a trace': {
+    part: '[data-testid="trace-panel"]',
+    url: `/?range=1h&query=${JSON_LINES}&trace=app_name%3Dshop`,
+    act: async (page) => {
+      await expect(page.getByTestId('trace-sum')).toBeVisible();
+    },
+  },
+  'data to add': {
+    part: '[data-testid="add-data"]',
+    url: '/?range=1h',
+    act: async (page) => {
+      await page.getByTestId('add-data-open').click();
+      await expect(page.getByTestId('way-text')).toBeVisible();
+    },
+  },
   'the menu of a value': {
     part: '[data-testid="value-menu"]',
     url: `/?range=1h&query=${JSON_LINES}`,

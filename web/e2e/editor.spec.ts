@@ -113,6 +113,19 @@ test('a draft is not taken for the query of the result, and can be undone', asyn
   await expect(page.getByTestId('draft-note')).toHaveCount(0);
 });
 
+test('Back shows the query of the lines, and what was typed beside a click', async ({ page }) => {
+  await open(page, 'error');
+  await fillQuery(page, 'disk');
+  await page.keyboard.press('Enter');
+  await settled(page);
+  await page.goBack();
+  await expectQuery(page, 'error');
+  await expect(page.getByTestId('draft-note')).toHaveCount(0);
+  await page.goForward();
+  await expectQuery(page, 'disk');
+  await expect(page.getByTestId('draft-note')).toHaveCount(0);
+});
+
 test('arrows walk through the history, the menu lists it, and it survives a reload', async ({ page }) => {
   await open(page);
   for (const query of ['first_one', 'second_one']) {

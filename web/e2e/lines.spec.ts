@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import type { APIRequestContext, Page } from '@playwright/test';
-import { count, expand, expect, expectQuery, real, settled, test, watch } from './common';
+import { count, expand, expect, expectQuery, post, real, settled, test, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -360,31 +360,86 @@ test('surrounding lines share the stream, the host, or the value of any field', 
   await expect(page).not.toHaveURL(/by=/);
 });
 
-test('lines that arrive do not move those that are read', async ({ page }) => {
+test('all lines of a trace stand on lanes by service, and the link shows the same', async ({ page, request }) => {
+  const id = `tr${Date.now()}`;
+  const from = Date.now() - 20_000;
+  const line = (ms: number, app_name: string, _msg: string, level = 'info') => post(request, { _time: new Date(from + ms).toISOString(), _msg, level, hostname: 'h1', app_name, trace_id: id });
+  await line(0, 'front', 'GET /checkout');
+  await line(20, 'orders', 'order accepted');
+  await line(900, 'payment', 'card refused', 'error');
+  await line(910, 'front', '502 sent');
+  await expect.poll(async () => (await (await request.get('/select/logsql/query', { params: { query: `trace_id:="${id}"`, limit: 10 } })).text()).trim().split('\n').length).toBe(4);
+  await open(page, `trace_id:="${id}" app_name:=payment`);
+  await expand(page.getByTestId('line-row').first());
+  await page.getByTestId('show-trace').click();
+  const panel = page.getByTestId('trace-panel');
+  await expect(panel.getByTestId('trace-sum')).toHaveText('4 lines of 3 services in 910 ms');
+  await expect(panel.getByTestId('trace-lane')).toHaveText(['front', 'orders', 'payment']);
+  await expect(panel.getByTestId('trace-gap')).toHaveText('880 ms without a line');
+  await expect(panel.getByTestId('trace-line')).toHaveCount(4);
+  await page.reload();
+  await expect(panel.getByTestId('trace-line')).toHaveCount(4);
+  await page.keyboard.press('Escape');
+  await expect(panel).toHaveCount(0);
+});
+
+test('a live tail waits while its lines are read: scrolled away, pressed or open', async ({ page }) => {
   await page.goto('/?tail=1&range=1h');
   const table = page.getByTestId('lines-table');
-  await expect.poll(async () => Number(await table.getAttribute('aria-rowcount'))).toBeGreaterThan(80);
+  const bar = page.getByTestId('tail-bar');
+  const total = async () => Number(await table.getAttribute('aria-rowcount'));
+  await expect.poll(total).toBeGreaterThan(80);
   const main = page.locator('main');
   await main.evaluate((element) => element.scrollTo(0, 1000));
-  // One that is still in sight two frames later: those above leave the document after the scrolling.
-  const inSight = () => page.evaluate(() => document.elementFromPoint(innerWidth / 2, innerHeight * 0.6)?.closest<HTMLElement>('[data-testid="line-row"]')?.dataset['id'] ?? '');
-  const twoFrames = () => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-  let id = '';
-  await expect
-    .poll(async () => {
-      id = await inSight();
-      await twoFrames();
-      return id !== '' && (await inSight()) === id;
-    })
-    .toBe(true);
+  await expect(bar).toContainText('Paused while you read');
+  const before = await total();
+  // Lines arrive and are held; the list stays as it is.
+  await expect(page.getByTestId('tail-pause')).toHaveText(/Resume \(\d+ new\)/);
+  expect(await total()).toBe(before);
+  await main.evaluate((element) => element.scrollTo(0, 0));
+  await expect(bar).toContainText('Live');
+  await expect.poll(total).toBeGreaterThan(before);
+
+  // A row that is pressed stays under the pointer, so that it opens.
+  const row = page.getByTestId('line-row').nth(3);
+  const id = await row.getAttribute('data-id');
   const same = page.locator(`[data-testid="line-row"][data-id="${id}"]`);
-  const before = (await same.boundingBox())!.y;
-  // The list may be as long as it gets; then the oldest lines leave it.
-  const place = async () => Number(await same.getAttribute('aria-rowindex'));
-  const first = await place();
-  // A selection in the row stays, because the row stays the same element.
-  const element = await same.elementHandle();
-  await expect.poll(place).toBeGreaterThan(first + 15);
-  expect(await element!.evaluate(({ isConnected }) => isConnected)).toBe(true);
-  expect(Math.abs((await same.boundingBox())!.y - before)).toBeLessThan(30);
+  await expand(same);
+  await expect(same).toHaveAttribute('data-open', 'true');
+  await expect(bar).toContainText('Paused while you read');
+  await expand(same);
+  await expect(bar).toContainText('Live');
+
+  // A pause by the button does not end by reading.
+  await page.getByTestId('tail-pause').click();
+  await main.evaluate((element) => element.scrollTo(0, 1000));
+  await main.evaluate((element) => element.scrollTo(0, 0));
+  await expect(bar).toContainText('Paused');
+  await expect(bar).not.toContainText('while you read');
+});
+
+test('without a server the last answer stays and says so', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const rows = await page.getByTestId('line-row').count();
+  await page.route(/\/select\/logsql\//, (route) => route.abort('connectionrefused'));
+  await page.getByTestId('run').click();
+  await expect(page.getByTestId('earlier-rows')).toContainText(token);
+  expect(await page.getByTestId('line-row').count()).toBe(rows);
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.getByTestId('run').click();
+  await expect(page.getByTestId('earlier-rows')).toHaveCount(0);
+});
+
+test('a range that no clock has is not blank, and the header fits every width', async ({ page }) => {
+  await page.goto('/?range=99999999999w');
+  await settled(page);
+  await expect(page.getByTestId('time-range')).toContainText('Last hour');
+  for (const width of [390, 640, 700, 720, 800, 860, 900, 920, 1000, 1280]) {
+    await page.setViewportSize({ width, height: 900 });
+    const outside = await page.evaluate(() =>
+      [...document.querySelectorAll('header, header > *, header nav a')].filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5).map(({ outerHTML }) => outerHTML.slice(0, 80)),
+    );
+    expect(outside, `at ${width} px`).toEqual([]);
+  }
 });

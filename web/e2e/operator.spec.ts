@@ -2,7 +2,7 @@
 // correct, and the page reports the state of the server without contradictions.
 
 import type { Page } from '@playwright/test';
-import { changeStatus, count, expect, expectQuery, fillQuery, LEVEL, real, settled, SLOW_QUERY, test, TYPE, watch } from './common';
+import { changeStatus, count, expect, expectQuery, fillQuery, LEVEL, post, real, settled, SLOW_QUERY, test, TYPE, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -241,7 +241,25 @@ test('trouble of the server is reported once', async ({ page }) => {
 test('an empty server shows commands with its own address', async ({ page, baseURL }) => {
   await changeStatus(page, (status) => Object.assign(status['store'] as object, { lines: 0, oldest: null, newest: null }));
   await page.goto('/?query=no_line_has_this_word');
+  await expect(page.getByTestId('empty-state')).toContainText(`${new URL(baseURL as string).origin}/insert/jsonline`);
+  await page.getByTestId('way-files').click();
   await expect(page.getByTestId('empty-state')).toContainText(`loginson import --server ${new URL(baseURL as string).origin} /var/log`);
+});
+
+test('data is added by a text to copy, and what arrives is named', async ({ page, request, baseURL }) => {
+  await page.goto('/');
+  await settled(page);
+  await page.getByTestId('add-data-open').click();
+  const dialog = page.getByTestId('add-data');
+  await dialog.getByTestId('way-opentelemetry').click();
+  await expect(dialog.getByTestId('way-text')).toContainText(`${new URL(baseURL as string).origin}/v1/logs`);
+  const host = `new-${Date.now()}`;
+  await post(request, { _time: new Date().toISOString(), _msg: 'hello', hostname: host, app_name: 'hello' });
+  const one = dialog.getByTestId('arrived').getByRole('listitem').filter({ hasText: host });
+  await expect(one).toContainText(/^1 line of json from .*new$/);
+  await one.getByRole('button').click();
+  await expect(dialog).toHaveCount(0);
+  await expect(page.getByTestId('line-row')).toHaveCount(1);
 });
 
 test('a cancelled query is not an error', async ({ page, request }) => {

@@ -44,6 +44,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "programs",
             "cluster",
             "node",
+            "api",
         ],
     ),
     ("instructions", &["record", "platform", "segment", "query"]),

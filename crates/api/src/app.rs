@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 use collector::Accounting;
 use node::cluster::engines::Marks;
 use node::cluster::{Cluster, Engines, QueriedLines};
-use node::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER};
+use node::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER, MACROS_FOLDER};
 use node::pipeline::Pipeline;
 use node::queries::QueryOptions;
 use node::queries::jobs::Jobs;
@@ -66,6 +66,8 @@ pub struct App {
     pub(crate) cluster_permits: Arc<Semaphore>,
     /// Backups are made and deleted one at a time.
     pub(crate) backup_permit: Arc<Semaphore>,
+    /// One table is uploaded at a time.
+    pub(crate) upload_permit: Arc<Semaphore>,
     pub(crate) queue: QueryQueue,
     /// Permits for pages of rows of background queries; each is held until the last byte of the
     /// page is sent.
@@ -94,14 +96,15 @@ pub struct App {
 fn views_in_folders(options: &ApiOptions) -> SavedViews {
     let folder = |name| Arc::new(DocumentFolder::new(&options.store.data_dir.join(name)));
     let provided = options.dashboards_dir.as_deref();
-    SavedViews::new(folder(DASHBOARDS_FOLDER), folder(LINKS_FOLDER), provided)
+    let macros = Some(folder(MACROS_FOLDER) as _);
+    SavedViews::new(folder(DASHBOARDS_FOLDER), folder(LINKS_FOLDER), macros, provided)
 }
 
 /// The same in the catalog of a cluster.
 fn views_in_catalog(options: &ApiOptions, engines: &Arc<Engines>) -> SavedViews {
     let marks = |prefix| Arc::new(Marks::new(engines, None, prefix));
     let provided = options.dashboards_dir.as_deref();
-    SavedViews::new(marks(Marks::DASHBOARDS), marks(Marks::LINKS), provided)
+    SavedViews::new(marks(Marks::DASHBOARDS), marks(Marks::LINKS), None, provided)
 }
 
 /// The phase of the server's life.
@@ -151,6 +154,7 @@ impl App {
             summary_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             cluster_permits: Arc::new(Semaphore::new(SUMMARIES_MAX)),
             backup_permit: Arc::new(Semaphore::new(1)),
+            upload_permit: Arc::new(Semaphore::new(1)),
             jobs: OnceLock::new(),
             queries_ended: Default::default(),
             queries_refused: AtomicU64::new(0),

@@ -20,7 +20,8 @@ use crate::admin::forwarding;
 use crate::admin::metrics;
 use crate::admin::status;
 use crate::files;
-use crate::ingest::{self, Inserting, bulk};
+use crate::ingest::{Inserting, bulk};
+use crate::loki;
 use crate::wire::body;
 use crate::wire::error::wrong_method;
 use crate::wire::error::{ApiError, ApiResult};
@@ -80,7 +81,7 @@ pub fn routes(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Routes<()> {
         .get(Scope::Read, "/metrics", text)
         .get(Scope::Read, "/api/v1/nodes", nodes)
         .get(Scope::Read, "/api/v1/files", followed)
-        .merge(ingest::routes(inserting))
+        .merge(loki::ways_in(inserting))
         .with_state(seen)
 }
 

@@ -158,6 +158,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
         let own: &[&str] = match segments[..] {
             ["export"] => &["format", "include", "cursors", "cursor"],
             ["queries"] => &["limit", "include", "format"],
+            ["lookups", _] => return Some(vec![&["match", "keys", "fields", "value"]]),
             ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
             // Name and password are accepted in the form only, because addresses end up in logs.
             ["login" | "logout" | "me"] => return Some(Vec::new()),

@@ -18,6 +18,8 @@ pub mod ingest;
 mod known;
 mod links;
 mod loki;
+mod lookups;
+mod macros;
 pub mod options;
 mod page;
 mod programs;
@@ -35,7 +37,7 @@ use axum::Extension;
 pub use axum::Router;
 use axum::middleware;
 
-pub use self::access::gate::{Gate, PASSWORD_BYTES_MAX};
+pub use self::access::gate::Gate;
 pub use self::access::guard::{Guard, Reason};
 pub use self::app::{App, Reloaded};
 pub use self::wire::listen::seats::HTTP_CONNECTIONS_MAX;
@@ -50,7 +52,7 @@ fn inserting(app: &Arc<App>) -> Arc<Inserting> {
     let to = Arc::clone(app);
     let to = move || Ok(Arc::clone(&to.pipeline()?.http));
     Inserting::new(
-        app.options.insert,
+        app.options.insert.clone(),
         Arc::clone(&app.accounting),
         app.memory(),
         app.opened.subscribe(),
@@ -62,8 +64,9 @@ fn inserting(app: &Arc<App>) -> Arc<Inserting> {
 fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
     Routes::new()
         .merge(access::login::routes(app.gate.clone()))
+        .merge(access::accounts::routes(app.gate.clone()))
         .merge(admin::status::routes())
-        .merge(ingest::routes(Arc::clone(&inserting)))
+        .merge(loki::ways_in(inserting))
         .merge(queries::select::routes())
         .merge(queries::export::routes())
         .merge(files::routes())
@@ -80,6 +83,8 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(queries::summary::routes())
         .merge(programs::routes())
         .merge(rules::routes())
+        .merge(lookups::routes())
+        .merge(macros::routes())
         .merge(sinks::routes())
         .merge(dashboards::routes())
         .merge(links::routes())
@@ -87,7 +92,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(admin::frames::routes())
-        .merge(loki::routes(inserting))
+        .merge(loki::routes())
         .merge(elastic::routes(app))
 }
 
@@ -115,8 +120,19 @@ pub fn routers(app: Arc<App>, otlp: &[SocketAddr]) -> (Router, Vec<Router>) {
 pub fn otlp_router(inserting: Arc<Inserting>, guard: Guard, gate: Gate) -> Router {
     let routes: Routes<()> = ingest::otlp::routes().with_state(inserting);
     let (router, _table) = routes.into_parts();
+    closed(router.fallback(only_otlp), guard, gate)
+}
+
+/// The router of every way in by HTTP, and of nothing else, for measurements.
+pub fn ingest_router(inserting: Arc<Inserting>, guard: Guard, gate: Gate) -> Router {
+    let routes: Routes<()> = loki::ways_in(inserting);
+    let (router, _table) = routes.into_parts();
+    closed(router, guard, gate)
+}
+
+/// A router behind the guard and the gate.
+fn closed(router: Router, guard: Guard, gate: Gate) -> Router {
     router
-        .fallback(only_otlp)
         .method_not_allowed_fallback(wire::error::wrong_method)
         .layer(Extension(gate))
         .layer(middleware::from_fn_with_state(guard, access::guard::check))

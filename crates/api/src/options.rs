@@ -6,6 +6,7 @@ use std::time::Duration;
 use store::StoreConfig;
 
 use crate::access::authority::Authority;
+use crate::access::gate::Auditing;
 use crate::access::users::AccessOptions;
 use crate::ingest::InsertOptions;
 use crate::wire::listen::seats::HTTP_CONNECTIONS_MAX;
@@ -24,6 +25,8 @@ pub struct ApiOptions {
     pub is_https: bool,
     /// Who may call.
     pub access: AccessOptions,
+    /// The audit log.
+    pub auditing: Auditing,
     /// Limits of ingest requests.
     pub insert: InsertOptions,
     /// Limits of queries.
@@ -58,6 +61,7 @@ impl ApiOptions {
             frame_ancestors: Vec::new(),
             is_https: false,
             access: AccessOptions::default(),
+            auditing: Auditing::default(),
             insert: InsertOptions::default(),
             query: node.query,
             pages_max: 16,

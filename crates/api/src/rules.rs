@@ -1,5 +1,4 @@
 //! `/api/v1/ingest/rules`: what the rules at ingest did, and what other rules would do.
-//! `/api/v1/lookups`: the tables that rules and queries look values up in.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use node::ingest::rules::{RuleCounts, RuleSet, TracedLine, trace};
-use node::lookups::LookupState;
 use query::Query;
 use record::frame::LINE_BYTES_MAX;
 use record::{Batch, Format, FrameBuilder, Origin, Transport};
@@ -31,25 +29,11 @@ const TRIAL_LINES: usize = 50;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new()
-        .get(Scope::Read, "/api/v1/lookups", lookups)
-        .get(Scope::Read, "/api/v1/ingest/rules", list)
-        .post(Scope::Operate, "/api/v1/ingest/rules/trial", trial)
-}
-
-async fn lookups(State(app): State<Arc<App>>) -> ApiResult {
-    let states = app.pipeline()?.lookups.states();
-    let entry = |state: &LookupState| {
-        json!({
-            "name": state.name,
-            "file": state.file.display().to_string(),
-            "rows": state.rows,
-            "bytes": state.bytes,
-            "error": state.error,
-        })
-    };
-    let entries: Vec<Value> = states.iter().map(entry).collect();
-    Ok(Json(json!({ "lookups": entries })).into_response())
+    Routes::new().get(Scope::Read, "/api/v1/ingest/rules", list).post(
+        Scope::Operate,
+        "/api/v1/ingest/rules/trial",
+        trial,
+    )
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {

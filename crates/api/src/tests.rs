@@ -1,6 +1,8 @@
 //! Situations that no client can cause from outside at a moment of its choice: a query that panics,
 //! pages that nobody reads, with the shortest limits.
 
+mod accounts;
+mod auditing;
 mod elastic;
 mod gate;
 mod loki;
@@ -164,7 +166,8 @@ async fn a_query_that_panics_counts_as_failed() {
     let fixture = Fixture::new(|_| {});
     let run = |work: fn(&queries::run::Running) -> Result<(), RunError>| {
         let peer = ([127, 0, 0, 1], 1).into();
-        let caller = Caller { peer, principal: Principal::anybody(), missing: Arc::default() };
+        let caller =
+            Caller { peer, principal: Principal::anybody(), missing: Arc::default(), audit: None };
         queries::run::answer(
             queries::run::PendingQuery::new(&fixture.app, "query", "*", &caller).unwrap(),
             work,
@@ -316,7 +319,9 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let clients =
         Clients::new(Duration::from_secs(300), HTTP_CONNECTIONS_MAX, None, Arc::default());
     let gate = Gate::new(&AccessOptions::default(), ADDRESS, false);
-    let (router, _table) = ingest::routes::<()>(inserting).into_parts();
+    let (router, table) = crate::loki::ways_in::<()>(inserting).into_parts();
+    // A collector has what senders of Loki post to, as it has all other ways in.
+    assert!(table.iter().any(|route| route.path == "/loki/api/v1/push"));
     let address = listen(router.layer(Extension(gate)), clients, stopping).await;
     let push = move || {
         let mut answer = String::new();

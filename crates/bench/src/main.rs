@@ -33,6 +33,7 @@ mod tls_limit;
 mod traffic;
 mod udp_limit;
 mod unit_cost;
+mod ways_speed;
 
 // The allocator is that of the server, from `node`: the one of the C library returns the memory of
 // each frame to the system, which clears it for the next frame.
@@ -113,6 +114,7 @@ const BENCHMARKS: &[Benchmark] = &[
         unit_cost::main();
         Ok(())
     }),
+    ("ways_speed", ways_speed::main),
 ];
 
 /// The arguments behind the name of the benchmark.

@@ -2,8 +2,8 @@
 //! over UDP (a zlib or gzip stream).
 //!
 //! Invariants: memory is bounded by [`UNPACKED_BYTES_MAX`]; of a message that cannot be
-//! decompressed the bytes come back as they are. Left out: compressed connections
-//! (`compression.mode` of rsyslog).
+//! decompressed the bytes come back as they are. Compressed connections are those of
+//! [`crate::stream`].
 
 use flate2::{Decompress, FlushDecompress, Status};
 use record::frame::Doubt;

@@ -29,6 +29,7 @@ use crate::deliver::Deliver;
 use crate::outlet::{Destination, FRAME_AGE_MS, Outlet};
 use crate::source::{SourceError, SourceThread, StopSignal};
 
+mod inflating;
 mod receiver;
 
 pub(crate) use receiver::READ_BYTES_MIN;

@@ -332,6 +332,17 @@ pub enum Settle {
     Compacted,
 }
 
+/// What the scans of a store return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scans {
+    /// All rows whose insert was acknowledged before, in the order of keys.
+    InOrder,
+    /// Rows in the order of keys, the newest only after [`Settle::Visible`].
+    Late,
+    /// Rows in an order of the store's own.
+    Unordered,
+}
+
 /// A store, reached over the network.
 #[async_trait]
 pub trait Driver: Send + Sync {
@@ -348,6 +359,11 @@ pub trait Driver: Send + Sync {
     /// is seen some time later, or after [`Settle::Visible`].
     fn reads_own_writes(&self) -> bool {
         true
+    }
+
+    /// What its scans return.
+    fn scans(&self) -> Scans {
+        Scans::InOrder
     }
 
     /// Creates the table again, empty, with its indexes.

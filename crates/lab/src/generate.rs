@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{self, Processes};
 use crate::driver::Driver;
-use crate::load::{self, LineSender, Setting, Stop};
+use crate::load::{self, LineSender, ReadBack, Setting, Stop};
 use crate::measure::process::Watched;
 use crate::results::End;
 use crate::trial::{Role, Trial, Work};
@@ -51,8 +51,9 @@ impl Generators {
     }
 
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
-    /// the generator and the host to `lines`. Returns the outcome, or `None` if it was stopped.
-    /// Data is always loaded from here, and the delay of new rows, which needs one clock, is always
+    /// the generator and the host to `lines`. Returns the outcome, and what to read back later, or
+    /// `None` if it was stopped. Agents read back by themselves, right after the trial. Data is
+    /// always loaded from here, and the delay of new rows, which needs one clock, is always
     /// measured from here.
     pub async fn run(
         &self,
@@ -61,15 +62,21 @@ impl Generators {
         store: Option<Watched>,
         lines: LineSender,
         stop: Stop,
-    ) -> Option<End> {
+    ) -> Option<(End, Option<ReadBack>)> {
         let watched = store.into_iter().chain([Watched::generator()]).collect();
         let here = trial.role == Role::Prepare
             || trial.crash_after_s.is_some()
             || matches!(trial.work, Work::RealTime(_));
         if here || self.agents.is_empty() {
-            let setting = Setting { watched, ..Setting::default() };
-            return load::run_in(setting, driver, trial, lines, stop).await;
+            let place = Arc::default();
+            let read_back = Some(Arc::clone(&place));
+            let setting = Setting { watched, read_back, ..Setting::default() };
+            let end = load::run_in(setting, driver, trial, lines, stop).await?;
+            let read_back = place.lock().expect("nothing panics here").take();
+            return Some((end, read_back));
         }
-        agent::run(&self.agents, self.secret.as_deref(), trial, watched, lines, stop).await
+        let secret = self.secret.as_deref();
+        let end = agent::run(&self.agents, secret, trial, watched, lines, stop).await?;
+        Some((end, None))
     }
 }

@@ -29,11 +29,13 @@ use crate::workload::{Opening, Workload, WorkloadPlan, lines, logs};
 mod closed;
 mod open;
 mod ramp;
+mod read_back;
 mod realtime;
 mod recorder;
 mod worker;
 
 pub use open::Timer;
+pub use read_back::{ReadBack, Sample};
 use recorder::Recorder;
 use worker::{Shared, Worker};
 
@@ -72,6 +74,8 @@ pub struct Setting {
     pub watched: Vec<Watched>,
     /// Whether the whole machine is measured too.
     pub host: bool,
+    /// Where to leave what the trial acknowledged, so that it can be read back.
+    pub read_back: Option<Arc<Mutex<Option<ReadBack>>>>,
 }
 
 impl Default for Setting {
@@ -81,6 +85,7 @@ impl Default for Setting {
             timer: Timer::System,
             watched: vec![Watched::generator()],
             host: true,
+            read_back: None,
         }
     }
 }
@@ -114,13 +119,23 @@ pub async fn run_in(
     mut stop: Stop,
 ) -> Option<End> {
     let mut stop_seen = stop.clone();
+    let read_back = setting.read_back.clone();
     let begun = tokio::select! {
         biased;
         () = stopped(&mut stop_seen) => return None,
         begun = begin(setting, driver, trial) => begun,
     };
     match begun {
-        Ok(Some(running)) => running.watch(lines, &mut stop).await,
+        Ok(Some(running)) => {
+            let shared = running.shared.clone();
+            let end = running.watch(lines, &mut stop).await?;
+            if let Some(place) = read_back.filter(|_| end.outcome == Outcome::Completed)
+                && !shared.imagined
+            {
+                *place.lock().expect("nothing panics here") = Some(ReadBack(shared));
+            }
+            Some(end)
+        }
         Ok(None) => None,
         Err(outcome) => Some(End { outcome, seconds: 0.0 }),
     }
@@ -214,6 +229,7 @@ async fn begin(
     if let Some(lacks) = needs.into_iter().find(|need| !abilities.contains(need)) {
         return Err(Outcome::NotSupported { ability: lacks.name().to_owned() });
     }
+    let needs_inserts = trial.work.inserts();
     let threads = trial.share.part(load.threads.into()) as u32;
     let (plan, operations, after): (Box<dyn WorkloadPlan>, _, _) = match &trial.work {
         Work::Load { workload, .. } => {
@@ -223,6 +239,8 @@ async fn begin(
                 share: trial.share,
                 batch_rows: load.batch_rows,
                 operations,
+                sees_writes: driver.reads_own_writes(),
+                scans: driver.scans(),
             };
             let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
             (plan, operations, load.until_visible.then_some(After::Visible))
@@ -234,6 +252,13 @@ async fn begin(
         }
     };
     let sessions = connect_all(&driver, trial, threads).await?;
+    let imagined = trial.store.name == crate::driver::null::NAME;
+    let inserts = needs_inserts && !imagined && setting.read_back.is_some() && trial.share.of == 1;
+    let rows_before = match inserts {
+        // A store that cannot count so many rows in time is compared without that.
+        true => read_back::rows_of(&*driver, &trial.schema).await.ok().flatten(),
+        false => None,
+    };
     let sampler = Sampler::new(setting.watched, setting.host);
     let start = match setting.gate {
         None => Instant::now(),
@@ -247,12 +272,16 @@ async fn begin(
     };
 
     let measured_from = start + Duration::from_secs_f64(load.warm_up_s);
+    let sees_writes = !imagined && driver.reads_own_writes();
     let shared = Arc::new(Shared {
         driver,
         schema: trial.schema.clone(),
         store: trial.store.name.clone(),
+        // Otherwise nobody knows which rows are new to it.
+        rows_before: rows_before.filter(|rows| *rows == plan.rows_before()),
         plan,
-        imagined: trial.store.name == crate::driver::null::NAME,
+        imagined,
+        sees_writes,
         recorder: Recorder::new(measured_from, threads),
         measured_from,
         until: load.seconds.map(|seconds| measured_from + Duration::from_secs_f64(seconds)),
@@ -264,6 +293,9 @@ async fn begin(
         threads,
         rows: AtomicU64::new(0),
         text_bytes: AtomicU64::new(0),
+        inserted: AtomicU64::new(0),
+        unanswered: AtomicU64::new(0),
+        sample: Sample::new(trial.seed),
         streamed: Mutex::default(),
         visible: OnceLock::new(),
         errors_in_a_row: AtomicU64::new(0),

@@ -186,6 +186,9 @@ pub const WRITTEN_ROWS: &str = "written_rows";
 /// refer to.
 pub const WRITTEN_TEXT_BYTES: &str = "written_text_bytes";
 
+/// Acknowledged rows that were read again after a trial, and had what was written last.
+pub const READ_BACK_ROWS: &str = "read_back_rows";
+
 /// The name of the value with the number of rows that were acknowledged before a kill.
 pub const ACKNOWLEDGED_ROWS: &str = "acknowledged_rows";
 

@@ -8,6 +8,7 @@
 mod cold;
 mod crash;
 mod disturbed;
+mod probe;
 mod ready;
 mod state;
 mod warm_up;
@@ -22,7 +23,7 @@ use crate::definition::Study;
 use crate::driver::{Driver, Settle};
 use crate::fleet::{Fleet, RunningStore};
 use crate::generate::Generators;
-use crate::load::{Stop, stopped};
+use crate::load::{ReadBack, Stop, stopped};
 use crate::measure::{process::Watched, speed};
 use crate::plan::Step;
 use crate::results::{
@@ -97,6 +98,8 @@ pub struct Runner<'a> {
     took: BTreeMap<(String, String), Vec<f64>>,
     /// The processes of stores that are in a steady state, by experiment and label.
     warm: BTreeMap<(String, String), Vec<u32>>,
+    /// What [`probe::probe`] found wrong, by label of the store.
+    probed: BTreeMap<String, Option<String>>,
 }
 
 impl<'a> Runner<'a> {
@@ -110,8 +113,8 @@ impl<'a> Runner<'a> {
         stop: Stop,
     ) -> Runner<'a> {
         let state = RunState::read(directory);
-        let (took, warm) = (BTreeMap::new(), BTreeMap::new());
-        Runner { study, directory, run, fleet, generators, stop, state, took, warm }
+        let (took, warm, probed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Runner { study, directory, run, fleet, generators, stop, state, took, warm, probed }
     }
 
     /// Runs all steps that were not completed yet.
@@ -267,7 +270,7 @@ impl<'a> Runner<'a> {
                 None => Ok(Attempt::Stopped),
             };
         }
-        let Some(Measured { mut end, seen }) =
+        let Some(Measured { mut end, seen, read_back }) =
             self.measure(&store, &trial, &mut writer, watch).await?
         else {
             return Ok(Attempt::Stopped);
@@ -285,6 +288,8 @@ impl<'a> Runner<'a> {
                 let sizes = sizes(&store, &trial, Settle::Flushed).await;
                 end.outcome = keep(sizes, &mut writer, watch)?;
             }
+            // After the sizes, because reading waits until the store has processed its data.
+            read_again(read_back, &mut end, &mut writer, watch).await?;
         }
         ended(writer, end)
     }
@@ -355,7 +360,8 @@ impl<'a> Runner<'a> {
                             Some(end) => end,
                             None => sending.await,
                         };
-                        return Ok(end.map(|end| Measured { end, seen }));
+                        let measured = |(end, read_back)| Measured { end, seen, read_back };
+                        return Ok(end.map(measured));
                     }
                 },
                 ended = &mut sending, if end.is_none() => end = Some(ended),
@@ -393,6 +399,27 @@ fn ended(writer: TrialWriter, end: End) -> Result<Attempt, RunError> {
 struct Measured {
     end: End,
     seen: Seen,
+    /// What the store acknowledged, to be read again.
+    read_back: Option<ReadBack>,
+}
+
+/// Reads again what a completed trial wrote. A store that does not have it answered wrongly.
+async fn read_again(
+    read_back: Option<ReadBack>,
+    end: &mut End,
+    writer: &mut TrialWriter,
+    watch: &mut dyn Watch,
+) -> Result<(), ResultsError> {
+    let Some(read_back) = read_back.filter(|_| end.outcome == Outcome::Completed) else {
+        return Ok(());
+    };
+    let (lines, outcome) = read_back.run().await;
+    for line in lines {
+        watch.line(&line);
+        writer.write(&line)?;
+    }
+    end.outcome = outcome.unwrap_or(Outcome::Completed);
+    Ok(())
 }
 
 enum Ready {
@@ -412,7 +439,7 @@ enum Warm {
 
 enum Loaded {
     Yes,
-    Not(String),
+    Not(Outcome),
     Stopped,
 }
 

@@ -10,13 +10,15 @@
 //! their figures. The distributions come from the library statrs; the computations here are checked
 //! against published output of R and against the 2015 study.
 //!
-//! Left out: tests on ranks, which cannot find a difference with fewer than six pairs.
+//! Left out: tests of pairs on ranks, which cannot find a difference with fewer than six pairs.
 
+mod change;
 mod comparison;
 mod quantile;
 mod trend;
 mod welch;
 
+pub use change::{Change, change};
 pub use comparison::{Comparison, POWER, groups, paired, unpaired};
 pub use quantile::{BoxPlot, box_plot, quantile};
 pub use trend::{Trend, trend};

@@ -87,6 +87,14 @@ impl Work {
         }
     }
 
+    /// Whether it adds rows to its table.
+    pub fn inserts(&self) -> bool {
+        match self {
+            Work::Load { workload, .. } => workload.inserts(),
+            Work::RealTime(_) => true,
+        }
+    }
+
     /// Whether it writes rows, alone or among other operations.
     pub fn writes(&self) -> bool {
         let Work::Load { workload, .. } = self else { return true };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::aggregate::{Aggregate, Function};
 use crate::driver::search::Search;
-use crate::driver::{Ability, Answer, Operation};
+use crate::driver::{Ability, Answer, Operation, Scans};
 use crate::row::{Row, Schema, Value};
 use crate::sending::{Load, Share};
 use measurements::{Measurements, Queries};
@@ -18,6 +18,7 @@ use measurements::{Measurements, Queries};
 pub mod apm;
 pub mod history;
 pub mod keys;
+mod ledger;
 pub mod letters;
 pub mod lines;
 pub mod logs;
@@ -159,12 +160,23 @@ pub struct Opening {
     pub batch_rows: u32,
     /// Operations of the whole trial, if it has a limit.
     pub operations: Option<u64>,
+    /// Whether a read of the store sees every write that was acknowledged before.
+    pub sees_writes: bool,
+    /// What the store's scans return.
+    pub scans: Scans,
 }
 
 impl Opening {
     /// For a share, with all other parameters as small as possible.
     pub fn of(share: Share) -> Opening {
-        Opening { seed: 1, share, batch_rows: 1, operations: None }
+        Opening {
+            seed: 1,
+            share,
+            batch_rows: 1,
+            operations: None,
+            sees_writes: true,
+            scans: Scans::InOrder,
+        }
     }
 
     /// The random numbers of one thread.
@@ -192,6 +204,21 @@ pub trait WorkloadPlan: Send + Sync {
         }
     }
 
+    /// Checks a row that is read when all operations have ended: it has what was acknowledged last.
+    fn verify_last(&self, row: &Row) -> Result<(), String> {
+        self.verify(row)
+    }
+
+    /// The rows that a table has before these operations, if they are new to it.
+    fn rows_before(&self) -> u64 {
+        0
+    }
+
+    /// What the answers of a whole trial show together, and none of them alone.
+    fn verdict(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The right answer to a search.
     fn found(&self, search: &Search) -> Option<Answer> {
         let _ = search;
@@ -200,6 +227,11 @@ pub trait WorkloadPlan: Send + Sync {
 
     /// Notes on this workload for the report, for example about ignored properties.
     fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Notes on what the trial showed, for the report.
+    fn notes_at_end(&self) -> Vec<String> {
         Vec::new()
     }
 }
@@ -214,6 +246,13 @@ pub trait Steps: Send {
 
     /// The next step, or `None` when the workload is complete.
     fn next(&mut self) -> Option<Step>;
+
+    /// Compares an answer, which is right by itself, with what the store had acknowledged when the
+    /// request was made; the error says what is wrong.
+    fn compare(&mut self, request: &Request, answer: &Answer) -> Result<(), String> {
+        let _ = (request, answer);
+        Ok(())
+    }
 
     /// Reports whether the store acknowledged a request of these steps.
     fn ended(&mut self, request: &Request, acknowledged: bool) {
@@ -285,8 +324,8 @@ pub enum Expect {
 pub enum Verdict {
     /// The answer is as expected.
     Right,
-    /// A row that was acknowledged during the trial is missing: counted as the error `missing`,
-    /// because a store may document that rows become visible later.
+    /// A row that was acknowledged during the trial is missing: wrong, or counted as the error
+    /// `missing` where the store documents that rows become visible later.
     Missing,
     /// The answer is wrong: the request, the answer, and what was expected.
     Wrong(String),
@@ -413,7 +452,7 @@ pub fn right_answer(plan: &dyn WorkloadPlan, request: &Request) -> Answer {
 }
 
 /// An operation for messages, without the contents of rows.
-fn in_words(operation: &Operation) -> String {
+pub fn in_words(operation: &Operation) -> String {
     match operation {
         Operation::Insert(row) => format!("of row {}", row.key),
         Operation::InsertMany(rows) => format!("of {} rows", rows.len()),

@@ -21,6 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::notify::Notify;
 use crate::reload::Reloader;
 use crate::server::{
     Signals, bind, bind_otlp, end_at_second_signal, https, serve_all, warn_of_access,
@@ -74,6 +75,8 @@ async fn collect(
         kafka.read.data_dir.clone_from(&sources.data_dir);
     }
     let mut signals = Signals::new()?;
+    let notify = Notify::new();
+    notify.keep_alive();
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind("HTTP", "--http-listen", config.http_listen).await?;
     let otlp = bind_otlp(&config).await?;
@@ -122,8 +125,8 @@ async fn collect(
     let tls = https(&config)?;
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
-    warn_of_access(&config, address);
     let gate = api::Gate::new(&config.api.access, address, tls.is_some());
+    warn_of_access(&config, &gate, address);
     let reloader = Arc::new(Reloader::new(
         settings,
         loaded,
@@ -131,8 +134,10 @@ async fn collect(
         (Arc::clone(&rules), lookups),
         None,
     ));
+    let reloading = notify.clone();
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
+            reloading.reloading();
             let (credentials, reloader) = (credentials.clone(), Arc::clone(&reloader));
             let reload = move || {
                 // What cannot be reloaded is in the log.
@@ -144,6 +149,7 @@ async fn collect(
             if let Err(error) = tokio::task::spawn_blocking(reload).await {
                 tracing::error!("SIGHUP: {error}");
             }
+            reloading.ready();
         }
     });
     let sources = Arc::new(Mutex::new(sources));
@@ -152,10 +158,13 @@ async fn collect(
     let to = Arc::clone(&lines);
     let (_, opened) = watch::channel(true);
     let memory = Budget::new(config.api.memory_bytes_max);
-    let inserting =
-        Inserting::new(config.api.insert, Arc::clone(&accounting), &memory, opened, move || {
-            Ok(Arc::clone(&to))
-        });
+    let inserting = Inserting::new(
+        config.api.insert.clone(),
+        Arc::clone(&accounting),
+        &memory,
+        opened,
+        move || Ok(Arc::clone(&to)),
+    );
     let clients = api::Clients::new(
         config.api.client_idle_max,
         config.api.connections_max,
@@ -183,8 +192,10 @@ async fn collect(
     if let Some(file) = ready_file {
         write_ready_file(&file, &addresses)?;
     }
+    notify.ready();
 
     let name = signals.next().await;
+    notify.stopping();
     tracing::info!("{name}: shutting down; a second signal ends at once");
     end_at_second_signal(signals, "lines that were neither spooled nor acknowledged are lost");
     stop.send_replace(true);

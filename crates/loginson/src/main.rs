@@ -8,6 +8,7 @@
 mod cli;
 mod collect;
 mod config;
+mod notify;
 mod reload;
 mod server;
 mod settings;

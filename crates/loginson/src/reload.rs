@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use api::access::audit_log::Entry;
 use api::{App, Gate, Reloaded};
 use node::ingest::rules::{RuleSet, Rules};
 use node::lookups::Lookups;
@@ -13,7 +14,7 @@ use node::process::log::one_line;
 use store::Retention;
 
 use crate::config::changes;
-use crate::settings::{Loaded, Settings};
+use crate::settings::{Loaded, Settings, hold};
 
 /// The settings of this process, and what they can change.
 pub struct Reloader {
@@ -53,12 +54,21 @@ impl Reloader {
                     false => reloaded.changed.join("; "),
                 };
                 tracing::info!("the settings were read again: {changed}");
+                if let Some(audit) = self.gate.audit() {
+                    let message = format!("the settings were read again: {changed}");
+                    audit.add(Entry::new("change", &message));
+                }
                 if !reloaded.needs_restart.is_empty() {
                     let keys = reloaded.needs_restart.join(", ");
                     tracing::warn!("changed settings that hold after a restart only: {keys}");
                 }
             }
-            Err(why) => tracing::error!("{why}"),
+            Err(why) => {
+                // The new ones held while the rest was checked.
+                let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+                hold(&now.raw);
+                tracing::error!("{why}");
+            }
         }
         reloaded
     }

@@ -19,11 +19,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::notify::Notify;
 use crate::reload::Reloader;
 use crate::settings::{Loaded, Settings};
-use api::{App, Clients, Router, Tls};
+use api::access::audit_log::AuditLog;
+use api::{App, Clients, Gate, Router, Tls};
 use node::cluster::{Cluster, Engines, QueriedLines};
-use node::data_dir::QUERIES_FOLDER;
+use node::data_dir::{DocumentFolder, QUERIES_FOLDER};
 use node::ingest::sources::addresses;
 use node::pipeline::Pipeline;
 use node::pipeline::options::NodeOptions;
@@ -35,6 +37,9 @@ use node::queries::jobs::Jobs;
 
 /// How often background queries are checked for expiry.
 const EXPIRY_TICK: Duration = Duration::from_secs(5);
+
+/// How often it is kept when tokens were used last.
+const USES_TICK: Duration = Duration::from_secs(600);
 
 /// Runs until a signal ends it. `ready_file` is written once lines are accepted.
 pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> Result<()> {
@@ -70,6 +75,9 @@ async fn serve(
     ready_file: Option<PathBuf>,
 ) -> Result<()> {
     let mut signals = Signals::new()?;
+    let notify = Notify::new();
+    // From the start on: opening a large store takes minutes.
+    notify.keep_alive();
     let hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
     let listener = bind("HTTP", "--http-listen", config.http_listen).await?;
     let otlp = bind_otlp(&config).await?;
@@ -89,7 +97,11 @@ async fn serve(
         stopping.clone(),
     );
     let app = Arc::new(app);
-    warn_of_access(&config, address);
+    let kept = Arc::new(DocumentFolder::new(config.node.data_dir()));
+    app.gate().keep_in(kept).map_err(anyhow::Error::msg)?;
+    app.gate().set_auditing(config.api.auditing).map_err(anyhow::Error::msg)?;
+    warn_of_access(&config, app.gate(), address);
+    offer_first(&config, app.gate(), address, tls.is_some());
     let (router, otlp_routers) = api::routers(Arc::clone(&app), &otlp_addresses);
     let listeners = std::iter::once(listener).chain(otlp.into_iter().map(|(listener, _)| listener));
     let routers = std::iter::once(router).chain(otlp_routers);
@@ -114,7 +126,12 @@ async fn serve(
         // The next start repairs what a crash leaves.
         name = signals.next() => anyhow::bail!("{name} while the store was being opened"),
     };
+    if config.api.auditing.enabled {
+        let rows = Arc::clone(&pipeline.audit_rows);
+        app.gate().audit_to(AuditLog::start(rows).context("cannot start a thread")?);
+    }
     tokio::spawn(expire(Arc::clone(&jobs)));
+    tokio::spawn(save_uses(app.gate().clone()));
     app.run(Arc::clone(&pipeline), jobs);
     let of = Some((&app, &pipeline));
     let rules = (Arc::clone(&pipeline.rules), Arc::clone(&pipeline.lookups));
@@ -127,9 +144,11 @@ async fn serve(
         write_ready_file(&file, &addresses)?;
     }
 
-    tokio::spawn(reload_on(hangup, reloader, Arc::clone(&pipeline), tls));
+    tokio::spawn(reload_on(hangup, reloader, Arc::clone(&pipeline), tls, notify.clone()));
+    notify.ready();
 
     let name = signals.next().await;
+    notify.stopping();
     tracing::info!("{name}: shutting down; a second signal ends at once");
     end_at_second_signal(signals, "acknowledged lines are safe");
     // Requests that have begun are finished while there still is a store to take their lines.
@@ -139,6 +158,12 @@ async fn serve(
         serving.await.context("serving HTTP failed")?;
     }
     app.stop();
+    let gate = app.gate().clone();
+    let saved = tokio::task::spawn_blocking(move || {
+        gate.save_uses();
+        gate.audit().iter().for_each(AuditLog::close);
+    });
+    saved.await.context("closing the audit log failed")?;
     let stopped = tokio::task::spawn_blocking(move || pipeline.stop());
     stopped.await.context("stopping the pipeline failed")?;
     tracing::info!("stopped");
@@ -188,14 +213,49 @@ async fn expire(jobs: Arc<Jobs>) {
     }
 }
 
+/// Keeps when tokens were used last, so that at most that much of it is lost by a crash.
+async fn save_uses(gate: Gate) {
+    loop {
+        tokio::time::sleep(USES_TICK).await;
+        let gate = gate.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || gate.save_uses()).await {
+            tracing::error!("keeping when tokens were used: {error}");
+        }
+    }
+}
+
+/// Shows the link with which the first administrator is made, if others can reach the server and
+/// there are no users.
+fn offer_first(config: &Config, gate: &Gate, address: SocketAddr, is_https: bool) {
+    let Some(secret) = gate.offer_first() else { return };
+    let scheme = if is_https { "https" } else { "http" };
+    let host = config.api.hosts.first().map_or_else(
+        || match address.ip().is_unspecified() {
+            true => format!("127.0.0.1:{}", address.port()),
+            false => address.to_string(),
+        },
+        |host| match host.port {
+            Some(_) => host.to_string(),
+            None => format!("{host}:{}", address.port()),
+        },
+    );
+    // Behind `#`: browsers do not send it, so it is in no log of a proxy.
+    tracing::warn!(
+        "make the first administrator within an hour, with this link, which can be used once: \
+         {scheme}://{host}/#first-admin={secret}"
+    );
+}
+
 /// Reloads settings, certificates and programs whenever the signal arrives.
 async fn reload_on(
     mut hangup: Signal,
     reloader: Arc<Reloader>,
     pipeline: Arc<Pipeline>,
     tls: Option<Arc<Tls>>,
+    notify: Notify,
 ) {
     while hangup.recv().await.is_some() {
+        notify.reloading();
         let (reloader, pipeline, tls) = (Arc::clone(&reloader), Arc::clone(&pipeline), tls.clone());
         let reloaded = tokio::task::spawn_blocking(move || {
             // What cannot be reloaded is in the log.
@@ -209,6 +269,7 @@ async fn reload_on(
         if let Err(error) = reloaded.await {
             tracing::error!("SIGHUP: {error}");
         }
+        notify.ready();
     }
 }
 
@@ -232,11 +293,11 @@ pub fn https(config: &Config) -> Result<Option<Arc<Tls>>> {
 
 /// Warns if other machines can reach the listener without credentials, or send credentials without
 /// encryption.
-pub fn warn_of_access(config: &Config, address: SocketAddr) {
+pub fn warn_of_access(config: &Config, gate: &Gate, address: SocketAddr) {
     if address.ip().to_canonical().is_loopback() {
         return;
     }
-    if config.api.access.is_off() {
+    if gate.is_off() {
         tracing::warn!(
             "everybody who reaches {address} may read and delete every line, because there are no users; \
              add some as docs/access.md describes, or listen on 127.0.0.1 (http_listen)"

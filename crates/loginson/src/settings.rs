@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::config::{Config, ConfigFile, RawConfig};
+use query::derived::{derived, set_derived};
+use query::macros::{configured, set_configured};
+
+use crate::config::{self, Config, ConfigFile, RawConfig};
 
 /// Where the settings of a process come from.
 pub struct Settings {
@@ -23,6 +26,12 @@ pub struct Loaded {
     pub config: Config,
 }
 
+/// From now on, queries know the macros and the derived fields of a configuration.
+pub fn hold(raw: &RawConfig) {
+    set_configured(config::macros(raw).unwrap_or_default());
+    set_derived(config::derived_fields(raw).unwrap_or_default());
+}
+
 impl Settings {
     /// Those of a configuration file, if there is one, changed by `apply`.
     pub fn new(
@@ -32,17 +41,29 @@ impl Settings {
         Settings { file, apply: Box::new(apply) }
     }
 
-    /// Reads and checks them. The error names the key, and file and line if the value is written
-    /// there.
+    /// Reads and checks them; queries know the macros and fields among them from now on. The error
+    /// names the key, and file and line if the value is written there.
     pub fn load(&self) -> Result<Loaded> {
         let file = self.file.as_deref().map(ConfigFile::read).transpose()?;
         let mut raw = file.as_ref().map_or_else(RawConfig::default, |file| file.raw().clone());
         (self.apply)(&mut raw);
-        let config = Config::try_from(raw.clone()).map_err(|error| match &file {
-            Some(file) => file.locate(error),
-            None => error,
-        })?;
-        Ok(Loaded { raw, config })
+        // Rules and sinks may call macros of the same configuration, so these hold first. If it is
+        // refused, those before hold again.
+        let before = configured().iter().map(|known| (**known).clone()).collect();
+        let fields_before = derived().to_vec();
+        hold(&raw);
+        match Config::try_from(raw.clone()) {
+            Ok(config) => Ok(Loaded { raw, config }),
+            Err(error) => {
+                let located = match &file {
+                    Some(file) => file.locate(error),
+                    None => error,
+                };
+                set_configured(before);
+                set_derived(fields_before);
+                Err(located)
+            }
+        }
     }
 
     /// The text of the configuration file; empty if there is none.

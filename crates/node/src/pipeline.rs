@@ -60,8 +60,8 @@ use crate::cluster::engines::{
 };
 use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{
-    ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, RERUNS_FILE, SINKS_FOLDER,
-    SPOOL_FOLDER,
+    ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, LOOKUPS_FOLDER, RERUNS_FILE,
+    SINKS_FOLDER, SPOOL_FOLDER,
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
@@ -76,6 +76,7 @@ use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
+use crate::storage::row_store::RowStore;
 use crate::storage::stored::{Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
 use cluster_work::ClusterWork;
@@ -109,6 +110,8 @@ pub struct Pipeline {
     pub stored: Stored,
     /// Accepts lines of requests.
     pub http: Arc<HttpLines>,
+    /// Makes lines of the audit log durable.
+    pub audit_rows: Arc<dyn RowStore>,
     /// Delivers frames to the store.
     pub delivery: Arc<StoreDelivery>,
     /// What becomes of lines before they are durable.
@@ -173,6 +176,7 @@ impl Pipeline {
         let deliver = forwarder.clone().map_or(Arc::clone(&local), |forwarder| forwarder as _);
         let lookups = Lookups::open(&options.lookups).map_err(anyhow::Error::msg)?;
         let lookups = Arc::new(lookups);
+        lookups.open_uploads(&options.data_dir().join(LOOKUPS_FOLDER));
         lookups.watch()?;
         let rules = RuleSet::new(&options.rules, &RuleSet::default(), Some(&lookups.for_rules()));
         let rules = Arc::new(Rules::new(rules.map_err(anyhow::Error::msg).context("[[rules]]")?));
@@ -184,6 +188,12 @@ impl Pipeline {
             Arc::clone(&local),
             Arc::clone(&accounting),
         );
+        let audit_rows: Arc<dyn RowStore> = Arc::new(Intake::start(
+            SourceKind::Internal,
+            FRAME_AGE_AWAITED_MS,
+            Arc::clone(&local),
+            Arc::clone(&accounting),
+        ));
         let stages = Arc::<Stages>::default();
         let summary = Arc::new(SummaryStage::new(
             Arc::clone(&stages),
@@ -270,6 +280,7 @@ impl Pipeline {
             work,
             work_options,
             http: Arc::new(http),
+            audit_rows,
             delivery: Arc::clone(&delivery),
             rules,
             lookups,
@@ -316,6 +327,7 @@ impl Pipeline {
         let sources = std::mem::take(&mut *lock(&self.sources));
         sources.stop();
         self.http.stop();
+        self.audit_rows.close();
         if let Some(forwarder) = &self.forwarder {
             forwarder.stop();
         }

@@ -72,6 +72,19 @@ pub use lang::syntax::regexes::{
 };
 pub use plan::raw_lines::RawLines;
 
+/// Texts with names and parameters that queries call.
+pub mod macros {
+    pub use crate::lang::syntax::macros::{
+        Callable, MACRO_BYTES_MAX, MACROS_MAX, Macro, MacroForm, configured, saved, set_configured,
+        set_saved,
+    };
+}
+
+/// Other names of fields, and fields that are computed from others.
+pub mod derived {
+    pub use crate::lang::syntax::derived::{DERIVED_MAX, DerivedField, derived, set_derived};
+}
+
 /// What a query reads: the traits that a source of lines implements.
 pub mod source {
     pub use crate::base::{DamagedUnit, Damages, Phrase, Phrases, SourceError, TimeRange, Whose};

@@ -57,8 +57,12 @@ pub const OWN_TYPE: &str = "summary";
 /// The type of rows of alerts: changes of their states, and rows of recording rules.
 pub const ALERT_TYPE: &str = "alert";
 
+/// The type of lines of the audit log: who did what, and who read what. Callers that may not read
+/// them are restricted to other lines, even where they name the type.
+pub const AUDIT_TYPE: &str = "audit";
+
 /// The types of the lines that Loginson makes itself. Only queries that name such a type see them.
-pub const OWN_TYPES: [&str; 2] = [OWN_TYPE, ALERT_TYPE];
+pub const OWN_TYPES: [&str; 3] = [OWN_TYPE, ALERT_TYPE, AUDIT_TYPE];
 
 /// The field with the stream of a line, for lines that have their own.
 pub const STREAM: &str = "_stream";

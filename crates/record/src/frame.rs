@@ -449,9 +449,41 @@ impl Frame {
             run: 0,
             left_in_run: 0,
             offset: HEADER_BYTES,
+            run_end: HEADER_BYTES,
             lengths: None,
             index: 0,
         }
+    }
+
+    /// Some of the lines, by their indexes, which rise. Those between them are only counted.
+    pub fn lines_at<'f>(&'f self, indexes: &'f [u32]) -> impl Iterator<Item = Line<'f>> {
+        let mut lines = self.lines();
+        indexes.iter().map_while(move |&index| {
+            lines.skip_to(index);
+            lines.next()
+        })
+    }
+
+    /// The offset in the frame of each line, ascending.
+    pub fn line_offsets(&self) -> Vec<u32> {
+        let mut offsets = Vec::with_capacity(self.header.lines as usize);
+        let mut lines = self.lines();
+        while lines.begin_run() {
+            if lines.lengths.is_some() {
+                while lines.left_in_run > 0 {
+                    offsets.extend(lines.next().map(|line| line.offset));
+                }
+                continue;
+            }
+            let (from, to) = (lines.offset, lines.run_end);
+            let ends = memchr::memchr_iter(b'\n', &self.bytes[from..to]);
+            offsets.push(from as u32);
+            offsets.extend(ends.map(|end| (from + end + 1) as u32));
+            // Behind the last newline of the run, another run begins.
+            offsets.pop();
+            lines.skip_to(lines.index + lines.left_in_run);
+        }
+        offsets
     }
 }
 
@@ -461,23 +493,59 @@ pub struct FrameLines<'a> {
     run: usize,
     left_in_run: u32,
     offset: usize,
+    run_end: usize,
     lengths: Option<usize>,
     index: u32,
+}
+
+impl FrameLines<'_> {
+    /// Goes on to the next run that has lines, if this one has no more. False behind the last one.
+    fn begin_run(&mut self) -> bool {
+        while self.left_in_run == 0 {
+            let Some(run) = self.frame.runs.get(self.run) else { return false };
+            self.left_in_run = run.lines;
+            self.run_end = self.offset + run.bytes as usize;
+            self.lengths = None;
+            if run.has_lengths() {
+                self.lengths = Some(self.offset);
+                self.offset += 4 * run.lines as usize;
+            }
+            self.run += 1;
+        }
+        true
+    }
+
+    /// Passes over the lines in front of that index.
+    fn skip_to(&mut self, index: u32) {
+        while self.index < index && self.begin_run() {
+            let count = (index - self.index).min(self.left_in_run);
+            let bytes = &self.frame.bytes;
+            match &mut self.lengths {
+                _ if count == self.left_in_run => self.offset = self.run_end,
+                Some(at) => {
+                    for _ in 0..count {
+                        self.offset += u32::from_le_bytes(array(bytes, *at)) as usize + 1;
+                        *at += 4;
+                    }
+                }
+                None => {
+                    let mut ends = memchr::memchr_iter(b'\n', &bytes[self.offset..self.run_end]);
+                    let end = ends.nth(count as usize - 1).expect("checked by decode");
+                    self.offset += end + 1;
+                }
+            }
+            self.left_in_run -= count;
+            self.index += count;
+        }
+    }
 }
 
 impl<'a> Iterator for FrameLines<'a> {
     type Item = Line<'a>;
 
     fn next(&mut self) -> Option<Line<'a>> {
-        while self.left_in_run == 0 {
-            let run = self.frame.runs.get(self.run)?;
-            self.left_in_run = run.lines;
-            self.lengths = None;
-            if run.flags & RUN_LENGTHS != 0 {
-                self.lengths = Some(self.offset);
-                self.offset += 4 * run.lines as usize;
-            }
-            self.run += 1;
+        if !self.begin_run() {
+            return None;
         }
         let run = &self.frame.runs[self.run - 1];
         let bytes = &self.frame.bytes;

@@ -1,8 +1,9 @@
 // What completes a query: pipes, functions, filters and keywords from the table of help; names and
-// values of fields from the server, within the shown range.
+// values of fields from the server, within the shown range; macros behind `@`.
 
 import { pickedCompletion, startCompletion, type Completion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete';
 import type { EditorView } from '@codemirror/view';
+import { callOf, macros, macrosFor } from '../lib/api/ingest';
 import { fieldNames, fieldValues, type ValueHits } from '../lib/api/queries';
 import { formatShort } from '../lib/base/format';
 import { complete, completableAt, type Choice, type Completable } from '../lib/query/logsqlComplete';
@@ -37,6 +38,12 @@ export function completionSource(span: () => Span): (context: CompletionContext)
   async function optionsFor(at: Completable, query: string, isExplicit: boolean, signal: AbortSignal): Promise<Completion[]> {
     const option = optionMaker(at);
     const documented = (entries: readonly HelpEntry[], kind: Choice): Completion[] => entries.map((entry) => option(entry.name, kind, { info: () => helpElement(entry) }));
+    if ((at.kind === 'pipe' || at.kind === 'field') && at.typed.startsWith('@')) {
+      const found = macrosFor(await macros({ signal }), at.typed, at.kind).map((macro) => option(`@${macro.name}`, 'filter', { displayLabel: callOf(macro), detail: macro.description }));
+      // Names of fields may begin with the sign too.
+      const names = at.kind === 'field' ? (await knownNames(signal)).filter(({ value }) => value.startsWith('@')) : [];
+      return [...found, ...names.map((entry, rank) => option(entry.value, 'field', ranked(entry, rank)))];
+    }
     switch (at.kind) {
       case 'pipe':
         return documented(PIPES, 'pipe');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zoomOut } from '../../src/lib/base/time';
+import { editableInstant, formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zoomOut } from '../../src/lib/base/time';
 
 const NOW = Date.UTC(2026, 0, 31, 12, 0, 0);
 
@@ -11,6 +11,8 @@ describe('durations', () => {
     ['1.5h', 5_400_000],
     ['1w', 604_800_000],
     ['30d', 2_592_000_000],
+    ['99999999999w', null],
+    [`${'9'.repeat(400)}w`, null],
     ['', null],
     ['5', null],
     ['m5', null],
@@ -101,4 +103,22 @@ test('times of the server', () => {
   expect(timeToNs('2026-01-31T12:00:00.123456789Z')).toBe(BigInt(NOW) * 1_000_000n + 123_456_789n);
   expect(timeToNs('2026-01-31T12:00:00Z')).toBe(BigInt(NOW) * 1_000_000n);
   expect(timeToNs('soon')).toBeNull();
+});
+
+test('a range is edited without a change, also where clocks are set back', () => {
+  const zone = process.env['TZ'];
+  process.env['TZ'] = 'Europe/Berlin';
+  try {
+    // 02:30 local time comes twice on 2026-10-25.
+    const [summer, winter] = [Date.UTC(2026, 9, 25, 0, 30), Date.UTC(2026, 9, 25, 1, 30)];
+    for (const ms of [summer, winter, summer + 5, Date.UTC(2026, 2, 29, 1, 0), NOW]) {
+      expect(parseInstant(editableInstant(ms, false), NOW, false)).toBe(ms);
+      expect(parseInstant(editableInstant(ms, true), NOW, true)).toBe(ms);
+    }
+    expect([editableInstant(summer, false), editableInstant(winter, false)].filter((text) => text.includes('+'))).toHaveLength(1);
+    expect(editableInstant(NOW, false)).toBe('2026-01-31 13:00:00');
+  } finally {
+    if (zone === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = zone;
+  }
 });

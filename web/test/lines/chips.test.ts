@@ -17,11 +17,11 @@ const requests = Array.from({ length: 10 }, (_, i) =>
 );
 
 test('fields that vary are shown, identifiers last, and what is the same everywhere is not', () => {
-  expect(shown(requests)).toBe('path=/checkout duration_ms=12.5 trace_id=a0f');
+  expect(shown(requests)).toBe('duration_ms=12.5 path=/checkout trace_id=a0f');
 });
 
 test('a field that some lines lack says something', () => {
-  expect(shown([...requests, row({ _msg: 'request done', path: '/', error: 'timeout' })], 10)).toBe('path=/ error=timeout');
+  expect(shown([...requests, row({ _msg: 'request done', path: '/', error: 'timeout' })], 10)).toBe('error=timeout path=/');
 });
 
 test('each application is looked at by itself', () => {
@@ -49,4 +49,24 @@ test('values that the message says are clicked there', () => {
 test('the header of syslog is no news', () => {
   expect(shown([row({ _msg: 'x', priority: '30', facility: '3', proc_id: '17', format: 'rfc5424', user: 'ann' })])).toBe('user=ann');
   expect(shown([row({ _msg: 'x', format: 'png' })])).toBe('format=png');
+});
+
+test('what went wrong comes before where it ran', () => {
+  const rows = [1, 2, 3].map((at) => ({
+    _msg: 'request failed',
+    app_name: 'shop',
+    pod: `shop-${at}`,
+    node: `n${at}`,
+    'k8s.namespace.name': `team-${at}`,
+    region: `r${at}`,
+    path: `/p${at}`,
+    reason: `r-${at}`,
+    'http.status_code': `50${at}`,
+    duration_ms: String(at),
+    error: `timeout ${at}`,
+  }));
+  const names = [...planChips(rows).values()][0];
+  expect(names?.slice(0, 4).sort()).toEqual(['duration_ms', 'error', 'http.status_code', 'reason']);
+  expect(names?.[4]).toBe('path');
+  expect(names?.slice(5).sort()).toEqual(['k8s.namespace.name', 'node', 'pod', 'region']);
 });

@@ -76,6 +76,20 @@ describe('differences', () => {
     });
   });
 
+  it('leads to the lines of a pattern that was never seen before', () => {
+    const [first] = differencesOf([{ ...PATTERN, kind: 'first' }]);
+    expect(first).toMatchObject({ kind: 'first', turn: 'new' });
+    expect(linesOfDifference(comparison, first as NonNullable<typeof first>, whole).query).toBe('app:=shop pattern_match_full("could not connect <*>")');
+  });
+
+  it('does not name a filter twice', () => {
+    const value = differencesOf([{ ...GONE, field: 'host', value: 'web3' }])[0] as NonNullable<ReturnType<typeof differencesOf>[0]>;
+    const twice = { before: 'host:="web3" error', where: 'host:="web3"', selected: null };
+    expect(linesOfDifference(twice, { ...value, turn: null }, whole).query).toBe('host:="web3" error');
+    const others = { before: '*', where: 'host:="web3"', selected: null };
+    expect(linesOfDifference(others, { ...value, turn: null }, whole).query).toBe('host:="web3"');
+  });
+
   it('asks what the lines of a difference have in common', () => {
     const [number] = differencesOf([NUMBER]);
     expect(commonOfDifference(comparison, number as NonNullable<typeof number>, whole)).toEqual({

@@ -64,3 +64,12 @@ test.each([
 ])('a bound in %s', (query, expected) => expect(toggleBound(query, 'd', '>=', '5')).toBe(expected));
 
 test.each([[0.0034, '0.0034'], [0, '0'], [20.25, '20.3'], [905.8, '906'], [1234567, '1.23M'], [-0.5, '-0.5']])('%d is %s', (value, text) => expect(formatNumber(value)).toBe(text));
+
+test('what went wrong, then what most lines have, comes before rare fields', () => {
+  const lines: [string, number][] = [['field_000', 70], ['team', 1000], ['zone', 500], ['error', 70], ['service.name', 1000]];
+  const facets = lines.map(([field, hits]) => facet(field, ['a', hits / 2], ['b', hits / 4]));
+  const fields = counted(...lines);
+  const shown = shownFacets(facets, 1000, new Map(), new Map(), { fields, numbers: new Map() }).filter(({ noise }) => !noise);
+  const order = shown.map(({ field }) => field);
+  expect(order).toEqual(['service.name', 'error', 'team', 'zone', 'field_000']);
+});

@@ -14,6 +14,7 @@ const states: Partial<ViewState>[] = [
   { refreshS: 10, tail: true },
   { context: '17-4' },
   { context: '17-4', contextBy: 'trace_id' },
+  { trace: 'trace_id=a=b' },
   { oldestFirst: true, columns: [] },
   { columns: [{ field: 'user.id', width: 80 }, { field: 'a,b', width: 120 }] },
   { view: 'queries', results: '17' },

@@ -1,36 +1,71 @@
 //! Logs who changed what over the API: deletions, backups, queries that were cancelled, paused or
 //! deleted, intervals that were summarised again; and who logged in, or failed to.
 //!
+//! With `audit.enabled` the same, and every query, goes into the audit log ([`super::audit_log`]).
+//!
 //! Text from clients is escaped and truncated, so that it can neither end the log line nor drive a
-//! terminal. Requests that change nothing are not logged, and failures only a few per minute and
-//! address, so nobody can fill the log with requests.
+//! terminal. Requests that change nothing are not logged here, and failures only a few per minute
+//! and address, so nobody can fill the log with requests.
 
 use std::net::SocketAddr;
 
-use super::principal::Caller;
+use super::audit_log::{AuditLog, Entry};
+use super::principal::{Caller, Role};
 
 /// Characters that are shown of a client's text.
 const SHOWN_CHARS_MAX: usize = 500;
 
 /// Logs that a caller did `what`, for example `deletion 3 begins`, with the text of the request.
 pub fn note(caller: &Caller, what: &str, sent: &str) {
-    let (from, what, sent) = (from(caller.peer, caller.principal.name()), shown(what), shown(sent));
+    let (from, shown_what) = (from(caller.peer, caller.principal.name()), shown(what));
     if sent.is_empty() {
-        tracing::info!(target: "audit", "by API from {from}: {what}");
+        tracing::info!(target: "audit", "by API from {from}: {shown_what}");
     } else {
-        tracing::info!(target: "audit", "by API from {from}: {what}: {sent}");
+        tracing::info!(target: "audit", "by API from {from}: {shown_what}: {}", shown(sent));
+    }
+    if let Some(audit) = &caller.audit {
+        audit.add(of_caller(caller, "change", what).with("sent", sent));
     }
 }
 
+/// Notes what a caller begins to read, such as a tail, in the audit log alone.
+pub fn note_reading(caller: &Caller, kind: &str, what: &str, query: &str) {
+    if let Some(audit) = &caller.audit {
+        audit.add(of_caller(caller, "query", what).with("kind", kind).with("query", query));
+    }
+}
+
+/// An entry about a caller.
+pub fn of_caller(caller: &Caller, event: &str, message: &str) -> Entry {
+    let role = caller.principal.role.map(Role::name);
+    of_name(event, message, caller.peer, caller.principal.name()).with("role", role)
+}
+
+fn of_name(event: &str, message: &str, peer: SocketAddr, name: Option<&str>) -> Entry {
+    let entry = Entry::new(event, message).with("user", name);
+    entry.with("address", peer.ip().to_string()).with("port", peer.port())
+}
+
 /// Logs that a user logged in or out.
-pub fn note_login(peer: SocketAddr, name: &str, what: &str) {
+pub fn note_login(audit: Option<AuditLog>, peer: SocketAddr, name: &str, what: &str) {
     tracing::info!(target: "audit", "by API from {}: {what}", from(peer, Some(name)));
+    if let Some(audit) = audit {
+        audit.add(of_name("login", what, peer, Some(name)));
+    }
 }
 
 /// Logs that credentials were wrong. Callers must not pass secrets.
-pub fn note_failure(peer: SocketAddr, who: &str, why: &str) {
+pub fn note_failure(audit: Option<AuditLog>, peer: SocketAddr, who: &str, why: &str) {
     let (who, why) = (shown(who), shown(why));
     tracing::warn!(target: "audit", "by API from {peer}: {who} is refused: {why}");
+    if let Some(audit) = audit {
+        audit.add(of_name("refused", &format!("{who} is refused: {why}"), peer, None));
+    }
+}
+
+/// Notes in the audit log that the role of a caller does not cover a call.
+pub fn note_denial(audit: &AuditLog, peer: SocketAddr, name: Option<&str>, call: &str) {
+    audit.add(of_name("denied", &format!("{call} is denied"), peer, name).with("call", call));
 }
 
 /// The address, and the name if there is one.

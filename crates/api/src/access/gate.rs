@@ -24,11 +24,13 @@
 //! or the server closes it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordVerifier;
+use argon2::password_hash::phc::PasswordHash;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::header::{AUTHORIZATION, COOKIE, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -36,7 +38,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ring::digest::{SHA256, digest};
+use node::data_dir::{ACCESS_FILE, Documents};
+use query::Filter;
 use ring::hmac;
 use ring::rand::SystemRandom;
 use subtle::ConstantTimeEq;
@@ -44,12 +47,16 @@ use tokio::sync::Semaphore;
 
 use super::attempts::Attempts;
 use super::audit;
+use super::audit_log::AuditLog;
 use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
+use crate::access::kept::Kept;
 use crate::access::principal::Role;
+use crate::access::secrets::{PASSWORD_BYTES_MAX, hash_password, new_token, sha256};
 use crate::access::users::{AccessOptions, Token, User};
 use crate::known::TOKEN_PATHS;
 use crate::wire::body;
+use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Password hashes that are computed at a time. Each takes the memory that its parameters say: 19
@@ -60,8 +67,6 @@ use crate::wire::error::{ApiError, ApiResult};
 const COMPUTING_MAX: usize = 2;
 /// Requests that wait for such a computation. A further request is refused with 503.
 const WAITING_MAX: usize = 32;
-/// Bytes of a password. `loginson hash-password` refuses longer ones; here they count as wrong.
-pub const PASSWORD_BYTES_MAX: usize = 1024;
 /// Cookies with our name that are looked at. Another server on this host can set cookies of the
 /// same name; the further ones are ignored.
 const COOKIES_MAX: usize = 4;
@@ -72,13 +77,23 @@ const SCHEMES: [&[u8]; 3] = [b"bearer", b"splunk", b"token"];
 /// Firehose.
 const KEYS: [&str; 2] = ["dd-api-key", "x-amz-firehose-access-key"];
 
+/// How long the link for the first administrator is valid.
+const FIRST_TIME_MAX: Duration = Duration::from_secs(3_600);
+
 /// Users, tokens, sessions, and what limits logins. Clones share everything.
 #[derive(Clone)]
 pub struct Gate(Arc<Shared>);
 
 struct Shared {
-    /// Replaced as a whole when the settings change.
+    /// Replaced as a whole when users or tokens change.
     access: RwLock<Arc<Access>>,
+    /// Where users and tokens come from. Held while they change.
+    sources: Mutex<Sources>,
+    audit: OnceLock<AuditLog>,
+    /// What decides who sees lines of the audit log.
+    auditing: RwLock<Auditing>,
+    /// The link for the first administrator, if one was given.
+    first: Mutex<Option<First>>,
     sessions: Sessions,
     attempts: Attempts,
     /// Limits the entries of the audit log about failures, so that nobody can fill the log.
@@ -87,11 +102,39 @@ struct Shared {
     waiting: AtomicUsize,
     /// Key of the marks in [`Known::right`]; random for each process.
     key: hmac::Key,
+    hides_audit: AtomicBool,
     cookie: String,
     is_https: bool,
     /// Whether only this machine can reach the listener.
     is_loopback: bool,
     refused: [AtomicU64; Refused::ALL.len()],
+}
+
+/// Where users and tokens come from.
+struct Sources {
+    configured: AccessOptions,
+    kept: Kept,
+    /// Where [`Kept`] is written; a collector has none.
+    documents: Option<Arc<dyn Documents>>,
+}
+
+/// The settings of the audit log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Auditing {
+    /// Whether it is written.
+    pub enabled: bool,
+    /// Whether administrators may read it, as auditors may.
+    pub admins_read: bool,
+}
+
+/// The filter of callers that may not read the audit log.
+static WITHOUT_AUDIT: LazyLock<Arc<Filter>> = LazyLock::new(|| Arc::new(Filter::without_audit()));
+
+/// A link that makes the first administrator.
+struct First {
+    /// SHA-256 of its secret.
+    digest: [u8; 32],
+    begun: Instant,
 }
 
 /// Who may call.
@@ -163,7 +206,16 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
                 Some(found) => found,
                 None => gate.identify(request.method(), request.headers(), peer).await,
             };
-            let checked = identified.and_then(|principal| gate.check(principal, scope));
+            let checked = identified.and_then(|principal| {
+                let mut principal = gate.check(principal, scope).inspect_err(|error| {
+                    gate.note_denial(request, error, peer);
+                })?;
+                if scope != Scope::Ingest {
+                    gate.0.audit.get().map_or(Ok(()), AuditLog::check)?;
+                }
+                principal.restriction = gate.restriction(principal.role, scope);
+                Ok(principal)
+            });
             checked.map_err(|error| challenge(error, request.headers()))?
         }
     };
@@ -200,6 +252,14 @@ impl Gate {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new());
         Gate(Arc::new(Shared {
             access: RwLock::new(Arc::new(Access::new(access, None))),
+            sources: Mutex::new(Sources {
+                configured: access.clone(),
+                kept: Kept::default(),
+                documents: None,
+            }),
+            audit: OnceLock::new(),
+            auditing: RwLock::default(),
+            first: Mutex::default(),
             sessions: Sessions::new(access.session_max),
             attempts: Attempts::default(),
             logged: Attempts::default(),
@@ -208,6 +268,7 @@ impl Gate {
             key: key.expect("the system gives random numbers"),
             // Browsers send cookies to all ports of a host. With the port in the name, servers on
             // the same host do not overwrite each other's cookies.
+            hides_audit: AtomicBool::new(false),
             cookie: format!("loginson_session_{}", address.port()),
             is_https,
             is_loopback,
@@ -219,17 +280,245 @@ impl Gate {
         Arc::clone(&self.0.access.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Why users and tokens cannot become these while the server runs.
+    fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.0.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why users and tokens of the configuration cannot become these while the server runs.
     pub fn refusal(&self, access: &AccessOptions) -> Option<&'static str> {
-        (access.is_off() && !self.is_off()).then_some(
+        let all = self.sources().kept.added_to(access);
+        (all.is_ok_and(|all| all.is_off()) && !self.is_off()).then_some(
             "there would be no users and tokens any more, and everybody could do everything; \
              restart Loginson for that",
         )
     }
 
-    /// Replaces users and tokens. Sessions stay, except those of users that are no more, or have
-    /// another password.
-    pub fn set_access(&self, access: &AccessOptions) {
+    /// Replaces users and tokens of the configuration.
+    pub fn set_access(&self, configured: &AccessOptions) {
+        let mut sources = self.sources();
+        match sources.kept.added_to(configured) {
+            Ok(all) => self.replace(&all),
+            // Too many together: those of the data directory are as they were checked before.
+            Err(why) => {
+                tracing::error!("users and tokens of the configuration stay as they were: {why}");
+                return;
+            }
+        }
+        sources.configured = configured.clone();
+    }
+
+    /// Reads users and tokens from the data directory, and keeps changes of them there from now
+    /// on. Called once, before requests are answered.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a mistake.
+    pub fn keep_in(&self, documents: Arc<dyn Documents>) -> Result<(), String> {
+        let text = documents.read(ACCESS_FILE).map_err(|error| {
+            let place = documents.place(ACCESS_FILE);
+            format!("the file with users and tokens cannot be read: {place}: {error}")
+        })?;
+        let mut sources = self.sources();
+        sources.kept = text.as_deref().map(Kept::parse).transpose()?.unwrap_or_default();
+        self.replace(&sources.kept.added_to(&sources.configured)?);
+        sources.documents = Some(documents);
+        Ok(())
+    }
+
+    /// Sets what holds for the audit log. Once it was enabled, its lines are hidden from others
+    /// for good, because they stay in the store. Blocks.
+    ///
+    /// # Errors
+    /// That cannot be written.
+    pub fn set_auditing(&self, auditing: Auditing) -> Result<(), String> {
+        let mut sources = self.sources();
+        if auditing.enabled && !sources.kept.audited {
+            let kept = Kept { audited: true, ..sources.kept.clone() };
+            if let Some(documents) = &sources.documents {
+                write(&**documents, &kept).map_err(|error| error.to_string())?;
+            }
+            sources.kept = kept;
+        }
+        // What was there before may be in the store, too.
+        let enabled = auditing.enabled;
+        *self.0.auditing.write().unwrap_or_else(PoisonError::into_inner) = auditing;
+        self.0.hides_audit.store(enabled || sources.kept.audited, Relaxed);
+        Ok(())
+    }
+
+    /// The store is open: the audit log is written from now on.
+    pub fn audit_to(&self, log: AuditLog) {
+        assert!(self.0.audit.set(log).is_ok(), "the store is opened once");
+    }
+
+    /// The audit log, if it is written.
+    pub fn audit(&self) -> Option<AuditLog> {
+        self.0.audit.get().cloned()
+    }
+
+    fn auditing(&self) -> Auditing {
+        *self.0.auditing.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What callers with that role may see by calls of that scope; `None` means all. Nodes ask for
+    /// shares of queries that were restricted where they began.
+    fn restriction(&self, role: Option<Role>, scope: Scope) -> Option<Arc<Filter>> {
+        let sees_all = match role {
+            Some(Role::Auditor) => true,
+            Some(Role::Admin) => self.auditing().admins_read,
+            Some(Role::Node) => scope == Scope::Node,
+            _ => false,
+        };
+        let hides = self.0.hides_audit.load(Relaxed) && !sees_all;
+        hides.then(|| Arc::clone(&WITHOUT_AUDIT))
+    }
+
+    /// Notes in the audit log that a call was denied, within the limit of its address.
+    fn note_denial(&self, request: &Request, error: &ApiError, peer: Option<SocketAddr>) {
+        let (Some(audit), Some(peer)) = (self.0.audit.get(), peer) else { return };
+        if error.status() == StatusCode::FORBIDDEN
+            && self.0.logged.begin(peer.ip(), "denied").is_ok()
+        {
+            let call = format!("{} {}", request.method(), request.uri().path());
+            audit::note_denial(audit, peer, None, &format!("{call}: {error}"));
+        }
+    }
+
+    /// Changes users and tokens of the data directory: durable, and in force at once. Blocks.
+    ///
+    /// # Errors
+    /// Those of `change`; 409 if nobody could administer the server any more; 500 or 507 if the
+    /// file cannot be written. Then nothing has changed.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Kept, &AccessOptions) -> ApiResult<T>,
+    ) -> ApiResult<T> {
+        let mut sources = self.sources();
+        let documents = sources.documents.clone().ok_or_else(|| {
+            ApiError::new(
+                StatusCode::CONFLICT,
+                "this process keeps no users and tokens; they are in its configuration",
+            )
+        })?;
+        if self.auditing().enabled && self.0.audit.get().is_none() {
+            return Err(ApiError::unavailable(
+                "the server is still starting, and the audit log cannot be written yet; try again \
+                 in a moment",
+            ));
+        }
+        let mut kept = sources.kept.clone();
+        let result = change(&mut kept, &sources.configured)?;
+        let conflict = |why: &str| ApiError::new(StatusCode::CONFLICT, why);
+        let all = kept.added_to(&sources.configured).map_err(|why| conflict(&why))?;
+        let access = self.access();
+        let had_admin = access.users.is_empty() && access.tokens.is_empty()
+            || sources.kept.added_to(&sources.configured).is_ok_and(|all| all.has_admin());
+        if had_admin && !all.has_admin() {
+            return Err(conflict(
+                "nobody could administer the server any more; make another user or token with the \
+                 role admin first",
+            ));
+        }
+        kept.note_uses(&access.tokens);
+        write(&*documents, &kept)?;
+        sources.kept = kept;
+        self.replace(&all);
+        Ok(result)
+    }
+
+    /// Writes when tokens were used last, if that has changed. Blocks.
+    pub fn save_uses(&self) {
+        let mut sources = self.sources();
+        let Some(documents) = sources.documents.clone() else { return };
+        let mut kept = sources.kept.clone();
+        kept.note_uses(&self.access().tokens);
+        if kept == sources.kept {
+            return;
+        }
+        match write(&*documents, &kept) {
+            Ok(()) => sources.kept = kept,
+            Err(error) => tracing::warn!("when tokens were used last is not kept: {error}"),
+        }
+    }
+
+    /// What `shown` makes of all users and tokens, and of those of the data directory.
+    pub fn seen<T>(&self, shown: impl FnOnce(&[&User], &[Token], &Kept) -> T) -> T {
+        let sources = self.sources();
+        let access = self.access();
+        let users: Vec<&User> = access.users.iter().map(|known| &known.user).collect();
+        shown(&users, &access.tokens, &sources.kept)
+    }
+
+    /// A secret with which the first administrator can be made, once and within an hour; none if
+    /// there are users or tokens, only this machine can reach the server, or changes are not kept.
+    pub fn offer_first(&self) -> Option<String> {
+        if !self.is_exposed() || self.sources().documents.is_none() {
+            return None;
+        }
+        let (secret, digest) = new_token().ok()?;
+        *self.first() = Some(First { digest, begun: Instant::now() });
+        Some(secret)
+    }
+
+    fn first(&self) -> MutexGuard<'_, Option<First>> {
+        self.0.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the first administrator, if the secret is that of [`Gate::offer_first`]. Blocks.
+    ///
+    /// # Errors
+    /// 403 if the secret is wrong, was used, or is too old, and those of `make`, after which it can
+    /// be used again.
+    pub fn make_first<T>(
+        &self,
+        secret: &[u8],
+        make: impl FnOnce() -> ApiResult<T>,
+    ) -> ApiResult<T> {
+        // Held throughout, so that two calls with one secret do not both pass.
+        let mut first = self.first();
+        self.compare_first(first.as_ref(), secret)?;
+        let made = make()?;
+        *first = None;
+        Ok(made)
+    }
+
+    /// An error if [`Gate::make_first`] would refuse the secret.
+    pub fn check_first(&self, secret: &[u8]) -> ApiResult<()> {
+        self.compare_first(self.first().as_ref(), secret)
+    }
+
+    fn compare_first(&self, first: Option<&First>, secret: &[u8]) -> ApiResult<()> {
+        let is_right = first.is_some_and(|first| {
+            first.begun.elapsed() < FIRST_TIME_MAX
+                && bool::from(first.digest.ct_eq(&sha256(secret)))
+        });
+        if !is_right || !self.is_off() {
+            self.count(Refused::Wrong);
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "this link was used, is older than an hour, or is of an earlier start; the log of \
+                 the last start has a new one, if there are no users yet",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a caller at that address may make users while there are none: only at this machine
+    /// if others can reach the server.
+    pub fn may_make_first(&self, peer: SocketAddr) -> bool {
+        !self.is_exposed() || peer.ip().to_canonical().is_loopback()
+    }
+
+    /// The hash of a password, computed when it is its turn.
+    ///
+    /// # Errors
+    /// 503 while too many passwords are being checked.
+    pub async fn hash(&self, password: String) -> ApiResult<PasswordHash> {
+        let computed = self.computed(move || hash_password(&password)).await?;
+        computed.map_err(ApiError::internal)
+    }
+
+    /// Sessions stay, except those of users that are no more, or have another password.
+    fn replace(&self, access: &AccessOptions) {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
         *self.0.access.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
@@ -422,17 +711,25 @@ impl Gate {
         if secret.trim_ascii().is_empty() {
             return None;
         }
-        let given = digest(&SHA256, secret);
+        let given = sha256(secret);
+        let now_s = now_ns() / 1_000_000_000;
         // Every token is compared, so that the time does not tell which one matches.
         let access = self.access();
         let mut found = None;
         for token in &access.tokens {
-            let is_it = bool::from(token.digest.ct_eq(given.as_ref()));
+            let is_valid = token.expires_s.is_none_or(|expires_s| now_s < expires_s);
+            let was_it = token.previous.is_some_and(|(digest, until_s)| {
+                bool::from(digest.ct_eq(&given)) && now_s < until_s
+            });
+            let is_it = (bool::from(token.digest.ct_eq(&given)) || was_it) && is_valid;
             if is_it && name.is_none_or(|name| *token.name == *name) {
                 found = Some(token);
             }
         }
-        found.map(|token| Principal::named(Arc::clone(&token.name), token.role))
+        found.map(|token| {
+            token.used(now_s);
+            Principal::named(Arc::clone(&token.name), token.role)
+        })
     }
 
     /// The user with that name and password.
@@ -492,7 +789,7 @@ impl Gate {
         if let Some(peer) = peer
             && self.0.logged.begin(peer.ip(), "").is_ok()
         {
-            audit::note_failure(peer, who, why);
+            audit::note_failure(self.audit(), peer, who, why);
         }
         unauthorized("the name or the password is wrong, or the token is not known")
     }
@@ -509,6 +806,15 @@ impl Gate {
         if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
             return Ok(false);
         }
+        let (password, hash) = (password.to_vec(), user.hash.clone());
+        self.computed(move || Argon2::default().verify_password(&password, &hash).is_ok()).await
+    }
+
+    /// Computes a hash, on a thread that may block, when it is its turn.
+    async fn computed<T: Send + 'static>(
+        &self,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> ApiResult<T> {
         let busy = || {
             self.count(Refused::Limited);
             let message = "too many passwords are being checked; try again in a moment";
@@ -516,11 +822,10 @@ impl Gate {
         };
         let _waits = Waiting::enter(&self.0.waiting).ok_or_else(busy)?;
         let permit = Arc::clone(&self.0.computing).acquire_owned().await.map_err(|_| busy())?;
-        let (password, hash) = (password.to_vec(), user.hash.clone());
         let computed = tokio::task::spawn_blocking(move || {
             // If the client goes away, the computation continues, and its memory still counts.
             let _permit = permit;
-            Argon2::default().verify_password(&password, &hash).is_ok()
+            compute()
         });
         computed.await.map_err(|error| ApiError::internal(error.to_string()))
     }
@@ -536,12 +841,31 @@ impl Access {
                 same.and_then(|known| *known.right.lock().unwrap_or_else(PoisonError::into_inner));
             Known { user: user.clone(), right: Mutex::new(right) }
         };
-        Access { users: options.users.iter().map(known).collect(), tokens: options.tokens.clone() }
+        let tokens = options.tokens.iter().cloned().map(|mut token| {
+            let same =
+                before.and_then(|before| before.tokens.iter().find(|t| t.name == token.name));
+            if let Some(same) = same {
+                same.used(token.last_used_s.load(Relaxed));
+                token.last_used_s = Arc::clone(&same.last_used_s);
+            }
+            token
+        });
+        Access { users: options.users.iter().map(known).collect(), tokens: tokens.collect() }
     }
 
     fn user(&self, name: &str) -> Option<&Known> {
         self.users.iter().find(|known| *known.user.name == *name)
     }
+}
+
+/// Writes the file of users and tokens.
+fn write(documents: &dyn Documents, kept: &Kept) -> ApiResult<()> {
+    let text = serde_json::to_vec(kept).expect("it is plain values");
+    documents.replace(ACCESS_FILE, &text).map_err(|error| {
+        let place = documents.place(ACCESS_FILE);
+        let message = format!("the file with users and tokens cannot be written: {place}: {error}");
+        ApiError::of_disk(message, &error)
+    })
 }
 
 /// A request that waits for the computation of a hash, or computes.

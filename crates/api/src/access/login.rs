@@ -12,9 +12,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::audit;
-use super::gate::{self, Gate, PASSWORD_BYTES_MAX};
+use super::gate::{self, Gate};
 use super::principal::{Principal, Scope, Who};
 use super::routes::Routes;
+use super::secrets::PASSWORD_BYTES_MAX;
 use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
 
@@ -60,7 +61,7 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
     }
     if !gate.has_users() {
         return Err(ApiError::bad_request(
-            "nobody can log in here: there are no users in the configuration; see docs/access.md",
+            "nobody can log in here: there are no users; see docs/access.md",
         ));
     }
     let principal = gate.by_password(&name, password.as_bytes(), peer).await?;
@@ -74,7 +75,7 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
     let id = gate.sessions().begin(user.clone());
     let id = id.ok_or_else(|| ApiError::internal("the system provides no random numbers"))?;
     if let Some(peer) = peer {
-        audit::note_login(peer, user, "logged in");
+        audit::note_login(gate.audit(), peer, user, "logged in");
     }
     let cookie = set_cookie(&gate, &parts.headers, &id, gate.sessions().lasts().as_secs());
     Ok(([(SET_COOKIE, cookie?)], Json(shown(&gate, &principal))).into_response())
@@ -86,7 +87,7 @@ async fn logout(State(gate): State<Gate>, request: Request) -> ApiResult {
         if let Some(user) = gate.sessions().end(cookie)
             && let Some(peer) = gate::peer(&request)
         {
-            audit::note_login(peer, &user, "logged out");
+            audit::note_login(gate.audit(), peer, &user, "logged out");
         }
     }
     let cookie = set_cookie(&gate, request.headers(), "", 0)?;

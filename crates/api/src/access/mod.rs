@@ -1,15 +1,19 @@
 //! Who may call what: the gate that every route passes, with users, tokens and sessions; the guard
 //! against calls of other sites, filters that restrict a caller, and the audit log.
 
+pub mod accounts;
 pub mod attempts;
 pub mod audit;
+pub mod audit_log;
 pub mod authority;
 pub mod gate;
 pub mod guard;
+pub mod kept;
 pub mod login;
 pub mod params;
 pub mod principal;
 pub mod restriction;
 pub mod routes;
+pub mod secrets;
 pub mod sessions;
 pub mod users;

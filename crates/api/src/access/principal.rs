@@ -10,6 +10,8 @@ use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use query::Filter;
 
+use super::audit_log::AuditLog;
+use super::gate::Gate;
 use crate::wire::error::ApiError;
 use node::cluster::Missing;
 
@@ -20,6 +22,8 @@ pub enum Role {
     Ingest,
     /// Reads lines, and changes only its own queries.
     Read,
+    /// Reads lines, those of the audit log too, and changes only its own queries.
+    Auditor,
     /// Another node that answers queries over the lines of this one: reads, and asks for shares.
     Node,
     /// Reads, and operates the server: seals, makes backups, cancels queries of others.
@@ -30,13 +34,15 @@ pub enum Role {
 
 impl Role {
     /// All roles, from the least to the most powerful.
-    pub const ALL: [Role; 5] = [Role::Ingest, Role::Read, Role::Node, Role::Operate, Role::Admin];
+    pub const ALL: [Role; 6] =
+        [Role::Ingest, Role::Read, Role::Auditor, Role::Node, Role::Operate, Role::Admin];
 
     /// The role's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Role::Ingest => "ingest",
             Role::Read => "read",
+            Role::Auditor => "auditor",
             Role::Node => "node",
             Role::Operate => "operate",
             Role::Admin => "admin",
@@ -54,7 +60,10 @@ impl Role {
             Scope::Open => true,
             Scope::Ingest => matches!(self, Role::Ingest | Role::Admin),
             Scope::Read => {
-                matches!(self, Role::Read | Role::Node | Role::Operate | Role::Admin)
+                matches!(
+                    self,
+                    Role::Read | Role::Auditor | Role::Node | Role::Operate | Role::Admin
+                )
             }
             Scope::Node => matches!(self, Role::Node | Role::Operate | Role::Admin),
             Scope::Operate => matches!(self, Role::Operate | Role::Admin),
@@ -113,8 +122,8 @@ pub struct Principal {
     pub who: Who,
     /// None: only routes of the scope [`Scope::Open`].
     pub role: Option<Role>,
-    /// A filter that all lines of an answer must pass, whatever the request asks for. The gate does
-    /// not set it yet, because users have no filters. Handlers get it through
+    /// A filter that all lines of an answer must pass, whatever the request asks for. The gate sets
+    /// it for callers that may not read the audit log. Handlers get it through
     /// [`Params`](crate::access::params::Params), together with `extra_filters`.
     pub restriction: Option<Arc<Filter>>,
 }
@@ -167,6 +176,8 @@ pub struct Caller {
     pub principal: Principal,
     /// Receives the stores that the answer lacks the lines of.
     pub missing: Arc<Missing>,
+    /// The audit log, if there is one.
+    pub audit: Option<AuditLog>,
 }
 
 impl Caller {
@@ -189,7 +200,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         match (peer, principal) {
             (Some(&ConnectInfo(peer)), Some(principal)) => {
                 let missing = parts.extensions.get().cloned().unwrap_or_default();
-                Ok(Caller { peer, principal: principal.clone(), missing })
+                let audit = parts.extensions.get::<Gate>().and_then(Gate::audit);
+                Ok(Caller { peer, principal: principal.clone(), missing, audit })
             }
             _ => Err(ApiError::internal("the request did not come through the gate")),
         }
@@ -207,6 +219,7 @@ mod tests {
         let may = |role: Role| scopes.map(|scope| role.may(scope));
         assert_eq!(may(Role::Ingest), [true, true, false, false, false, false]);
         assert_eq!(may(Role::Read), [true, false, true, false, false, false]);
+        assert_eq!(may(Role::Auditor), may(Role::Read));
         assert_eq!(may(Role::Node), [true, false, true, true, false, false]);
         assert_eq!(may(Role::Operate), [true, false, true, true, true, false]);
         assert_eq!(may(Role::Admin), [true; 6]);
@@ -225,6 +238,7 @@ mod tests {
             peer: ([127, 0, 0, 1], 7).into(),
             principal,
             missing: Arc::default(),
+            audit: None,
         };
         let ann = Principal::named("ann".into(), Role::Read);
         let anna = Principal::named("anna".into(), Role::Read);

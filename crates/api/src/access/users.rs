@@ -1,12 +1,19 @@
-//! Users and tokens that may call, as the configuration names them.
+//! Users and tokens that may call: those of the configuration, and those of the data directory
+//! ([`super::kept`]).
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 
 use super::principal::Role;
+
+/// Limit of a name, in characters.
+const NAME_CHARS_MAX: usize = 64;
+/// Limit of the number of users and tokens together. Further ones are refused.
+pub const NAMES_MAX: usize = 10_000;
 
 /// Users and tokens. If there are none, everybody may call everything.
 #[derive(Clone, Debug)]
@@ -39,6 +46,37 @@ pub struct Token {
     pub digest: [u8; 32],
     /// The token's role.
     pub role: Role,
+    /// From when on it is not valid, in seconds since 1970; `None` if it does not expire.
+    pub expires_s: Option<i64>,
+    /// The SHA-256 of the token before the last rotation, and until when it is valid.
+    pub previous: Option<([u8; 32], i64)>,
+    /// When it was used last, in seconds since 1970; 0 if it was not. Clones share it.
+    pub last_used_s: Arc<AtomicI64>,
+}
+
+impl Token {
+    /// A token that does not expire.
+    pub fn new(name: Arc<str>, digest: [u8; 32], role: Role) -> Token {
+        let last_used_s = Arc::default();
+        Token { name, digest, role, expires_s: None, previous: None, last_used_s }
+    }
+
+    /// Notes that it was used.
+    pub fn used(&self, now_s: i64) {
+        self.last_used_s.fetch_max(now_s, Relaxed);
+    }
+}
+
+/// Checks that a user or a token can have that name.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
+    match !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(is_allowed) {
+        true => Ok(()),
+        false => Err(format!(
+            "the name '{name}' must consist of letters, digits and . _ @ -, {NAME_CHARS_MAX} at \
+             most"
+        )),
+    }
 }
 
 impl Default for AccessOptions {
@@ -64,6 +102,18 @@ impl fmt::Debug for Token {
 }
 
 impl AccessOptions {
+    /// Whether there is a user or a token of that name.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.users.iter().any(|user| *user.name == *name)
+            || self.tokens.iter().any(|token| *token.name == *name)
+    }
+
+    /// Whether somebody may administer the server.
+    pub fn has_admin(&self) -> bool {
+        self.users.iter().any(|user| user.role == Role::Admin)
+            || self.tokens.iter().any(|token| token.role == Role::Admin)
+    }
+
     /// Whether no credentials are needed.
     pub fn is_off(&self) -> bool {
         self.users.is_empty() && self.tokens.is_empty()

@@ -16,6 +16,7 @@ use platform::memory::{Budget, Purpose};
 use query::QueryState;
 use store::{StoreState, StoreStats};
 
+use crate::access::audit_log::AuditLog;
 use crate::access::gate::{Gate, Refused};
 use crate::access::guard::{Guard, Reason};
 use crate::access::principal::Scope;
@@ -335,6 +336,29 @@ pub fn access(gate: &Gate, out: &mut Text) {
         "Logins at the page that have not ended.",
         &[],
         gate.sessions().open() as u64,
+    );
+    let audit = gate.audit();
+    let of = |value: fn(&AuditLog) -> u64| audit.as_ref().map_or(0, value);
+    out.one(
+        "loginson_audit_entries_total",
+        "counter",
+        "Entries of the audit log that are durable.",
+        &[],
+        of(AuditLog::written),
+    );
+    out.one(
+        "loginson_audit_lost_total",
+        "counter",
+        "Entries of the audit log that were lost.",
+        &[],
+        of(AuditLog::lost),
+    );
+    out.one(
+        "loginson_audit_entries_waiting",
+        "gauge",
+        "Entries of the audit log that wait for the store.",
+        &[],
+        of(|log| log.waiting() as u64),
     );
 }
 

@@ -6,10 +6,13 @@
 //! come as those of other senders, or as the parameter `token`, because some can be given nothing
 //! but an address.
 //!
-//! Left out: signatures (`X-Hub-Signature-256` of GitHub, tokens of OpenID of Pub/Sub), which need
-//! secrets or keys of others.
+//! Webhooks of GitHub are signed: with a secret ([`WebhookSecret`]), what it did not sign is
+//! refused.
+//!
+//! Left out: tokens of OpenID of Pub/Sub, which need keys of Google.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
@@ -21,6 +24,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use collector::body::logplex::Messages;
 use collector::body::{Decoder, Encoding, write_objects};
+use ring::hmac;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -48,6 +52,36 @@ const MESSAGES: [&str; 5] = ["_msg", "message", "msg", "textPayload", "log"];
 /// Times of the data sets of Cloudflare.
 const CLOUDFLARE_TIMES: [&str; 6] =
     ["EdgeStartTimestamp", "Datetime", "Timestamp", "When", "EventTimestampMs", "SessionStartTime"];
+
+/// Names the secret in messages.
+const SECRET_KEY: &str = "insert.github_secret_file";
+
+/// The secret of webhooks of GitHub.
+#[derive(Clone, PartialEq)]
+pub struct WebhookSecret(Arc<[u8]>);
+
+/// The secret is not printed.
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecret")
+    }
+}
+
+impl WebhookSecret {
+    /// Takes the text of a file, without the white space around it; `None` if there is no other.
+    pub fn new(text: &[u8]) -> Option<WebhookSecret> {
+        let secret = text.trim_ascii();
+        (!secret.is_empty()).then(|| WebhookSecret(secret.into()))
+    }
+
+    /// Whether a body was signed with it. `signature` is that of the header, `sha256=HEX`.
+    fn has_signed(&self, body: &[u8], signature: &str) -> bool {
+        let Some(digits) = signature.strip_prefix("sha256=") else { return false };
+        let tag: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(text::hex::byte).collect();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
+        tag.is_some_and(|tag| hmac::verify(&key, body, &tag).is_ok())
+    }
+}
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<Inserting>> {
@@ -469,15 +503,24 @@ async fn github(State(to): State<Arc<Inserting>>, request: Request, body: Body) 
 
 async fn insert_github(to: &Inserting, request: &Request, body: Body) -> ApiResult<()> {
     let mut body = WholeBody::enter(to, request, body).await?;
-    let taken = take_github(request, &mut body).await;
+    let taken = take_github(to, request, &mut body).await;
     body.end(taken).await.map(drop)
 }
 
-async fn take_github(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
+async fn take_github(to: &Inserting, request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&["event", "repository.full_name"], &[]);
     // Times of commits and of issues are not that of the event.
     body.default_names(&["_time"], &["_msg"]);
     let mut content = body.content(BODY_BYTES_MAX).await?;
+    if let Some(secret) = &to.options.github_secret {
+        let signature = header(request, "x-hub-signature-256").unwrap_or_default();
+        if !secret.has_signed(&content, signature) {
+            let remedy = format!("set the webhook's secret to that of {SECRET_KEY}");
+            to.refuse_protocol(request.peer, "webhooks without the right signature", &remedy);
+            let text = format!("X-Hub-Signature-256 is no signature of this body; {remedy}");
+            return Err(ApiError::new(StatusCode::UNAUTHORIZED, text));
+        }
+    }
     if request.media_type() == "application/x-www-form-urlencoded" {
         content = form::record(&content).unwrap_or(content);
     }

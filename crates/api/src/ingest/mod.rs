@@ -54,6 +54,7 @@ use crate::access::principal::Scope;
 use crate::access::routes::Routes;
 use crate::wire::body::{BodyLimits, BodyReader};
 use crate::wire::error::{ApiError, ApiResult};
+pub use cloud::WebhookSecret;
 use keep::{ActionCount, Counts, Keeper, refused};
 use node::ingest::http_lines::HttpLines;
 use slot::{Slot, Slots};
@@ -70,17 +71,19 @@ const PARAMETER_BYTES_MAX: usize = 1024;
 const LENT_BYTES_MAX: usize = 256 << 10;
 
 /// Limits of ingest requests: `[insert]`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct InsertOptions {
     /// Concurrent requests; further ones wait some seconds and are then answered with 503.
     pub requests_max: usize,
     /// How slow their bodies may be.
     pub body: BodyLimits,
+    /// What webhooks of GitHub must be signed with.
+    pub github_secret: Option<WebhookSecret>,
 }
 
 impl Default for InsertOptions {
     fn default() -> Self {
-        InsertOptions { requests_max: 128, body: BodyLimits::default() }
+        InsertOptions { requests_max: 128, body: BodyLimits::default(), github_secret: None }
     }
 }
 

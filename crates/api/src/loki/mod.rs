@@ -24,20 +24,24 @@ use crate::access::params::Params;
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
 use crate::app::App;
-use crate::ingest::Inserting;
+use crate::ingest::{self, Inserting};
 use crate::wire::error::ApiError;
 
 /// The version of Loki whose API this is.
 const LOKI_VERSION: &str = "3.7.0";
 
-/// The routes below `/loki/api/v1/`.
-pub fn routes(inserting: Arc<Inserting>) -> Routes<Arc<App>> {
+/// Every way in by HTTP, in a server and in a collector: those of [`ingest`], and Loki's own.
+pub fn ways_in<S: Clone + Send + Sync + 'static>(inserting: Arc<Inserting>) -> Routes<S> {
+    ingest::routes(Arc::clone(&inserting)).merge(push::routes(inserting))
+}
+
+/// The routes below `/loki/api/v1/`, without those of [`ways_in`].
+pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .merge(query::routes())
         .merge(labels::routes())
         .merge(index::routes())
         .merge(tail::routes())
-        .merge(push::routes(inserting))
         .query("/loki/api/v1/format_query", format_query)
         .get(Scope::Read, "/loki/api/v1/status/buildinfo", build_info)
 }

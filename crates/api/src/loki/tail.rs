@@ -29,6 +29,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::access::audit;
 use crate::access::params::Params;
 use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
@@ -100,6 +101,7 @@ async fn tail(
         .queue
         .submit(TAIL, text, &caller.client())
         .map_err(|e| LokiError::from(queue_refusal(e)))?;
+    audit::note_reading(&caller, TAIL, "tail begins", text);
     let restriction = params.restriction(now_ns)?;
     let pushed = Query::new(push::push(&query).filter, Vec::new());
     let tail = params

@@ -200,6 +200,11 @@ async fn results(
     }
     let cursor = params.get("cursor").map(str::to_owned);
     let jobs = Arc::clone(app.jobs()?);
+    if let Some(job) = jobs.info(number) {
+        check_restriction(&caller, &job.submission)?;
+        let what = format!("results of query {number} read");
+        audit::note_reading(&caller, "results", &what, &job.submission.query);
+    }
     let permit = page_permit(&app)?;
     // The permit belongs to the read: the page is read to its end even if the client goes away.
     let read = move || (jobs.page(number, cursor.as_deref(), limit), permit);
@@ -220,6 +225,26 @@ async fn results(
     ];
     let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _permit: permit });
     Ok((head, bytes).into_response())
+}
+
+/// An error if rows of a query of somebody else may hold lines that the caller may not see: it was
+/// not restricted as a query of the caller would be.
+fn check_restriction(caller: &Caller, job: &Submission) -> ApiResult<()> {
+    let Some(to) = &caller.principal.restriction else { return Ok(()) };
+    let is_own = caller
+        .principal
+        .name()
+        .is_some_and(|name| job.client.split_once(' ').is_some_and(|(owner, _)| owner == name));
+    let query = jobs::parse(job).map_err(wrong_query)?;
+    let restricted = query.restricted(to).map_err(wrong_query)?.to_string();
+    let text = query.to_string();
+    match is_own || restricted == text || text.contains(&to.to_string()) {
+        true => Ok(()),
+        false => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "these rows may hold lines of the audit log, which only an auditor may read",
+        )),
+    }
 }
 
 /// The bytes of a page. They keep its permit until the last reference to them is dropped.

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use platform::memory::Purpose;
 use query::source::{Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Account, Context, ParseError, Query, QueryQueue, QueryState, RunError};
+use query::{Account, Context, ParseError, Progress, Query, QueryQueue, QueryState, RunError};
+use text::time::format_time;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::access::audit;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::app::App;
@@ -123,7 +125,7 @@ pub struct PendingQuery {
     /// Its kind, as the list of queries shows it.
     kind: &'static str,
     text: String,
-    client: String,
+    caller: Caller,
     /// Whose lines it reads.
     pub lines: LinesOf,
     /// Receives the stores that are away; none: a store that is away is an error.
@@ -144,7 +146,7 @@ impl PendingQuery {
             pipeline: app.pipeline()?,
             kind,
             text: text.to_owned(),
-            client: caller.client(),
+            caller: caller.clone(),
             lines: LinesOf::All,
             missing: None,
             context: Context {
@@ -211,15 +213,20 @@ impl PendingQuery {
         work: impl FnOnce(&Running) -> Result<T, RunError>,
     ) -> ApiResult<T> {
         let queue = &self.app.queue;
-        let entered = queue.enter(self.kind, &self.text, &self.client).and_then(|ticket| {
-            link.holds(queue, ticket.id());
-            queue.covers(ticket.id(), self.context.range);
-            ticket.wait()
-        });
+        let mut told = Told::new(&self);
+        let entered =
+            queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
+                link.holds(queue, ticket.id());
+                queue.covers(ticket.id(), self.context.range);
+                ticket.wait()
+            });
         let permit = entered.map_err(|error| {
             self.app.queries_refused.fetch_add(1, Relaxed);
-            queue_refusal(error)
+            let refusal = queue_refusal(error);
+            told.ends("refused", Some(refusal.to_string()));
+            refusal
         })?;
+        told.begins(&permit.progress);
         let context = Context {
             progress: Arc::clone(&permit.progress),
             cancelled: Arc::clone(&permit.cancelled),
@@ -258,8 +265,65 @@ impl PendingQuery {
         };
         end.state = state;
         drop(end);
+        told.ends(state.name(), error.clone());
         permit.finish(state, error);
         result.map_err(|error| ended(&error))
+    }
+}
+
+/// What the audit log says about a query when this is dropped; without an audit log, nothing. A
+/// query that panicked has failed.
+struct Told {
+    caller: Caller,
+    kind: &'static str,
+    text: String,
+    range: TimeRange,
+    begun: Instant,
+    progress: Arc<Progress>,
+    state: &'static str,
+    error: Option<String>,
+}
+
+impl Told {
+    fn new(query: &PendingQuery) -> Told {
+        Told {
+            caller: query.caller.clone(),
+            kind: query.kind,
+            text: query.text.clone(),
+            range: query.context.range,
+            begun: Instant::now(),
+            progress: Arc::default(),
+            state: QueryState::Failed.name(),
+            error: None,
+        }
+    }
+
+    fn begins(&mut self, progress: &Arc<Progress>) {
+        (self.begun, self.progress) = (Instant::now(), Arc::clone(progress));
+    }
+
+    fn ends(&mut self, state: &'static str, error: Option<String>) {
+        (self.state, self.error) = (state, error);
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let Some(log) = &self.caller.audit else { return };
+        let bound = |ns: i64| (ns != i64::MIN && ns != i64::MAX).then(|| format_time(ns));
+        let message = format!("{} {}: {}", self.kind, self.state, self.text);
+        let entry = audit::of_caller(&self.caller, "query", &message)
+            .with("kind", self.kind)
+            .with("query", self.text.as_str())
+            .with("start", bound(self.range.start_ns))
+            .with("end", bound(self.range.end_ns))
+            .with("state", self.state)
+            .with("error", self.error.as_deref())
+            .with("rows", self.progress.rows.load(Relaxed))
+            .with("lines_scanned", self.progress.lines_scanned.load(Relaxed))
+            .with("bytes_scanned", self.progress.bytes_scanned.load(Relaxed))
+            .with("run_ms", self.begun.elapsed().as_millis() as u64);
+        log.add(entry);
     }
 }
 

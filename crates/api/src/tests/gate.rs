@@ -32,19 +32,26 @@ fn token_of(role: Role) -> String {
 }
 
 /// A token and a user of every role, all with the same password.
-fn with_access(options: &mut ApiOptions) {
+pub(super) fn with_access(options: &mut ApiOptions) {
     for role in Role::ALL {
-        options.access.tokens.push(Token {
-            name: format!("{}-token", role.name()).into(),
-            digest: digest_of(&token_of(role)),
+        options.access.tokens.push(Token::new(
+            format!("{}-token", role.name()).into(),
+            digest_of(&token_of(role)),
             role,
-        });
+        ));
         options.access.users.push(User { name: role.name().into(), hash: cheap_hash(), role });
     }
 }
 
-fn bearer(role: Role) -> String {
+pub(super) fn bearer(role: Role) -> String {
     format!("Bearer {}", token_of(role))
+}
+
+/// The header of a name and a password.
+pub(super) fn basic(name: &str, password: &str) -> String {
+    use base64::Engine;
+    let pair = format!("{name}:{password}");
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
 }
 
 impl Fixture {
@@ -311,7 +318,7 @@ async fn an_empty_secret_is_wrong_whatever_the_hashes_are() {
     let fixture = Fixture::new(|options| {
         for (name, token) in [("empty", ""), ("line", "\n")] {
             let digest = digest_of(token);
-            options.access.tokens.push(Token { name: name.into(), digest, role: Role::Admin });
+            options.access.tokens.push(Token::new(name.into(), digest, Role::Admin));
         }
         let params = argon2::Params::new(64, 1, 1, None).unwrap();
         let hash = argon2::Argon2::from(params).hash_password_with_salt(b"", b"somesaltsomesalt");
@@ -431,7 +438,7 @@ async fn readers_touch_their_own_queries_alone() {
         with_access(options);
         let role = options.access.tokens[1].role;
         let digest = digest_of("another");
-        options.access.tokens.push(Token { name: "another".into(), digest, role });
+        options.access.tokens.push(Token::new("another".into(), digest, role));
     });
     fixture.push(b"a line\n");
     let submit = Request::post("/api/v1/queries?query=line");

@@ -155,9 +155,10 @@ async fn refusals_are_a_status_in_the_format_of_the_request() {
     }
     for (path, status, remedy) in [
         ("/v1/traces", 404, "OTEL_TRACES_EXPORTER=none"),
-        ("/v1/metrics", 415, "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf"),
+        ("/v1/metrics", 400, "it has 'resourceLogs', but no resourceMetrics"),
     ] {
-        let (found, _, answer) = fixture.otlp(path, &[json], b"{}".to_vec()).await;
+        let (found, _, answer) =
+            fixture.otlp(path, &[json], b"{\"resourceLogs\":[]}".to_vec()).await;
         assert_eq!(found.as_u16(), status);
         assert!(String::from_utf8(answer).unwrap().contains(remedy));
     }

@@ -4,6 +4,7 @@ use axum::http::HeaderMap;
 use serde_json::json;
 
 use super::*;
+use crate::ingest::WebhookSecret;
 
 impl Fixture {
     /// The status, headers and body of the answer to a POST.
@@ -235,6 +236,34 @@ async fn pushes_of_pubsub_and_event_grid() {
         asks.header("webhook-request-origin", "eventemitter.example.com").body(Body::empty());
     let allowed = fixture.answer(asks).await;
     assert_eq!(allowed.headers()["webhook-allowed-origin"], "eventemitter.example.com");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_are_signed_with_the_secret() {
+    // The example of GitHub's documentation, "Validating webhook deliveries".
+    const SIGNATURE: &str =
+        "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+    let fixture = Fixture::new(|options| {
+        options.insert.github_secret = WebhookSecret::new(b"It's a Secret to Everybody\n");
+    });
+    let sent = |signature: &'static str, body: &'static str| {
+        let headers = [("x-hub-signature-256", signature), ("content-type", "text/plain")];
+        let fixture = &fixture;
+        async move { fixture.pushed("/insert/github", &headers, body).await }
+    };
+    // A right signature of what is no webhook.
+    Fixture::said(sent(SIGNATURE, "Hello, World!").await, 400, "a webhook of GitHub");
+    assert_eq!(fixture.dropped(collector::DropReason::WrongProtocol), 0);
+    let wrong = ["", "sha256=", "sha256=zz", &SIGNATURE[7..], &SIGNATURE[..SIGNATURE.len() - 2]];
+    for (count, signature) in (1..).zip(wrong) {
+        let answer = sent(signature, "Hello, World!").await;
+        Fixture::said(answer, 401, "insert.github_secret_file");
+        assert_eq!(fixture.dropped(collector::DropReason::WrongProtocol), count);
+    }
+    Fixture::said(sent(SIGNATURE, r#"{"zen":"x"}"#).await, 401, "insert.github_secret_file");
+    let signed = "sha256=eb1372a523dc74783f89c0f177a5ab15fc608b4720b33e697cee863f8b0d0d51";
+    Fixture::said(sent(signed, r#"{"zen":"x"}"#).await, 204, "");
+    assert_eq!(fixture.rows("zen:x").await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

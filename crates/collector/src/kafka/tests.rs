@@ -114,6 +114,9 @@ fn what_has_no_value_or_no_meaning_is_told() {
     assert_eq!(told, lines::Told::default());
 }
 
+/// A frame on its way: its flight, its number, and its records by partition.
+type Flying = (u64, u64, Vec<(u32, u64)>);
+
 /// Frames that are cut at random land in any order, or not at all, and the process is killed at any
 /// point: each record is kept once.
 #[test]
@@ -141,7 +144,7 @@ fn each_record_is_kept_once() {
                 offsets.begun(place, begin);
             }
             checkpoint = offsets.snapshot();
-            let mut flying: Vec<(u64, u64, Vec<(u32, u64)>)> = Vec::new();
+            let mut flying: Vec<Flying> = Vec::new();
             // Until it is killed.
             for _ in 0..random.usize(1..40) {
                 if offsets.has_failed() && flying.is_empty() {
@@ -215,7 +218,7 @@ fn a_partition_begins_where_it_was_read_to() {
     again.begun(&place, 70);
     assert_eq!(again.outside(&place, 0, 20), Begin::First, "it was made anew");
     again.begun(&place, 0);
-    assert_eq!(again.revoke(&[place.clone()]), [(place.clone(), 0)]);
+    assert_eq!(again.revoke(std::slice::from_ref(&place)), [(place.clone(), 0)]);
     assert!(again.reading(&place).is_none());
     assert_eq!(again.begin(&place, [2; 16], None), Begin::First, "another topic of that name");
 }

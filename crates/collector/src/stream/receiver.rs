@@ -22,7 +22,8 @@
 //! - Bytes are held back while it is unknown how messages are separated, or whether they are
 //!   separated at all. They become messages when nothing more arrived for as long as
 //!   [`LineSplitter::pause_after`] says. While delivery blocks, no pause is noticed.
-//! - A compressed message of rsyslog is decompressed. What cannot be, and lines next to a wrong
+//! - A compressed message of rsyslog is decompressed, and so is a compressed connection
+//!   ([`super::inflating`]). What cannot be, and lines next to a wrong
 //!   octet count, are kept with a note, and counted.
 //! - Memory for incomplete lines is bounded per connection and in total: beyond the thread's share
 //!   of [`TcpConfig::carry_bytes_total_max`](super::TcpConfig::carry_bytes_total_max) the longest
@@ -44,6 +45,7 @@ use record::framing::foreign::Foreign;
 use record::framing::{CARRY_IN_PLACE_BYTES_MAX, Ending, LinePiece, LineSplitter};
 use record::{Format, Hints, Origin};
 
+use super::inflating::{Damaged, Inflating};
 use super::{Accept, LISTENER, Shared, Stream, WAKER, keep_alive};
 use crate::accounting::{DropReason, SourceCounters};
 use crate::outlet::Outlet;
@@ -142,7 +144,7 @@ pub(super) struct Receiver<A: Accept> {
     outlet: Outlet,
     stop: Arc<StopSignal>,
     /// Connections by token; unused indexes are in `free`.
-    connections: Vec<Option<Connection<A::Stream>>>,
+    connections: Vec<Option<Connection<Inflating<A::Stream>>>>,
     free: Vec<usize>,
     /// Connections with an event since they were emptied, in the order of their turns.
     fresh: VecDeque<usize>,
@@ -352,9 +354,9 @@ impl<A: Accept> Receiver<A> {
         socket: TcpStream,
         sender: SocketAddr,
         index: usize,
-    ) -> io::Result<Connection<A::Stream>> {
+    ) -> io::Result<Connection<Inflating<A::Stream>>> {
         keep_alive(&socket)?;
-        let mut stream = self.shared.accept.open(socket, sender)?;
+        let mut stream = Inflating::new(self.shared.accept.open(socket, sender)?);
         let interest = stream.interest();
         self.poll.registry().register(stream.socket(), Token(index), interest)?;
         Ok(Connection {
@@ -387,6 +389,9 @@ impl<A: Accept> Receiver<A> {
     fn turn(&mut self, index: usize) -> usize {
         let progress = self.read(index).unwrap_or_else(|error| {
             let sender = self.connections[index].as_ref().and_then(|c| c.origin.sender);
+            if Damaged::is(&error) {
+                self.report_damage(sender);
+            }
             let sender = sender.map(tracing::field::display);
             tracing::debug!(sender, %error, "a syslog connection ended by an error");
             self.close(index, true);
@@ -453,6 +458,21 @@ impl<A: Accept> Receiver<A> {
             self.cut_longest();
         }
         Ok(if has_more { Progress::More(bytes) } else { Progress::Emptied })
+    }
+
+    /// Counts and reports a connection whose compressed data end by damage.
+    fn report_damage(&mut self, sender: Option<SocketAddr>) {
+        self.counters().received(1, 0);
+        self.counters().dropped(DropReason::BadRequest, 1);
+        let Some(sender) = sender else { return };
+        if let Some(held_back) = self.protocol_log.pass(sender.ip()) {
+            tracing::warn!(
+                %sender,
+                held_back,
+                "connection closed: its compressed data are damaged; lines before that are kept. If it happens \
+                 again, turn compression off at the sender (rsyslog: compression.mode=\"none\")"
+            );
+        }
     }
 
     /// Closes a connection of another protocol.

@@ -573,12 +573,40 @@ fn compressed_messages_are_decompressed_and_wrong_counts_are_noted() {
     check_counts(&accounting, SourceKind::SyslogTcp, 8, 8, &[]);
 }
 
+/// rsyslog with `compression.mode="stream:always"`, and compressed data that are damaged.
+#[test]
+fn compressed_connections_are_decompressed() {
+    let compressed = |text: &str| {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.flush().unwrap();
+        encoder.get_ref().clone()
+    };
+    let (source, recorder, accounting) = start();
+    let mut sender = connect(&source);
+    let long = format!("<14>{}", "a".repeat(300_000));
+    sender.write_all(&compressed(&format!("<14>one\n{long}\n<14>two\n"))).unwrap();
+    finish(sender);
+    recorder.wait_for_lines(3);
+    let mut sender = connect(&source);
+    sender.write_all(&[compressed("<14>three\n"), vec![0xff; 100]].concat()).unwrap();
+    // The source has closed the connection, whether it read all of it or not.
+    assert!(matches!(sender.read(&mut [0]), Ok(0) | Err(_)));
+    recorder.wait_for_lines(4);
+    source.stop();
+    let frames = recorder.frames();
+    let lines: Vec<_> = frames.iter().flat_map(record::Frame::lines).map(|l| l.bytes).collect();
+    assert_eq!(lines, [&b"<14>one"[..], long.as_bytes(), b"<14>two", b"<14>three"]);
+    let counts = accounting.source(SourceKind::SyslogTcp).counts();
+    assert_eq!(counts.dropped(DropReason::BadRequest).lines, 1);
+    assert_eq!((counts.lines_kept, counts.lines_missing()), (4, 0));
+}
+
 #[test]
 fn connections_of_other_protocols_are_refused_and_counted() {
     let (source, recorder, accounting) = start();
-    let samples: [&[u8]; 8] = [
+    let samples: [&[u8]; 7] = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"x\x9c\x04\xc0\x41\x0a\n<14>\n",
         b"1 open 92 relp_version=0\nrelp_software=librelp,1.11.0\n",
         b"\x93\xa7app.log\xcejU\xf0\x00\x81\xa3msg\xa5hello",
         b"2W\0\0\0\x012J\0\0\0\x01",

@@ -8,10 +8,11 @@ use tokio::time::{Duration, timeout};
 
 use super::coordinator::GREET_S_MAX;
 use super::{Message, SILENCE_S_MAX, every_second, messages, send};
-use crate::driver::Open;
-use crate::load::{self, Gate, Setting, Stop, stopped};
+use crate::driver::{Driver, Open};
+use crate::load::{self, Gate, LineSender, Setting, Stop, stopped};
 use crate::measure::process::Watched;
-use crate::trial::Trial;
+use crate::results::End;
+use crate::trial::{Role, Trial};
 
 /// Time limit for the previous trial to end, s: if its coordinator is lost, this side notices that
 /// a little later than the coordinator's side.
@@ -71,6 +72,31 @@ async fn introduced(
     }
 }
 
+/// Runs the share of a trial, and reads again what this agent wrote; `None` if it was stopped.
+async fn run_and_read_back(
+    setting: Setting,
+    driver: Arc<dyn Driver>,
+    trial: Box<Trial>,
+    lines: LineSender,
+    mut stop: Stop,
+) -> Option<End> {
+    let place = setting.read_back.clone();
+    let end = load::run_in(setting, driver, &trial, lines.clone(), stop.clone()).await?;
+    let read_back = place?.lock().expect("nothing panics here").take();
+    let Some(read_back) = read_back.filter(|_| trial.role == Role::Measure) else {
+        return Some(end);
+    };
+    let (found, outcome) = tokio::select! {
+        biased;
+        () = stopped(&mut stop) => return None,
+        read = read_back.run() => read,
+    };
+    for line in found {
+        let _ = lines.send(line).await;
+    }
+    Some(End { outcome: outcome.unwrap_or(end.outcome), ..end })
+}
+
 async fn serve_one(
     stream: TcpStream,
     open: Open,
@@ -107,10 +133,10 @@ async fn serve_one(
         gate: Some(Gate { ready, go: gate }),
         watched: vec![Watched::generator()],
         host: false,
+        read_back: Some(Arc::default()),
         ..Setting::default()
     };
-    let mut running =
-        tokio::spawn(async move { load::run_in(setting, driver, &trial, lines, trial_stop).await });
+    let mut running = tokio::spawn(run_and_read_back(setting, driver, trial, lines, trial_stop));
     let (mut go, mut waits, mut was_stopped) = (Some(go), true, false);
     let (mut alive, mut silent_s) = (every_second(), 0);
     // Until the receiver of the lines is gone.

@@ -47,6 +47,10 @@ impl Driver for Scripted {
         &[]
     }
 
+    fn reads_own_writes(&self) -> bool {
+        false
+    }
+
     async fn create(&self, _schema: &Schema) -> Result<(), StoreError> {
         Ok(())
     }
@@ -203,7 +207,13 @@ async fn run_with(
             stop_sender.send(true).unwrap();
         });
     }
-    let setting = Setting { gate: None, timer: Timer::Runtime, watched: Vec::new(), host: false };
+    let setting = Setting {
+        gate: None,
+        timer: Timer::Runtime,
+        watched: Vec::new(),
+        host: false,
+        read_back: None,
+    };
     let end = run_in(setting, driver, &trial, lines, stop).await;
     let took = from.elapsed();
     let lines = collect.await.unwrap();

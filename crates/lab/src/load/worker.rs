@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
+use super::read_back::Sample;
 use super::recorder::Recorder;
 use crate::driver::stream::Sum;
 use crate::driver::{Driver, Operation, Session, StoreError};
@@ -32,6 +33,8 @@ pub struct Shared {
     pub plan: Box<dyn WorkloadPlan>,
     /// Whether the store is the one that does nothing, for which right answers are filled in.
     pub imagined: bool,
+    /// Whether a read sees every write that was acknowledged before.
+    pub sees_writes: bool,
     /// The measurements.
     pub recorder: Recorder,
     /// The beginning of the measured part.
@@ -54,6 +57,14 @@ pub struct Shared {
     pub rows: AtomicU64,
     /// Their size as lines of text.
     pub text_bytes: AtomicU64,
+    /// Rows that were there before, if all rows that are inserted are new to the table.
+    pub rows_before: Option<u64>,
+    /// Rows whose insert was acknowledged, in the warm-up too.
+    pub inserted: AtomicU64,
+    /// Rows whose insert failed: they may be there.
+    pub unanswered: AtomicU64,
+    /// Acknowledged rows that are read again after the trial.
+    pub sample: Sample,
     /// Lines that were handed over, in the warm-up too.
     pub streamed: Mutex<Sum>,
     /// When everything that was written was visible, if the trial lasts until then.
@@ -182,7 +193,20 @@ impl Worker {
                     answer
                 };
                 match workload::check(&*self.shared.plan, request, &answer) {
-                    Verdict::Right => true,
+                    Verdict::Right => {
+                        let right = match self.shared.imagined {
+                            true => Ok(()),
+                            false => self.steps.compare(request, &answer),
+                        };
+                        if let Err(what) = right {
+                            return self.wrong(request, due, now, &what);
+                        }
+                        true
+                    }
+                    Verdict::Missing if self.shared.sees_writes => {
+                        let what = "got no row, although its insert was acknowledged";
+                        return self.wrong(request, due, now, what);
+                    }
                     Verdict::Missing => {
                         self.error(request, due, now, "missing");
                         false
@@ -197,12 +221,14 @@ impl Worker {
             Err(error) => {
                 self.error(request, due, now, error.kind());
                 self.shared.broken.store(true, Ordering::Relaxed);
+                self.shared.unanswered.fetch_add(inserted(request).len() as u64, Ordering::Relaxed);
                 self.steps.ended(request, false);
                 self.after_error(error).await?;
                 return ControlFlow::Continue(false);
             }
         };
         self.steps.ended(request, right);
+        self.acknowledged(request);
         if let Operation::Stream(block) = &request.operation {
             *self.shared.streamed.lock().expect("nothing panics here") += block.sum();
         }
@@ -224,6 +250,34 @@ impl Worker {
             }
         }
         ControlFlow::Continue(right)
+    }
+
+    /// Remembers what the store acknowledged.
+    fn acknowledged(&self, request: &Request) {
+        if self.shared.imagined {
+            return;
+        }
+        let rows = inserted(request);
+        self.shared.inserted.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        rows.iter().for_each(|row| self.shared.sample.add(&row.key));
+        if let Operation::Update { key, .. } = &request.operation {
+            self.shared.sample.add(key);
+        }
+    }
+
+    /// Ends the trial because of an answer that is wrong by what the store acknowledged before.
+    fn wrong(
+        &self,
+        request: &Request,
+        due: Instant,
+        now: Instant,
+        what: &str,
+    ) -> ControlFlow<(), bool> {
+        self.error(request, due, now, "wrong");
+        let message =
+            format!("{} {}: {what}", request.label, workload::in_words(&request.operation));
+        self.shared.end(Outcome::Wrong { message });
+        ControlFlow::Break(())
     }
 
     fn error(&self, request: &Request, due: Instant, now: Instant, kind: &'static str) {
@@ -262,5 +316,14 @@ impl Worker {
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The rows that a request inserts.
+fn inserted(request: &Request) -> &[Row] {
+    match &request.operation {
+        Operation::Insert(row) => std::slice::from_ref(row),
+        Operation::InsertMany(rows) => rows,
+        _ => &[],
     }
 }

@@ -7,12 +7,17 @@ use super::conclusion::{TARGET_SHARE_MIN, capital};
 use super::document::Table;
 use super::ranking::ranked;
 use super::summary::{Experiment, Group, Summary};
+use crate::driver::durability::Durability;
 use crate::measure::others::Others;
 use crate::measure::speed::{ROUNDS_PER_S, SLOWER_SHARE_MAX};
-use crate::number::{count, percent, plain, probability};
-use crate::results::{ACKNOWLEDGED_ROWS, GENERATOR, HOST, LOST_ROWS, Outcome, WRITTEN_ROWS};
+use crate::number::{bytes as bytes_in_words, count, percent, plain, probability};
+use crate::results::{
+    ACKNOWLEDGED_ROWS, GENERATOR, HOST, LOST_ROWS, Outcome, WRITTEN_ROWS, WRITTEN_TEXT_BYTES,
+};
 use crate::samples::{ALL, DUE_ROWS, Measure, Repetition, Second};
-use crate::statistics::{SAMPLE_WARNING, SIGNIFICANCE, mean as average, quantile, trend};
+use crate::statistics::{
+    Change, SAMPLE_WARNING, SIGNIFICANCE, change, mean as average, quantile, trend,
+};
 
 /// A store that reaches more than this share of the generator's limit may be held back by the
 /// generator: near its limit the generator's own queueing is a large part of every latency.
@@ -29,18 +34,36 @@ const STEADY_SHARE_MAX: f64 = 0.15;
 /// Whole seconds of a trial without which its thirds say nothing.
 const STEADY_SECONDS_MIN: usize = 9;
 
+/// A change of the rate within a trial with less than this p is none that happens by chance. It is
+/// less than for other tests, because the rates of neighbouring seconds resemble each other.
+const CHANGE_SIGNIFICANCE: f64 = 0.001;
+
+/// A process that uses at least this much of one processor may be bound by it.
+const BUSY_PROCESSORS_MIN: f64 = 0.9;
+
+/// Disks that write or read more than this may be what a store waits for, bytes per second.
+const BUSY_DISK_BYTES_PER_S: f64 = 1e6;
+
+/// The least that a device writes for an answer, bytes: a sector.
+const SECTOR_BYTES: f64 = 512.0;
+
+/// No store makes lines smaller than this, as bytes of text for a byte on disk.
+const COMPRESSION_MAX: f64 = 100.0;
+
 /// A second without an answer is a stall where the median second has at least this many.
 const STALL_USUAL_MIN: u64 = 20;
 
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 15] = [
     (LOSS, "the store acknowledged rows before they were safe from a kill of its process"),
+    (UNSYNCED, "the store says that a row is on disk before it acknowledges it"),
     (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
     (STALL, "the store stood still: means hide it, percentiles show it"),
     (ERRORS, "failed operations have no latency and are not in the rate"),
     (BEHIND, "fewer lines arrived than should, so that queries had the store more for themselves"),
     (BOTTLENECK, "the number is the generator's; the store may do more"),
+    (WAITING, "nothing was busy: the number is that of round trips with so many threads"),
     (FULL, "store and generator take processor time from each other"),
     (INTERFERENCE, "something else used the machine meanwhile"),
     (SLOWER, "other virtual machines, or work that servers still did, slowed the processors down"),
@@ -50,6 +73,8 @@ const KINDS: [(&str, &str); 13] = [
 ];
 
 const LOSS: &str = "lost rows";
+const UNSYNCED: &str = "not on disk";
+const WAITING: &str = "waits for round trips";
 const WRONG: &str = "wrong answers";
 const FAILED: &str = "failed trials";
 const STALL: &str = "stalls";
@@ -94,7 +119,8 @@ pub fn sentences(doubts: &[Doubt]) -> Vec<String> {
 }
 
 /// All doubts about one experiment.
-pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
+pub fn doubts(summary: &Summary, experiment: &Experiment) -> Vec<Doubt> {
+    let cores = summary.run.machine.cores;
     let mut all = Vec::new();
     for group in &experiment.groups {
         let name = experiment.name_of(group);
@@ -104,12 +130,14 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
         doubt(WRONG, ended(group, |outcome| matches!(outcome, Outcome::Wrong { .. })));
         doubt(FAILED, ended(group, |outcome| matches!(outcome, Outcome::Failed { .. })));
         doubt(LOSS, lost(group));
+        doubt(UNSYNCED, unsynced(summary, group));
         if experiment.measure != Measure::Value(LOST_ROWS.into()) {
             doubt(STALL, stalls(group));
             doubt(ERRORS, errors(group));
         }
         doubt(BEHIND, behind(group));
         doubt(BOTTLENECK, bottleneck(experiment, group));
+        doubt(WAITING, waiting(experiment, group));
         doubt(FULL, full(group, cores));
         doubt(INTERFERENCE, interference(group, cores));
         doubt(SLOWER, slower(experiment, group));
@@ -124,7 +152,7 @@ pub fn doubts(experiment: &Experiment, cores: u32) -> Vec<Doubt> {
 pub fn table(summary: &Summary) -> Table {
     let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for experiment in summary.experiments.iter().filter(|experiment| !experiment.prepares) {
-        for doubt in doubts(experiment, summary.run.machine.cores) {
+        for doubt in doubts(summary, experiment) {
             let place = format!("{} ({})", experiment.title, doubt.name);
             found.entry(doubt.kind).or_default().push(place);
         }
@@ -173,6 +201,68 @@ fn lost(group: &Group) -> Option<String> {
             plain(sum(ACKNOWLEDGED_ROWS))
         )
     })
+}
+
+/// Trials in which the disks wrote less than rows take that were acknowledged as being on disk. A
+/// trial with as many writes at the same time as there are threads needs one write of the disk for
+/// them, of a sector at least. More than that cannot be known from outside: a disk may say that it
+/// wrote and keep the data in its own memory, and other programs write too.
+fn unsynced(summary: &Summary, group: &Group) -> Option<String> {
+    let store = summary.run.stores.iter().find(|known| known.label == group.store)?;
+    if store.durability.as_ref()?.durability != Durability::Each {
+        return None;
+    }
+    let bytes = |trial: &Repetition| {
+        let written = trial.usage.get(HOST)?.disk_write_bytes as f64;
+        let writes = ["insert", "insert_many", "update"];
+        let answers: u64 =
+            writes.iter().filter_map(|label| trial.labels.get(*label)).map(|all| all.count).sum();
+        let text = trial.values.get(WRITTEN_TEXT_BYTES).copied().unwrap_or(0.0);
+        let syncs = answers as f64 / f64::from(group.threads.max(1));
+        let least = (syncs * SECTOR_BYTES).max(text / COMPRESSION_MAX);
+        (written < least).then_some((written, least))
+    };
+    let short: Vec<(f64, f64)> = group.completed().filter_map(bytes).collect();
+    let (written, least) = short.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!(
+        "in {} of {} repetitions the disks of this machine wrote less than the acknowledged rows take, {} instead of {} at least; or its data is on no disk of this machine",
+        short.len(),
+        group.completed().count(),
+        bytes_in_words(written),
+        bytes_in_words(least)
+    ))
+}
+
+/// A rate at which nothing was busy, for loads that go as fast as the store answers.
+fn waiting(experiment: &Experiment, group: &Group) -> Option<String> {
+    let is_rate = matches!(experiment.measure, Measure::Throughput | Measure::Rows);
+    if !is_rate || group.target_per_s.is_some() {
+        return None;
+    }
+    // Processors of the servers and of the generator, if nothing was busy.
+    let idle = |trial: &Repetition| {
+        let of = |name: &str| trial.usage.get(name)?.cpu_mean(trial.seconds);
+        let (servers, generator) = (of(&group.store)?, of(GENERATOR)?);
+        let host = trial.usage.get(HOST)?;
+        let disk = (host.disk_write_bytes + host.disk_read_bytes) as f64 / trial.seconds;
+        let is_busy = servers.max(generator) >= BUSY_PROCESSORS_MIN || disk > BUSY_DISK_BYTES_PER_S;
+        (!is_busy).then_some((servers, generator))
+    };
+    let idle: Vec<(f64, f64)> = group.completed().filter_map(idle).collect();
+    let all = group.completed().count();
+    if idle.is_empty() || idle.len() * 2 <= all {
+        return None;
+    }
+    let mean = |part: fn(&(f64, f64)) -> f64| {
+        average(&idle.iter().map(part).collect::<Vec<_>>()).map(plain).unwrap_or_default()
+    };
+    Some(format!(
+        "in {} of {all} repetitions the servers used {} processors, the generator {}, and the disks were idle: more threads than {} may reach more",
+        idle.len(),
+        mean(|one| one.0),
+        mean(|one| one.1),
+        group.threads
+    ))
 }
 
 /// Seconds without any answer between seconds with many.
@@ -289,6 +379,9 @@ fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
     if experiment.measure == Measure::Peak || group.target_per_s.is_some() {
         return None;
     }
+    if let Some(text) = changed(group) {
+        return Some(text);
+    }
     let change = |trial: &Repetition| {
         let whole = trial.whole_seconds();
         let third = whole.len() / 3;
@@ -309,6 +402,27 @@ fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
         changes.len(),
         if most > 0.0 { "rose" } else { "fell" },
         percent(most)
+    ))
+}
+
+/// Trials whose rate went to another level and stayed there, as that of a store that is throttled
+/// after a while.
+fn changed(group: &Group) -> Option<String> {
+    let found = |trial: &Repetition| {
+        let whole = trial.whole_seconds();
+        let rates: Vec<f64> = whole.iter().map(|second| second.count as f64).collect();
+        let found = change(&rates)?;
+        (found.p < CHANGE_SIGNIFICANCE && found.share.abs() > STEADY_SHARE_MAX).then_some(found)
+    };
+    let all: Vec<Change> = group.completed().filter_map(found).collect();
+    let most = all.iter().max_by(|a, b| a.share.abs().total_cmp(&b.share.abs()))?;
+    Some(format!(
+        "in {} of {} repetitions the rate {} to another level and stayed there, by up to {} after {} s",
+        all.len(),
+        group.completed().count(),
+        if most.share > 0.0 { "rose" } else { "fell" },
+        percent(most.share.abs()),
+        most.at
     ))
 }
 

@@ -1,5 +1,8 @@
-//! What logs cost: processor time and disk for a gigabyte of lines, and money for a month of a load
-//! that the definition states.
+//! What logs cost: processor time and disk for a gigabyte of lines, and money for writing and
+//! keeping a month of a load that the definition states.
+//!
+//! Queries are not in the bill. Their time was measured over one amount of data, from which it does
+//! not follow for another one.
 //!
 //! A gigabyte is 10⁹ bytes of the lines as text ([`crate::row::Row::text_bytes`]), before any store
 //! touched them.
@@ -86,14 +89,13 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
     }
 }
 
-/// The cost of a month of the load in the definition.
+/// The cost of a month of the load in the definition, without its queries.
 fn month(document: &mut Document, bill: &crate::definition::Bill, needs: &[Needs]) {
     let mut table = Table::new(
         format!(
-            "A month of {} GB a day, kept for {} days, with {} queries an hour, in the currency of the definition",
+            "Writing {} GB a day and keeping them for {} days, without queries, in the currency of the definition",
             plain(bill.gigabytes_per_day),
-            plain(bill.retention_days),
-            plain(bill.queries_per_hour)
+            plain(bill.retention_days)
         ),
         &[
             "store",
@@ -110,8 +112,7 @@ fn month(document: &mut Document, bill: &crate::definition::Bill, needs: &[Needs
     for store in needs {
         let Some(disk_per_text) = store.disk_per_text else { continue };
         let writes = store.write_cpu_s_per_gigabyte * bill.gigabytes_per_day / SECONDS_PER_DAY;
-        let queries = store.query_cpu_s.unwrap_or(0.0) * bill.queries_per_hour / 3600.0;
-        let processors = (writes + queries) * PROCESSORS_PAID_PER_USED;
+        let processors = writes * PROCESSORS_PAID_PER_USED;
         let disk_gigabytes = disk_per_text * bill.gigabytes_per_day * bill.retention_days;
         let costs = [
             processors * bill.price_per_processor_hour * HOURS_PER_MONTH,
@@ -134,11 +135,14 @@ fn month(document: &mut Document, bill: &crate::definition::Bill, needs: &[Needs
     document.text(format!(
         "Prices: {} for a processor and hour, {} for a gigabyte of memory and hour, {} for a gigabyte of disk and month. {} processors are \
          paid for each that is used, on average of the day; memory is what the store took here, with the data of this study: a store whose \
-         memory grows with its data needs more. One copy of the data, no machine in reserve, no work of people.",
+         memory grows with its data needs more. One copy of the data, no machine in reserve, no work of people. The {} queries an hour of \
+         the definition are not in it: their time was measured over one amount of data, from which it does not follow for {} GB.",
         plain(bill.price_per_processor_hour),
         plain(bill.price_per_memory_gigabyte_hour),
         plain(bill.price_per_disk_gigabyte_month),
         plain(PROCESSORS_PAID_PER_USED),
+        plain(bill.queries_per_hour),
+        plain(bill.gigabytes_per_day * bill.retention_days),
     ));
 }
 

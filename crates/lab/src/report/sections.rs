@@ -254,7 +254,7 @@ fn chapter(
     }
     document.table(tables::ranking(summary, experiment, reference));
     document.table(instances::comparison(experiment, reference));
-    document.list(doubts::sentences(&doubts(experiment, summary.run.machine.cores)));
+    document.list(doubts::sentences(&doubts(summary, experiment)));
     charts::experiment(document, experiment, colours);
     let mut inner = Document::default();
     inner.table(tables::tests(experiment));
@@ -360,7 +360,9 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
         format!(
             "The limit of the generator is measured against a driver that does nothing. More than {} of it is called too slow a generator. \
              Below that the generator may still be one part of the limit: it encodes requests and reads answers only for real stores, \
-             and its processor time stands beside that of the servers.",
+             and its processor time stands beside that of the servers. For rows in batches and for streams encoding is most of the work, \
+             so that their limit is unknown. Where neither servers nor generator had a processor busy, and the disks were idle, the \
+             number is that of round trips.",
             percent(GENERATOR_SHARE_MAX)
         ),
         format!(
@@ -369,7 +371,8 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
              repeated once where the study allows that.",
             percent(OTHERS_SHARE_MAX)
         ),
-        "A trial is not steady if its last third is more than 15% faster or slower than its first. A stall is a second without any \
+        "A trial is not steady if its rate went to another level, more than 15% away, and stayed there (Pettitt's test, p below 0.001), or \
+         if its last third is more than 15% faster or slower than its first. A trial says nothing of what a store does after it. A stall is a second without any \
          answer in a trial whose median second has at least 20."
             .into(),
         "Percentiles are of all operations of all repetitions, from histograms with three significant digits. Box plots are Tukey's: \

@@ -160,10 +160,12 @@ impl Group {
 
 impl Experiment {
     /// The limit of the generator, with the driver that does nothing: the highest rate, or the
-    /// lowest value.
+    /// lowest value. It is unknown for rows in batches and for streams: what a client of a store
+    /// does with them is most of the generator's work, and that driver does nothing of it.
     pub fn limit(&self) -> Option<f64> {
         let completed = self.limits.iter().filter(|trial| trial.completed());
         match &self.measure {
+            Measure::Rows => None,
             value @ Measure::Value(_) => {
                 completed.filter_map(|trial| value.of(trial)).min_by(f64::total_cmp)
             }

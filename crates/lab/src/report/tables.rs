@@ -100,6 +100,7 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
                     (Some(share), Some(limit), _) => {
                         format!("{} of {}", percent(share), plain(limit))
                     }
+                    (_, _, Measure::Rows) => "unknown".into(),
                     _ => String::new(),
                 },
                 places(group),

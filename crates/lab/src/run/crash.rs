@@ -1,10 +1,12 @@
 //! Kills the servers of a store while it is written to, starts them again, and looks for the rows
-//! that were acknowledged.
+//! that were acknowledged: the last ones, which are lost first, and a random sample of the others.
+//! A row that came back with another content is a wrong answer.
 //!
 //! A killed process loses what it held in its own memory; what it gave to the system stays. So this
 //! finds stores that acknowledge before they write at all. Loss by a failure of the machine is
 //! larger, and is what the durability of a store says.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,15 +16,22 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{Measured, RunError, Runner, Store, Watch};
-use crate::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError, StoreSpec};
+use crate::driver::{
+    Ability, Answer, Driver, Operation, Scans, Session, Settle, StoreError, StoreSpec,
+};
+use crate::load::Sample;
 use crate::results::{ACKNOWLEDGED_ROWS, End, LOST_ROWS, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
 use crate::stores;
-use crate::trial::Trial;
+use crate::trial::{Trial, Work};
+use crate::workload::Opening;
 
 /// Rows that are looked for: the last acknowledged ones, which are lost first.
 const CHECKED_MAX: usize = 10_000;
+
+/// Rows that are looked for besides, at random among all that were acknowledged.
+const SAMPLED_MAX: usize = 2_000;
 
 /// Of rows that were written in batches, one in so many is looked for: a batch is lost as a whole,
 /// and a log store reads a single row slowly.
@@ -32,40 +41,57 @@ const BATCHED_ROWS_PER_CHECKED: usize = 10;
 pub struct Witness {
     driver: Arc<dyn Driver>,
     acknowledged: Arc<Mutex<Acknowledged>>,
+    sample: Arc<Sample>,
     /// Notified when the first row is acknowledged.
     first: Arc<Notify>,
 }
 
-/// The keys of rows that a store acknowledged, in the order of the acknowledgements.
+/// The rows that a store acknowledged.
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledged {
-    keys: Vec<Value>,
+    rows: usize,
+    /// The keys of the last ones, in the order of the acknowledgements.
+    last: VecDeque<Value>,
+    /// Keys of all of them, at random.
+    sample: Vec<Value>,
     batched: bool,
 }
 
 impl Acknowledged {
     /// Their number.
     pub fn rows(&self) -> usize {
-        self.keys.len()
+        self.rows
+    }
+
+    fn add(&mut self, key: &Value) {
+        self.rows += 1;
+        if self.last.len() == CHECKED_MAX {
+            self.last.pop_front();
+        }
+        self.last.push_back(key.clone());
     }
 
     /// The rows to look for.
     fn checked(&self) -> impl Iterator<Item = &Value> {
-        let last = &self.keys[self.keys.len().saturating_sub(CHECKED_MAX)..];
         let step = if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 };
-        last.iter().rev().step_by(step)
+        let last: std::collections::HashSet<&Value> =
+            self.last.iter().rev().step_by(step).collect();
+        let others = self.sample.iter().filter(move |key| !last.contains(key));
+        self.last.iter().rev().step_by(step).chain(others)
     }
 }
 
 impl Witness {
     /// Watches `driver`.
     pub fn new(driver: Arc<dyn Driver>) -> Witness {
-        Witness { driver, acknowledged: Arc::default(), first: Arc::default() }
+        let sample = Arc::new(Sample::of(SAMPLED_MAX, 0));
+        Witness { driver, acknowledged: Arc::default(), sample, first: Arc::default() }
     }
 
     /// What was acknowledged until now.
     pub fn acknowledged(&self) -> Acknowledged {
-        self.acknowledged.lock().expect("nothing panics while it remembers").clone()
+        let known = self.acknowledged.lock().expect("nothing panics while it remembers").clone();
+        Acknowledged { sample: self.sample.keys(), ..known }
     }
 }
 
@@ -87,6 +113,10 @@ impl Driver for Witness {
         self.driver.reads_own_writes()
     }
 
+    fn scans(&self) -> Scans {
+        self.driver.scans()
+    }
+
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         self.driver.create(schema).await
     }
@@ -102,13 +132,14 @@ impl Driver for Witness {
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
         let session = self.driver.connect(schema).await?;
         let (acknowledged, first) = (self.acknowledged.clone(), self.first.clone());
-        Ok(Box::new(Watched { session, acknowledged, first }))
+        Ok(Box::new(Watched { session, acknowledged, sample: self.sample.clone(), first }))
     }
 }
 
 struct Watched {
     session: Box<dyn Session>,
     acknowledged: Arc<Mutex<Acknowledged>>,
+    sample: Arc<Sample>,
     first: Arc<Notify>,
 }
 
@@ -116,17 +147,17 @@ struct Watched {
 impl Session for Watched {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         let answer = self.session.execute(operation).await?;
+        let rows = match operation {
+            Operation::Insert(row) => std::slice::from_ref(row),
+            Operation::InsertMany(rows) => rows,
+            _ => &[],
+        };
+        rows.iter().for_each(|row| self.sample.add(&row.key));
         let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
-        let was_empty = known.keys.is_empty();
-        match operation {
-            Operation::Insert(row) => known.keys.push(row.key.clone()),
-            Operation::InsertMany(rows) => {
-                known.keys.extend(rows.iter().map(|row| row.key.clone()));
-                known.batched = true;
-            }
-            _ => {}
-        }
-        if was_empty && !known.keys.is_empty() {
+        let was_empty = known.rows == 0;
+        rows.iter().for_each(|row| known.add(&row.key));
+        known.batched |= matches!(operation, Operation::InsertMany(_));
+        if was_empty && known.rows > 0 {
             self.first.notify_one();
         }
         drop(known);
@@ -182,13 +213,13 @@ impl Runner<'_> {
             Ok(driver) => driver,
             Err(error) => return failed(error.to_string()),
         };
-        match look_for(&*driver, &trial.schema, &witness.acknowledged()).await {
-            Ok(lines) => {
+        match look_for(&*driver, trial, &witness.acknowledged()).await {
+            Ok((lines, outcome)) => {
                 for line in lines {
                     watch.line(&line);
                     writer.write(&line)?;
                 }
-                ended(Outcome::Completed, end.seconds)
+                ended(outcome, end.seconds)
             }
             Err(error) => failed(format!("after it was killed: {error}")),
         }
@@ -240,22 +271,34 @@ fn kill_after(roots: &[u32], first: Arc<Notify>, after: Duration) -> Killer {
     Killer { task, began }
 }
 
-/// Looks for the last acknowledged rows. The lines have how many were acknowledged, how many were
-/// looked for, how many of these are missing, how many rows there are at all if the store counts
-/// them, and how many of all acknowledged rows are lost at least: the missing ones, or as many as
-/// there are fewer than were acknowledged.
+/// Looks for acknowledged rows. The lines have how many were acknowledged, how many were looked
+/// for, how many of these are missing, how many rows there are at all if the store counts them, and
+/// how many of all acknowledged rows are lost at least: the missing ones, or as many as there are
+/// fewer than were acknowledged. A row with another content than was written is a wrong answer.
 pub async fn look_for(
     driver: &dyn Driver,
-    schema: &Schema,
+    trial: &Trial,
     acknowledged: &Acknowledged,
-) -> Result<Vec<Line>, StoreError> {
+) -> Result<(Vec<Line>, Outcome), StoreError> {
+    let schema = &trial.schema;
     driver.settle(schema, Settle::Visible).await?;
     let mut session = driver.connect(schema).await?;
-    let (mut checked, mut missing) = (0_u32, 0_u32);
+    let plan = match &trial.work {
+        Work::Load { workload, .. } => workload.plan(schema, &Opening::of(trial.share)).ok(),
+        Work::RealTime(_) => None,
+    };
+    let (mut checked, mut missing, mut outcome) = (0_u32, 0_u32, Outcome::Completed);
     for key in acknowledged.checked() {
         let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
         checked += 1;
-        missing += u32::from(!matches!(answer, Answer::Row(Some(_))));
+        let Answer::Row(Some(row)) = answer else {
+            missing += 1;
+            continue;
+        };
+        if let Some(Err(what)) = plan.as_ref().map(|plan| plan.verify(&row)) {
+            outcome = Outcome::Wrong { message: format!("after it was killed: {what}") };
+            break;
+        }
     }
     let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
     let mut lines = vec![
@@ -273,7 +316,7 @@ pub async fn look_for(
         }
     }
     lines.push(value(LOST_ROWS, lost));
-    Ok(lines)
+    Ok((lines, outcome))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, watched};
+use super::probe::probe;
+use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, read_again, watched};
 use crate::definition::Dataset;
 use crate::driver::null;
 use crate::driver::{Ability, Settle, StoreError};
@@ -57,6 +58,15 @@ impl Runner<'_> {
         if let Err(error) = self.note_store(&store, &step.trial).await? {
             return failed(error.to_string());
         }
+        match self.probe(&store, trial).await {
+            Ok(None) => {}
+            Ok(Some(message)) => return Ok(Ready::Not(Outcome::Wrong { message })),
+            Err(error) => {
+                return failed(format!(
+                    "what it answers when its data changes is not known: {error}"
+                ));
+            }
+        }
         if let Some((base, share)) = &step.share_of {
             match self.reached(steps, base, trial)? {
                 Some(rate) => aim(&mut trial.work, rate * share),
@@ -74,7 +84,7 @@ impl Runner<'_> {
         match self.load(step, &store, trial, dataset, watch).await? {
             Loaded::Yes => Ok(Ready::Yes(store)),
             Loaded::Stopped => Ok(Ready::Stopped),
-            Loaded::Not(message) => failed(message),
+            Loaded::Not(outcome) => Ok(Ready::Not(outcome)),
         }
     }
 
@@ -130,6 +140,16 @@ impl Runner<'_> {
         Ok(Ok(()))
     }
 
+    /// Asks a store that is new to this run whether it follows its data.
+    async fn probe(&mut self, store: &Store, trial: &Trial) -> Result<Option<String>, StoreError> {
+        let label = &trial.store.label;
+        if !self.probed.contains_key(label) {
+            let found = probe(&*store.driver).await?;
+            self.probed.insert(label.clone(), found);
+        }
+        Ok(self.probed[label].clone())
+    }
+
     /// Empties the tables of the store's servers that no step needs any more. A store that tells
     /// only the size of all its tables would count them as data of this one.
     async fn empty_unused(
@@ -181,7 +201,7 @@ impl Runner<'_> {
         }
         self.keep_state()?;
         if let Err(error) = store.driver.create(&trial.schema).await {
-            return Ok(Loaded::Not(format!("its table could not be made: {error}")));
+            return Ok(not_loaded(format!("its table could not be made: {error}")));
         }
         let Some(fill) = &dataset.fill else { return Ok(Loaded::Yes) };
         let mut load = fill.load.clone();
@@ -194,7 +214,7 @@ impl Runner<'_> {
             ..trial.clone()
         };
         let mut writer = self.begin(&format!("{}-load", step.name), step, &filling)?;
-        let Some(Measured { mut end, seen }) =
+        let Some(Measured { mut end, seen, read_back }) =
             self.measure(store, &filling, &mut writer, watch).await?
         else {
             return Ok(Loaded::Stopped);
@@ -208,6 +228,7 @@ impl Runner<'_> {
         if end.outcome == Outcome::Completed {
             end.outcome = keep(sizes(store, &filling, fill.settle).await, &mut writer, watch)?;
         }
+        read_again(read_back, &mut end, &mut writer, watch).await?;
         writer.end(end.clone())?;
         match end.outcome {
             Outcome::Completed => {
@@ -218,11 +239,14 @@ impl Runner<'_> {
                 Ok(Loaded::Yes)
             }
             Outcome::NotSupported { ability } => {
-                Ok(Loaded::Not(format!("its data needs `{ability}`")))
+                Ok(not_loaded(format!("its data needs `{ability}`")))
             }
-            Outcome::Wrong { message } | Outcome::Failed { message } => {
-                Ok(Loaded::Not(format!("its data could not be loaded: {message}")))
+            Outcome::Failed { message } => {
+                Ok(not_loaded(format!("its data could not be loaded: {message}")))
             }
+            Outcome::Wrong { message } => Ok(Loaded::Not(Outcome::Wrong {
+                message: format!("its data was not loaded as it was acknowledged: {message}"),
+            })),
         }
     }
 
@@ -248,6 +272,10 @@ impl Runner<'_> {
         }
         Ok(mean(&rates))
     }
+}
+
+fn not_loaded(message: String) -> Loaded {
+    Loaded::Not(Outcome::Failed { message })
 }
 
 /// The size of a table, before and after the store flushed and merged its data.

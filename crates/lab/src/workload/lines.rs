@@ -175,6 +175,10 @@ impl WorkloadPlan for Asking {
         row_of(RECORDS_MAX, key)
     }
 
+    fn rows_before(&self) -> u64 {
+        self.queries.records
+    }
+
     fn found(&self, search: &Search) -> Option<Answer> {
         self.answers.find(search)
     }

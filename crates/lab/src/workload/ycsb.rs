@@ -3,8 +3,10 @@
 //!
 //! Keys are `user` and a number, hashed or in order, as in YCSB. A field is a pure function of its
 //! key, its index and a version that is encoded in its first letters: so values are checked whoever
-//! wrote them last, without storing what was written. With `dataintegrity=true` fields are YCSB's
-//! own deterministic values, which updates do not change.
+//! wrote them last, without storing what was written. Which versions may be there, the
+//! [`Ledger`] says, and which rows a scan has to return, [`scans`]. With `dataintegrity=true`
+//! fields are YCSB's own deterministic values, which updates do not change: then a dropped update
+//! cannot be found.
 //!
 //! Differences from YCSB: records inserted by the run are read only once they are acknowledged,
 //! under every distribution, and failed inserts are never read; several generators insert different
@@ -16,15 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::keys::{self, Chooser, Records, Zipfian};
+use super::ledger::{Ledger, Seen, Version};
 use super::writing::{Numbers, Writing};
 use super::{
     Expect, Opening, Phase, READ_MODIFY_WRITE, Request, Step, Steps, Then, WorkloadError,
     WorkloadPlan, letters,
 };
-use crate::driver::Operation;
+use crate::driver::{Answer, Operation};
 use crate::row::{Column, ColumnKind, Row, Schema, Value};
 
 mod properties;
+mod scans;
 
 pub use properties::{expand, parse};
 
@@ -55,6 +59,61 @@ pub struct Ycsb {
     /// The records that the load phase inserts: this generator's part.
     load: Numbers,
     records: Arc<Records>,
+    known: Arc<Known>,
+}
+
+/// What the store acknowledged in this trial.
+struct Known {
+    /// The versions of records; `None` if nothing is updated, or if versions cannot be told apart.
+    ledger: Option<Ledger>,
+    /// The version that the ledger's first one follows: another one in each trial and generator.
+    base: u64,
+    /// Whether other generators write versions that nobody here knows.
+    is_shared: bool,
+    /// The rows of scans; `None` if there are no scans.
+    scans: Option<scans::Expected>,
+}
+
+impl Known {
+    fn new(phase: Phase, data: &Arc<Data>, opening: &Opening) -> Known {
+        let [_, update, _, scan, both] = data.properties.shares;
+        let runs = phase == Phase::Run;
+        let is_shared = opening.share.of > 1;
+        // Generators have ranges of versions that do not meet.
+        let range = 26u64.pow(VERSION_LETTERS as u32) / u64::from(opening.share.of.max(1));
+        let begins = u64::from(opening.share.index) * range;
+        let expected = || scans::Expected::new(data.clone(), opening.scans, is_shared);
+        Known {
+            ledger: (runs && update + both > 0.0 && !data.properties.data_integrity)
+                .then(Ledger::default),
+            base: begins + letters::mix(opening.seed) % (range / 2).max(1),
+            is_shared,
+            scans: (runs && scan > 0.0).then(expected),
+        }
+    }
+
+    /// Compares a row, which is right by itself, with the versions that it may have.
+    fn compare(&self, data: &Data, row: &Row, seen: &Seen) -> Result<(), String> {
+        let (Some(ledger), Value::Text(key)) = (&self.ledger, &row.key) else { return Ok(()) };
+        for (column, value) in row.values.iter().enumerate() {
+            let Value::Text(field) = value else { continue };
+            let of = data.versions(field.len());
+            let number = (data.version(key, column, field) + of - self.base % of) % of;
+            let version = Version { number, of };
+            if !ledger.allows(letters::number_of(key), seen, column, version, self.is_shared) {
+                return Err(format!(
+                    "row {key} has an old value in column {column}, which an acknowledged update replaced: {value:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What may be the value of a record now.
+    fn seen(&self, key: &str) -> Seen {
+        let ledger = self.ledger.as_ref();
+        ledger.map_or_else(Seen::default, |ledger| ledger.seen(letters::number_of(key)))
+    }
 }
 
 impl Ycsb {
@@ -67,13 +126,16 @@ impl Ycsb {
         let properties = Properties::new(properties)?;
         let (first, end) = opening.share.range(properties.insert_count);
         let start = properties.insert_start;
+        let chooser = chooser(&properties, opening);
+        let data = Arc::new(Data { properties });
         Ok(Ycsb {
-            chooser: chooser(&properties, opening),
+            chooser,
             phase,
             opening: opening.clone(),
             load: Numbers::new(start + first, start + end, opening.batch_rows),
-            records: Arc::new(Records::new(properties.records, opening.share)),
-            data: Arc::new(Data { properties }),
+            records: Arc::new(Records::new(data.properties.records, opening.share)),
+            known: Arc::new(Known::new(phase, &data, opening)),
+            data,
         })
     }
 }
@@ -121,7 +183,12 @@ impl WorkloadPlan for Ycsb {
                     self.data.properties.scan_max - self.data.properties.scan_min + 1,
                 ),
                 random: self.opening.random(thread),
+                known: self.known.clone(),
+                sees_writes: self.opening.sees_writes,
                 inserting: None,
+                updating: None,
+                seen: Seen::default(),
+                scan_seen: 0,
             }),
         }
     }
@@ -137,8 +204,37 @@ impl WorkloadPlan for Ycsb {
         self.data.verify(row)
     }
 
+    fn verify_last(&self, row: &Row) -> Result<(), String> {
+        self.data.verify(row)?;
+        let Value::Text(key) = &row.key else { return Ok(()) };
+        self.known.compare(&self.data, row, &self.known.seen(key))
+    }
+
+    fn rows_before(&self) -> u64 {
+        match self.phase {
+            Phase::Load => 0,
+            Phase::Run => self.data.properties.records,
+        }
+    }
+
+    fn verdict(&self) -> Result<(), String> {
+        self.known.scans.as_ref().map_or(Ok(()), scans::Expected::verdict)
+    }
+
     fn notes(&self) -> Vec<String> {
-        self.data.properties.notes.clone()
+        let mut notes = self.data.properties.notes.clone();
+        notes.extend(self.known.scans.as_ref().and_then(scans::Expected::note));
+        notes
+    }
+
+    fn notes_at_end(&self) -> Vec<String> {
+        let unwatched = self.known.ledger.as_ref().map_or(0, Ledger::unwatched);
+        let note = || {
+            format!(
+                "{unwatched} updates were of more records than the lab remembers: whether they were kept is not known"
+            )
+        };
+        (unwatched > 0).then(note).into_iter().collect()
     }
 }
 
@@ -159,6 +255,23 @@ impl Data {
         Row { values: values.collect(), key: Value::Text(key) }
     }
 
+    /// The place of a number in the order of keys: the digits of its key as a fraction, and their
+    /// number.
+    fn place(&self, number: u64) -> (u128, usize) {
+        /// Digits that fit into the fraction.
+        const DIGITS_MAX: usize = 38;
+        let number = if self.properties.hashed { keys::hash(number) } else { number };
+        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        // Zeros before the number do not change the order of keys that all have at least as many.
+        let digits = digits.max(self.properties.zero_padding.min(DIGITS_MAX));
+        (u128::from(number) * 10u128.pow((DIGITS_MAX - digits) as u32), digits)
+    }
+
+    /// The versions that a field of this length can tell apart.
+    fn versions(&self, length: usize) -> u64 {
+        26u64.pow(VERSION_LETTERS.min(length / 2) as u32)
+    }
+
     /// The value of a field in a version.
     fn field(&self, key: &str, column: usize, version: u64) -> String {
         let properties = &self.properties;
@@ -172,7 +285,7 @@ impl Data {
         }
         let mut text = String::with_capacity(length);
         let digits = VERSION_LETTERS.min(length / 2);
-        let versions = 26u64.pow(digits as u32);
+        let versions = self.versions(length);
         let version = version % versions;
         letters::push_number(&mut text, (version + own) % versions, digits);
         letters::push(&mut text, own ^ letters::mix(version), length - digits);
@@ -183,7 +296,7 @@ impl Data {
     fn version(&self, key: &str, column: usize, field: &str) -> u64 {
         let own = letters::mix(letters::number_of(key) ^ letters::mix(column as u64));
         let digits = VERSION_LETTERS.min(field.len() / 2);
-        let versions = 26u64.pow(digits as u32);
+        let versions = self.versions(field.len());
         let letters = &field.as_bytes()[..digits];
         let number = letters
             .iter()
@@ -241,7 +354,15 @@ struct RunSteps {
     chooser: Chooser,
     scan_lengths: Zipfian,
     random: fastrand::Rng,
+    known: Arc<Known>,
+    sees_writes: bool,
     inserting: Option<u64>,
+    /// The record and the version of the update that is in flight.
+    updating: Option<(u64, u32)>,
+    /// What the read that is in flight may find.
+    seen: Seen,
+    /// What the scan that is in flight has to find.
+    scan_seen: u64,
 }
 
 impl Steps for RunSteps {
@@ -271,11 +392,40 @@ impl Steps for RunSteps {
         })
     }
 
+    fn compare(&mut self, request: &Request, answer: &Answer) -> Result<(), String> {
+        match (&request.operation, answer) {
+            (Operation::Read { .. }, Answer::Row(Some(row))) if self.sees_writes => {
+                self.known.compare(&self.data, row, &self.seen)
+            }
+            (Operation::Scan { from: Value::Text(from), rows_max }, Answer::Rows(rows)) => {
+                let Some(expected) = &self.known.scans else { return Ok(()) };
+                expected.compare(from, *rows_max, rows, self.scan_seen)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn ended(&mut self, request: &Request, acknowledged: bool) {
-        if let Operation::Insert(_) = request.operation
-            && let Some(number) = self.inserting.take()
-        {
-            self.records.inserted(number, acknowledged);
+        match &request.operation {
+            Operation::Insert(row) => {
+                if let (Some(expected), Value::Text(key)) = (&self.known.scans, &row.key)
+                    && acknowledged
+                {
+                    expected.acknowledged(key);
+                }
+                if let Some(number) = self.inserting.take() {
+                    self.records.inserted(number, acknowledged);
+                }
+            }
+            Operation::Update { .. } => {
+                if let (Some(ledger), Some((record, version))) =
+                    (&self.known.ledger, self.updating.take())
+                    && acknowledged
+                {
+                    ledger.acknowledged(record, version);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -286,23 +436,29 @@ impl RunSteps {
         self.read_of(number)
     }
 
-    fn read_of(&self, number: u64) -> Request {
+    fn read_of(&mut self, number: u64) -> Request {
+        let key = self.data.key(number);
+        self.seen = self.known.seen(&key);
         Request {
             label: "read",
-            operation: Operation::Read { key: Value::Text(self.data.key(number)) },
+            operation: Operation::Read { key: Value::Text(key) },
             expect: Expect::Row { loaded: self.records.is_loaded(number) },
         }
     }
 
     fn update(&mut self, number: u64) -> Request {
         let key = self.data.key(number);
-        let version = self.random.u64(..);
-        let fields = match self.data.properties.write_all {
-            true => 0..self.data.properties.fields,
-            false => {
-                let field = self.random.usize(0..self.data.properties.fields);
-                field..field + 1
-            }
+        let column = match self.data.properties.write_all {
+            true => None,
+            false => Some(self.random.usize(0..self.data.properties.fields)),
+        };
+        let fields = column.map_or(0..self.data.properties.fields, |field| field..field + 1);
+        let record = letters::number_of(&key);
+        let next = self.known.ledger.as_ref().and_then(|ledger| ledger.begin(record, column));
+        self.updating = next.map(|version| (record, version));
+        let version = match next {
+            Some(version) => self.known.base + u64::from(version),
+            None => self.random.u64(..),
         };
         let changes = fields
             .map(|column| (column, Value::Text(self.data.field(&key, column, version))))
@@ -317,9 +473,13 @@ impl RunSteps {
     fn insert(&mut self) -> Request {
         let number = self.records.insert();
         self.inserting = Some(number);
+        let key = self.data.key(number);
+        if let Some(expected) = &self.known.scans {
+            expected.begins(&key);
+        }
         Request {
             label: "insert",
-            operation: Operation::Insert(self.data.row(self.data.key(number))),
+            operation: Operation::Insert(self.data.row(key)),
             expect: Expect::Done,
         }
     }
@@ -331,6 +491,7 @@ impl RunSteps {
             true => properties.scan_min + self.scan_lengths.next(&mut self.random),
             false => self.random.u64(properties.scan_min..=properties.scan_max),
         };
+        self.scan_seen = self.known.scans.as_ref().map_or(0, scans::Expected::seen);
         Request {
             label: "scan",
             operation: Operation::Scan {

@@ -9,6 +9,7 @@
 mod agents;
 #[cfg(feature = "real-servers")]
 mod contract;
+mod liars;
 mod report;
 mod servers;
 #[cfg(feature = "real-servers")]

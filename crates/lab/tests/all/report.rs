@@ -1,6 +1,7 @@
 //! Reports of simulated results: the Markdown is compared with reviewed files.
 
 mod lies;
+mod published;
 #[cfg(feature = "recompute")]
 mod recompute;
 mod simulated;

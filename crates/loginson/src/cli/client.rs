@@ -70,7 +70,8 @@ impl Refusal {
 enum Expected {
     Json,
     Rows,
-    Plan,
+    /// A plan, or a word such as `ready`.
+    Text,
 }
 
 impl Expected {
@@ -79,7 +80,7 @@ impl Expected {
         let rows =
             path.starts_with("/select/") || path == "/api/v1/export" || path.ends_with("/results");
         match path {
-            "/select/logsql/explain" => Expected::Plan,
+            "/select/logsql/explain" | "/health" | "/ready" => Expected::Text,
             _ if rows => Expected::Rows,
             _ => Expected::Json,
         }
@@ -89,7 +90,7 @@ impl Expected {
     fn is_met_by(self, media_type: &str) -> bool {
         match self {
             Expected::Json => media_type == "application/json",
-            Expected::Plan => matches!(media_type, "text/plain" | "application/json"),
+            Expected::Text => matches!(media_type, "text/plain" | "application/json"),
             Expected::Rows => {
                 let formats = <Format as ValueEnum>::value_variants().iter();
                 formats

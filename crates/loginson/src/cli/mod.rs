@@ -1,26 +1,36 @@
 //! The commands. `loginson` alone is `loginson serve`.
 
+mod accounts;
 mod backup;
+mod check_config;
 mod client;
 mod cluster;
 mod collect;
 mod compare_copies;
 mod delete;
+mod doctor;
 mod export;
+mod finding;
+mod help_pages;
 mod import;
 mod inspect;
 mod kibana_objects;
+mod machine;
 mod mcp;
 mod program;
 mod progress;
 mod queries;
 mod query;
+mod reload;
 mod restore;
 mod secrets;
 mod serve;
+mod sizing;
+mod status;
 mod summarise;
 mod tail;
 mod terminal;
+mod top;
 mod variables;
 mod verify;
 mod zoneless;
@@ -51,6 +61,7 @@ use store::{AtRest, StoreError};
   loginson export --format parquet -o all.parquet every row as a table, for DuckDB and pandas
   loginson backup                                 a copy of everything while the server runs
   loginson generate                               send generated logs, for a first look
+  loginson status                                 is it well, how long does the disk last, what is to do
 
 Help on one command: loginson query --help. The query language and the settings are described in docs/."
 )]
@@ -100,10 +111,29 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Show what is in a segment file, and how well it is compressed
     Inspect(inspect::InspectArgs),
+    /// Say whether a running server is well, how long its disk lasts, and what to do
+    Status(status::StatusArgs),
+    /// Show what a running server is busy with: hosts, types, sources, queries
+    Top(top::TopArgs),
+    /// Say whether this machine suits a server, and what to do if not
+    Doctor(doctor::DoctorArgs),
+    /// Measure how much this machine takes, and what disk and memory that needs
+    Sizing(sizing::SizingArgs),
+    /// Show all mistakes of a configuration file
+    CheckConfig(check_config::CheckConfigArgs),
+    /// Have a running server read its settings again
+    Reload(reload::ReloadArgs),
+    /// Write pages of man and completions of shells, for packages
+    #[command(hide = true)]
+    HelpPages(help_pages::HelpPagesArgs),
     /// Print the hash of a password, for [[users]] of the configuration
     HashPassword(secrets::HashPasswordArgs),
     /// Make a token for a program and print its hash, for [[tokens]] of the configuration
     MakeToken(secrets::MakeTokenArgs),
+    /// List and change users of a running server
+    User(accounts::UserArgs),
+    /// List, make, rotate and revoke tokens of a running server
+    Token(accounts::TokenArgs),
     /// Generate logs of a small shop, with an incident, and send them
     Generate(generator::GenerateArgs),
 }
@@ -128,6 +158,13 @@ struct ServerArgs {
     /// Name of a user; the password is prompted for, or read from LOGINSON_PASSWORD
     #[arg(long, value_name = "NAME", env = "LOGINSON_USER")]
     user: Option<String>,
+}
+
+impl ServerArgs {
+    /// A server on this machine that asks for no credentials.
+    fn on_this_machine(address: &str) -> ServerArgs {
+        ServerArgs { server: format!("http://{address}"), ca: None, token_file: None, user: None }
+    }
 }
 
 /// Opens a data directory or backup that no server is using.
@@ -184,8 +221,17 @@ pub fn run() -> Result<()> {
         Some(Command::Restore(args)) => restore::run(args),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Inspect(args)) => inspect::run(args),
-        Some(Command::HashPassword(args)) => secrets::hash_password(args),
+        Some(Command::Status(args)) => status::run(&args),
+        Some(Command::Top(args)) => top::run(&args),
+        Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Sizing(args)) => sizing::run(&args),
+        Some(Command::CheckConfig(args)) => check_config::run(&args),
+        Some(Command::Reload(args)) => reload::run(&args),
+        Some(Command::HelpPages(args)) => help_pages::run(&args),
+        Some(Command::HashPassword(args)) => secrets::print_hash(args),
         Some(Command::MakeToken(args)) => secrets::make_token(args),
+        Some(Command::User(args)) => accounts::user(args),
+        Some(Command::Token(args)) => accounts::token(args),
         Some(Command::Generate(args)) => generator::run(args),
     }
 }

@@ -1,4 +1,4 @@
-//! `[[users]]`, `[[tokens]]`, `[access]` and `[http_tls]`.
+//! `[[users]]`, `[[tokens]]`, `[access]`, `[audit]` and `[http_tls]`.
 //!
 //! The configuration contains only hashes: argon2id of passwords, SHA-256 of tokens (which are
 //! random). Each hash is in the configuration file, or in a file of its own. No message shows a
@@ -8,28 +8,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use argon2::password_hash::phc::PasswordHash;
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
-use ring::digest::SHA256;
 
-use crate::config::raw::{RawAccess, RawHttpTls, RawToken, RawUser};
+use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser};
 use crate::config::{duration, unless_off};
+use api::access::gate::Auditing;
 use api::access::principal::Role;
-use api::access::users::{AccessOptions, Token, User};
+use api::access::secrets::{parse_password_hash, parse_token_hash};
+use api::access::users::{AccessOptions, NAMES_MAX, Token, User, check_name};
 
-/// Limit of a name, in characters.
-const NAME_CHARS_MAX: usize = 64;
-/// Limit of the number of users and tokens together.
-const NAMES_MAX: usize = 10_000;
-/// The most that computing a hash may cost: KiB of memory, passes, lanes. Beyond it, a few logins
-/// could exhaust the memory of the machine.
-const HASH_KIB_MAX: u32 = 256 << 10;
-const HASH_PASSES_MAX: u32 = 64;
-const HASH_LANES_MAX: u32 = 16;
-/// Secrets whose hashes are refused, and what they are. The gate refuses an empty token as well.
-const GUESSED: [(&str, &str); 3] =
-    [("", "an empty text"), ("\n", "an empty line"), ("test", "`test`")];
 /// The shortest and the longest session.
 const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -47,12 +35,7 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
     );
     let mut names = HashSet::new();
     let mut checked = |kind: &str, name: &str| {
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
-        ensure!(
-            !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(is_allowed),
-            "{kind}: the name '{name}' must consist of letters, digits and . _ @ -, \
-             {NAME_CHARS_MAX} at most"
-        );
+        check_name(name).map_err(|why| anyhow!("{kind}: {why}"))?;
         ensure!(names.insert(name.to_owned()), "{kind}: the name '{name}' is given twice");
         Ok(Arc::<str>::from(name))
     };
@@ -60,7 +43,8 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         let name = checked("users", &raw.name)?;
         let at = |error: anyhow::Error| error.context(format!("users: {name}"));
         let hash = secret("password_hash", &raw.password_hash, &raw.password_hash_file);
-        let hash = hash.and_then(|text| password_hash(&text)).map_err(at)?;
+        let hash =
+            hash.and_then(|text| parse_password_hash(&text).map_err(Error::msg)).map_err(at)?;
         Ok(User { role: role(&raw.role).map_err(at)?, hash, name })
     });
     let users = users.collect::<Result<_>>()?;
@@ -68,10 +52,21 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         let name = checked("tokens", &raw.name)?;
         let at = |error: anyhow::Error| error.context(format!("tokens: {name}"));
         let digest = secret("sha256", &raw.sha256, &raw.sha256_file);
-        let digest = digest.and_then(|text| token_digest(&text)).map_err(at)?;
-        Ok(Token { role: role(&raw.role).map_err(at)?, digest, name })
+        let digest =
+            digest.and_then(|text| parse_token_hash(&text).map_err(Error::msg)).map_err(at)?;
+        Ok(Token::new(name.clone(), digest, role(&raw.role).map_err(at)?))
     });
     Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max })
+}
+
+/// The settings of the audit log. In a cluster on engines no node has a store of its own for it.
+pub fn auditing(raw: &RawAudit, in_cluster: bool) -> Result<Auditing> {
+    ensure!(
+        !(raw.enabled && in_cluster),
+        "audit.enabled: a node of [cluster] keeps no audit log yet; leave it out there, and let a \
+         proxy in front of the nodes log who calls"
+    );
+    Ok(Auditing { enabled: raw.enabled, admins_read: raw.admins_read })
 }
 
 fn role(name: &str) -> Result<Role> {
@@ -95,52 +90,6 @@ fn secret(key: &str, text: &Option<String>, file: &Option<String>) -> Result<Str
             bail!("{key} is missing; set it, or name a file that contains it in {key}_file")
         }
     }
-}
-
-fn password_hash(text: &str) -> Result<PasswordHash> {
-    let wrong = || {
-        anyhow!(
-            "the password_hash is not one of argon2id, which begins with $argon2id$; make it with \
-             `loginson hash-password`"
-        )
-    };
-    let hash = PasswordHash::new(text).map_err(|_| wrong())?;
-    ensure!(hash.algorithm.as_str() == "argon2id" && hash.hash.is_some(), wrong());
-    let params = argon2::Params::try_from(&hash).map_err(|_| wrong())?;
-    ensure!(
-        params.m_cost() <= HASH_KIB_MAX
-            && params.t_cost() <= HASH_PASSES_MAX
-            && params.p_cost() <= HASH_LANES_MAX,
-        "the password_hash takes too much to compute (m={},t={},p={}); at most \
-         m={HASH_KIB_MAX},t={HASH_PASSES_MAX},p={HASH_LANES_MAX} are taken",
-        params.m_cost(),
-        params.t_cost(),
-        params.p_cost()
-    );
-    Ok(hash)
-}
-
-fn token_digest(text: &str) -> Result<[u8; 32]> {
-    let wrong = || {
-        anyhow!(
-            "sha256 must be a hash of 64 hexadecimal digits; `loginson make-token` prints a \
-             token and its hash"
-        )
-    };
-    ensure!(text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()), wrong());
-    let mut digest = [0; 32];
-    for (byte, digits) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-        *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-    }
-    for (secret, what) in GUESSED {
-        ensure!(
-            ring::digest::digest(&SHA256, secret.as_bytes()).as_ref() != digest,
-            "sha256 is the hash of {what}, which everybody can guess; `loginson make-token` prints a \
-             token and its hash"
-        );
-    }
-    Ok(digest)
 }
 
 /// The files of HTTPS; none if it is off.
@@ -256,6 +205,14 @@ mod tests {
         assert!(error.contains("password_hash_file: cannot read"), "{error}");
         std::fs::write(&path, format!("{HASH}\n")).unwrap();
         assert_eq!(checked(&[raw], &[]).unwrap().users.len(), 1);
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_has_no_audit_log() {
+        let raw = RawAudit { enabled: true, admins_read: false };
+        assert!(auditing(&raw, false).unwrap().enabled);
+        assert!(auditing(&raw, true).unwrap_err().to_string().starts_with("audit.enabled"));
+        assert!(auditing(&RawAudit::default(), true).is_ok());
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn of_settings(before: &RawConfig, after: &RawConfig, changed: &mut Vec<Stri
     of_rules(before, after, changed);
 }
 
-/// Adds the rules at ingest and the tables, if they differ.
+/// Adds the rules at ingest, the tables, the macros and the derived fields, if they differ.
 pub fn of_rules(before: &RawConfig, after: &RawConfig, changed: &mut Vec<String>) {
     if before.rules != after.rules {
         let names: Vec<&str> = after.rules.iter().map(|rule| &*rule.name).collect();
@@ -70,6 +70,21 @@ pub fn of_rules(before: &RawConfig, after: &RawConfig, changed: &mut Vec<String>
         let names: Vec<&str> = after.lookups.iter().map(|lookup| &*lookup.name).collect();
         let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         changed.push(format!("lookups: {shown}"));
+    }
+    if before.macros != after.macros {
+        let names: Vec<String> =
+            after.macros.iter().map(|known| format!("@{}", known.name)).collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("macros: {shown}"));
+    }
+    if before.fields != after.fields {
+        let names: Vec<String> = after
+            .fields
+            .iter()
+            .map(|field| format!("{} of {}", field.name, field.log_type))
+            .collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("fields: {shown}"));
     }
 }
 

@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use api::ingest::WebhookSecret;
 use clap::Args;
 use collector::{SharedKey, TlsFiles};
 
@@ -126,13 +127,27 @@ pub fn tls(listen: &Listen, raw: &RawTls) -> Result<Option<TlsFiles>> {
 
 /// Reads the key that senders of Fluent forward must know.
 pub fn fluent_key(file: &str) -> Result<Option<SharedKey>> {
+    let Some(text) = secret_text("fluent_shared_key_file", file)? else { return Ok(None) };
+    let key = SharedKey::new(&text);
+    key.map(Some).map_err(|error| anyhow!("fluent_shared_key_file: {file}: {error}"))
+}
+
+/// Reads the secret that webhooks of GitHub must be signed with.
+pub fn github_secret(file: &str) -> Result<Option<WebhookSecret>> {
+    const KEY: &str = "insert.github_secret_file";
+    let Some(text) = secret_text(KEY, file)? else { return Ok(None) };
+    let secret = WebhookSecret::new(&text);
+    secret.map(Some).with_context(|| {
+        format!("{KEY}: {file} is empty; write the secret into it that the webhook has")
+    })
+}
+
+/// The text of a file with a secret; `None` if it is off.
+fn secret_text(key: &str, file: &str) -> Result<Option<Vec<u8>>> {
     if file == "off" {
         return Ok(None);
     }
-    let text = std::fs::read(file)
-        .with_context(|| format!("fluent_shared_key_file: cannot read {file}"))?;
-    let key = SharedKey::new(&text);
-    key.map(Some).map_err(|error| anyhow!("fluent_shared_key_file: {file}: {error}"))
+    std::fs::read(file).map(Some).with_context(|| format!("{key}: cannot read {file}"))
 }
 
 #[cfg(test)]
@@ -180,7 +195,11 @@ mod tests {
         std::fs::write(&file, " \n").unwrap();
         let error = format!("{:#}", fluent_key(&file).unwrap_err());
         assert!(error.contains("it is empty"), "{error}");
+        let error = format!("{:#}", github_secret(&file).unwrap_err());
+        assert!(error.contains("insert.github_secret_file"), "{error}");
         std::fs::write(&file, "key\n").unwrap();
         assert!(fluent_key(&file).unwrap().is_some());
+        assert!(github_secret(&file).unwrap().is_some());
+        assert!(github_secret("off").unwrap().is_none());
     }
 }

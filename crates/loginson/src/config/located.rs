@@ -60,15 +60,20 @@ impl ConfigFile {
 /// The line of the key that a message begins with. The outer `None`: the text does not have it; the
 /// inner one: it has several, and the message does not tell them apart.
 fn line(text: &str, message: &str) -> Option<Option<usize>> {
+    let table = DeTable::parse(text).ok()?;
+    let at = offset(table.get_ref(), message)?;
+    Some(at.map(|at| 1 + text[..at.min(text.len())].matches('\n').count()))
+}
+
+/// The same as the offset of the key, or of the element of an array, in the text of the table.
+pub(super) fn offset(table: &DeTable<'_>, message: &str) -> Option<Option<usize>> {
     let is_key = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let key = message.split(|c: char| !is_key(c)).next()?.trim_end_matches('.');
     let mut names = key.split('.');
-    let table = DeTable::parse(text).ok()?;
     let first = names.next()?;
-    let (found, value) = table.get_ref().get_key_value(first)?;
+    let (found, value) = table.get_key_value(first)?;
     let names: Vec<&str> = names.collect();
-    let at = place(found.span().start, value.get_ref(), &names, message);
-    Some(at.map(|at| 1 + text[..at.min(text.len())].matches('\n').count()))
+    Some(place(found.span().start, value.get_ref(), &names, message))
 }
 
 /// Where the value is that the names lead to, beginning with the value of the key at `at`; as deep

@@ -14,6 +14,7 @@ mod files;
 mod kafka;
 pub mod listen;
 mod located;
+pub mod mistakes;
 mod placement;
 mod programs;
 mod raw;
@@ -34,6 +35,8 @@ use collector::socket_drops::UDP_SOCKETS_MAX;
 use collector::{JournalConfig, TcpConfig, TlsFiles};
 use platform::memory::{bytes_auto, cache_bytes_auto, machine_bytes, queue_bytes_auto};
 use query::QueueLimits;
+use query::derived::{DERIVED_MAX, DerivedField};
+use query::macros::Macro;
 use store::{RetentionRule, StoreConfig};
 
 use api::HTTP_CONNECTIONS_MAX;
@@ -50,13 +53,14 @@ use node::pipeline::options::NodeOptions;
 use node::process::open_files::{self, Connections};
 use node::queries::QueryOptions;
 use node::queries::jobs::{JOBS_MAX, JobLimits};
+use node::saved_views::macros::check_all;
 use node::storage::line_filter::line_filter;
 
 pub use located::ConfigFile;
 pub use placement::Placement;
 use placement::processors;
-use raw::RawRetentionRule;
 pub use raw::{RawConfig, RawFiles};
+use raw::{RawField, RawRetentionRule};
 pub use secret::VARIABLE as SECRET_VARIABLE;
 
 /// A checked configuration.
@@ -117,6 +121,8 @@ impl TryFrom<RawConfig> for Config {
     type Error = anyhow::Error;
 
     fn try_from(raw: RawConfig) -> Result<Config> {
+        macros(&raw)?;
+        derived_fields(&raw)?;
         let http_listen = parse_listen("http_listen", &raw.http_listen)?;
         ensure!(raw.query.concurrent_max > 0, "query.concurrent_max must be at least 1");
         ensure!(
@@ -186,6 +192,7 @@ impl TryFrom<RawConfig> for Config {
                 idle_max,
                 bytes_per_s_min: bytes("insert.bytes_per_s_min", &raw.insert.bytes_per_s_min)?,
             },
+            github_secret: listen::github_secret(&raw.insert.github_secret_file)?,
         };
         let client_idle_max = duration("query.client_idle_max", &raw.query.client_idle_max)?;
         ensure!(
@@ -305,6 +312,7 @@ impl TryFrom<RawConfig> for Config {
             frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
             is_https: http_tls.is_some(),
             access: access::access(&raw.access, &raw.users, &raw.tokens)?,
+            auditing: access::auditing(&raw.audit, engines.is_some())?,
             insert,
             query,
             pages_max: raw.query.pages_max,
@@ -347,6 +355,29 @@ impl TryFrom<RawConfig> for Config {
             api,
         })
     }
+}
+
+/// The macros of a configuration.
+pub fn macros(raw: &RawConfig) -> Result<Vec<Macro>> {
+    check_all(&raw.macros).map_err(|error| anyhow!("[[macros]]: {error}"))
+}
+
+/// The derived fields of a configuration.
+pub fn derived_fields(raw: &RawConfig) -> Result<Vec<DerivedField>> {
+    let fields = &raw.fields;
+    ensure!(fields.len() <= DERIVED_MAX, "[[fields]]: there are more than {DERIVED_MAX}");
+    let mut derived: Vec<DerivedField> = Vec::with_capacity(fields.len());
+    for RawField { log_type, name, is, math } in fields {
+        let is_there = |other: &DerivedField| other.name() == name && other.log_type() == log_type;
+        ensure!(!derived.iter().any(is_there), "[[fields]]: {name} of {log_type} is there twice");
+        let field = match (is.is_empty(), math.is_empty()) {
+            (false, true) => DerivedField::alias(log_type, name, is),
+            (true, false) => DerivedField::computed(log_type, name, math),
+            _ => Err(format!("{name}: write either is = \"FIELD\" or math = \"EXPRESSION\"")),
+        };
+        derived.push(field.map_err(|error| anyhow!("[[fields]]: {error}"))?);
+    }
+    Ok(derived)
 }
 
 /// The rules at ingest, if they can be compiled.

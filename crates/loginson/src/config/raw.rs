@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use node::ingest::rules::RuleSpec;
 use node::lookups::LookupSpec;
+use node::saved_views::macros::MacroSpec;
 use record::TypeRule;
 use record::parse::FieldNames;
 use serde::de::value::MapAccessDeserializer;
@@ -34,6 +35,7 @@ pub struct RawConfig {
     pub http_frame_ancestors: Vec<String>,
     pub http_tls: RawHttpTls,
     pub access: RawAccess,
+    pub audit: RawAudit,
     pub syslog_udp_listen: String,
     pub syslog_tcp_listen: String,
     pub syslog_tls_listen: String,
@@ -74,6 +76,10 @@ pub struct RawConfig {
     #[serde(skip_serializing)]
     pub lookups: Vec<LookupSpec>,
     #[serde(skip_serializing)]
+    pub macros: Vec<MacroSpec>,
+    #[serde(skip_serializing)]
+    pub fields: Vec<RawField>,
+    #[serde(skip_serializing)]
     pub files: Vec<RawFiles>,
     #[serde(skip_serializing)]
     pub kafka: Vec<RawTopics>,
@@ -81,6 +87,19 @@ pub struct RawConfig {
     pub programs: Vec<RawProgram>,
     #[serde(skip_serializing)]
     pub sinks: Vec<toml::Table>,
+}
+
+/// `[[fields]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawField {
+    #[serde(rename = "type")]
+    pub log_type: String,
+    pub name: String,
+    #[serde(default)]
+    pub is: String,
+    #[serde(default)]
+    pub math: String,
 }
 
 /// `[http_tls]`
@@ -108,6 +127,14 @@ impl Default for RawAccess {
     fn default() -> Self {
         RawAccess { session_max: "12h".into() }
     }
+}
+
+/// `[audit]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawAudit {
+    pub enabled: bool,
+    pub admins_read: bool,
 }
 
 /// `[[users]]`
@@ -334,6 +361,7 @@ pub struct RawInsert {
     pub requests_max: usize,
     pub idle_max: String,
     pub bytes_per_s_min: String,
+    pub github_secret_file: String,
 }
 
 /// `[query]`
@@ -420,6 +448,7 @@ impl Default for RawConfig {
             http_frame_ancestors: Vec::new(),
             http_tls: RawHttpTls::default(),
             access: RawAccess::default(),
+            audit: RawAudit::default(),
             syslog_udp_listen: "127.0.0.1:5514".into(),
             syslog_tcp_listen: "127.0.0.1:5514".into(),
             syslog_tls_listen: "auto".into(),
@@ -454,6 +483,8 @@ impl Default for RawConfig {
             types: Vec::new(),
             rules: Vec::new(),
             lookups: Vec::new(),
+            macros: Vec::new(),
+            fields: Vec::new(),
             files: Vec::new(),
             kafka: Vec::new(),
             programs: Vec::new(),
@@ -497,7 +528,12 @@ impl Default for RawStore {
 
 impl Default for RawInsert {
     fn default() -> Self {
-        RawInsert { requests_max: 128, idle_max: "30s".into(), bytes_per_s_min: "16B".into() }
+        RawInsert {
+            requests_max: 128,
+            idle_max: "30s".into(),
+            bytes_per_s_min: "16B".into(),
+            github_secret_file: "off".into(),
+        }
     }
 }
 
@@ -560,17 +596,22 @@ impl RawConfig {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            match unknown_key(error.message()) {
-                Some((key, known)) => {
-                    let hint = match nearest(key, known.iter().copied()) {
-                        Some(word) => format!("did you mean '{word}'?"),
-                        None => format!("known keys here: {}", known.join(", ")),
-                    };
-                    format!("line {line}: unknown key '{key}'; {hint}")
-                }
-                None => format!("line {line}: {}", error.message()),
-            }
+            format!("line {line}: {}", explain(&error))
         })
+    }
+}
+
+/// What is wrong; of an unknown key with the nearest known one.
+pub fn explain(error: &toml::de::Error) -> String {
+    match unknown_key(error.message()) {
+        Some((key, known)) => {
+            let hint = match nearest(key, known.iter().copied()) {
+                Some(word) => format!("did you mean '{word}'?"),
+                None => format!("known keys here: {}", known.join(", ")),
+            };
+            format!("unknown key '{key}'; {hint}")
+        }
+        None => error.message().to_owned(),
     }
 }
 

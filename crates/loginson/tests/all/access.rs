@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Answer, LOGINSON, PATIENCE, Server, loginson, read_head, request_to};
 
 const PAGE: &str = include_str!("../../../../docs/access.md");
-const ROLES: [&str; 5] = ["ingest", "read", "node", "operate", "admin"];
+const ROLES: [&str; 6] = ["ingest", "read", "auditor", "node", "operate", "admin"];
 const PASSWORD: &str = "correct horse battery";
 
 /// The output of a command that succeeds.
@@ -82,7 +82,7 @@ fn may(role: &str, scope: &str) -> bool {
     match scope {
         "open" => true,
         "ingest" => matches!(role, "ingest" | "admin"),
-        "read" => matches!(role, "read" | "node" | "operate" | "admin"),
+        "read" => matches!(role, "read" | "auditor" | "node" | "operate" | "admin"),
         "node" => matches!(role, "node" | "operate" | "admin"),
         "operate" => matches!(role, "operate" | "admin"),
         "admin" => role == "admin",

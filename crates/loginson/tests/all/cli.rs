@@ -75,6 +75,12 @@ fn mistakes_are_explained() {
         &["verify", "--help"],
         &["inspect", "--help"],
         &["mcp", "--help"],
+        &["status", "--help"],
+        &["top", "--help"],
+        &["doctor", "--help"],
+        &["sizing", "--help"],
+        &["check-config", "--help"],
+        &["reload", "--help"],
     ] {
         assert!(text(&run(&server, arguments)).contains("Examples:\n"), "{arguments:?}");
     }

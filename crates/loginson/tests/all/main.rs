@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod access;
+mod accounts;
 mod alerts;
 mod api;
 mod at_rest;
@@ -27,8 +28,10 @@ mod ingest;
 mod journald;
 mod logsql;
 mod loki;
+mod macros;
 mod mcp;
 mod nodes;
+mod operating;
 mod other_senders;
 mod otlp;
 mod own_lines;

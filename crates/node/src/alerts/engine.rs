@@ -51,6 +51,8 @@ impl Engine for StoreEngine {
             limits: query::Limits { threads: 1, ..self.limits },
             account: Account::new(&self.memory, Purpose::Query),
             cancelled: Arc::clone(&self.cancelled),
+            // Operators save rules, and may not read the audit log.
+            restriction: Some(Arc::new(query::Filter::without_audit())),
             ..Context::default()
         };
         rows(&*self.lines.source(None), context, (expr, time_ns, interval), rows_max)

@@ -9,11 +9,18 @@ pub use documents::{DocumentFolder, Documents, ListedDocument};
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.
-pub const STATE_FILES: [&str; 3] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE];
+pub const STATE_FILES: [&str; 4] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
-pub const STATE_FOLDERS: [&str; 5] =
-    [ALERT_RULES_FOLDER, ALERTS_FOLDER, DASHBOARDS_FOLDER, LINKS_FOLDER, PROGRAMS_FOLDER];
+pub const STATE_FOLDERS: [&str; 7] = [
+    ALERT_RULES_FOLDER,
+    ALERTS_FOLDER,
+    DASHBOARDS_FOLDER,
+    LINKS_FOLDER,
+    LOOKUPS_FOLDER,
+    MACROS_FOLDER,
+    PROGRAMS_FOLDER,
+];
 /// Name of the folder of programs.
 pub const PROGRAMS_FOLDER: &str = "programs";
 /// Name of the list of the runs of programs over the past.
@@ -22,6 +29,8 @@ pub const PROGRAM_RUNS_FILE: &str = "program-runs.json";
 pub const PROGRAMS_FILE: &str = "programs.json";
 /// Name of the list of summary reruns.
 pub const RERUNS_FILE: &str = "summary-reruns.json";
+/// Name of the file with the users and tokens that were made over the API.
+pub const ACCESS_FILE: &str = "access.json";
 /// Name of the folder with states of alerts, and silences.
 pub const ALERTS_FOLDER: &str = "alerts";
 /// Name of the folder of the rule files that were saved over the API.
@@ -30,6 +39,10 @@ pub const ALERT_RULES_FOLDER: &str = "alert-rules";
 pub const DASHBOARDS_FOLDER: &str = "dashboards";
 /// Name of the folder of short links.
 pub const LINKS_FOLDER: &str = "links";
+/// Name of the folder of macros of queries.
+pub const MACROS_FOLDER: &str = "macros";
+/// Name of the folder of tables that were uploaded.
+pub const LOOKUPS_FOLDER: &str = "lookups";
 /// Name of the folder of sinks: cursors, and rejected documents.
 pub const SINKS_FOLDER: &str = "sinks";
 /// Name of the folder of background queries.

@@ -4,6 +4,10 @@
 //! another one ([`Lookups::refresh`]). A query sees one version of a table. If a new version cannot
 //! be read, the one before stays, and status and log say why.
 //!
+//! Tables can be uploaded too (`uploads.rs`). Queries know them beside those of the configuration,
+//! which hide them; rules at ingest do not, because a table that was deleted would keep the next
+//! start from compiling them.
+//!
 //! Limits: [`FILE_BYTES_MAX`], [`ROWS_MAX`], [`PATTERNS_MAX`]; a file beyond them is refused.
 //!
 //! Left out: names of addresses (reverse DNS), because a line would wait for the network.
@@ -11,6 +15,7 @@
 mod mmdb;
 mod read;
 mod table;
+mod uploads;
 
 use std::fmt;
 use std::fs;
@@ -21,10 +26,13 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use query::source::{Table, Tables};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use mmdb::Mmdb;
 use table::Rows;
+use uploads::Uploads;
+
+pub use uploads::{UPLOAD_BYTES_MAX, UPLOADS_MAX, UploadError};
 
 /// The largest file of a table. A larger one is refused.
 ///
@@ -64,7 +72,7 @@ pub struct LookupSpec {
 }
 
 /// How the key of a row is compared with a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matching {
     /// They are equal.
@@ -95,6 +103,14 @@ pub struct LookupState {
     pub bytes: usize,
     /// Why the newest version of the file is not used.
     pub error: Option<String>,
+    /// How a key is found in it.
+    pub matching: Matching,
+    /// The fields that make up the key, and the others.
+    pub fields: (Vec<String>, Vec<String>),
+    /// When the version that is used was written, if the system tells.
+    pub written: Option<SystemTime>,
+    /// It was uploaded, and is not of the configuration.
+    pub is_uploaded: bool,
 }
 
 struct Lookup {
@@ -152,6 +168,7 @@ impl Table for Loaded {
 #[derive(Default)]
 pub struct Lookups {
     tables: RwLock<Arc<Vec<Arc<Lookup>>>>,
+    uploads: Uploads,
 }
 
 impl Lookups {
@@ -208,24 +225,41 @@ impl Lookups {
         thread::Builder::new().name("lookups".to_owned()).spawn(watch).map(drop)
     }
 
-    /// The tables for rules, which see each later version of a table.
+    /// The tables of the configuration for rules, which see each later version of a table.
     pub fn for_rules(&self) -> ReadLookups {
         ReadLookups(self.now().to_vec())
     }
 
-    /// What is known about each table.
+    /// What is known about each table that queries know.
     pub fn states(&self) -> Vec<LookupState> {
+        let configured = self.now();
         let state = |lookup: &Arc<Lookup>| {
             let table = lookup.now();
+            let seen = lookup.seen();
             LookupState {
                 name: lookup.spec.name.clone(),
                 file: lookup.spec.file.clone(),
                 rows: table.rows(),
                 bytes: table.memory_bytes(),
-                error: lookup.seen().1.clone(),
+                error: seen.1.clone(),
+                matching: lookup.spec.matching,
+                fields: (table.keys().to_vec(), table.fields().to_vec()),
+                written: seen.0.0,
+                is_uploaded: !configured.iter().any(|other| Arc::ptr_eq(other, lookup)),
             }
         };
-        self.now().iter().map(state).collect()
+        self.all().iter().map(state).collect()
+    }
+
+    /// The tables of the configuration, and the uploaded ones that these do not hide.
+    fn all(&self) -> Vec<Arc<Lookup>> {
+        let mut tables = self.now().to_vec();
+        for uploaded in self.uploads.now() {
+            if !tables.iter().any(|table| table.spec.name == uploaded.spec.name) {
+                tables.push(uploaded);
+            }
+        }
+        tables
     }
 
     fn now(&self) -> Arc<Vec<Arc<Lookup>>> {
@@ -261,13 +295,13 @@ impl Tables for ReadLookups {
 
 impl Tables for Lookups {
     fn table(&self, name: &str) -> Option<Arc<dyn Table>> {
-        let tables = self.now();
+        let tables = self.all();
         let lookup = tables.iter().find(|lookup| lookup.spec.name == name)?;
         Some(lookup.now() as _)
     }
 
     fn names(&self) -> Vec<String> {
-        self.now().iter().map(|lookup| lookup.spec.name.clone()).collect()
+        self.all().iter().map(|lookup| lookup.spec.name.clone()).collect()
     }
 }
 
@@ -304,13 +338,7 @@ impl Table for Current {
 
 impl Lookup {
     fn open(spec: LookupSpec) -> Result<Lookup, String> {
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let name = &spec.name;
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_letter) {
-            return Err(format!(
-                "lookup '{name}': its name has 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-'"
-            ));
-        }
+        check_name(&spec.name)?;
         let version = version(&spec.file);
         let table = read(&spec)?;
         let (table, seen) = (RwLock::new(Arc::new(table)), Mutex::new((version, None)));
@@ -345,6 +373,16 @@ impl Lookup {
     }
 }
 
+fn check_name(name: &str) -> Result<(), String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_letter) {
+        true => Err(format!(
+            "lookup '{name}': its name has 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-'"
+        )),
+        false => Ok(()),
+    }
+}
+
 fn version(file: &Path) -> Version {
     let metadata = fs::metadata(file);
     metadata.map_or((None, 0), |metadata| (metadata.modified().ok(), metadata.len()))
@@ -362,14 +400,19 @@ fn read(spec: &LookupSpec) -> Result<Loaded, String> {
         return Err(refused(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let bytes = fs::read(&spec.file).map_err(|error| refused(error.to_string()))?;
+    load(spec, bytes).map_err(refused)
+}
+
+/// The table that the content of a file makes up.
+fn load(spec: &LookupSpec, bytes: Vec<u8>) -> Result<Loaded, String> {
     if spec.matching == Matching::Mmdb {
-        return Mmdb::new(bytes, &spec.keys, &spec.fields).map(Loaded::Mmdb).map_err(refused);
+        return Mmdb::new(bytes, &spec.keys, &spec.fields).map(Loaded::Mmdb);
     }
     if !spec.fields.is_empty() {
-        return Err(refused("'fields' is for match = \"mmdb\"".to_owned()));
+        return Err("'fields' is for match = \"mmdb\"".to_owned());
     }
-    let read = read::records(&bytes).map_err(refused)?;
-    Rows::new(read, &spec.keys, spec.matching).map(Loaded::Rows).map_err(refused)
+    let read = read::records(&bytes)?;
+    Rows::new(read, &spec.keys, spec.matching).map(Loaded::Rows)
 }
 
 #[cfg(test)]

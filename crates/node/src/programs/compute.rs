@@ -16,7 +16,7 @@ use programs::{
     ProgramError, Rejected, Row, RowError, RunSpec, Usage, Variable,
 };
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
-use query::{Account, Context, Query, ResultRows, RunError, Scratch};
+use query::{Account, Context, Filter, Query, ResultRows, RunError, Scratch};
 use record::{Batch, LineId, RowsWriter, read_rows};
 
 use super::compiled::{Compiled, columns};
@@ -103,6 +103,8 @@ impl Engine {
             },
             account: Account::new(&self.memory, Purpose::Query),
             cancelled: Arc::clone(cancelled),
+            // Operators save programs, and may not read the audit log.
+            restriction: Some(Arc::new(Filter::without_audit())),
             ..Context::default()
         }
     }

@@ -1,9 +1,10 @@
-//! What people save on the page: dashboards, and short links to views. They are kept where the
-//! programs run.
+//! What people save on the page: dashboards, short links to views, and macros. They are kept where
+//! the programs run.
 
 pub mod dashboards;
 pub mod documents;
 pub mod links;
+pub mod macros;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +12,16 @@ use std::sync::Arc;
 use crate::data_dir::Documents;
 use dashboards::Dashboards;
 use links::Links;
+use macros::SavedMacros;
 
-/// Dashboards and links.
+/// Dashboards, links and macros.
 pub struct SavedViews {
     /// Dashboards of the page.
     pub dashboards: Dashboards,
     /// Short links to views of the page.
     pub links: Links,
+    /// Macros of queries. None in a cluster on engines, whose nodes would know different ones.
+    pub macros: Option<SavedMacros>,
 }
 
 impl SavedViews {
@@ -26,8 +30,13 @@ impl SavedViews {
     pub fn new(
         dashboards: Arc<dyn Documents>,
         links: Arc<dyn Documents>,
+        macros: Option<Arc<dyn Documents>>,
         provided: Option<&Path>,
     ) -> SavedViews {
-        SavedViews { dashboards: Dashboards::new(dashboards, provided), links: Links::new(links) }
+        SavedViews {
+            dashboards: Dashboards::new(dashboards, provided),
+            links: Links::new(links),
+            macros: macros.map(SavedMacros::new),
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail, ensure};
+use query::macros::Callable;
 use query::{Query, Stats};
 use serde::Deserialize;
 use sinks::config::{Sink, SinkConfig};
@@ -144,8 +145,8 @@ fn of(name: &str, feed: &RawFeed) -> Result<Of> {
             let query = feed.query.clone().ok_or_else(|| {
                 anyhow!("sinks.{name}.query is missing; for example \"* | stats by (hostname) count() lines\"")
             })?;
-            let parsed =
-                Query::parse(&query, 0).map_err(|error| anyhow!("sinks.{name}.query: {error}"))?;
+            let parsed = Query::parse_with(&query, 0, Callable::Configured)
+                .map_err(|error| anyhow!("sinks.{name}.query: {error}"))?;
             ensure!(
                 parsed.pipes().iter().any(|pipe| pipe.get::<Stats>().is_some()),
                 "sinks.{name}.query has no stats pipe; write of = \"lines\" to send lines"

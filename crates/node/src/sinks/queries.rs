@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use platform::Clock;
+use query::macros::Callable;
 use query::source::TimeRange;
 use query::{Query, Scratch};
 use sinks::{Batch as Documents, Document, Value};
@@ -52,7 +53,8 @@ impl QueryFeed {
             }
             None => now_ns.div_euclid(every_ns) * every_ns,
         };
-        let query = Query::parse(query, now_ns).map_err(|error| error.to_string())?;
+        let query = Query::parse_with(query, now_ns, Callable::Configured);
+        let query = query.map_err(|error| error.to_string())?;
         let delay_ns = delay.as_nanos() as i64;
         Ok(QueryFeed { engine, clock, query, every_ns, delay_ns, done_ns, stopped })
     }

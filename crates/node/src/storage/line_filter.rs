@@ -1,19 +1,24 @@
 //! Filters of lines in LogsQL, for rules of retention, which the configuration checks, and for
-//! deletions.
+//! deletions. None selects lines of the audit log: these go only with the segments that retention
+//! deletes by age or size.
 
 use std::sync::Arc;
 
-use query::{Query, Scratch};
+use query::macros::Callable;
+use query::{Filter, Query, Scratch};
 use record::Batch;
 use store::LineFilter;
 
 /// Parses a filter of lines in LogsQL, without pipes. The error names the position in bytes and
 /// what was expected there.
 pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
-    let query = Query::parse(text, now_ns).map_err(|error| error.to_string())?;
+    // Whoever may save a macro must not change what is deleted.
+    let query =
+        Query::parse_with(text, now_ns, Callable::None).map_err(|error| error.to_string())?;
     if !query.pipes().is_empty() {
         return Err("a filter of lines has no pipes".to_owned());
     }
+    let query = query.restricted(&Filter::without_audit()).map_err(|error| error.to_string())?;
     let range = query.filter().time_range();
     let tail = query.tail(&[]).map_err(|error| error.to_string())?;
     let selects = move |batch: &Arc<Batch>| {

@@ -18,7 +18,7 @@ use record::LineId;
 use crate::base::{Buffer, Meter, RunError};
 
 /// Version of the encoding. Any other version is refused.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Greatest number of lines, rows or hits in a state. Far above what any store has, and small
 /// enough that a sum over [`STATES_MAX`] states fits in 64 bits.
 const COUNT_MAX: u64 = 1 << 48;

@@ -87,8 +87,19 @@ impl TailQuery {
         scratch: &mut Scratch,
         pulse: &Pulse<'_>,
     ) -> ResultRows {
+        self.selected_of(batch, (0..batch.len() as u32).collect(), scratch, pulse)
+    }
+
+    /// As [`TailQuery::selected_while`], of some rows of a batch, which rise.
+    pub fn selected_of(
+        &self,
+        batch: &Arc<Batch>,
+        rows: Vec<u32>,
+        scratch: &mut Scratch,
+        pulse: &Pulse<'_>,
+    ) -> ResultRows {
         let is_seen = self.whose == Whose::All || !batch.is_internal();
-        let rows = if is_seen { (0..batch.len() as u32).collect() } else { Vec::new() };
+        let rows = if is_seen { rows } else { Vec::new() };
         let mut block = Block::Lines(BatchLines::new(batch.clone(), rows));
         self.selector.select(&mut block, scratch, pulse);
         ResultRows::new(block, self.include.clone())
@@ -105,11 +116,23 @@ impl TailQuery {
         scratch: &mut Scratch,
         each: &mut dyn FnMut(&ResultRows) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
+        self.rows_of(batch, (0..batch.len() as u32).collect(), account, scratch, each)
+    }
+
+    /// As [`TailQuery::rows`], of some rows of a batch, which rise.
+    pub fn rows_of(
+        &self,
+        batch: &Arc<Batch>,
+        rows: Vec<u32>,
+        account: &Arc<Account>,
+        scratch: &mut Scratch,
+        each: &mut dyn FnMut(&ResultRows) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
         let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
         let account = Arc::clone(account);
         let context = Context { limits, account, ..Context::default() };
         let pulse = context.meter().pulse();
-        let block = self.selected_while(batch, scratch, &pulse).into_block();
+        let block = self.selected_of(batch, rows, scratch, &pulse).into_block();
         pulse.end()?;
         let rows_max = self.steps.iter().map(|step| step.rows_max()).min().unwrap_or(usize::MAX);
         for mut part in block.into_parts(rows_max) {

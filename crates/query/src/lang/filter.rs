@@ -23,7 +23,7 @@ mod word;
 
 use std::fmt;
 
-use record::batch::OWN_TYPES;
+use record::batch::{AUDIT_TYPE, OWN_TYPES};
 
 pub(crate) use columns::{ColumnSelector, Fields};
 pub use day_range::DayRange;
@@ -113,6 +113,24 @@ impl Filter {
     /// query inside a filter decides this for itself.
     pub fn whose(&self) -> Whose {
         if self.names(&OWN_TYPES) { Whose::All } else { Whose::Sent }
+    }
+
+    /// Selects all lines but those of the audit log.
+    pub fn without_audit() -> Filter {
+        let test = Test::Exact(AUDIT_TYPE.to_owned());
+        Filter::Not(Box::new(Filter::Field { name: "_type".into(), test }))
+    }
+
+    /// Whether the filter is that of [`Filter::without_audit`].
+    pub(crate) fn is_without_audit(&self) -> bool {
+        match self {
+            Filter::Not(inner) => matches!(
+                &**inner,
+                Filter::Field { name, test: Test::Exact(value) }
+                    if name == "_type" && value == AUDIT_TYPE
+            ),
+            _ => false,
+        }
     }
 
     /// Whether the filter names the type of rows of programs, as [`Filter::whose`] tells it.

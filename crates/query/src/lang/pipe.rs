@@ -64,7 +64,8 @@ use crate::base::{FieldSet, Meter, RunError};
 use crate::lang::filter::{Filter, parse_filter};
 use crate::lang::syntax::cursor::{Cursor, is_word_char, quote_name};
 use crate::lang::syntax::error::ParseError;
-use crate::lang::syntax::query::Query;
+use crate::lang::syntax::macros::{self, MacroForm};
+use crate::lang::syntax::query::{Query, parse_pipe_list};
 
 pub(crate) use counted_by::CountedBy;
 pub(crate) use next::{EachInner, Next, RowReceiver, RunningQuery, Sharing};
@@ -362,6 +363,13 @@ impl Pipe {
 /// Parses the text between two `|`; usually one pipe.
 pub(crate) fn parse_pipes(cursor: &mut Cursor<'_>) -> Result<Vec<Pipe>, ParseError> {
     let position = cursor.position();
+    if let Some(called) = macros::called(cursor)?.filter(|m| m.form() == MacroForm::Pipes) {
+        return macros::expand(cursor, called, |inner| {
+            let mut pipes = Vec::new();
+            parse_pipe_list(inner, &mut pipes)?;
+            Ok(pipes)
+        });
+    }
     let name = cursor.peek_word(false).to_ascii_lowercase();
     let is_sign = name.starts_with(|c: char| !is_word_char(c));
     if is_sign

@@ -7,16 +7,16 @@
 //! then decides about them.
 //!
 //! A needle is a run of ASCII letters and digits in a text that the message, or a part of the head
-//! ([`PARTS`]), must hold. Such a value is a part of its line, except for the escapes of JSON and
-//! logfmt. Only `\u` and `\x` escapes can produce letters and digits, so lines with these are
-//! parsed as well. So are lines that hold a newline, because the parts of a container's line are
-//! joined, and JSON of the journal, whose message may be written as the numbers of its bytes. All
-//! lines are parsed where the origin has escapes removed from values, or gives such a value itself.
+//! ([`PARTS`]), must hold, or else one of its [`SIGNS`]. Such a value is a part of its line, except
+//! for the escapes of JSON and logfmt. Only `\u` and `\x` escapes can produce letters and digits,
+//! so lines with these are parsed as well. So are lines that hold a newline, because the parts of a
+//! container's line are joined, and JSON of the journal, whose message may be written as the
+//! numbers of its bytes. All lines are parsed where the origin has escapes removed from values, or
+//! gives such a value itself.
 //!
 //! Left out: other fields. Some are computed, such as levels, and some come with the origin.
 
 use aho_corasick::AhoCorasick;
-use memchr::memmem;
 use record::frame::HEADER_BYTES;
 use record::{Frame, Hints};
 
@@ -31,6 +31,9 @@ const NEEDLES_MAX: usize = 64;
 const NEEDLE_BYTES_MAX: usize = 32;
 /// Fields whose values are parts of their lines, whatever the format of the line.
 const PARTS: [&str; 4] = [MSG, "hostname", "app_name", "proc_id"];
+/// Signs that no format takes out of a value or puts into one, and that few lines hold: needles of
+/// texts without letters and digits.
+const SIGNS: [char; 8] = ['@', '#', '$', '%', '!', '~', '^', '*'];
 /// Escapes that may stand in a line for letters and digits of a value.
 const ESCAPES: [&str; 2] = ["\\u", "\\x"];
 /// The key of a message that may be written as numbers.
@@ -65,21 +68,29 @@ impl RawLines {
         Some(RawLines { searched: searched.ok()?, needles })
     }
 
-    /// Whether a payload holds one of [`ESCAPES`] or [`JOURNAL_KEY`], for
-    /// [`RawLines::may_be_in`].
-    pub fn has_escapes(payload: &[u8]) -> bool {
-        let mut texts = ESCAPES.iter().chain(&JOURNAL_KEY);
-        texts.any(|text| memmem::find(payload, text.as_bytes()).is_some())
+    /// The texts of which each line that may pass holds one, except for lines with a newline; for
+    /// those who search for the texts of several filters at once, in frames where
+    /// [`RawLines::decide`].
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let folded: &[&str] = if self.needles.any_case { &FOLDED } else { &[] };
+        let texts = self.needles.texts.iter().map(String::as_str);
+        texts.chain(ESCAPES).chain(JOURNAL_KEY).chain(folded.iter().copied())
     }
 
-    /// Whether [`RawLines::lines`] may find lines in a payload, found out much faster. Only for a
-    /// frame whose lines hold no newline.
-    pub fn may_be_in(&self, payload: &[u8], has_escapes: bool) -> bool {
-        if self.needles.any_case {
-            return self.searched.is_match(payload);
-        }
-        let mut texts = self.needles.texts.iter();
-        has_escapes || texts.any(|text| memmem::find(payload, text.as_bytes()).is_some())
+    /// Whether the letters of the texts may have any case.
+    pub fn any_case(&self) -> bool {
+        self.needles.any_case
+    }
+
+    /// Whether the texts decide which lines of a frame may pass, because its origins keep values as
+    /// they stand in a line. Else all lines may.
+    pub fn decide(frame: &Frame) -> bool {
+        frame.origins().iter().all(|origin| keeps_text(&origin.hints))
+    }
+
+    /// Whether a line with these bytes and hints may pass.
+    pub fn may_pass(&self, line: &[u8], hints: &Hints) -> bool {
+        !keeps_text(hints) || memchr::memchr(b'\n', line).is_some() || self.searched.is_match(line)
     }
 
     /// The needles as an expression.
@@ -92,7 +103,7 @@ impl RawLines {
 
     /// The indexes of the lines that may pass, ascending; none where all lines must be parsed.
     pub fn lines(&self, frame: &Frame) -> Option<Vec<u32>> {
-        if !frame.origins().iter().all(|origin| keeps_text(&origin.hints)) {
+        if !RawLines::decide(frame) {
             return None;
         }
         let mut found = Vec::new();
@@ -144,11 +155,15 @@ impl Needles {
         }
     }
 
-    /// The longest run of ASCII letters and digits of a text; none where there is none.
+    /// The longest run of ASCII letters and digits of a text, or else a sign; none where there is
+    /// neither.
     fn one(text: &str, any_case: bool) -> Option<Needles> {
         let runs = text.split(|c: char| !c.is_ascii_alphanumeric());
-        let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty())?;
-        let text = longest[..longest.len().min(NEEDLE_BYTES_MAX)].to_owned();
+        let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty());
+        let text = match longest {
+            Some(run) => run[..run.len().min(NEEDLE_BYTES_MAX)].to_owned(),
+            None => text.chars().find(|c| SIGNS.contains(c))?.to_string(),
+        };
         Some(Needles { texts: vec![text], any_case })
     }
 
@@ -210,6 +225,8 @@ mod tests {
         check("größe", &["gr"], false);
         check("in(a, b)", &["a", "b"], false);
         check("error !warn", &["error"], false);
+        check("\"@\"", &["@"], false);
+        check("\"@example\"", &["example"], false);
         for query in [
             "*",
             "!a",
@@ -221,6 +238,7 @@ mod tests {
             "_time:5m",
             "é",
             "\"\"",
+            "\": (/\"",
             "in(a, \"\")",
             "~\"a|b*\"",
         ] {

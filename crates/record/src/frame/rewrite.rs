@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::header::padded;
 use super::{
-    Doubt, Frame, FrameHeader, HEADER_BYTES, Hints, LINE_BYTES_MAX, Line, ORIGINS_MAX, Origin,
-    RUN_CUT, RUN_LENGTHS, Run, encode_origin, put_run,
+    Doubt, Frame, FrameHeader, FrameLines, HEADER_BYTES, Hints, LINE_BYTES_MAX, Line, ORIGINS_MAX,
+    Origin, RUN_CUT, RUN_LENGTHS, Run, encode_origin, put_run,
 };
 
 /// What becomes of a line.
@@ -43,28 +43,37 @@ impl LineChange {
 }
 
 impl Frame {
-    /// The frame with changed lines; `None` if no line is left. `change_of` is asked for the change
-    /// of each line, in their order; `None` leaves it as it is.
+    /// The frame with changed lines; `None` if no line is left. `changes` are those of some lines,
+    /// by their indexes, which rise; the other lines stay as they are.
     ///
     /// # Panics
     /// If the lines have more than [`ORIGINS_MAX`] different pairs of origin and hints.
     pub fn rewritten<'c>(
         &self,
-        mut change_of: impl FnMut(&Line<'_>) -> Option<&'c LineChange>,
+        changes: impl IntoIterator<Item = (u32, &'c LineChange)>,
     ) -> Option<Frame> {
-        let mut out = Rewriting {
-            bytes: vec![0; HEADER_BYTES],
-            runs: Vec::new(),
-            origins: Vec::new(),
-            indexes: HashMap::default(),
-            last: None,
-            lines: 0,
-        };
-        out.bytes.reserve(self.payload().len());
-        let none = LineChange::default();
-        for line in self.lines() {
-            let change = change_of(&line).unwrap_or(&none);
-            if !change.dropped {
+        let mut out = Rewriting::new(self.payload().len());
+        let mut lines = self.lines();
+        for (index, change) in changes {
+            out.copy_to(index, &mut lines);
+            if let Some(line) = lines.next().filter(|_| !change.dropped) {
+                out.push(&line, change);
+            }
+        }
+        out.copy_to(self.header.lines, &mut lines);
+        out.finish(&self.header)
+    }
+
+    /// A frame of the changed lines alone; the parameter is as in [`Frame::rewritten`].
+    pub fn changed_lines<'c>(
+        &self,
+        changes: impl IntoIterator<Item = (u32, &'c LineChange)>,
+    ) -> Option<Frame> {
+        let mut out = Rewriting::new(0);
+        let mut lines = self.lines();
+        for (index, change) in changes {
+            lines.skip_to(index);
+            if let Some(line) = lines.next().filter(|_| !change.dropped) {
                 out.push(&line, change);
             }
         }
@@ -86,11 +95,45 @@ struct Rewriting {
 }
 
 impl Rewriting {
+    fn new(payload_bytes: usize) -> Rewriting {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload_bytes + payload_bytes / 16);
+        bytes.resize(HEADER_BYTES, 0);
+        Rewriting {
+            bytes,
+            runs: Vec::new(),
+            origins: Vec::new(),
+            indexes: HashMap::default(),
+            last: None,
+            lines: 0,
+        }
+    }
+
+    /// Takes the lines in front of that index as they are: all of a run at once, where nothing but
+    /// newlines stands between them.
+    fn copy_to(&mut self, index: u32, lines: &mut FrameLines<'_>) {
+        let frame = lines.frame;
+        while lines.index < index && lines.begin_run() {
+            let run = &frame.runs[lines.run - 1];
+            if run.flags != 0 {
+                let line = lines.next().expect("the run has lines");
+                self.push(&line, &LineChange::default());
+                continue;
+            }
+            let (from, first) = (lines.offset, lines.index);
+            lines.skip_to(index.min(lines.index + lines.left_in_run));
+            self.bytes.extend_from_slice(&frame.bytes[from..lines.offset]);
+            let before = &frame.origins[run.origin as usize];
+            let origin = self.origin(run.origin, before, &before.hints);
+            let (bytes, lines) = ((lines.offset - from) as u32, lines.index - first);
+            self.push_run(Run { received_ns: run.received_ns, bytes, lines, origin, flags: 0 });
+        }
+    }
+
     fn push(&mut self, line: &Line<'_>, change: &LineChange) {
         let bytes = change.bytes_of(line);
         let is_too_long = bytes.len() > LINE_BYTES_MAX;
         let bytes = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
-        let origin = self.origin(line, change.hints_of(line));
+        let origin = self.origin(line.origin_index, line.origin, change.hints_of(line));
         let mut flags = if line.cut || is_too_long { RUN_CUT } else { 0 };
         let doubt = Doubt::ALL.into_iter().find(|(known, _)| Some(*known) == line.doubt);
         flags |= doubt.map_or(0, |(_, flag)| flag);
@@ -102,21 +145,26 @@ impl Rewriting {
         }
         self.bytes.extend_from_slice(bytes);
         self.bytes.push(b'\n');
-        self.lines += 1;
-        if let Some(last) = self.runs.last_mut()
-            && (last.origin, last.received_ns, last.flags, flags)
-                == (origin, line.received_ns, 0, 0)
-        {
-            last.bytes += stored;
-            last.lines += 1;
-            return;
-        }
         let received_ns = line.received_ns;
-        self.runs.push(Run { received_ns, bytes: stored, lines: 1, origin, flags });
+        self.push_run(Run { received_ns, bytes: stored, lines: 1, origin, flags });
     }
 
-    fn origin(&mut self, line: &Line<'_>, hints: &Arc<Hints>) -> u16 {
-        let key = (line.origin_index, Arc::as_ptr(hints).addr());
+    fn push_run(&mut self, run: Run) {
+        self.lines += run.lines;
+        match self.runs.last_mut() {
+            Some(last)
+                if (last.origin, last.received_ns, last.flags, run.flags)
+                    == (run.origin, run.received_ns, 0, 0) =>
+            {
+                last.bytes += run.bytes;
+                last.lines += run.lines;
+            }
+            _ => self.runs.push(run),
+        }
+    }
+
+    fn origin(&mut self, index: u16, before: &Origin, hints: &Arc<Hints>) -> u16 {
+        let key = (index, Arc::as_ptr(hints).addr());
         if let Some((known, index)) = self.last
             && known == key
         {
@@ -125,7 +173,7 @@ impl Rewriting {
         let origins = &mut self.origins;
         let index = *self.indexes.entry(key).or_insert_with(|| {
             assert!(origins.len() < ORIGINS_MAX, "whoever changes lines counts their origins");
-            origins.push(Origin { hints: Arc::clone(hints), ..line.origin.clone() });
+            origins.push(Origin { hints: Arc::clone(hints), ..before.clone() });
             (origins.len() - 1) as u16
         });
         self.last = Some((key, index));
@@ -233,11 +281,33 @@ mod tests {
                 changes.push(change);
             }
             let before = before.finish(7, 9).unwrap();
-            let frame = before.rewritten(|line| changes.get(line.index as usize));
+            let given = (0..).zip(&changes).filter(|(_, change)| !change.is_none());
+            let frame = before.rewritten(given.clone());
             prop_assert_eq!(&frame, &after.finish(7, 9));
-            if let Some(frame) = frame {
+            let changed = before.changed_lines(given);
+            let texts = |frame: &Frame| -> Vec<Vec<u8>> {
+                frame.lines().map(|line| line.bytes.to_vec()).collect()
+            };
+            let expected: Vec<Vec<u8>> = before
+                .lines()
+                .zip(&changes)
+                .filter(|(_, change)| !change.is_none() && !change.dropped)
+                .map(|(line, change)| change.bytes_of(&line).to_vec())
+                .collect();
+            prop_assert_eq!(changed.as_ref().map(texts).unwrap_or_default(), expected);
+            for frame in frame.into_iter().chain(changed) {
                 prop_assert_eq!(Frame::decode(frame.bytes().to_vec()), Ok(frame));
             }
+            // Lines by their indexes are those of the walk over all lines.
+            let offsets: Vec<u32> = before.lines().map(|line| line.offset).collect();
+            prop_assert_eq!(before.line_offsets(), &offsets[..]);
+            let some: Vec<u32> =
+                (0..).zip(&changes).filter(|(_, change)| change.is_none()).map(|(at, _)| at).collect();
+            let found: Vec<(u32, u32)> =
+                before.lines_at(&some).map(|line| (line.index, line.offset)).collect();
+            let expected: Vec<(u32, u32)> =
+                some.iter().map(|&line| (line, offsets[line as usize])).collect();
+            prop_assert_eq!(found, expected);
         }
     }
 
@@ -249,12 +319,12 @@ mod tests {
         frame.set_forwarded(8);
         let long =
             LineChange { bytes: Some(vec![b'y'; LINE_BYTES_MAX + 1]), ..LineChange::default() };
-        let rewritten = frame.rewritten(|_| Some(&long)).unwrap();
+        let rewritten = frame.rewritten([(0, &long)]).unwrap();
         let (was, is) = (frame.header(), rewritten.header());
         assert_eq!((is.flags, is.node, is.number, is.sequence), (was.flags, 3, 4, 8));
         let line = rewritten.lines().next().unwrap();
         assert_eq!((line.bytes.len(), line.cut), (LINE_BYTES_MAX, true));
         let drop = LineChange { dropped: true, ..LineChange::default() };
-        assert_eq!(frame.rewritten(|_| Some(&drop)), None);
+        assert_eq!(frame.rewritten([(0, &drop)]), None);
     }
 }

@@ -175,8 +175,7 @@ impl Parser {
     /// The records of some lines of a frame, by their places, which rise.
     pub fn parse_lines(&mut self, frame: Arc<Frame>, lines: &[u32]) -> Batch {
         let builder = BatchBuilder::of_part(frame.clone(), lines.len());
-        let mut wanted = lines.iter().copied().peekable();
-        let lines = frame.lines().filter(|line| wanted.next_if_eq(&line.index).is_some());
+        let lines = frame.lines_at(lines);
         let (mut row, mut timeless) = (0, Vec::new());
         let rows = self.rows_of(builder, &frame, lines, |line, rows| {
             if inherited::is_timeless(line, rows) {

@@ -138,7 +138,7 @@ pub enum RuleError {
     /// An invalid name of a type.
     #[error(
         "type rule {number}: '{name}' is no name for a type; use 1 to {TYPE_NAME_BYTES_MAX} letters, digits, \
-         '.', '_' or '-' (but not 'summary' and 'alert', which Loginson uses itself)"
+         '.', '_' or '-' (but not 'summary', 'alert' and 'audit', which Loginson uses itself)"
     )]
     Name {
         /// Number of the rule, from 1.

@@ -1,6 +1,6 @@
 // Who uses the page, and what they may see. Nothing here keeps state; docs/access.md describes the roles.
 
-export type Role = 'ingest' | 'read' | 'node' | 'operate' | 'admin';
+export type Role = 'ingest' | 'read' | 'auditor' | 'node' | 'operate' | 'admin';
 
 /** The answer of `/api/v1/me`. */
 export interface Me {
@@ -31,6 +31,11 @@ export function mayOperate(me: Me): boolean {
   return me.role === 'operate' || me.role === 'admin';
 }
 
+/** Whether the user may change users and tokens. */
+export function mayAdminister(me: Me): boolean {
+  return me.role === 'admin';
+}
+
 /** Whether the user may send lines. */
 export function mayInsert(me: Me): boolean {
   return me.role === 'admin';
@@ -44,7 +49,7 @@ export function whoText(me: Me): string | null {
 /** Parses an answer of `/api/v1/me`; anything else counts as not logged in. */
 export function meOf(answer: unknown): Me {
   const { login, name, role, exposed } = (answer ?? {}) as Record<string, unknown>;
-  const roles: readonly unknown[] = ['ingest', 'read', 'node', 'operate', 'admin'];
+  const roles: readonly unknown[] = ['ingest', 'read', 'auditor', 'node', 'operate', 'admin'];
   return {
     login: login === 'off' ? 'off' : 'on',
     name: typeof name === 'string' ? name : null,

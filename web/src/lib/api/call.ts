@@ -24,8 +24,8 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Called with the id of the queue's entry as soon as the answer begins. */
   onid?: (id: string) => void;
-  /** What a POST sends. */
-  body?: { type: string; text: string };
+  /** What a POST or PUT sends. */
+  body?: { type: string; text: string | Blob };
 }
 
 let unauthorized: () => void = () => {};

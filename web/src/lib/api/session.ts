@@ -8,11 +8,21 @@ export function whoAmI(): Promise<unknown> {
 }
 
 /** Begins a session; the browser keeps the cookie. The password is sent in a form, never in a URL. */
-export async function logIn(name: string, password: string): Promise<unknown> {
-  const body = new URLSearchParams({ name, password });
+export function logIn(name: string, password: string): Promise<unknown> {
+  return send('/api/v1/login', { name, password });
+}
+
+/** Makes the first administrator; `secret` is that of the link in the log of the server. */
+export function makeFirstAdmin(secret: string, name: string, password: string): Promise<unknown> {
+  return send('/api/v1/first-admin', { secret, name, password });
+}
+
+/** Posts secrets, in a form. A refusal is for the form to show, and does not end the session. */
+async function send(path: string, fields: Record<string, string>): Promise<unknown> {
+  const body = new URLSearchParams(fields);
   let response: Response;
   try {
-    response = await fetch('/api/v1/login', { method: 'POST', body, cache: 'no-store' });
+    response = await fetch(path, { method: 'POST', body, cache: 'no-store' });
   } catch {
     throw new ApiError('The server cannot be reached. Is Loginson running?', 0);
   }

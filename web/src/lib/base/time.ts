@@ -38,7 +38,10 @@ const UNIT_MS: Record<string, number> = {
   w: 604_800_000,
 };
 
-/** Parses `15m`, `1h30m`, `500ms`; null if it is not a duration. */
+/** No store has older lines: 292 years in nanoseconds are what a 64-bit number holds. */
+const DURATION_MS_MAX = 200 * 365 * 86_400_000;
+
+/** Parses `15m`, `1h30m`, `500ms`; null if it is not a duration, or longer than two centuries. */
 export function parseDuration(text: string): number | null {
   const trimmed = text.trim();
   if (!/^(\d+(\.\d+)?(ms|[smhdw]))+$/.test(trimmed)) return null;
@@ -46,7 +49,7 @@ export function parseDuration(text: string): number | null {
   for (const [, number, unit] of trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|[smhdw])/g)) {
     total += Number(number) * (UNIT_MS[unit as string] as number);
   }
-  return total;
+  return total > DURATION_MS_MAX ? null : total;
 }
 
 /** The shortest exact form: 900000 → `15m`, 5400000 → `1h30m`. Below two days hours are used: people say `24h`. */
@@ -161,6 +164,16 @@ export function formatInstant(ms: number, utc: boolean, millis: boolean | 'auto'
   const milli = ((Math.floor(ms) % 1000) + 1000) % 1000;
   const shown = millis === true || (millis === 'auto' && milli !== 0);
   return `${date} ${time}${shown ? `.${String(milli).padStart(3, '0')}` : ''}`;
+}
+
+/**
+ * The instant as text that [`parseInstant`] reads as the same instant: with the offset from UTC where the clock shows
+ * the same time twice because daylight saving ends.
+ */
+export function editableInstant(ms: number, utc: boolean): string {
+  const text = formatInstant(ms, utc, 'auto');
+  if (parseInstant(text, ms, utc) === Math.floor(ms)) return text;
+  return `${text}${zoneLabel(utc, ms).replace('UTC', '').replace('−', '-')}`;
 }
 
 export function formatSpan(span: Span, utc: boolean): string {

@@ -1,7 +1,8 @@
 // Which fields of a line are shown beside its message, and in which order.
 //
 // A field that has the same value in all lines of its application and type says nothing about one of them: it is in the
-// detail only. The others keep the order in which programs write them, except identifiers and long texts, which come last.
+// detail only. What went wrong, and how long it took, comes first; then the other fields in the order in which programs
+// write them; then where it ran, which is often the same for many lines; identifiers and long texts come last.
 
 import type { Row } from '../base/jsonl';
 import type { Placed } from './pieces';
@@ -28,6 +29,10 @@ const LEVELS = new Set(['level', 'severity', 'lvl']);
 /** What the header of syslog says; known by the fields `priority` and `facility`. */
 const HEADER = new Set(['priority', 'facility', 'facility_keyword', 'format', 'proc_id', 'msg_id', 'sequence', 'version']);
 const MESSAGES = new Set(['message', 'msg']);
+/** Names of fields that say how something ended, or how long it took; also as the last part of a name. */
+export const OUTCOME = /(^|[._-])(err(or)?|exc(eption)?|reason|cause|fault|failure|status([._-]?code)?|code|result|outcome|latency|duration|took|elapsed|retries)([._-]?(ms|us|ns|s|seconds|msg|message|type|kind|class|name))?$/i;
+/** Names of fields that say where something ran. */
+const PLACE = /(^|[._-])(pod|node|region|zone|cluster|container|namespace|instance|image|version|env(ironment)?|deployment|dc|datacenter)([._-]?(id|name|ip|uid))?$|^(kubernetes|k8s|container|docker|cloud|host)[._]/i;
 
 function kindOf(row: Row): string {
   return `${row[TYPE_FIELD] ?? ''}\n${appOf(row)}`;
@@ -67,7 +72,11 @@ export function planChips(rows: readonly Row[]): ChipPlan {
   const plan = new Map<string, string[]>();
   for (const [key, kind] of kinds) {
     const fields = [...kind.fields].filter(([, seen]) => kind.rows === 1 || !seen.isConstant || seen.rows < kind.rows);
-    const place = ([name, seen]: [string, Seen]): number => (isIdentifier(name, seen) || seen.chars / seen.rows > LONG_CHARS ? 1 : 0);
+    const place = ([name, seen]: [string, Seen]): number => {
+      if (OUTCOME.test(name)) return 0;
+      if (isIdentifier(name, seen) || seen.chars / seen.rows > LONG_CHARS) return 3;
+      return PLACE.test(name) ? 2 : 1;
+    };
     plan.set(key, fields.sort((a, b) => place(a) - place(b)).map(([name]) => name));
   }
   return plan;

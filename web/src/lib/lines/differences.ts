@@ -2,7 +2,7 @@
 
 import type { Row } from '../base/jsonl';
 import { splitOutside } from '../query/stats';
-import { addFilter, filterOf, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
+import { addFilter, filterOf, hasFilter, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
 import type { Span } from '../base/time';
 
 /** The window before, as a multiple of the compared one. */
@@ -74,7 +74,8 @@ export function compareWithOthers(query: string, filter: string): string {
 
 /** One difference, as the server found it. */
 export interface Difference {
-  kind: 'pattern' | 'value' | 'number';
+  /** `first`: a pattern that no other row has, too rare to be a difference. */
+  kind: 'pattern' | 'value' | 'number' | 'first';
   field: string;
   value: string;
   selected: number;
@@ -90,7 +91,7 @@ export interface Difference {
   shift: { percentile: number; from: number; to: number; written: string } | null;
 }
 
-const KINDS: readonly string[] = ['pattern', 'value', 'number'] satisfies Difference['kind'][];
+const KINDS: readonly string[] = ['pattern', 'value', 'number', 'first'] satisfies Difference['kind'][];
 
 function timeOf(text: string | undefined): number | null {
   const ms = Date.parse(text ?? '');
@@ -131,7 +132,7 @@ export function differencesOf(rows: readonly Row[]): Difference[] {
 
 /** The filter for the lines of a difference. */
 export function filterOfDifference(one: Difference): string {
-  if (one.kind === 'pattern') return `pattern_match_full(${quote(one.value)})`;
+  if (one.kind === 'pattern' || one.kind === 'first') return `pattern_match_full(${quote(one.value)})`;
   if (one.kind === 'value') return isFilter(one.field, one.value);
   const { from, to, written } = one.shift as NonNullable<Difference['shift']>;
   return `${quoteField(one.field)}:${to > from ? '>' : '<'}${written}`;
@@ -143,12 +144,13 @@ export function linesOfDifference(comparison: Comparison, one: Difference, span:
   const filter = filterOfDifference(one);
   const others = { startMs: span.startMs, endMs: selected?.startMs ?? span.endMs };
   const inWindow = selected === null ? span : one.turn === 'gone' ? others : selected;
-  const side = selected === null && one.turn !== 'gone' ? `(${where})` : '';
-  const add = (query: string, more: string): string => {
-    if (more === '') return query;
-    return splitQuery(query).pipes === '' ? addFilter(query, more) : `${query} | filter ${more}`;
+  const side = selected === null && one.turn !== 'gone' ? where : '';
+  const add = (query: string, more: string, text = more): string => {
+    // A row that is the filter itself, such as a value that was searched for, says nothing new.
+    if (more === '' || hasFilter(query, more)) return query;
+    return splitQuery(query).pipes === '' ? addFilter(query, text) : `${query} | filter ${text}`;
   };
-  return { query: add(add(before, filter), side), span: inWindow };
+  return { query: add(add(before, filter), side, `(${side})`), span: inWindow };
 }
 
 /** Compares the lines of a difference with the others of the same side: what do they have in common? */

@@ -17,7 +17,7 @@ export function hostOf(row: Row): string {
 }
 
 export function appOf(row: Row): string {
-  return row['app_name'] ?? row['app'] ?? row['service'] ?? '';
+  return row['app_name'] ?? row['app'] ?? row['service'] ?? row['service.name'] ?? '';
 }
 
 const ELSEWHERE = new Set(['level', 'severity', 'hostname', 'app_name']);

@@ -51,8 +51,9 @@ class App {
     if (replace) {
       history.replaceState({ depth: this.depth } satisfies HistoryState, '', url);
     } else {
-      // Going back restores the draft too.
-      if (draft !== null && this.draft === null) history.replaceState({ depth: this.depth, draft } satisfies HistoryState, '');
+      // Going back restores what was typed besides, but not the text that was run: the box shows the query of its lines.
+      const isRun = change.query === undefined || draft?.trim() === change.query.trim();
+      if (draft !== null && this.draft === null && !isRun) history.replaceState({ depth: this.depth, draft } satisfies HistoryState, '');
       this.depth++;
       history.pushState({ depth: this.depth } satisfies HistoryState, '', url);
     }

@@ -56,6 +56,8 @@ export class LinesSearch {
   cancelled = $state(false);
   loadingMore = $state(false);
   reachedEnd = $state(false);
+  /** The server could not be reached: rows, histogram and fields are those of the last answer. */
+  isEarlier = $state(false);
   /** The query the rows belong to, and their order. */
   query = $state('');
   /** The query as it was sent, in the buckets of time of its chart. */
@@ -108,6 +110,7 @@ export class LinesSearch {
         this.sent = sent;
         this.oldestFirst = oldestFirst;
         this.error = null;
+        this.isEarlier = false;
         got.lines = true;
       };
       try {
@@ -127,9 +130,10 @@ export class LinesSearch {
           this.cancelled = true;
           return;
         }
+        this.error = toApiError(error);
+        if (isAway(this.error)) return;
         this.query = text;
         this.sent = sent;
-        this.error = toApiError(error);
       }
     };
     const histogram = async (): Promise<void> => {
@@ -190,6 +194,12 @@ export class LinesSearch {
     await Promise.all([wanted.lines ? lines() : null, aside('The histogram', histogram)]);
     if (!current()) return;
     this.loading = false;
+    // An incident is the worst time to lose what one looks at: without a server, the last answer stays and says so.
+    if (wanted.lines && this.error !== null && isAway(this.error) && this.rows.length > 0) {
+      this.isEarlier = true;
+      return;
+    }
+    this.isEarlier = false;
     // If a query failed or was cancelled, rows of an earlier one must not be taken for its answer.
     if (!got.lines) this.rows = [];
     if (!got.histogram) {
@@ -246,6 +256,11 @@ export class LinesSearch {
     this.#run++;
     this.running.abandon();
   }
+}
+
+/** Nothing answers, or only that it is about to start. */
+function isAway(error: ApiError): boolean {
+  return error.status === 0 || error.status === 502 || error.status === 503 || error.status === 504;
 }
 
 export function toApiError(error: unknown): ApiError {

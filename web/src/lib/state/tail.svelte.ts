@@ -15,6 +15,8 @@ const RECONNECT_MS = [500, 1000, 2000, 5000];
 export class Tail {
   rows = $state.raw<Row[]>([]);
   paused = $state(false);
+  /** Paused only for as long as somebody reads: a line is open, or the newest lines are scrolled out of view. */
+  reading = $state(false);
   /** Lines that arrived during the pause and will be shown after it. */
   held = $state(0);
   received = $state(0);
@@ -44,6 +46,7 @@ export class Tail {
     this.skipped = 0;
     this.held = 0;
     this.paused = false;
+    this.reading = false;
     this.error = null;
     this.#pending = [];
     const controller = new AbortController();
@@ -62,7 +65,15 @@ export class Tail {
 
   setPaused(paused: boolean): void {
     this.paused = paused;
+    this.reading = false;
     if (!paused) this.#show();
+  }
+
+  /** Lines stay where they are while they are read, and go on afterwards; a pause by the button stays. */
+  setReading(reading: boolean): void {
+    if (reading === this.reading || (reading && this.paused)) return;
+    this.setPaused(reading);
+    this.reading = reading;
   }
 
   clear(): void {

@@ -46,6 +46,8 @@ export interface ViewState {
   context: string | null;
   /** The field whose value those lines share; null for the stream. */
   contextBy: string | null;
+  /** The trace, request or session whose lines are shown, as `field=value`. */
+  trace: string | null;
   /** The background query whose rows are shown. */
   results: string | null;
   /** The program that is shown; null for the list of programs, and for a new program. */
@@ -74,6 +76,7 @@ export const START: ViewState = {
   type: null,
   context: null,
   contextBy: null,
+  trace: null,
   results: null,
   program: null,
   part: 'rows',
@@ -102,6 +105,7 @@ export function toSearch(state: ViewState): string {
   if (state.type !== null) params.set('type', state.type);
   if (state.context !== null) params.set('context', state.context);
   if (state.contextBy !== null) params.set('by', state.contextBy);
+  if (state.trace !== null) params.set('trace', state.trace);
   if (state.results !== null) params.set('results', state.results);
   if (state.program !== null) params.set('program', state.program);
   if (state.part !== START.part) params.set('part', state.part);
@@ -134,6 +138,7 @@ export function fromSearch(search: string): ViewState {
     type: params.get('type'),
     context: params.get('context'),
     contextBy: params.get('by'),
+    trace: params.get('trace'),
     results: params.get('results'),
     program: params.get('program'),
     part: (PROGRAM_PARTS as readonly string[]).includes(part ?? '') ? (part as ProgramPart) : START.part,

@@ -15,11 +15,10 @@
 //!
 //! Bounded: a request is held as a whole ([`CONTENT_BYTES_MAX`]), in memory of the budget.
 //!
-//! Metrics come likewise, at `/v1/metrics` and `/insert/opentelemetry/v1/metrics`, in protobuf:
-//! each data point becomes a row.
+//! Metrics come likewise, at `/v1/metrics` and `/insert/opentelemetry/v1/metrics`: each data point
+//! becomes a row.
 //!
-//! Left out: traces, which are refused with the setting that stops them from being sent; and
-//! metrics in JSON.
+//! Left out: traces, which are refused with the setting that stops them from being sent.
 
 pub mod grpc;
 
@@ -135,16 +134,9 @@ async fn take_records(
     format: Format,
     content: &[u8],
 ) -> ApiResult<Option<Rejected>> {
-    let export = match (signal, format) {
-        (Signal::Logs, format) => Export::read(format, content),
-        (Signal::Metrics, Format::Protobuf) => Export::read_metrics(content),
-        (Signal::Metrics, Format::Json) => {
-            return Err(ApiError::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "metrics of OTLP are taken as protobuf, not as JSON; set \
-                 OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/protobuf",
-            ));
-        }
+    let export = match signal {
+        Signal::Logs => Export::read(format, content),
+        Signal::Metrics => Export::read_metrics(format, content),
     };
     let mut export = export.map_err(|error| {
         let status = match error {
@@ -191,9 +183,15 @@ fn success(taken: &Taken) -> Response {
         Format::Json => {
             let body = match taken.rejected {
                 None => json!({}),
-                Some(rejected) => json!({ "partialSuccess": {
-                    "rejectedLogRecords": rejected.records.to_string(), "errorMessage": told(rejected),
-                } }),
+                Some(rejected) => {
+                    let count = match taken.signal {
+                        Signal::Logs => "rejectedLogRecords",
+                        Signal::Metrics => "rejectedDataPoints",
+                    };
+                    json!({ "partialSuccess": {
+                        count: rejected.records.to_string(), "errorMessage": told(rejected),
+                    } })
+                }
             };
             answer(StatusCode::OK, Format::Json, body.to_string().into_bytes())
         }

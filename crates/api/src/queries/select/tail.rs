@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::access::audit;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::access::routes::Routes;
@@ -68,6 +69,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let mut query = params.restricted(params.query(now_ns)?, now_ns)?;
     let tables = app.pipeline()?;
     query.bind_tables(Some(&*tables.lookups)).map_err(ApiError::bad_request)?;
+    audit::note_reading(&caller, TAIL, "tail begins", params.required("query")?);
     let query = query.tail(&params.include()?).map_err(wrong_query)?;
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);

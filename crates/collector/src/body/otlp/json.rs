@@ -12,28 +12,54 @@ use super::{AnyValue, ExportError, Found, List, Record, Rejection, Resource, Sco
 
 const NO_TEXT: Text<'static> = Text::Json(b"\"\"");
 
+/// What the members of a request are called: in lowerCamelCase and as in the `.proto` files.
+pub(super) struct Levels {
+    pub(super) of_resource: [&'static str; 2],
+    pub(super) of_scope: [&'static str; 2],
+    pub(super) items: [&'static str; 2],
+}
+
+const LOGS: Levels = Levels {
+    of_resource: ["resourceLogs", "resource_logs"],
+    of_scope: ["scopeLogs", "scope_logs"],
+    items: ["logRecords", "log_records"],
+};
+
 /// Finds the records of a request.
 pub(super) fn find<'b>(content: &'b [u8], found: &mut Found<'b>) -> Result<(), ExportError> {
+    find_items(content, &LOGS, found, |record, found| found.push(record))
+}
+
+/// Finds the items of scopes, and gives each of them to `take`.
+pub(super) fn find_items<'b>(
+    content: &'b [u8],
+    levels: &Levels,
+    found: &mut Found<'b>,
+    mut take: impl FnMut(&'b [u8], &mut Found<'b>) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
     let wrong = |error: String| ExportError::Wrong(error);
     let text = std::str::from_utf8(content).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| wrong(error.to_string()))?;
     if first(content) != Some(b'{') {
         return Err(wrong("it is no object of JSON".to_owned()));
     }
+    let is = |key: &[u8], names: &[&str; 2]| names.iter().any(|name| name.as_bytes() == key);
+    let [of_resources, of_scopes, items] =
+        [levels.of_resource[0], levels.of_scope[0], levels.items[0]];
     let mut resources = None;
     let mut other = None;
     for (key, value) in Members::of(content) {
-        match key {
-            b"resourceLogs" | b"resource_logs" => resources = Some(value),
-            key => other = Some(key),
+        match is(key, &levels.of_resource) {
+            true => resources = Some(value),
+            false => other = Some(key),
         }
     }
     if let (None, Some(key)) = (resources, other) {
         let key: String = String::from_utf8_lossy(key).chars().take(60).collect();
-        return Err(wrong(format!("it has '{key}', but no resourceLogs")));
+        return Err(wrong(format!("it has '{key}', but no {of_resources}")));
     }
-    for of_resource in list("resourceLogs", resources.unwrap_or(b"null"))? {
-        check_object("resourceLogs", of_resource)?;
+    for of_resource in list(of_resources, resources.unwrap_or(b"null"))? {
+        check_object(of_resources, of_resource)?;
         let mut resource = &[][..];
         for (key, value) in Members::of(of_resource) {
             if key == b"resource" {
@@ -41,21 +67,19 @@ pub(super) fn find<'b>(content: &'b [u8], found: &mut Found<'b>) -> Result<(), E
             }
         }
         for (key, value) in Members::of(of_resource) {
-            if key != b"scopeLogs" && key != b"scope_logs" {
+            if !is(key, &levels.of_scope) {
                 continue;
             }
-            for of_scope in list("scopeLogs", value)? {
-                check_object("scopeLogs", of_scope)?;
+            for of_scope in list(of_scopes, value)? {
+                check_object(of_scopes, of_scope)?;
                 let mut scope = &[][..];
                 for (key, value) in Members::of(of_scope) {
-                    match key {
-                        b"scope" => scope = value,
-                        b"logRecords" | b"log_records" => {
-                            for record in list("logRecords", value)? {
-                                found.push(record)?;
-                            }
+                    if key == b"scope" {
+                        scope = value;
+                    } else if is(key, &levels.items) {
+                        for item in list(items, value)? {
+                            take(item, found)?;
                         }
-                        _ => {}
                     }
                 }
                 found.end_group(resource, scope);
@@ -65,14 +89,14 @@ pub(super) fn find<'b>(content: &'b [u8], found: &mut Found<'b>) -> Result<(), E
     Ok(())
 }
 
-fn list<'b>(name: &str, value: &'b [u8]) -> Result<Items<'b>, ExportError> {
+pub(super) fn list<'b>(name: &str, value: &'b [u8]) -> Result<Items<'b>, ExportError> {
     match first(value) {
         Some(b'[' | b'n') => Ok(Items::of(value)),
         _ => Err(ExportError::Wrong(format!("{name} is not a list"))),
     }
 }
 
-fn check_object(name: &str, item: &[u8]) -> Result<(), ExportError> {
+pub(super) fn check_object(name: &str, item: &[u8]) -> Result<(), ExportError> {
     match first(item) {
         Some(b'{') => Ok(()),
         _ => Err(ExportError::Wrong(format!("{name} has an item that is no object"))),
@@ -203,7 +227,7 @@ impl Wire for Json {
 }
 
 /// The members of an object. Nothing and `null` have none.
-fn object(content: &[u8]) -> Result<Members<'_>, Rejection> {
+pub(super) fn object(content: &[u8]) -> Result<Members<'_>, Rejection> {
     match first(content) {
         None | Some(b'{' | b'n') => Ok(Members::of(content)),
         Some(_) => Err(Rejection::Broken),
@@ -221,7 +245,7 @@ fn values(content: &[u8]) -> Result<List<'_>, Rejection> {
     Ok(list)
 }
 
-fn text(value: &[u8]) -> Result<Text<'_>, Rejection> {
+pub(super) fn text(value: &[u8]) -> Result<Text<'_>, Rejection> {
     match first(value) {
         Some(b'"') => Ok(Text::Json(value)),
         Some(b'n') => Ok(NO_TEXT),
@@ -250,7 +274,7 @@ fn number(value: &[u8]) -> Result<AnyValue<'_>, Rejection> {
 }
 
 /// A count or a time that is written as a number or as text.
-fn count(value: &[u8]) -> Result<u64, Rejection> {
+pub(super) fn count(value: &[u8]) -> Result<u64, Rejection> {
     if first(value) == Some(b'n') {
         return Ok(0);
     }
@@ -278,6 +302,6 @@ fn severity(value: &[u8]) -> Result<i64, Rejection> {
     Ok(rank.map_or(0, |rank| 1 + 4 * rank as i64 + step))
 }
 
-fn unquoted(value: &[u8]) -> &[u8] {
+pub(super) fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value)
 }

@@ -1,5 +1,5 @@
 //! Data points of metrics, `ExportMetricsServiceRequest`, in protobuf
-//! (`opentelemetry/proto/metrics/v1/metrics.proto`).
+//! (`opentelemetry/proto/metrics/v1/metrics.proto`) and in [`json`].
 //!
 //! A point becomes a row of [measurements](crate::body::metrics): `name`, `value`, `unit`, `kind`,
 //! `temporality`, its attributes, and those of resource and scope. `duration` is the time since the
@@ -7,14 +7,16 @@
 //! `le.BOUND`, the number of values up to each bound; a summary has `quantile.Q` instead. A point
 //! without a value (`NO_RECORDED_VALUE`) is left out.
 //!
-//! Left out: the buckets of exponential histograms, exemplars, descriptions; and JSON, which
-//! exporters send only if they are told to.
+//! A metric is held only if it has a point, so there are no more of them than records of a request.
+//!
+//! Left out: the buckets of exponential histograms, exemplars, descriptions.
 
-use text::json::write_text;
+pub(super) mod json;
+
 use text::time::write_time;
 
 use super::protobuf::Protobuf;
-use super::{ExportError, Found, List, Rejection, Shared, write_members, write_name};
+use super::{ExportError, Found, List, Rejection, Shared, Text, Wire, write_members, write_name};
 use crate::body::json::{write_double, write_number};
 use crate::body::metrics::{OWN, write_measure};
 use crate::body::protobuf::{Broken, Fields, Value};
@@ -26,7 +28,7 @@ const BUCKETS_MAX: usize = 256;
 const NO_RECORDED_VALUE: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Gauge,
     Sum,
     Histogram,
@@ -69,10 +71,15 @@ impl Kind {
 /// What the points of a metric share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Metric<'b> {
-    name: &'b [u8],
-    unit: &'b [u8],
+    name: Text<'b>,
+    unit: Text<'b>,
     kind: Kind,
     temporality: u64,
+}
+
+/// An encoding of data points.
+pub(super) trait Points: Wire {
+    fn point(kind: Kind, content: &[u8]) -> Result<Point<'_>, Rejection>;
 }
 
 /// Finds the points of a request.
@@ -122,19 +129,36 @@ fn find_points<'b>(content: &'b [u8], found: &mut Found<'b>) -> Result<(), Expor
             temporality = number;
         }
     }
-    found.metrics.push(Metric { name, unit, kind, temporality });
-    for field in Fields(data) {
-        if let (1, Value::Bytes(point)) = field.map_err(wrong)? {
-            found.push(point)?;
-            found.metric_of.push((found.metrics.len() - 1) as u32);
+    let (name, unit) = (Text::Plain(name), Text::Plain(unit));
+    let metric = Metric { name, unit, kind, temporality };
+    let points = Fields(data).filter_map(|field| match field {
+        Ok((1, Value::Bytes(point))) => Some(Ok(point)),
+        Ok(_) => None,
+        Err(error) => Some(Err(wrong(error))),
+    });
+    found.push_points(metric, points)
+}
+
+impl<'b> Found<'b> {
+    /// Adds the points of a metric.
+    fn push_points(
+        &mut self,
+        metric: Metric<'b>,
+        points: impl Iterator<Item = Result<&'b [u8], ExportError>>,
+    ) -> Result<(), ExportError> {
+        let mut metric = Some(metric);
+        for point in points {
+            self.push(point?)?;
+            self.metrics.extend(metric.take());
+            self.metric_of.push((self.metrics.len() - 1) as u32);
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A data point.
-#[derive(Default)]
-struct Point {
+pub(super) struct Point<'b> {
+    attributes: List<'b>,
     start_ns: u64,
     time_ns: u64,
     value: Option<Number>,
@@ -154,10 +178,29 @@ enum Number {
     Double(f64),
 }
 
-impl Point {
-    fn read(kind: Kind, content: &[u8]) -> Result<Point, Broken> {
+impl<'b> Point<'b> {
+    fn with(attributes: List<'b>) -> Point<'b> {
+        Point {
+            attributes,
+            start_ns: 0,
+            time_ns: 0,
+            value: None,
+            count: None,
+            sum: None,
+            min: None,
+            max: None,
+            bounds: Vec::new(),
+            counts: Vec::new(),
+            quantiles: Vec::new(),
+            flags: 0,
+        }
+    }
+}
+
+impl Points for Protobuf {
+    fn point(kind: Kind, content: &[u8]) -> Result<Point<'_>, Rejection> {
         use Kind::*;
-        let mut point = Point::default();
+        let mut point = Point::with(List { content, field: kind.attributes() });
         let of = f64::from_bits;
         for field in Fields(content) {
             match (kind, field?) {
@@ -216,19 +259,19 @@ fn fixed(value: Value<'_>, most: usize, mut each: impl FnMut(u64)) {
 }
 
 /// Appends a point as a row; nothing if it has no value.
-pub(super) fn write_point(
+pub(super) fn write_point<W: Points>(
     metric: &Metric<'_>,
     content: &[u8],
     shared: &Shared,
     out: &mut Vec<u8>,
 ) -> Result<(), Rejection> {
-    let point = Point::read(metric.kind, content)?;
+    let point = W::point(metric.kind, content)?;
     if point.flags & NO_RECORDED_VALUE != 0 {
         return Ok(());
     }
     let begin = out.len();
     out.extend_from_slice(b",\"name\":");
-    write_text(metric.name, out);
+    metric.name.write(out);
     if let Some(time_ns) = i64::try_from(point.time_ns).ok().filter(|&ns| ns > 0) {
         out.extend_from_slice(b",\"_time\":\"");
         write_time(time_ns, out);
@@ -247,7 +290,7 @@ pub(super) fn write_point(
     }
     if !metric.unit.is_empty() {
         out.extend_from_slice(b",\"unit\":");
-        write_text(metric.unit, out);
+        metric.unit.write(out);
     }
     out.extend_from_slice(b",\"kind\":\"");
     out.extend_from_slice(metric.kind.name().as_bytes());
@@ -281,8 +324,7 @@ pub(super) fn write_point(
         write_of("quantile", *quantile, out);
         write_double(*value, out);
     }
-    let attributes = List { content, field: metric.kind.attributes() };
-    write_members::<Protobuf>(attributes, 0, out, |key, out| {
+    write_members::<W>(point.attributes, 0, out, |key, out| {
         let is_taken =
             |name: &[u8]| OWN.contains(&name) || shared.names.have(&shared.members, name);
         write_name(key, "attributes", out, |_, name| is_taken(name));
@@ -308,7 +350,7 @@ fn write_of(name: &str, number: f64, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Export;
+    use super::super::{Export, Format};
 
     fn field(number: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
         let content = content.as_ref();
@@ -344,7 +386,8 @@ mod tests {
     }
 
     fn rows(content: &[u8]) -> String {
-        let (mut export, mut out) = (Export::read_metrics(content).unwrap(), Vec::new());
+        let (mut export, mut out) =
+            (Export::read_metrics(Format::Protobuf, content).unwrap(), Vec::new());
         assert!(!export.write(&mut out, usize::MAX));
         assert_eq!(export.rejected(), None);
         String::from_utf8(out).unwrap()
@@ -417,7 +460,7 @@ mod tests {
         ];
         assert_eq!(rows(&content), expected.concat());
         for cut in 1..content.len() {
-            assert!(Export::read_metrics(&content[..cut]).is_err(), "{cut}");
+            assert!(Export::read_metrics(Format::Protobuf, &content[..cut]).is_err(), "{cut}");
         }
     }
 }

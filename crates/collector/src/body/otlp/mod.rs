@@ -287,11 +287,14 @@ impl<'b> Export<'b> {
         Ok(Export::of(format, content, found))
     }
 
-    /// Finds the data points of a request with metrics, in protobuf. They are its records.
-    pub fn read_metrics(content: &'b [u8]) -> Result<Export<'b>, ExportError> {
+    /// Finds the data points of a request with metrics. They are its records.
+    pub fn read_metrics(format: Format, content: &'b [u8]) -> Result<Export<'b>, ExportError> {
         let mut found = Found::default();
-        metrics::find(content, &mut found)?;
-        Ok(Export::of(Format::Protobuf, content, found))
+        match format {
+            Format::Protobuf => metrics::find(content, &mut found)?,
+            Format::Json => metrics::json::find(content, &mut found)?,
+        }
+        Ok(Export::of(format, content, found))
     }
 
     fn of(format: Format, content: &'b [u8], found: Found<'b>) -> Export<'b> {
@@ -332,7 +335,7 @@ impl<'b> Export<'b> {
         self.rejected
     }
 
-    fn write_next<W: Wire>(&mut self, out: &mut Vec<u8>) {
+    fn write_next<W: metrics::Points>(&mut self, out: &mut Vec<u8>) {
         let group = &self.groups[self.group];
         if !self.is_entered {
             self.is_entered = true;
@@ -352,7 +355,7 @@ impl<'b> Export<'b> {
         self.at += 1;
         let begin = out.len();
         let mut written = match metric {
-            Some(metric) => metrics::write_point(metric, record, &self.shared, out),
+            Some(metric) => metrics::write_point::<W>(metric, record, &self.shared, out),
             None => write_record::<W>(record, &self.shared, &mut self.names, out),
         };
         let bytes = out.len() - begin;

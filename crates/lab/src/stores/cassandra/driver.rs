@@ -45,8 +45,8 @@ use tokio::sync::{Mutex, OnceCell};
 use self::statements::{Cell, Cql, Statements, cells};
 use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::{
-    Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
-    too_large,
+    Ability, Answer, Driver, OpenError, Operation, Scans, Session, Settle, StoreError, StoreSpec,
+    TIMEOUT, too_large,
 };
 use crate::options::Known;
 use crate::row::{ColumnKind, Row, Schema, Value};
@@ -154,6 +154,11 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 impl Driver for Cassandra {
     fn abilities(&self) -> &'static [Ability] {
         Ability::ROWS_AND_AGGREGATE
+    }
+
+    /// In the order of the hashes of keys.
+    fn scans(&self) -> Scans {
+        Scans::Unordered
     }
 
     async fn version(&self) -> Result<String, StoreError> {

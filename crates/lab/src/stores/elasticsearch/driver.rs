@@ -27,8 +27,8 @@ use serde_json::json;
 use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::http::{Http, Reply, push_segment};
 use crate::driver::{
-    Ability, Answer, Driver, OpenError, Operation, Session, Settle, StoreError, StoreSpec, TIMEOUT,
-    short_message,
+    Ability, Answer, Driver, OpenError, Operation, Scans, Session, Settle, StoreError, StoreSpec,
+    TIMEOUT, short_message,
 };
 use crate::options::Known;
 use crate::row::{ColumnKind, Row, Schema, Value};
@@ -159,6 +159,10 @@ impl Driver for Elasticsearch {
 
     fn reads_own_writes(&self) -> bool {
         !self.auto_ids
+    }
+
+    fn scans(&self) -> Scans {
+        Scans::Late
     }
 
     async fn version(&self) -> Result<String, StoreError> {

@@ -31,6 +31,8 @@ struct Store {
     lies_every: Option<u64>,
     /// It stands still from the first to the second moment.
     pause: Option<(Instant, Instant)>,
+    /// From this moment on an operation takes twice as long.
+    throttled: Option<Instant>,
     /// Inserts are kept once there are so many.
     forgets_up_to: usize,
     reads: Arc<AtomicU64>,
@@ -49,6 +51,7 @@ impl Store {
             takes,
             lies_every: None,
             pause: None,
+            throttled: None,
             forgets_up_to: 1,
             reads: Arc::default(),
             kept: Arc::default(),
@@ -96,6 +99,9 @@ impl Driver for Store {
 impl Session for Store {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         sleep(self.takes).await;
+        if self.throttled.is_some_and(|from| Instant::now() >= from) {
+            sleep(self.takes).await;
+        }
         if let Some((from, until)) = self.pause
             && (from..until).contains(&Instant::now())
         {
@@ -266,6 +272,62 @@ async fn a_store_that_stands_still_for_two_seconds_a_minute_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_is_throttled_after_a_minute_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["throttled", "honest"]);
+    let minute = Instant::now() + Duration::from_secs(60);
+    let takes = Store::honest(Duration::from_millis(20));
+    let throttled = Store { throttled: Some(minute), ..takes.clone() };
+    study.measure(("throttled", throttled), (Role::Measure, 1), reads(90.0)).await;
+    study.measure(("honest", takes), (Role::Measure, 1), reads(90.0)).await;
+    let text = study.report();
+    let named = "Not steady: throttled: in 1 of 1 repetitions the rate fell to another level and stayed there, by up to 50% after 60 s";
+    assert!(text.contains(named) || text.contains(&named.replace("60 s", "61 s")), "{text}");
+    assert!(!text.contains("Not steady: honest"), "{text}");
+}
+
+/// What a trial used, as one line of its first second.
+fn used(process: &str, cpu_s: f64, disk_write_bytes: u64) -> Line {
+    let text = serde_json::json!({
+        "line": "resource",
+        "second": 0,
+        "process": process,
+        "cpu_s": cpu_s,
+        "memory_bytes": 1,
+        "disk_read_bytes": 0,
+        "disk_write_bytes": disk_write_bytes,
+        "network_bytes": 0,
+    });
+    serde_json::from_value(text).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_cannot_be_on_disk_are_named_and_so_is_a_machine_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    // The three promise that each row is on disk before it is acknowledged.
+    let stores = ["loginson", "postgres", "elasticsearch"];
+    let mut study = Study::new(folder.path(), &stores);
+    for (label, cpu_s, written) in
+        [("loginson", 0.1, 1_000), ("postgres", 0.1, 500_000), ("elasticsearch", 1.9, 500_000)]
+    {
+        let workload = Workload::LogWrites { records: RECORDS };
+        let trial = trial(label, Role::Measure, workload, load(2.0));
+        let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
+        let end = lines.pop().unwrap();
+        for (process, cpu_s) in [(label, cpu_s), ("generator", 0.1), ("host", cpu_s)] {
+            lines.push(used(process, cpu_s, written));
+        }
+        study.write(trial, lines, end);
+    }
+    let text = study.report();
+    assert!(text.contains("| not on disk "), "{text}");
+    assert!(text.contains("Not on disk: loginson: in 1 of 1 repetitions"), "{text}");
+    assert!(!text.contains("Not on disk: postgres"), "{text}");
+    assert!(text.contains("Waits for round trips: loginson; postgres: in 1 of 1"), "{text}");
+    assert!(!text.contains("elasticsearch: in 1 of 1 repetitions the servers used"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_computes_more_slowly_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut study = Study::new(folder.path(), &["early", "late"]);
@@ -331,7 +393,9 @@ async fn a_store_that_acknowledges_and_forgets_is_named() {
             panic!("{:?}", lines.last())
         };
         let end = lines.pop().unwrap();
-        lines.extend(look_for(&store, &trial.schema, &acknowledged).await.unwrap());
+        let (found, outcome) = look_for(&store, &trial, &acknowledged).await.unwrap();
+        assert_eq!(outcome, Outcome::Completed);
+        lines.extend(found);
         study.write(trial, lines, end);
     }
     let text = study.report();

@@ -1,21 +1,23 @@
 //! Carries rules out on a frame.
 //!
-//! A frame none of whose lines holds the texts that the filters need goes through untouched, after
-//! a search for these texts. Else the lines that hold one are parsed, once for each rule, and the
-//! changes are collected by line; the frame is written anew at the end. A rule behind a change
-//! parses the changed line.
+//! One search over the bytes of the frame finds the lines that each rule may touch (see [`find`]).
+//! The lines whose fields rules need are parsed once for all rules; what rules make of lines is
+//! collected, and the frame is written anew at the end. A rule behind a change looks at the changed
+//! line, and parses it by itself.
+//!
+//! [`find`]: super::find
 
-use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use query::{Account, RawLines, ResultRows, RunError, Scratch, TailQuery};
+use query::{Account, Pulse, ResultRows, RunError, Scratch, TailQuery};
 use record::frame::{FRAME_INTERNAL, LineChange, ORIGINS_MAX};
 use record::parse::NAME_BYTES_MAX;
 use record::{Batch, Frame, Hints, Line};
 
+use super::find::Found;
 use super::mask::Mask;
 use super::{Action, Additions, Rule, RuleSet, add};
 use crate::storage::stored::Parsers;
@@ -43,11 +45,14 @@ impl RuleSet {
         if self.is_empty() || frame.header().flags & FRAME_INTERNAL != 0 {
             return Some(frame);
         }
-        let mut work = Work::new(frame, parsers, false);
+        let mut started = Instant::now();
+        let mut work = Work::new(frame, self, parsers, false);
         for (index, rule) in self.rules.iter().enumerate() {
-            let started = Instant::now();
             work.carry_out(index, rule);
-            rule.counts.took_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
+            // The first one also counts the search for all of them.
+            let ended = Instant::now();
+            add(&rule.counts.took_ns, ended.duration_since(started).as_nanos() as u64);
+            started = ended;
         }
         work.into_frame()
     }
@@ -57,15 +62,13 @@ impl RuleSet {
 /// others.
 pub fn trace(rules: &RuleSet, frame: Frame, parsers: &Parsers) -> Vec<TracedLine> {
     let before = Arc::new(parsers.parse(Arc::new(frame.clone())));
-    let mut work = Work::new(frame, parsers, true);
+    let mut work = Work::new(frame, rules, parsers, true);
     for (index, rule) in rules.rules.iter().enumerate() {
         work.carry_out(index, rule);
     }
     let traced = std::mem::take(&mut work.traced);
-    let dropped: Vec<bool> = match work.changes.is_empty() {
-        true => vec![false; before.len()],
-        false => work.changes.iter().map(|change| change.dropped).collect(),
-    };
+    let is_dropped = |line: u32| work.changes.get(&line).is_some_and(|change| change.dropped);
+    let dropped: Vec<bool> = (0..before.len() as u32).map(is_dropped).collect();
     let after = work.into_frame().map(|frame| Arc::new(parsers.parse(Arc::new(frame))));
     let mut place = 0..;
     let lines = traced.into_iter().zip(dropped).enumerate();
@@ -100,16 +103,20 @@ pub fn may_be_given(name: &str) -> bool {
 }
 
 /// A frame, and what rules make of it.
-struct Work<'p> {
-    parsers: &'p Parsers,
+struct Work<'w> {
+    rules: &'w [Rule],
+    parsers: &'w Parsers,
     frame: Arc<Frame>,
-    has_escapes: OnceCell<bool>,
-    /// One for each line, or none before a rule selected lines.
-    changes: Vec<LineChange>,
-    /// Whether any of them is one.
-    is_changed: bool,
-    /// Lines that later rules do not see; none before the first.
-    stopped: Vec<bool>,
+    /// For each rule, the lines as they came that it may touch.
+    found: Found,
+    /// The lines as they came whose fields this rule or a later one needs; none before the first.
+    parsed: Option<Rows>,
+    /// Of the lines that rules changed, ascending.
+    changes: BTreeMap<u32, LineChange>,
+    /// Lines that later rules do not see, because they were left out or a rule stops; none before
+    /// the first.
+    closed: Vec<bool>,
+    closed_count: usize,
     /// Hints that lines got, so that equal ones are the same.
     hints: HashMap<Hints, Arc<Hints>, foldhash::fast::RandomState>,
     added_bytes: usize,
@@ -120,16 +127,51 @@ struct Work<'p> {
     traced: Vec<Vec<usize>>,
 }
 
-impl<'p> Work<'p> {
-    fn new(frame: Frame, parsers: &'p Parsers, is_traced: bool) -> Work<'p> {
+/// Some rows of a batch, ascending, each with the index of its line in the frame.
+struct Rows {
+    batch: Arc<Batch>,
+    rows: Vec<u32>,
+    lines: Vec<u32>,
+}
+
+impl Rows {
+    fn all(batch: Batch, lines: Vec<u32>) -> Rows {
+        Rows { batch: Arc::new(batch), rows: (0..lines.len() as u32).collect(), lines }
+    }
+
+    /// The rows of some of the lines, which rise; each of them has one.
+    fn of(&self, lines: Vec<u32>) -> Rows {
+        let mut known = self.lines.iter().zip(&self.rows);
+        let row = |line: &u32| known.find(|(known, _)| *known == line).map(|(_, row)| *row);
+        let rows = lines.iter().filter_map(row).collect();
+        Rows { batch: Arc::clone(&self.batch), rows, lines }
+    }
+
+    /// Those that a filter selects.
+    fn selected(self, filter: &TailQuery) -> Rows {
+        let Rows { batch, rows, lines } = self;
+        let pulse = Pulse::endless();
+        let found = filter.selected_of(&batch, rows.clone(), &mut Scratch::default(), &pulse);
+        let mut all = rows.into_iter().zip(lines);
+        let rows = (0..found.len()).filter_map(|index| found.line(index));
+        let (rows, lines) =
+            rows.filter_map(|(_, row)| all.find(|(known, _)| *known == row)).unzip();
+        Rows { batch, rows, lines }
+    }
+}
+
+impl<'w> Work<'w> {
+    fn new(frame: Frame, set: &'w RuleSet, parsers: &'w Parsers, is_traced: bool) -> Work<'w> {
         let lines = frame.header().lines as usize;
         Work {
+            rules: &set.rules,
             parsers,
+            found: set.finder.find(&frame),
             frame: Arc::new(frame),
-            has_escapes: OnceCell::new(),
-            changes: Vec::new(),
-            is_changed: false,
-            stopped: Vec::new(),
+            parsed: None,
+            changes: BTreeMap::new(),
+            closed: Vec::new(),
+            closed_count: 0,
             hints: HashMap::default(),
             added_bytes: 0,
             pairs: HashSet::default(),
@@ -138,10 +180,12 @@ impl<'p> Work<'p> {
     }
 
     fn into_frame(self) -> Option<Frame> {
-        if !self.is_changed {
+        if self.changes.is_empty() {
+            // A batch of its lines refers to it.
+            drop(self.parsed);
             return Some(Arc::unwrap_or_clone(self.frame));
         }
-        self.frame.rewritten(|line| self.changes.get(line.index as usize))
+        self.frame.rewritten(self.changes.iter().map(|(line, change)| (*line, change)))
     }
 
     /// Gives a line these hints. False where the frame has no room for further origins.
@@ -153,8 +197,7 @@ impl<'p> Work<'p> {
             }
             self.pairs.insert(pair);
         }
-        self.changes[line.index as usize].hints = Some(Arc::clone(hints));
-        self.is_changed = true;
+        self.changes.entry(line.index).or_default().hints = Some(Arc::clone(hints));
         true
     }
 
@@ -162,27 +205,32 @@ impl<'p> Work<'p> {
         let counts = &rule.counts;
         if let Action::Mask(masks) = &rule.action
             && rule.filter.is_none()
-            && !self.may_mask(masks)
         {
+            add(&counts.selected, (self.frame.header().lines as usize - self.closed_count) as u64);
+            let lines = self.with_something_to_mask(index, masks);
+            self.carry_out_masks(index, rule, masks, &lines);
+            if rule.stop {
+                self.close(0..self.frame.header().lines);
+            }
             return;
         }
-        let Some(lines) = self.candidates(rule) else { return };
-        let (lines, batch) = match &rule.filter {
-            None => (lines, None),
-            Some(filter) => {
-                let batch = Arc::new(self.parse(&lines));
-                (select(filter, &batch, &lines), Some(batch))
-            }
+        let parts = match needs_fields(rule) {
+            true => self.selected(index, rule),
+            false => Vec::new(),
+        };
+        let mut lines = match needs_fields(rule) {
+            true => parts.iter().flat_map(|part| part.lines.iter().copied()).collect(),
+            false => self.open_lines(),
         };
         if lines.is_empty() {
             return;
         }
+        lines.sort_unstable();
         add(&counts.selected, lines.len() as u64);
         // A mask traces those lines in which it found something.
         if !self.traced.is_empty() && !matches!(rule.action, Action::Mask(_)) {
             lines.iter().for_each(|line| self.traced[*line as usize].push(index));
         }
-        self.begin_changes();
         match &rule.action {
             Action::Drop => {
                 self.drop_lines(&lines);
@@ -196,18 +244,14 @@ impl<'p> Work<'p> {
                 self.drop_lines(&left);
                 add(&counts.dropped, left.len() as u64);
             }
-            Action::Mask(masks) => {
-                let (masked, dropped) = self.mask(index, masks, &lines);
-                add(&counts.masked, masked);
-                add(&counts.dropped, dropped);
-                add(&counts.failed, dropped);
-            }
+            Action::Mask(masks) => self.carry_out_masks(index, rule, masks, &lines),
             Action::Add(additions) => {
                 let (changed, failed) = match &additions.pipes {
                     None => self.give(additions, &lines),
                     Some(pipes) => {
-                        drop(batch);
-                        self.give_computed(pipes, additions, &lines)
+                        let each =
+                            parts.iter().map(|part| self.give_computed(pipes, additions, part));
+                        each.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
                     }
                 };
                 add(&counts.changed, changed);
@@ -215,96 +259,123 @@ impl<'p> Work<'p> {
             }
         }
         if rule.stop {
-            self.stopped.resize(self.changes.len(), false);
-            lines.iter().for_each(|line| self.stopped[*line as usize] = true);
+            self.close(lines.into_iter());
         }
     }
 
-    fn begin_changes(&mut self) {
-        self.changes.resize(self.frame.header().lines as usize, LineChange::default());
+    fn carry_out_masks(&mut self, index: usize, rule: &Rule, masks: &[Mask], lines: &[u32]) {
+        let (masked, dropped) = self.mask(index, masks, lines);
+        add(&rule.counts.masked, masked);
+        add(&rule.counts.dropped, dropped);
+        add(&rule.counts.failed, dropped);
     }
 
-    fn has_newlines(&self) -> bool {
-        self.frame.runs().iter().any(|run| run.has_lengths())
+    fn is_open(&self, line: u32) -> bool {
+        !self.closed.get(line as usize).is_some_and(|closed| *closed)
     }
 
-    /// Whether any line may have something to mask.
-    fn may_mask(&self, masks: &[Mask]) -> bool {
-        // What a rule gave a line is not in the payload.
-        let is_bare = !self.is_changed
-            && self.frame.origins().iter().all(|origin| origin.hints.extra_fields.is_empty());
-        self.has_newlines()
-            || !is_bare
-            || masks.iter().any(|mask| mask.may_be_in(self.frame.payload()))
+    fn open_lines(&self) -> Vec<u32> {
+        (0..self.frame.header().lines).filter(|line| self.is_open(*line)).collect()
     }
 
-    /// The lines that a rule may select, ascending; `None` if there are none.
-    fn candidates(&self, rule: &Rule) -> Option<Vec<u32>> {
-        let is_open = |line: &u32| {
-            let line = *line as usize;
-            !self.changes.get(line).is_some_and(|change| change.dropped)
-                && !self.stopped.get(line).is_some_and(|stopped| *stopped)
-        };
-        let count = self.frame.header().lines;
-        let all = || (0..count).filter(is_open).collect::<Vec<u32>>();
-        let lines = match &rule.texts {
-            None => all(),
-            Some(texts) => {
-                let payload = self.frame.payload();
-                let escapes = || *self.has_escapes.get_or_init(|| RawLines::has_escapes(payload));
-                let origins = self.frame.origins();
-                let is_bare = !self.is_changed
-                    && !self.has_newlines()
-                    && origins.iter().all(|origin| origin.hints.extra_fields.is_empty());
-                if is_bare && !texts.may_be_in(payload, escapes()) {
-                    return None;
-                }
-                match texts.lines(&self.frame) {
-                    None => all(),
-                    // Changed lines may hold other texts.
-                    Some(mut found) => {
-                        let changed = self.changes.iter().enumerate();
-                        let changed = changed.filter(|(_, change)| !change.is_none());
-                        found.extend(changed.map(|(line, _)| line as u32));
-                        found.sort_unstable();
-                        found.dedup();
-                        found.retain(is_open);
-                        found
-                    }
-                }
+    /// Hides lines from later rules.
+    fn close(&mut self, lines: impl Iterator<Item = u32>) {
+        self.closed.resize(self.frame.header().lines as usize, false);
+        for line in lines {
+            let was_closed = std::mem::replace(&mut self.closed[line as usize], true);
+            self.closed_count += usize::from(!was_closed);
+        }
+    }
+
+    /// The open lines as they came that a rule may touch, ascending.
+    fn as_they_came(&self, index: usize) -> Vec<u32> {
+        let is_meant = |line: &u32| self.is_open(*line) && !self.changes.contains_key(line);
+        match &self.found[index] {
+            Some(found) => found.iter().copied().filter(is_meant).collect(),
+            None => (0..self.frame.header().lines).filter(is_meant).collect(),
+        }
+    }
+
+    /// The open lines that rules changed and that `may_touch` accepts, ascending.
+    fn changed(&self, may_touch: impl Fn(&Line<'_>, &LineChange) -> bool) -> Vec<u32> {
+        let is_meant = |line: &u32| self.is_open(*line);
+        let changed: Vec<u32> = self.changes.keys().copied().filter(is_meant).collect();
+        let lines = self.frame.lines_at(&changed);
+        lines
+            .filter(|line| {
+                self.changes.get(&line.index).is_some_and(|change| may_touch(line, change))
+            })
+            .map(|line| line.index)
+            .collect()
+    }
+
+    /// The open lines in which masks may find something, ascending.
+    fn with_something_to_mask(&mut self, index: usize, masks: &[Mask]) -> Vec<u32> {
+        let frame = Arc::clone(&self.frame);
+        let mut origins = frame.origins().iter();
+        if origins.any(|origin| self.masked_hints(masks, &origin.hints).is_some()) {
+            return self.open_lines();
+        }
+        let mut lines = self.as_they_came(index);
+        lines.extend(self.changed(|_, _| true));
+        lines.sort_unstable();
+        lines
+    }
+
+    /// The records of the lines that a rule selects, of those that rules changed apart.
+    fn selected(&mut self, index: usize, rule: &Rule) -> Vec<Rows> {
+        let as_they_came = self.as_they_came(index);
+        let changed = self.changed(|line, change| match &rule.texts {
+            Some(texts) => texts.may_pass(change.bytes_of(line), change.hints_of(line)),
+            None => true,
+        });
+        let mut parts = Vec::new();
+        if !as_they_came.is_empty() {
+            if self.parsed.is_none() {
+                self.parsed = Some(self.parse_for_rules_from(index));
+            }
+            parts.extend(self.parsed.as_ref().map(|parsed| parsed.of(as_they_came)));
+        }
+        let changes = changed.iter().filter_map(|line| Some((*line, self.changes.get(line)?)));
+        if let Some(frame) = self.frame.changed_lines(changes) {
+            parts.push(Rows::all(self.parsers.parse(Arc::new(frame)), changed));
+        }
+        match &rule.filter {
+            None => parts,
+            Some(filter) => parts.into_iter().map(|part| part.selected(filter)).collect(),
+        }
+    }
+
+    /// The records of the lines as they came whose fields this rule or a later one needs. No rule
+    /// adds to these lines: those that change are no longer as they came.
+    fn parse_for_rules_from(&self, index: usize) -> Rows {
+        let needing =
+            || (index..self.rules.len()).filter(|index| needs_fields(&self.rules[*index]));
+        // One that needs all lines needs those of all others.
+        let lines = match needing().find(|index| self.found[*index].is_none()) {
+            Some(index) => self.as_they_came(index),
+            None => {
+                let mut lines: Vec<u32> =
+                    needing().flat_map(|index| self.as_they_came(index)).collect();
+                lines.sort_unstable();
+                lines.dedup();
+                lines
             }
         };
-        (!lines.is_empty()).then_some(lines)
-    }
-
-    /// The records of some lines, with the changes so far.
-    fn parse(&self, lines: &[u32]) -> Batch {
-        let is_changed =
-            |line: &u32| self.changes.get(*line as usize).is_some_and(|c| !c.is_none());
-        if !lines.iter().any(is_changed) {
-            return self.parsers.with(|parser| {
-                match lines.len() == self.frame.header().lines as usize {
-                    true => parser.parse(Arc::clone(&self.frame)),
-                    false => parser.parse_lines(Arc::clone(&self.frame), lines),
-                }
-            });
-        }
-        let left_out = LineChange { dropped: true, ..LineChange::default() };
-        let mut wanted = lines.iter().copied().peekable();
-        let frame = self.frame.rewritten(|line| match wanted.next_if_eq(&line.index).is_some() {
-            true => self.changes.get(line.index as usize),
-            false => Some(&left_out),
+        let is_all = lines.len() == self.frame.header().lines as usize;
+        let batch = self.parsers.with(|parser| match is_all {
+            true => parser.parse(Arc::clone(&self.frame)),
+            false => parser.parse_lines(Arc::clone(&self.frame), &lines),
         });
-        let frame = frame.expect("some lines are wanted, and none of them was left out");
-        self.parsers.parse(Arc::new(frame))
+        Rows::all(batch, lines)
     }
 
     fn drop_lines(&mut self, lines: &[u32]) {
-        self.is_changed |= !lines.is_empty();
         for &line in lines {
             // The text is needed no more.
-            self.changes[line as usize] = LineChange { dropped: true, ..LineChange::default() };
+            self.changes.insert(line, LineChange { dropped: true, ..LineChange::default() });
         }
+        self.close(lines.iter().copied());
     }
 
     /// Masks lines; returns in how many there was something to mask, and how many of them had to be
@@ -312,8 +383,9 @@ impl<'p> Work<'p> {
     fn mask(&mut self, rule: usize, masks: &[Mask], lines: &[u32]) -> (u64, u64) {
         let frame = Arc::clone(&self.frame);
         let (mut masked, mut dropped) = (0, 0);
-        for line in some(&frame, lines) {
-            let change = &self.changes[line.index as usize];
+        let none = LineChange::default();
+        for line in frame.lines_at(lines) {
+            let change = self.changes.get(&line.index).unwrap_or(&none);
             let bytes = masked_by(masks, change.bytes_of(&line));
             let hints = Arc::clone(change.hints_of(&line));
             let hints = self.masked_hints(masks, &hints);
@@ -325,8 +397,7 @@ impl<'p> Work<'p> {
                 traced.push(rule);
             }
             if let Some(bytes) = bytes {
-                self.changes[line.index as usize].bytes = Some(bytes);
-                self.is_changed = true;
+                self.changes.entry(line.index).or_default().bytes = Some(bytes);
             }
             if let Some(hints) = hints
                 && !self.place(&line, &hints)
@@ -360,8 +431,8 @@ impl<'p> Work<'p> {
         // Nearly always, lines have the hints of the line before.
         let mut last: Option<(Arc<Hints>, Option<Arc<Hints>>)> = None;
         let (mut changed, mut failed) = (0, 0);
-        for line in some(&frame, lines) {
-            let before = &Arc::clone(self.changes[line.index as usize].hints_of(&line));
+        for line in frame.lines_at(lines) {
+            let before = &self.hints_now(&line);
             let after = match &last {
                 Some((known, after)) if Arc::ptr_eq(known, before) => after.clone(),
                 _ => {
@@ -380,35 +451,43 @@ impl<'p> Work<'p> {
         (changed, failed)
     }
 
+    /// The hints of a line with the changes so far.
+    fn hints_now(&self, line: &Line<'_>) -> Arc<Hints> {
+        let change = self.changes.get(&line.index);
+        Arc::clone(change.map_or(&line.origin.hints, |change| change.hints_of(line)))
+    }
+
     /// Gives lines what pipes make of their fields. Returns how many got something, and how many
     /// not all.
     fn give_computed(
         &mut self,
         pipes: &TailQuery,
         additions: &Additions,
-        lines: &[u32],
+        selected: &Rows,
     ) -> (u64, u64) {
         let frame = Arc::clone(&self.frame);
-        let batch = Arc::new(self.parse(lines));
+        let Rows { batch, rows, lines } = selected;
         let mut computed: Vec<Option<Vec<(String, String)>>> = vec![None; lines.len()];
-        let mut scratch = Scratch::default();
-        let mut of_rows = |rows: &ResultRows| -> Result<(), RunError> {
+        let mut of_rows = |found: &ResultRows| -> Result<(), RunError> {
             let mut scratch = Scratch::default();
-            for index in 0..rows.len() {
-                if let Some((_, row)) = rows.line(index) {
-                    computed[row as usize] =
-                        Some(differing(&batch, row as usize, rows, index, &mut scratch));
+            for index in 0..found.len() {
+                if let Some((_, row)) = found.line(index)
+                    && let Ok(place) = rows.binary_search(&row)
+                {
+                    computed[place] =
+                        Some(differing(batch, row as usize, found, index, &mut scratch));
                 }
             }
             Ok(())
         };
-        let ran = pipes.rows(&batch, &Arc::<Account>::default(), &mut scratch, &mut of_rows);
+        let (account, mut scratch) = (Arc::<Account>::default(), Scratch::default());
+        let ran = pipes.rows_of(batch, rows.clone(), &account, &mut scratch, &mut of_rows);
         let (mut changed, mut failed) = (0, 0);
         if let Err(error) = ran {
             tracing::warn!("a rule could not compute fields of some lines: {error}");
         }
-        for (line, fields) in some(&frame, lines).zip(computed) {
-            let before = Arc::clone(self.changes[line.index as usize].hints_of(&line));
+        for (line, fields) in frame.lines_at(lines).zip(computed) {
+            let before = self.hints_now(&line);
             let Some(fields) = fields else {
                 failed += 1;
                 continue;
@@ -472,17 +551,10 @@ impl<'p> Work<'p> {
     }
 }
 
-/// Some lines of a frame, by their indexes, which rise.
-fn some<'f>(frame: &'f Frame, lines: &[u32]) -> impl Iterator<Item = Line<'f>> {
-    let mut wanted = lines.iter().copied().peekable();
-    frame.lines().filter(move |line| wanted.next_if_eq(&line.index).is_some())
-}
-
-/// Those of `lines` that a filter selects; `batch` has a row for each of them.
-fn select(filter: &TailQuery, batch: &Arc<Batch>, lines: &[u32]) -> Vec<u32> {
-    let rows = filter.selected(batch, &mut Scratch::default());
-    let row = |index: usize| rows.line(index).map(|(_, row)| lines[row as usize]);
-    (0..rows.len()).filter_map(row).collect()
+/// Whether a rule needs the fields of lines.
+fn needs_fields(rule: &Rule) -> bool {
+    let has_pipes = matches!(&rule.action, Action::Add(additions) if additions.pipes.is_some());
+    rule.filter.is_some() || has_pipes
 }
 
 fn masked_by(masks: &[Mask], text: &[u8]) -> Option<Vec<u8>> {

@@ -16,6 +16,7 @@
 
 mod apply;
 mod deliver;
+mod find;
 mod mask;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use query::macros::Callable;
 use query::source::Tables;
 use query::{Filter, Query, RawLines, TailQuery};
 use record::Zone;
@@ -33,6 +35,7 @@ use serde::Deserialize;
 
 pub use apply::{TracedLine, trace};
 pub use deliver::RuledDelivery;
+use find::Finder;
 use mask::Mask;
 pub use mask::MaskSpec;
 
@@ -130,6 +133,8 @@ pub struct RuleCounts {
 #[derive(Default)]
 pub struct RuleSet {
     rules: Vec<Rule>,
+    /// Finds the lines that the rules may touch.
+    finder: Finder,
 }
 
 impl RuleSet {
@@ -160,7 +165,7 @@ impl RuleSet {
             let rule = Rule::new(spec, counts, tables);
             rules.push(rule.map_err(|why| format!("rule {named}: {why}"))?);
         }
-        Ok(RuleSet { rules })
+        Ok(RuleSet { finder: Finder::new(&rules), rules })
     }
 
     /// The rules of a text in TOML, as they stand in a configuration; or what is wrong with it.
@@ -222,7 +227,8 @@ impl Rule {
 
 fn parse(text: &str, key: &str) -> Result<Query, String> {
     // Times are refused, so now is never asked for.
-    Query::parse(text, 0).map_err(|error| format!("{key} is not LogsQL: {error}"))
+    let query = Query::parse_with(text, 0, Callable::Configured);
+    query.map_err(|error| format!("{key} is not LogsQL: {error}"))
 }
 
 fn followed(query: &Query) -> Result<TailQuery, String> {

@@ -204,6 +204,52 @@ fn wrong_rules_are_named_with_the_remedy() {
     }
 }
 
+/// Rules whose lines are found by what they hold.
+const FOUND: [&str; 16] = [
+    "mask=['cards']",
+    "mask=['tokens']",
+    "mask=['emails', 'ipv4']",
+    "mask=['ipv6', 'cards']",
+    "mask=[{regex='^[a-z]+'}]",
+    "filter='error'\ndrop=true",
+    "filter='i(error)'\nset={f='any case'}",
+    "filter='i(skip)'\nset={g='kelvin'}",
+    "filter='err*'\nset={h='begins'}",
+    "filter='\"@\"'\nmask=['emails']",
+    "filter='app_name:=shop'\nset={app_name='error'}",
+    "filter='hostname:a1 or ab'\nstop=true",
+    "filter='abc'\nkeep_one_in=2",
+    "filter='level:error'\nset={i='level'}",
+    "filter='f:*'\npipes='format \"<f> pin=12\" as j'",
+    "pipes='extract \"pin=<pin> \" from _msg'",
+];
+
+/// Lines that hold what these rules need, or nearly.
+fn found_line() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        "(error|ERROR|Errors|err0r|abc|ab|ABC|s\u{212a}ip|skip|SKIP|warn)",
+        "(4111111111111111|4111 1111 1111 1111|4111111111111112|123456789012345)",
+        "(pwd|Token|api_key|monkey)(=|: ?|\": \"|x)[a-z]{0,3}",
+        "(a@b.c|@|x@|@y\\.z|10\\.0\\.0\\.1|fe80::1|12:30:45|pin=12 )",
+        Just(r"\u0065rror \x41 \u0040".to_owned()),
+        "[ ,.\n\r]",
+    ];
+    let pieces = proptest::collection::vec(piece, 0..6);
+    (pieces, 0..8_u8).prop_map(|(pieces, form)| {
+        let text = pieces.join(" ");
+        let line = match form {
+            0 => format!("<14>1 - a1 shop - - - {text}"),
+            1 => format!(r#"{{"app_name":"shop","_msg":"{text}","n":4111111111111111}}"#),
+            2 => format!("{}{text}", " ".repeat(70)),
+            3 => format!("{text}\r"),
+            4 => format!(r#"{{"MESSAGE":[101,114,114,111,114],"x":"{text}"}}"#),
+            5 => format!("level=error msg=\"{text}\""),
+            _ => text,
+        };
+        line.into_bytes()
+    })
+}
+
 /// Rules, and what each does to one line: the text, a field `f`, and whether it is kept.
 #[derive(Clone, Copy, Debug)]
 enum Simple {
@@ -269,6 +315,39 @@ fn model(rules: &[Simple], lines: &[String]) -> Vec<(String, String, String)> {
 }
 
 proptest! {
+    #[test]
+    fn lines_are_found_as_if_all_were_looked_at(
+        given in proptest::sample::subsequence(FOUND.to_vec(), 1..8).prop_shuffle(),
+        lines in proptest::collection::vec(found_line(), 1..24),
+        extra in proptest::sample::select(vec!["", "", "f", "_msg", "card"]),
+        repeated in 1..300_usize,
+    ) {
+        let rule = |(number, rule): (usize, &&str)| format!("[[rules]]\nname='r{number}'\n{rule}\n");
+        let config: String = given.iter().enumerate().map(rule).collect();
+        let mut origin = Origin::new(Transport::Http, Format::Auto, None);
+        if !extra.is_empty() {
+            let extra_fields = vec![(extra.to_owned(), "4111111111111111 error".to_owned())];
+            origin.hints = record::Hints { extra_fields, ..Default::default() }.into();
+        }
+        let mut frame = FrameBuilder::new();
+        // Enough for several parts of the search.
+        for line in lines.iter().cycle().take(lines.len() * repeated) {
+            frame.push_line(&origin, 1_700_000_000_000_000_000, line, false);
+        }
+        let frame = frame.finish(7, 1).unwrap();
+        let (quick, mut slow) = (rules(&config).unwrap(), rules(&config).unwrap());
+        slow.finder = find::Finder::of_all_lines(given.len());
+        let ruled = quick.apply(frame.clone(), &parsers());
+        prop_assert_eq!(seen(ruled), seen(slow.apply(frame, &parsers())), "{}", config);
+        for (quick, slow) in quick.counts().zip(slow.counts()) {
+            let counts = |of: &RuleCounts| {
+                let all = [&of.selected, &of.dropped, &of.masked, &of.changed, &of.failed];
+                all.map(|count| count.load(Relaxed))
+            };
+            prop_assert_eq!(counts(quick), counts(slow), "{} of {}", quick.name, config);
+        }
+    }
+
     #[test]
     fn rules_do_what_the_model_does(
         given in proptest::collection::vec(simple(), 1..6),

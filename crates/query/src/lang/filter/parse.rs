@@ -13,6 +13,7 @@ use super::value::{self, Test, parse_comparison, parse_exact, parse_regex, parse
 use crate::base::names::{MSG, NamePattern};
 use crate::lang::syntax::cursor::{Cursor, Written};
 use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::macros::{self, MacroForm};
 
 /// What a filter may begin with, for error messages.
 const FILTER: &[&str] = &["a word", "a \"phrase\"", "field:value", "\"(\"", "\"*\""];
@@ -46,6 +47,9 @@ fn parse_and(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Fil
 fn parse_not(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Filter, ParseError> {
     if let Some(field) = field {
         cursor.take_name(&field.name, 1)?;
+    }
+    if let Some(filter) = parse_expanded(cursor, |inner| parse_or(inner, field))? {
+        return Ok(filter);
     }
     match cursor.peek() {
         Some('(') => {
@@ -85,6 +89,30 @@ fn parse_not(cursor: &mut Cursor<'_>, field: Option<&NamePattern>) -> Result<Fil
             let found = cursor.found().expect("not at the end");
             Err(cursor.error(FILTER, format!("unexpected {found}")))
         }
+    }
+}
+
+/// Takes the call of a macro, or a parameter in the text of one, and parses what it stands for.
+fn parse_expanded(
+    cursor: &mut Cursor<'_>,
+    parse: impl Fn(&mut Cursor<'_>) -> Result<Filter, ParseError>,
+) -> Result<Option<Filter>, ParseError> {
+    if let Some(called) = macros::called(cursor)? {
+        if called.form() != MacroForm::Filter {
+            let name = called.name();
+            let message = match called.form() {
+                MacroForm::Query => format!(
+                    "@{name} stands for a filter with pipes; it can only be the beginning of a query"
+                ),
+                _ => format!("@{name} stands for pipes; write it behind \"|\""),
+            };
+            return Err(cursor.error(FILTER, message));
+        }
+        return macros::expand(cursor, called, parse).map(Some);
+    }
+    match macros::expression_is_next(cursor)? {
+        true => macros::expand_argument(cursor, parse).map(Some),
+        false => Ok(None),
     }
 }
 
@@ -145,8 +173,28 @@ fn refuse_equals_sign(cursor: &Cursor<'_>, written: &Written) -> Result<(), Pars
 fn parse_value(cursor: &mut Cursor<'_>, field: &NamePattern) -> Result<Filter, ParseError> {
     let values: &[&str] =
         &["a word", "a \"phrase\"", "=exact", "~regex", "*", "a comparison", "a function", "\"(\""];
+    let is_time = !field.prefix && field.name == "_time";
+    if !(is_time && macros::value_is_next(cursor)) {
+        // The argument may be one value, or several with "or" between them.
+        let parse_values = |inner: &mut Cursor<'_>| {
+            let begin = inner.place();
+            let value = parse_value(inner, field)?;
+            if is_time || inner.peek().is_none() {
+                return Ok(value);
+            }
+            inner.go_back(begin);
+            parse_or(inner, Some(field))
+        };
+        if let Some(filter) = parse_expanded(cursor, parse_values)? {
+            if is_time && cursor.peek_word(false).eq_ignore_ascii_case("offset") {
+                let message = "an offset cannot follow here; write it in the argument or the macro";
+                return Err(cursor.error(&[], message));
+            }
+            return Ok(filter);
+        }
+    }
     match cursor.peek() {
-        _ if !field.prefix && field.name == "_time" => parse_time_filter(cursor),
+        _ if is_time => parse_time_filter(cursor),
         Some('{') if !field.prefix && field.name == "_stream" => cursor.shorthand(parse_selector),
         Some('(') => {
             cursor.eat('(');

@@ -240,7 +240,7 @@ impl Processor for Comparison {
         let patterns = messages.patterns(next.meter());
         next.check()?;
         let fields = fields.into_sorted();
-        let found = found::differences(patterns, &fields, rows, scale);
+        let found = found::differences(patterns, &fields, rows, scale, self.scale.is_some());
         let results = RESULTS.map(Arc::<str>::from);
         let mut outgoing = Outgoing::default();
         for difference in found.iter().take(self.limit) {
@@ -277,6 +277,7 @@ fn result(
         DifferenceKind::Pattern => "pattern",
         DifferenceKind::Value => "value",
         DifferenceKind::Number => "number",
+        DifferenceKind::First => "first",
     };
     let time = |time_ns: Option<i64>| time_ns.map(|time_ns| format_time(time_ns).into_bytes());
     let shift = difference.shift.as_ref();
@@ -333,6 +334,7 @@ fn text(difference: &Difference) -> Vec<u8> {
                 .concat();
         }
         (DifferenceKind::Pattern, _) => difference.value.clone(),
+        (DifferenceKind::First, _) => [b"never seen before: ", &*difference.value].concat(),
         _ => [difference.field.as_bytes(), b"=", &difference.value].concat(),
     };
     text.extend_from_slice(b": ");

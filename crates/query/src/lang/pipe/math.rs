@@ -24,6 +24,7 @@ use crate::block::{Block, Column, Scratch};
 use crate::lang::pipe::ComputesNumbers;
 use crate::lang::syntax::cursor::{Cursor, is_word_char, quote_name};
 use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::macros;
 
 /// Most steps of an expression: numbers, fields and operations. A longer one is refused.
 const STEPS_MAX: usize = 1_000;
@@ -200,6 +201,12 @@ fn parse_operand(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Result<(), P
     if cursor.eat('-') {
         cursor.nested(|c| parse_operand(c, steps))?;
         return push(cursor, steps, Step::Call(Function::Negate, 1));
+    }
+    if let Some(called) = macros::called(cursor)? {
+        return macros::expand(cursor, called, |c| parse_binary(c, LOOSEST, steps));
+    }
+    if macros::argument_is_next(cursor) {
+        return macros::expand_argument(cursor, |c| parse_binary(c, LOOSEST, steps));
     }
     const STOPS: &str = "+-*/%^&(),|\"'`";
     let mut written = cursor.run(STOPS, "a number, a field or a function")?;

@@ -8,6 +8,7 @@ use text::quoted::{Dialect, Fault, What, quote, unquote};
 
 use crate::lang::filter::Filter;
 use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::macros::{Expansion, parameter_value};
 use crate::lang::syntax::regexes::RegexBudget;
 
 /// Most levels of nested parentheses, NOTs and field groups. A deeper query is refused, which
@@ -19,6 +20,9 @@ const QUERY_LEVELS: usize = 10;
 /// Levels that a shorthand such as `{a!="b" or c="d"}` counts as. The filters that it stands for
 /// are nested at most this much deeper.
 const SHORTHAND_LEVELS: usize = 2;
+/// Levels that the text of a macro or of its argument counts as. So at most ten of them are in each
+/// other.
+const EXPANSION_LEVELS: usize = 10;
 
 /// Most bytes of field names that the filters of a query hold; a query with more is refused. Each
 /// filter in a group such as `name:(a or b)` holds the name.
@@ -42,6 +46,8 @@ pub(crate) struct Cursor<'a> {
     pub regexes: RegexBudget,
     /// Options of the query that hold for the queries inside it too.
     pub inherited: Inherited,
+    /// The macros that the query may call, and the one whose text this is.
+    pub expansion: Expansion,
 }
 
 /// Options of a query that hold for the queries inside it too.
@@ -71,6 +77,7 @@ impl<'a> Cursor<'a> {
             now_ns,
             regexes: RegexBudget::default(),
             inherited: Inherited::default(),
+            expansion: Expansion::default(),
         }
     }
 
@@ -80,7 +87,8 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    fn rest(&self) -> &'a str {
+    /// The text from the cursor on.
+    pub fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
@@ -207,6 +215,36 @@ impl<'a> Cursor<'a> {
         self.deeper(1, too_deep, parse)
     }
 
+    /// Runs `parse` over another text in the place of this one: the text of a macro, or of an
+    /// argument. What this query has used up of its limits counts there too.
+    pub fn expanded<T>(
+        &mut self,
+        text: &str,
+        expansion: Expansion,
+        parse: impl FnOnce(&mut Cursor<'_>) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        let message =
+            || format!("more than {} macros in each other", NESTING_MAX / EXPANSION_LEVELS);
+        self.deeper(EXPANSION_LEVELS, message, |outer| {
+            let mut inner = Cursor {
+                text,
+                at: 0,
+                depth: outer.depth,
+                names_bytes: outer.names_bytes,
+                now_ns: outer.now_ns,
+                regexes: std::mem::take(&mut outer.regexes),
+                inherited: std::mem::take(&mut outer.inherited),
+                expansion,
+            };
+            let result = parse(&mut inner);
+            outer.names_bytes = inner.names_bytes;
+            outer.regexes = inner.regexes;
+            outer.inherited = inner.inherited;
+            outer.expansion.bytes = inner.expansion.bytes;
+            result
+        })
+    }
+
     fn deeper<T>(
         &mut self,
         levels: usize,
@@ -284,8 +322,11 @@ impl<'a> Cursor<'a> {
                     return Ok(None);
                 }
                 let position = self.at;
+                let value = parameter_value(self, word)?;
                 self.at += word.len();
-                Ok(Some(Written { text: word.to_owned(), quoted: false, position }))
+                let quoted = value.is_some();
+                let text = value.unwrap_or_else(|| word.to_owned());
+                Ok(Some(Written { text, quoted, position }))
             }
         }
     }
@@ -315,8 +356,10 @@ impl<'a> Cursor<'a> {
             return self.expect_string(true, what);
         }
         let position = self.at;
+        let value = parameter_value(self, text)?;
         self.at += text.len();
-        Ok(Written { text: text.to_owned(), quoted: false, position })
+        let quoted = value.is_some();
+        Ok(Written { text: value.unwrap_or_else(|| text.to_owned()), quoted, position })
     }
 
     /// Takes a quoted string. In backticks there are no escapes; other quotes have the escapes of

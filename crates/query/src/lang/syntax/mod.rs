@@ -7,7 +7,11 @@
 pub(crate) mod cursor;
 #[cfg(test)]
 mod depth_tests;
+pub(crate) mod derived;
 pub(crate) mod error;
+pub(crate) mod macros;
+#[cfg(test)]
+mod macros_tests;
 pub(crate) mod options;
 pub(crate) mod placeholder;
 pub(crate) mod query;

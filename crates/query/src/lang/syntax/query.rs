@@ -1,13 +1,16 @@
 //! A query as a tree, parsed from text and written as text.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::base::FieldSet;
 use crate::base::names::{HIDDEN, TIME};
 use crate::lang::filter::{Filter, parse_filter};
 use crate::lang::pipe::{Names, Pipe, TimeAdd, parse_pipes};
 use crate::lang::syntax::cursor::Cursor;
+use crate::lang::syntax::derived::derive;
 use crate::lang::syntax::error::ParseError;
+use crate::lang::syntax::macros::{self, Callable, Expansion, MacroForm};
 use crate::lang::syntax::options::{QueryOptions, parse_options};
 
 /// Longest text of a query, in bytes. A longer text is refused.
@@ -27,8 +30,14 @@ pub struct Query {
 }
 
 impl Query {
-    /// Parses a query. Relative times in it refer to `now_ns`, nanoseconds since 1970 UTC.
+    /// Parses a query, which may call all macros. Relative times in it refer to `now_ns`,
+    /// nanoseconds since 1970 UTC.
     pub fn parse(text: &str, now_ns: i64) -> Result<Query, ParseError> {
+        Query::parse_with(text, now_ns, Callable::All)
+    }
+
+    /// As [`Query::parse`], with the macros that the query may call.
+    pub fn parse_with(text: &str, now_ns: i64, callable: Callable) -> Result<Query, ParseError> {
         // A query may end like a statement. Within quotes, a text would end with a quote.
         let mut cursor =
             Cursor::new(text.trim_end_matches(|c: char| c == ';' || c.is_whitespace()), now_ns);
@@ -36,6 +45,7 @@ impl Query {
             let message = format!("the query is longer than {QUERY_BYTES_MAX} bytes");
             return Err(cursor.error_at(0, &[], message));
         }
+        cursor.expansion = Expansion::now(callable);
         Query::parse_whole(&mut cursor)
     }
 
@@ -50,7 +60,7 @@ impl Query {
         Query::parse_whole(&mut cursor)
     }
 
-    fn parse_whole(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
+    pub(super) fn parse_whole(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
         let query = parse_query(cursor)?;
         match cursor.found() {
             None => Ok(query),
@@ -125,13 +135,56 @@ impl Query {
 fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
     let outer = cursor.inherited.clone();
     let options = parse_options(cursor)?;
-    let mut filter = parse_filter(cursor)?;
+    let position = cursor.position();
+    let (mut filter, mut pipes) = parse_beginning(cursor)?;
     if let Some(global) = cursor.inherited.filter.clone() {
         // Each query inside holds a copy.
         cursor.take_name(&global.to_string(), 1)?;
         filter = Filter::and(vec![filter, global]);
     }
-    let mut pipes = Vec::new();
+    parse_pipe_list(cursor, &mut pipes)?;
+    let fields = Arc::clone(&cursor.expansion.derived);
+    derive(&fields, &mut filter, &mut pipes)
+        .map_err(|message| cursor.error_at(position, &[], message))?;
+    let added_ns = cursor.inherited.time_offset_ns;
+    if added_ns != 0 {
+        let first = pipes.first().is_some_and(|pipe| pipe.first_because().is_some());
+        let field = TIME.to_owned();
+        pipes.insert(usize::from(first), Pipe::from(TimeAdd { added_ns, field }));
+    }
+    cursor.inherited = outer;
+    settle_order(&mut pipes);
+    Ok(Query { options, filter, pipes })
+}
+
+/// Parses a filter, or the call of a macro that stands for a filter and pipes.
+fn parse_beginning(cursor: &mut Cursor<'_>) -> Result<(Filter, Vec<Pipe>), ParseError> {
+    let Some(called) = macros::called(cursor)?.filter(|called| called.form() == MacroForm::Query)
+    else {
+        return Ok((parse_filter(cursor)?, Vec::new()));
+    };
+    let name = called.name().to_owned();
+    let beginning = macros::expand(cursor, called, |inner| {
+        let (filter, mut pipes) = parse_beginning(inner)?;
+        parse_pipe_list(inner, &mut pipes)?;
+        Ok((filter, pipes))
+    })?;
+    match cursor.found() {
+        Some(found) if !matches!(cursor.peek(), Some('|' | ')')) => {
+            let message = format!(
+                "unexpected {found}: @{name} stands for a filter with pipes, behind which only pipes can follow"
+            );
+            Err(cursor.error(&["\"|\"", "the end"], message))
+        }
+        _ => Ok(beginning),
+    }
+}
+
+/// Parses pipes, each of which has a `|` before it, and appends them.
+pub(crate) fn parse_pipe_list(
+    cursor: &mut Cursor<'_>,
+    pipes: &mut Vec<Pipe>,
+) -> Result<(), ParseError> {
     while cursor.eat('|') {
         if pipes.len() >= PIPES_MAX {
             return Err(cursor.error(&[], format!("the query has more than {PIPES_MAX} pipes")));
@@ -144,16 +197,12 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Query, ParseError> {
             return Err(cursor.error_at(position, &[], message));
         }
         pipes.extend(read);
+        // A macro may stand for many.
+        if pipes.len() > 2 * PIPES_MAX {
+            return Err(cursor.error(&[], format!("the query has more than {PIPES_MAX} pipes")));
+        }
     }
-    let added_ns = cursor.inherited.time_offset_ns;
-    if added_ns != 0 {
-        let first = pipes.first().is_some_and(|pipe| pipe.first_because().is_some());
-        let field = TIME.to_owned();
-        pipes.insert(usize::from(first), Pipe::from(TimeAdd { added_ns, field }));
-    }
-    cursor.inherited = outer;
-    settle_order(&mut pipes);
-    Ok(Query { options, filter, pipes })
+    Ok(())
 }
 
 /// Passes the order of fields to the pipes that depend on it: `sort` without fields sorts by all of

@@ -5,8 +5,13 @@
 //! inside filters (`in(…)`, `contains_any(…)`) at any depth, in `join` and `union`, and behind
 //! `stream_context`, which reads lines that no filter has selected.
 //!
+//! Lines of the audit log are lines that Loginson made itself, which only filters that name their
+//! type read. Where a query does not, [`Filter::without_audit`] is left out: it would select all
+//! lines, and only take the shorter ways from the query.
+//!
 //! Invariant: no row of a restricted query was made of a line that the filter does not select.
 
+use crate::base::Whose;
 use crate::lang::filter::Filter;
 use crate::lang::pipe::{Pipe, Select};
 use crate::lang::syntax::error::ParseError;
@@ -50,6 +55,9 @@ impl Query {
             if self.pipes[place].reads_other_lines() {
                 self.pipes.insert(place + 1, Pipe::from(Select { filter: to.clone() }));
             }
+        }
+        if to.is_without_audit() && self.filter.whose() == Whose::Sent {
+            return Some(());
         }
         let own = std::mem::replace(&mut self.filter, Filter::All);
         self.filter = match own {
@@ -116,6 +124,33 @@ mod tests {
             let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
             assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
         }
+    }
+
+    #[test]
+    fn lines_of_the_audit_log_are_left_out_where_they_could_be_read() {
+        for (text, expected) in [
+            ("*", "*"),
+            ("_type:=access error", "_type:=access \"error\""),
+            ("!_type:audit", "!_type:audit"),
+            ("_type:audit", "!_type:=audit _type:audit"),
+            ("_type:in(audit, x)", "!_type:=audit _type:in(audit, x)"),
+            ("_type:summary or *", "!_type:=audit (_type:summary or *)"),
+            (
+                "* | filter user:in(_type:=audit | fields user)",
+                "* | filter user:in(!_type:=audit _type:=audit | fields user)",
+            ),
+            ("* | union (_type:audit)", "* | union (!_type:=audit _type:audit)"),
+            ("x | stream_context after 1", "x | stream_context after 1 | filter !_type:=audit"),
+        ] {
+            let query = Query::parse(text, 0).unwrap();
+            let restricted = query.restricted(&Filter::without_audit()).unwrap();
+            let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
+            assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
+        }
+        assert!(Filter::without_audit().is_without_audit());
+        assert!(
+            only("!_type:=audit").is_without_audit() && !only("_type:=audit").is_without_audit()
+        );
     }
 
     #[test]

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use super::fields::{Field, Hits};
 use super::messages::Sides;
-use super::numbers::Shift;
+use super::numbers::{QUANTILES, Shift};
 use super::row::Common;
-use super::score::{SCORE_MIN, score};
+use super::score::{among_peers, counts, least_score, score};
 use crate::base::names::MSG;
 
 /// Most differences of each kind that are compared with each other.
 const CANDIDATES_MAX: usize = 1_000;
 /// Most fields that are named with a difference, the rarest values first.
 const WITH_MAX: usize = 6;
+/// Most patterns that are named only because they were never seen before.
+const FIRST_MAX: usize = 10;
 /// A value is explained by patterns with it that make up this share of its difference.
 const EXPLAINED_SHARE: f64 = 0.8;
 /// A field with fewer different numbers than this has values, such as a status, and no quantiles.
@@ -29,10 +31,12 @@ pub(super) enum DifferenceKind {
     Value,
     /// The numbers of a field.
     Number,
+    /// Messages of one pattern that no other row has, too few of them to be a difference.
+    First,
 }
 
 /// A difference.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Difference {
     pub kind: DifferenceKind,
     pub field: Arc<str>,
@@ -93,28 +97,42 @@ fn has_number_names(name: &str) -> bool {
 
 /// Whether quantiles say more about a field than its values do.
 fn is_measured(field: &Field) -> bool {
-    let has_few = field.values.as_ref().is_some_and(|values| values.len() < NUMBERS_MIN);
+    let has_few = field.values.len() < NUMBERS_MIN && !field.values.is_cut();
     let numbers: u64 = field.numbers.rows().iter().sum();
     !has_few && field.texts <= numbers && !has_number_names(&field.name)
 }
 
 /// Finds the differences between the rows of both sides.
 ///
-/// `scale` turns a number of other rows into the expected number of selected rows.
+/// `scale` turns a number of other rows into the expected number of selected rows. With
+/// `with_first`, patterns that no other row has follow, however few rows they have.
 pub(super) fn differences(
     patterns: HashMap<Vec<u8>, Sides>,
     fields: &[Field],
     rows: [u64; 2],
     scale: f64,
+    with_first: bool,
 ) -> Vec<Difference> {
     let known = Known::new(fields, rows);
-    let mut patterns: Vec<(Difference, Common)> = patterns
-        .into_iter()
-        .filter_map(|(text, sides)| pattern_difference(text, sides, scale))
-        .collect();
+    let mut patterns = scored_patterns(patterns, scale);
+    let mut values = scored_values(fields, &known, scale);
+    let mut numbers: Vec<Difference> = fields.iter().filter_map(number_difference).collect();
+
+    // All that was looked at decides how much is chance.
+    let looked_at = patterns.iter().map(|(pattern, _)| pattern).chain(&values);
+    let measured = fields.iter().filter(|field| is_measured(field) && !is_noise(&field.name));
+    let tests = looked_at.filter(|one| counts(one.rows, scale)).count()
+        + measured.count() * QUANTILES.len();
+    let all = patterns.iter().map(|(pattern, _)| pattern).chain(&values).chain(&numbers);
+    let least = least_score(all.map(|one| one.score), tests);
+    let is_found = |one: &Difference| one.score.abs() >= least;
+    let first = if with_first && rows[0] > 0 { first_seen(&patterns, is_found) } else { vec![] };
+    patterns.retain(|(pattern, _)| is_found(pattern));
     patterns.sort_unstable_by(|a, b| order(&a.0, &b.0));
     patterns.truncate(CANDIDATES_MAX);
-    let mut values = value_differences(fields, &known, scale);
+    values.retain(is_found);
+    let mut values = distinct(values);
+    numbers.retain(is_found);
 
     // Of values with more lines, the patterns say what these lines are, so a pattern explains its
     // values.
@@ -135,19 +153,67 @@ pub(super) fn differences(
         pattern.with = known.telling(&common);
         found.push(pattern);
     }
-    found.extend(fields.iter().filter_map(number_difference));
+    found.extend(numbers);
     found.sort_unstable_by(order);
+    found.extend(first.into_iter().map(|(mut pattern, common)| {
+        pattern.with = known.telling(&common);
+        pattern
+    }));
     found
 }
 
-fn pattern_difference(text: Vec<u8>, sides: Sides, scale: f64) -> Option<(Difference, Common)> {
-    let hits = |side: usize| sides[side].as_ref().map_or(0, |part| part.group.hits);
-    let rows = [hits(0), hits(1)];
+/// The patterns of selected rows that no other row has and that are no differences: what is logged
+/// as an error comes first, then what came first. One line of a job, a deployment or a disk may be
+/// the cause of all differences.
+fn first_seen(
+    patterns: &[(Difference, Common)],
+    is_found: impl Fn(&Difference) -> bool,
+) -> Vec<(Difference, Common)> {
+    let rank = |common: &Common| {
+        let level = common.get("_level").or_else(|| common.get("level"));
+        level.map_or(LEVELS.len(), |level| {
+            LEVELS.iter().position(|name| name.as_bytes() == level).unwrap_or(LEVELS.len())
+        })
+    };
+    let mut first: Vec<&(Difference, Common)> =
+        patterns.iter().filter(|(one, _)| one.rows[0] == 0 && !is_found(one)).collect();
+    first.sort_by_key(|(one, common)| (rank(common), one.first_ns.unwrap_or(i64::MAX)));
+    let named = first.into_iter().take(FIRST_MAX).map(|(one, common)| {
+        let one = Difference { kind: DifferenceKind::First, ..one.clone() };
+        (one, common.clone())
+    });
+    named.collect()
+}
+
+/// Levels that say that something went wrong, the worst first.
+const LEVELS: [&str; 7] = ["emerg", "alert", "critical", "fatal", "error", "warning", "notice"];
+
+/// The score of some rows, before its peers are looked at.
+fn scored(rows: [u64; 2], scale: f64) -> ([u64; 2], f64) {
+    (rows, score(rows.map(|rows| rows as f64), scale))
+}
+
+/// All patterns with their scores.
+fn scored_patterns(patterns: HashMap<Vec<u8>, Sides>, scale: f64) -> Vec<(Difference, Common)> {
+    let mut patterns: Vec<_> = patterns.into_iter().collect();
+    patterns.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let hits =
+        |sides: &Sides| [0, 1].map(|side| sides[side].as_ref().map_or(0, |part| part.group.hits));
+    let found = patterns.into_iter().filter_map(|(text, sides)| {
+        let (rows, score) = scored(hits(&sides), scale);
+        pattern_difference(text, sides, rows, score, scale)
+    });
+    found.collect()
+}
+
+fn pattern_difference(
+    text: Vec<u8>,
+    sides: Sides,
+    rows: [u64; 2],
+    score: f64,
+    scale: f64,
+) -> Option<(Difference, Common)> {
     let expected = rows[0] as f64 * scale;
-    let score = score(rows[1] as f64, expected);
-    if score.abs() < SCORE_MIN {
-        return None;
-    }
     let [others, selected] = sides;
     let first_ns = selected.as_ref().and_then(|part| part.group.first_ns);
     let last_ns = others.as_ref().and_then(|part| part.group.last_ns);
@@ -168,17 +234,18 @@ fn pattern_difference(text: Vec<u8>, sides: Sides, scale: f64) -> Option<(Differ
     Some((difference, part.common))
 }
 
-/// Differences of values. Of several values with the same rows, only the first makes a difference;
-/// it names the others.
-fn value_differences(fields: &[Field], known: &Known<'_>, scale: f64) -> Vec<Difference> {
+/// All values that not every row has, with their scores.
+fn scored_values(fields: &[Field], known: &Known<'_>, scale: f64) -> Vec<Difference> {
     let mut found = Vec::new();
     for field in fields.iter().filter(|field| !is_measured(field) && !is_noise(&field.name)) {
-        for (value, hits) in field.values.iter().flatten() {
-            let (rows, expected) = (hits.rows, hits.rows[0] as f64 * scale);
-            let score = score(rows[1] as f64, expected);
-            if score.abs() < SCORE_MIN || known.is_constant(hits) {
+        let mut values: Vec<(&[u8], Hits)> = field.values.iter(scale).collect();
+        values.sort_unstable_by_key(|(value, _)| *value);
+        let own: Vec<_> = values.iter().map(|(_, hits)| scored(hits.rows, scale)).collect();
+        for ((value, hits), score) in values.into_iter().zip(among_peers(&own)) {
+            if known.is_constant(&hits) {
                 continue;
             }
+            let (rows, expected) = (hits.rows, hits.rows[0] as f64 * scale);
             found.push(Difference {
                 kind: DifferenceKind::Value,
                 field: field.name.clone(),
@@ -194,6 +261,11 @@ fn value_differences(fields: &[Field], known: &Known<'_>, scale: f64) -> Vec<Dif
             });
         }
     }
+    found
+}
+
+/// Of several values with the same rows, only the first makes a difference; it names the others.
+fn distinct(mut found: Vec<Difference>) -> Vec<Difference> {
     found.sort_unstable_by(order);
     found.truncate(CANDIDATES_MAX);
     let mut distinct: Vec<Difference> = Vec::new();
@@ -223,7 +295,7 @@ fn number_difference(field: &Field) -> Option<Difference> {
     if !is_measured(field) || is_noise(&field.name) {
         return None;
     }
-    let shift = field.numbers.shift().filter(|shift| shift.score.abs() >= SCORE_MIN)?;
+    let shift = field.numbers.shift()?;
     Some(Difference {
         kind: DifferenceKind::Number,
         field: field.name.clone(),
@@ -266,11 +338,11 @@ impl<'f> Known<'f> {
         let mut with: Vec<(u64, Arc<str>, Box<[u8]>)> = told
             .filter_map(|(name, value)| {
                 let field = self.values.get(&**name)?;
-                let hits = field.values.as_ref().and_then(|values| values.get(value));
+                let hits = field.values.get(value);
                 if hits.is_some_and(|hits| self.is_constant(hits)) {
                     return None;
                 }
-                // A field with too many values to count has rare values.
+                // A value that is not counted is rare.
                 let rows = hits.map_or(0, |hits| hits.rows.iter().sum());
                 Some((rows, name.clone(), value.into()))
             })

@@ -16,7 +16,7 @@ const BUCKET_OF_ONE: i32 = BUCKET_MAX + 1;
 const BUCKET_BYTES: usize = 48;
 /// Quantiles that are compared. Of the upper ones, rows above are counted; of the lower ones, rows
 /// below.
-const QUANTILES: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
+pub(super) const QUANTILES: [f64; 5] = [0.01, 0.1, 0.5, 0.9, 0.99];
 /// The least ratio of a quantile between the sides that is a difference.
 const SHIFT_MIN: f64 = 1.25;
 
@@ -138,7 +138,8 @@ impl Numbers {
                 }
             }
             let expected = beyond[0] as f64 / others as f64 * selected as f64;
-            let size = score(beyond[1] as f64, expected);
+            let ratio = selected as f64 / others as f64;
+            let size = score(beyond.map(|rows| rows as f64), ratio);
             let score = if to < from { -size } else { size };
             let (from, to) = (number_of(from), number_of(to));
             let (near, far) = (from.abs().min(to.abs()), from.abs().max(to.abs()));

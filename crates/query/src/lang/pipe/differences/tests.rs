@@ -143,3 +143,92 @@ fn the_syntax_is_checked() {
         assert!(error.position >= "* | differences".len(), "{wrong}: {error}");
     }
 }
+
+/// Pseudo-random numbers below `end`: SplitMix64 (Steele, Lea and Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+/// Five minutes of requests without an incident. Each client sends up to 40 requests one behind the
+/// other, and is not seen before or after.
+fn quiet(seed: u64) -> Vec<Record> {
+    let mut random = Random(seed);
+    let mut records = Vec::new();
+    let mut client = 0;
+    let mut left = 0;
+    for n in 0..3_000 {
+        if left == 0 || random.below(10) == 0 {
+            (client, left) = (client + 1, 1 + random.below(40));
+        }
+        left -= 1;
+        let path = format!("/p{}", random.below(30).min(random.below(30)));
+        let host = format!("web{}", random.below(12));
+        let status = ["200", "200", "200", "404", "500"][random.below(5) as usize];
+        let (client, took) = (format!("c-{client}"), (20 + random.below(80)).to_string());
+        let word = ["cache hit", "cache miss", "request done", "session renewed"];
+        let message = format!("{} for {path}", word[random.below(4) as usize]);
+        records.push(record(
+            n * 100_000_000,
+            &[
+                ("_msg", &message),
+                ("client", &client),
+                ("path", &path),
+                ("host", &host),
+                ("status", status),
+                ("took_ms", &took),
+            ],
+        ));
+    }
+    records
+}
+
+#[test]
+fn without_an_incident_hardly_a_window_shows_anything() {
+    let last = "_time:[1970-01-01T00:04:00Z, 1970-01-01T00:05:00Z)";
+    let query = format!("* | differences where ({last}) scale 0.25 | fields kind, text");
+    let shown: Vec<Vec<String>> = (0..60).map(|seed| rows_of(&query, &quiet(seed))).collect();
+    let noisy = shown.iter().filter(|rows| rows.iter().any(|row| !row.starts_with("kind=first")));
+    // Three in sixty are expected at most; more than seven would be less likely than 1 in 50.
+    assert!(noisy.count() <= 7, "{shown:#?}");
+}
+
+#[test]
+fn one_client_is_found_among_thousands() {
+    let mut records = quiet(7);
+    let from = records.len() as i64 * 100_000_000 * 4 / 5;
+    records.extend((0..250).map(|n| {
+        let fields = [("_msg", "request done for /p1"), ("client", "c-admin"), ("path", "/p1")];
+        record(from + n * 200_000_000, &fields)
+    }));
+    let last = "_time:[1970-01-01T00:04:00Z, 1970-01-01T00:05:00Z)";
+    let query = format!("* | differences where ({last}) scale 0.25 | fields text");
+    let rows = rows_of(&query, &records);
+    assert!(rows.iter().any(|row| row.contains("client=c-admin")), "{rows:#?}");
+    assert!(!rows.iter().any(|row| row.contains("client=c-1")), "{rows:#?}");
+}
+
+#[test]
+fn what_was_never_seen_before_is_named_even_once() {
+    let mut records = both();
+    let cron = [("_msg", "CRON: LOCK TABLE orders"), ("level", "info")];
+    records.push(record(65_000_000_000, &cron));
+    let disk = [("_msg", "EXT4-fs error: device sdb1"), ("level", "error")];
+    records.push(record(66_000_000_000, &disk));
+    let first = |more: &str| {
+        let query = format!("* | differences where ({SECOND}) {more}");
+        rows_of(&format!("{query} | filter kind:=first | fields value, selected"), &records)
+    };
+    assert_eq!(
+        first("scale 1"),
+        ["value=<*> error: device sdb1 selected=1", "value=CRON: LOCK TABLE orders selected=1"]
+    );
+    // Of two groups, each has what the other one has not.
+    assert_eq!(first(""), [""; 0]);
+}

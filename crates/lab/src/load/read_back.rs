@@ -1,0 +1,275 @@
+//! After a trial: whether the store has what it acknowledged. Rows that were acknowledged, whether
+//! inserted or updated, are read again and compared in all columns with what was written last, and
+//! the rows of the table are counted.
+//!
+//! Of many rows a random sample is read, so large that a store which loses or changes one row in
+//! [`FOUND_ONE_IN`] is found with a probability of 99.9 %. A store that reads rows slowly gets
+//! [`READ_BACK_S_MAX`], and a note says what fewer rows can find. Left out: rows whose write
+//! failed, because nobody knows whether they are there, and streams, which are compared as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant};
+
+use super::worker::{self, Shared};
+use crate::driver::{Ability, Answer, Driver, Operation, Settle, StoreError};
+use crate::results::{Line, Outcome, READ_BACK_ROWS};
+use crate::row::{Row, Schema, Value};
+use crate::workload::letters;
+
+/// Among so many rows one that is lost or changed is found with a probability of 99.9 %.
+const FOUND_ONE_IN: u64 = 10_000;
+
+/// Rows that are read again, or all if there are fewer: ln(0.001) / ln(1 - 1/10,000).
+const SAMPLE_ROWS: usize = 69_075;
+
+/// Time limit for reading rows again.
+const READ_BACK_S_MAX: u64 = 10;
+
+/// Connections that read rows again.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Rows whose loss or change is found with a probability of 99.9 % if one in so many is lost.
+fn one_in(rows: usize) -> u64 {
+    (rows as f64 / 1_000_f64.ln()) as u64
+}
+
+/// A random sample of the keys of acknowledged rows: those with the least hashes, so that a row
+/// that is written again and again is in it only once, and with the same probability as others.
+pub struct Sample {
+    seed: u64,
+    rows_max: usize,
+    /// The greatest hash in a full sample.
+    below: AtomicU64,
+    keys: Mutex<BTreeMap<u64, Value>>,
+}
+
+impl Sample {
+    /// Empty. Different seeds have different rows.
+    pub fn new(seed: u64) -> Sample {
+        Sample::of(SAMPLE_ROWS, seed)
+    }
+
+    /// Of so many rows at most.
+    pub fn of(rows_max: usize, seed: u64) -> Sample {
+        let (below, keys) = (AtomicU64::new(u64::MAX), Mutex::default());
+        Sample { seed: letters::mix(seed), rows_max, below, keys }
+    }
+
+    /// A row was acknowledged.
+    pub fn add(&self, key: &Value) {
+        let number = match key {
+            Value::Integer(number) => letters::mix(*number as u64),
+            Value::Text(text) => letters::number_of(text),
+        };
+        let hash = letters::mix(number ^ self.seed);
+        if hash >= self.below.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut keys = self.keys.lock().expect("nothing panics while it remembers");
+        keys.entry(hash).or_insert_with(|| key.clone());
+        if keys.len() > self.rows_max {
+            keys.pop_last();
+            let last = keys.last_key_value().map_or(u64::MAX, |(hash, _)| *hash);
+            self.below.store(last, Ordering::Relaxed);
+        }
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> Vec<Value> {
+        self.keys.lock().expect("nothing panics while it remembers").values().cloned().collect()
+    }
+}
+
+/// The number of all rows of a table, if the store counts rows.
+pub async fn rows_of(driver: &dyn Driver, schema: &Schema) -> Result<Option<u64>, StoreError> {
+    if !driver.abilities().contains(&Ability::Count) {
+        return Ok(None);
+    }
+    let all = Operation::Count { conditions: Vec::new() };
+    match driver.connect(schema).await?.execute(&all).await? {
+        Answer::Count(rows) => Ok(Some(rows)),
+        _ => Ok(None),
+    }
+}
+
+/// What a trial acknowledged, to be read back.
+pub struct ReadBack(pub(super) Arc<Shared>);
+
+/// What was read.
+#[derive(Default)]
+struct Read {
+    rows: usize,
+    missing: usize,
+    first_missing: Option<Value>,
+    wrong: Option<String>,
+    failed: Option<StoreError>,
+}
+
+impl ReadBack {
+    /// Reads rows again. The lines are for the results; there is an outcome if the store does not
+    /// have what it acknowledged.
+    pub async fn run(self) -> (Vec<Line>, Option<Outcome>) {
+        let mut lines = Vec::new();
+        let outcome = self.check(&mut lines).await.unwrap_or_else(|error| {
+            let message = format!("what it acknowledged cannot be read back: {error}");
+            Some(Outcome::Failed { message })
+        });
+        (lines, outcome)
+    }
+
+    async fn check(&self, lines: &mut Vec<Line>) -> Result<Option<Outcome>, StoreError> {
+        let shared = &self.0;
+        let wrong = |message: String| Ok(Some(Outcome::Wrong { message }));
+        lines.extend(shared.plan.notes_at_end().into_iter().map(|text| Line::Note { text }));
+        if let Err(message) = shared.plan.verdict() {
+            return wrong(message);
+        }
+        let keys = shared.sample.keys();
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        shared.driver.settle(&shared.schema, Settle::Visible).await?;
+        match self.miscount().await {
+            Ok(None) => {}
+            Ok(Some(message)) => return wrong(message),
+            Err(error) => lines.push(Line::Note {
+                text: format!("its rows could not be counted after the trial: {error}"),
+            }),
+        }
+        if !shared.driver.abilities().contains(&Ability::Read) {
+            return Ok(None);
+        }
+        let planned = keys.len();
+        let Read { rows, missing, first_missing, wrong: message, failed } = self.read(keys).await;
+        lines.push(Line::Value { name: READ_BACK_ROWS.to_owned(), value: rows as f64 });
+        if let Some(message) = message {
+            return wrong(format!("read again after the trial: {message}"));
+        }
+        if let Some(key) = first_missing {
+            return wrong(format!(
+                "{missing} of {rows} acknowledged rows that were read again after the trial are missing, as the row {key}"
+            ));
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if rows < planned {
+            lines.push(Line::Note {
+                text: format!(
+                    "{rows} of {planned} acknowledged rows were read again within {READ_BACK_S_MAX} s: a loss of one in {}, not of one in {FOUND_ONE_IN}, would be found with 99.9% probability",
+                    one_in(rows).max(1)
+                ),
+            });
+        }
+        Ok(None)
+    }
+
+    /// How the number of rows differs from what it should be, if that is known.
+    async fn miscount(&self) -> Result<Option<String>, StoreError> {
+        let shared = &self.0;
+        let Some(before) = shared.rows_before else { return Ok(None) };
+        let Some(found) = rows_of(&*shared.driver, &shared.schema).await? else { return Ok(None) };
+        let least = before + shared.inserted.load(Ordering::Relaxed);
+        let most = least + shared.unanswered.load(Ordering::Relaxed);
+        Ok((!(least..=most).contains(&found)).then(|| {
+            format!(
+                "it counts {found} rows after the trial, expected {least}: the {before} that were there, and those that it acknowledged"
+            )
+        }))
+    }
+
+    async fn read(&self, keys: Vec<Value>) -> Read {
+        let shared = &self.0;
+        let until = Instant::now() + Duration::from_secs(READ_BACK_S_MAX);
+        let connections = CONNECTIONS_MAX.min(shared.threads.max(1) as usize);
+        let keys = Arc::new(Mutex::new(keys.into_iter()));
+        let mut tasks = JoinSet::new();
+        for _ in 0..connections {
+            let (shared, keys) = (shared.clone(), keys.clone());
+            let take = move || keys.lock().expect("nothing panics while it takes").next();
+            tasks.spawn(async move {
+                let mut read = Read::default();
+                read.failed = read.all(&shared, take, until).await.err();
+                read
+            });
+        }
+        let mut all = Read::default();
+        while let Some(one) = tasks.join_next().await {
+            let one = one.expect("it does not panic");
+            all.rows += one.rows;
+            all.missing += one.missing;
+            all.first_missing = all.first_missing.or(one.first_missing);
+            all.wrong = all.wrong.or(one.wrong);
+            all.failed = all.failed.or(one.failed);
+        }
+        all
+    }
+}
+
+impl Read {
+    /// Reads keys until there are no more, or until the time is over.
+    async fn all(
+        &mut self,
+        shared: &Shared,
+        take: impl Fn() -> Option<Value>,
+        until: Instant,
+    ) -> Result<(), StoreError> {
+        let mut session = worker::connect(&*shared.driver, &shared.schema, &shared.store).await?;
+        while self.wrong.is_none()
+            && Instant::now() < until
+            && let Some(key) = take()
+        {
+            let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
+            self.rows += 1;
+            self.judge(key, &answer, |row| shared.plan.verify_last(row));
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, key: Value, answer: &Answer, verify: impl Fn(&Row) -> Result<(), String>) {
+        match answer {
+            Answer::Row(Some(row)) if row.key == key => self.wrong = verify(row).err(),
+            Answer::Row(None) => {
+                self.missing += 1;
+                self.first_missing.get_or_insert(key);
+            }
+            other => self.wrong = Some(format!("row {key}: got {other:?}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_finds_one_lost_row_in_ten_thousand() {
+        let overlooked = (1.0 - 1.0 / FOUND_ONE_IN as f64).powi(SAMPLE_ROWS as i32);
+        assert!((0.000_999..=0.001).contains(&overlooked), "{overlooked}");
+        assert!(one_in(SAMPLE_ROWS).abs_diff(FOUND_ONE_IN) <= 1);
+    }
+
+    #[test]
+    fn every_row_is_in_the_sample_with_the_same_probability() {
+        let mut of_late_rows = 0;
+        for seed in 0..100 {
+            let sample = Sample::of(100, seed);
+            // The later half is written again and again.
+            for key in (0..1_000).chain((500..1_000).cycle().take(5_000)) {
+                sample.add(&Value::Integer(key));
+            }
+            let keys = sample.keys();
+            assert_eq!(keys.len(), 100);
+            let distinct: std::collections::BTreeSet<&Value> = keys.iter().collect();
+            assert_eq!(distinct.len(), 100);
+            of_late_rows += keys.iter().filter(|key| **key >= Value::Integer(500)).count();
+        }
+        // 10,000 draws at one half: the deviation is 50.
+        assert!((4_750..5_250).contains(&of_late_rows), "{of_late_rows}");
+    }
+}

@@ -1,0 +1,259 @@
+//! The versions of fields that a store acknowledged, so that a read shows whether it is stale.
+//!
+//! Each update of a record gets the next version of that record, and the version is encoded in the
+//! written value. The ledger remembers, for each record and column, the writes that may still be
+//! its value: those in flight, those whose end nobody knows, and acknowledged ones that no later
+//! write replaced. A write replaces another if it began after the other was acknowledged; two
+//! writes at the same time may end in either order.
+//!
+//! A read compares with a [`Seen`] that was taken before the read was sent: every value in it, and
+//! every value that was written since, is right. An acknowledged write replaces whatever was there
+//! before, so that data of earlier trials needs no entry; until then any value of the column is
+//! right.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Records whose writes are remembered, each with about 100 bytes and 20 more for each of its
+/// columns. Updates of further records are counted, and are not compared.
+const RECORDS_MAX: usize = 1 << 20;
+
+/// Writes of one record that may be its value. A record with more, because a store answers none of
+/// them, is not compared any more.
+const LIVE_MAX: usize = 4_096;
+
+const SHARDS: usize = 16;
+
+/// See the module.
+pub struct Ledger {
+    shards: [Mutex<HashMap<u64, Record>>; SHARDS],
+    records: AtomicUsize,
+    unwatched: AtomicU64,
+}
+
+#[derive(Default)]
+struct Record {
+    /// Counts beginnings and acknowledgements.
+    clock: u32,
+    /// The last version that was begun; the first is 1.
+    begun: u32,
+    live: Vec<Write>,
+    /// Whether it had more writes than [`LIVE_MAX`].
+    is_lost: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    /// `None` for all columns.
+    column: Option<usize>,
+    version: u32,
+    begun_at: u32,
+    acknowledged_at: Option<u32>,
+}
+
+/// What may be the value of a record, at the time it was taken.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    begun: u32,
+    live: Vec<Write>,
+}
+
+/// The version that a value has: its number modulo the versions that its letters can tell apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Version {
+    /// The number.
+    pub number: u64,
+    /// The versions that can be told apart.
+    pub of: u64,
+}
+
+impl Version {
+    fn is(self, version: u32) -> bool {
+        u64::from(version) % self.of == self.number
+    }
+
+    /// Whether it is one of `count` versions after `before`.
+    fn is_after(self, before: u32, count: u32) -> bool {
+        let first = (u64::from(before) + 1) % self.of;
+        (self.number + self.of - first) % self.of < u64::from(count)
+    }
+}
+
+impl Default for Ledger {
+    fn default() -> Ledger {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Ledger { shards, records: AtomicUsize::new(0), unwatched: AtomicU64::new(0) }
+    }
+}
+
+impl Ledger {
+    fn shard(&self, record: u64) -> std::sync::MutexGuard<'_, HashMap<u64, Record>> {
+        let shard = &self.shards[(record % SHARDS as u64) as usize];
+        shard.lock().expect("nothing panics while it remembers")
+    }
+
+    /// Begins a write of one column of a record, or of all; returns its version, or `None` if the
+    /// record is not watched.
+    pub fn begin(&self, record: u64, column: Option<usize>) -> Option<u32> {
+        let mut shard = self.shard(record);
+        let known = match shard.entry(record) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                if self.records.fetch_add(1, Ordering::Relaxed) >= RECORDS_MAX {
+                    self.records.fetch_sub(1, Ordering::Relaxed);
+                    self.unwatched.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                place.insert(Record::default())
+            }
+        };
+        if known.live.len() >= LIVE_MAX {
+            (known.is_lost, known.live) = (true, Vec::new());
+        }
+        if known.is_lost {
+            self.unwatched.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        (known.clock, known.begun) = (known.clock + 1, known.begun + 1);
+        let (begun_at, version) = (known.clock, known.begun);
+        known.live.push(Write { column, version, begun_at, acknowledged_at: None });
+        Some(version)
+    }
+
+    /// The store acknowledged a write.
+    pub fn acknowledged(&self, record: u64, version: u32) {
+        let mut shard = self.shard(record);
+        let Some(known) = shard.get_mut(&record) else { return };
+        known.clock += 1;
+        let now = known.clock;
+        let Some(write) = known.live.iter_mut().find(|write| write.version == version) else {
+            return;
+        };
+        write.acknowledged_at = Some(now);
+        let Write { column, begun_at, .. } = *write;
+        let is_replaced = |other: &Write| {
+            other.column == column && other.acknowledged_at.is_some_and(|at| at < begun_at)
+        };
+        known.live.retain(|other| !is_replaced(other));
+    }
+
+    /// What may be the value of a record now.
+    pub fn seen(&self, record: u64) -> Seen {
+        let shard = self.shard(record);
+        let known = shard.get(&record);
+        known.map_or_else(Seen::default, |known| Seen {
+            begun: known.begun,
+            live: known.live.clone(),
+        })
+    }
+
+    /// Whether a read that was sent after `seen` was taken may find this version in a column;
+    /// `shared` says that others write versions of their own, which nobody here knows.
+    pub fn allows(
+        &self,
+        record: u64,
+        seen: &Seen,
+        column: usize,
+        version: Version,
+        shared: bool,
+    ) -> bool {
+        let mut live =
+            seen.live.iter().filter(|write| write.column.is_none_or(|own| own == column));
+        if !live.clone().any(|write| write.acknowledged_at.is_some()) {
+            return true;
+        }
+        if live.any(|write| version.is(write.version)) {
+            return true;
+        }
+        let shard = self.shard(record);
+        let begun = shard.get(&record).map_or(0, |known| known.begun);
+        let is_lost = shard.get(&record).is_none_or(|known| known.is_lost);
+        is_lost
+            || version.is_after(seen.begun, begun - seen.begun)
+            || shared && !version.is_after(0, begun)
+    }
+
+    /// Updates of records that are not watched.
+    pub fn unwatched(&self) -> u64 {
+        self.unwatched.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF: u64 = 1_000;
+
+    fn version(number: u64) -> Version {
+        Version { number, of: OF }
+    }
+
+    /// The versions of column 0 that a read may find.
+    fn allowed(ledger: &Ledger, seen: &Seen) -> Vec<u64> {
+        (0..6).filter(|number| ledger.allows(7, seen, 0, version(*number), false)).collect()
+    }
+
+    #[test]
+    fn only_what_no_acknowledged_write_replaced_is_right() {
+        let ledger = Ledger::default();
+        assert_eq!(allowed(&ledger, &ledger.seen(7)).len(), 6, "data of earlier trials");
+        let first = ledger.begin(7, Some(0)).unwrap();
+        assert_eq!(allowed(&ledger, &ledger.seen(7)).len(), 6, "it is in flight");
+        ledger.acknowledged(7, first);
+        let before = ledger.seen(7);
+        assert_eq!(allowed(&ledger, &before), [1]);
+        // Two writes at the same time: either may be last.
+        let (second, third) =
+            (ledger.begin(7, Some(0)).unwrap(), ledger.begin(7, Some(0)).unwrap());
+        assert_eq!(allowed(&ledger, &ledger.seen(7)), [1, 2, 3]);
+        ledger.acknowledged(7, third);
+        assert_eq!(allowed(&ledger, &ledger.seen(7)), [2, 3]);
+        ledger.acknowledged(7, second);
+        assert_eq!(allowed(&ledger, &ledger.seen(7)), [2, 3]);
+        assert_eq!(allowed(&ledger, &before), [1, 2, 3], "a read that was sent before them");
+        let fourth = ledger.begin(7, Some(0)).unwrap();
+        ledger.acknowledged(7, fourth);
+        assert_eq!(allowed(&ledger, &ledger.seen(7)), [4]);
+        assert!(ledger.allows(7, &ledger.seen(7), 1, version(999), false), "another column");
+        assert!(ledger.allows(7, &ledger.seen(7), 0, version(999), true), "another generator's");
+        assert!(!ledger.allows(7, &ledger.seen(7), 0, version(3), true), "its own");
+    }
+
+    #[test]
+    fn a_write_that_nobody_answered_may_happen_later() {
+        let ledger = Ledger::default();
+        let lost = ledger.begin(7, None).unwrap();
+        let kept = ledger.begin(7, None).unwrap();
+        ledger.acknowledged(7, kept);
+        let last = ledger.begin(7, None).unwrap();
+        ledger.acknowledged(7, last);
+        assert_eq!(allowed(&ledger, &ledger.seen(7)), [u64::from(lost), u64::from(last)]);
+    }
+
+    #[test]
+    fn records_and_writes_are_bounded_and_the_rest_is_counted() {
+        let ledger = Ledger::default();
+        ledger.records.store(RECORDS_MAX - 1, Ordering::Relaxed);
+        assert!(ledger.begin(1, None).is_some());
+        assert!(ledger.begin(2, None).is_none());
+        for _ in 1..LIVE_MAX {
+            assert!(ledger.begin(1, None).is_some());
+        }
+        assert!(ledger.begin(1, None).is_none());
+        assert_eq!(ledger.unwatched(), 2);
+        let seen = ledger.seen(1);
+        assert!(ledger.allows(1, &seen, 0, version(999), false));
+    }
+
+    #[test]
+    fn few_letters_tell_versions_apart_only_as_far_as_they_can() {
+        let version = Version { number: 1, of: 3 };
+        assert!(version.is(1) && version.is(4) && !version.is(3));
+        assert!(version.is_after(3, 1) && !version.is_after(4, 2) && version.is_after(4, 3));
+        assert!(Version { number: 0, of: 1 }.is_after(9, 1));
+        assert!(!Version { number: 0, of: 1 }.is_after(9, 0));
+    }
+}

@@ -1,0 +1,260 @@
+//! A server with as much of Redis' protocol as the driver uses, that may lie.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What the server does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    None,
+    /// Acknowledges an update and drops it.
+    DropsUpdates,
+    /// Returns a row as it was before its last update.
+    AnswersStale,
+    /// Keeps updates until somebody connects.
+    ForgetsUpdatesLater,
+    /// A scan has one row.
+    OneRowPerScan,
+    /// A scan leaves out its third row.
+    SkipsRowsInScans,
+    /// A scan has its last row first.
+    ScansOutOfOrder,
+    /// Acknowledges every second new row and drops it.
+    DropsEverySecondRow,
+    /// The same, beginning when the table is loaded and was read.
+    DropsEverySecondInsert,
+    /// Changes a row once it is asked to save.
+    ChangesRowsLater,
+    /// Answers a command as it answered the same command before.
+    RemembersAnswers,
+}
+
+/// The beginning of the keys of the table with which the lab looks for remembered answers. All
+/// other lies spare it, so that trials have to find them.
+const PROBE: &[u8] = b"lab_probe";
+
+type Fields = HashMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Default)]
+struct Rows {
+    rows: HashMap<Vec<u8>, Fields>,
+    /// Rows as they were before their last update.
+    before: HashMap<Vec<u8>, Fields>,
+    /// Rows as they were inserted.
+    inserted: HashMap<Vec<u8>, Fields>,
+    members: HashMap<Vec<u8>, BTreeSet<Vec<u8>>>,
+    new_rows: u64,
+    is_loaded: bool,
+    answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
+}
+
+/// A server that runs until the test ends.
+pub struct Redis {
+    endpoint: String,
+}
+
+impl Redis {
+    pub fn start(lie: Lie) -> Redis {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string();
+        let rows = Arc::new(Mutex::new(Rows::default()));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let rows = rows.clone();
+                std::thread::spawn(move || serve(stream, lie, &rows));
+            }
+        });
+        Redis { endpoint }
+    }
+
+    pub fn endpoint(&self) -> String {
+        self.endpoint.clone()
+    }
+}
+
+/// Answers commands until the client is gone.
+fn serve(stream: TcpStream, lie: Lie, rows: &Mutex<Rows>) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    rows.lock().unwrap().connected(lie);
+    let mut out = stream.try_clone().ok()?;
+    let mut input = BufReader::with_capacity(1 << 20, stream);
+    let mut answers = Vec::new();
+    loop {
+        let command = read_command(&mut input)?;
+        rows.lock().unwrap().answer(lie, &command, &mut answers);
+        if input.buffer().is_empty() {
+            out.write_all(&answers).ok()?;
+            answers.clear();
+        }
+    }
+}
+
+fn read_command(input: &mut impl BufRead) -> Option<Vec<Vec<u8>>> {
+    let mut number = || {
+        let mut line = String::new();
+        input.read_line(&mut line).ok()?;
+        line.get(1..)?.trim().parse::<usize>().ok()
+    };
+    let parts = number()?;
+    let mut command = Vec::with_capacity(parts);
+    for _ in 0..parts {
+        let mut line = String::new();
+        input.read_line(&mut line).ok()?;
+        let mut part = vec![0; line.get(1..)?.trim().parse::<usize>().ok()? + 2];
+        input.read_exact(&mut part).ok()?;
+        part.truncate(part.len() - 2);
+        command.push(part);
+    }
+    Some(command)
+}
+
+fn bulk(out: &mut Vec<u8>, text: Option<&[u8]>) {
+    match text {
+        None => out.extend(b"$-1\r\n"),
+        Some(text) => {
+            out.extend(format!("${}\r\n", text.len()).bytes());
+            out.extend(text);
+            out.extend(b"\r\n");
+        }
+    }
+}
+
+fn array(out: &mut Vec<u8>, length: usize) {
+    out.extend(format!("*{length}\r\n").bytes());
+}
+
+impl Rows {
+    fn answer(&mut self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) {
+        let asks = [&b"HMGET"[..], b"ZRANGEBYLEX"].contains(&&command[0][..]);
+        if lie != Lie::RemembersAnswers || !asks {
+            let of_probe = command.get(1).is_some_and(|key| key.starts_with(PROBE));
+            return self.answer_now(if of_probe { Lie::None } else { lie }, command, out);
+        }
+        if !self.answers.contains_key(command) {
+            let mut answer = Vec::new();
+            self.answer_now(Lie::None, command, &mut answer);
+            self.answers.insert(command.to_vec(), answer);
+        }
+        out.extend(&self.answers[command]);
+    }
+
+    fn answer_now(&mut self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) {
+        match &command[0][..] {
+            b"HSET" => {
+                self.set(lie, &command[1], &command[2..]);
+                out.extend(b":1\r\n");
+            }
+            b"HMGET" => {
+                self.is_loaded = true;
+                let rows = match lie {
+                    Lie::AnswersStale => &self.before,
+                    _ => &self.rows,
+                };
+                let row = rows.get(&command[1]).or_else(|| self.rows.get(&command[1]));
+                array(out, command.len() - 2);
+                for field in &command[2..] {
+                    let value = row.and_then(|row| row.get(field));
+                    bulk(out, value.map(Vec::as_slice));
+                }
+            }
+            b"ZADD" => {
+                self.members.entry(command[1].clone()).or_default().insert(command[3].clone());
+                out.extend(b":1\r\n");
+            }
+            b"ZRANGEBYLEX" => self.scan(lie, command, out),
+            b"SCAN" => {
+                let table = command[3].strip_suffix(b"*").unwrap();
+                let keys: Vec<&Vec<u8>> =
+                    self.rows.keys().filter(|key| key.starts_with(table)).collect();
+                array(out, 2);
+                bulk(out, Some(b"0"));
+                array(out, keys.len());
+                keys.into_iter().for_each(|key| bulk(out, Some(key)));
+            }
+            b"UNLINK" => {
+                for key in &command[1..] {
+                    self.rows.remove(key);
+                    self.before.remove(key);
+                    self.inserted.remove(key);
+                    self.members.remove(key);
+                }
+                self.is_loaded = false;
+                out.extend(b":1\r\n");
+            }
+            b"INFO" => {
+                bulk(out, Some(b"redis_version:7.0.15\r\nused_memory_dataset:1000\r\n"));
+            }
+            b"SAVE" => {
+                self.saves(lie);
+                out.extend(b"+OK\r\n");
+            }
+            b"HELLO" => out.extend(b"-ERR unknown command\r\n"),
+            _ => out.extend(b"+OK\r\n"),
+        }
+    }
+
+    fn set(&mut self, lie: Lie, key: &[u8], fields: &[Vec<u8>]) {
+        let is_new = !self.rows.contains_key(key);
+        self.new_rows += u64::from(is_new);
+        let drops = match lie {
+            Lie::DropsUpdates => !is_new,
+            Lie::DropsEverySecondRow => is_new && self.new_rows.is_multiple_of(2),
+            Lie::DropsEverySecondInsert => {
+                is_new && self.is_loaded && self.new_rows.is_multiple_of(2)
+            }
+            _ => false,
+        };
+        if drops {
+            return;
+        }
+        let row = self.rows.entry(key.to_vec()).or_default();
+        if !is_new {
+            self.before.insert(key.to_vec(), row.clone());
+        }
+        for pair in fields.chunks(2) {
+            row.insert(pair[0].clone(), pair[1].clone());
+        }
+        if is_new {
+            self.inserted.insert(key.to_vec(), row.clone());
+        }
+    }
+
+    fn scan(&self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) {
+        let (from, rows_max) = (&command[2][1..], &command[6]);
+        let rows_max: usize = std::str::from_utf8(rows_max).unwrap().parse().unwrap();
+        let none = BTreeSet::new();
+        let members = self.members.get(&command[1]).unwrap_or(&none);
+        let after = members.range(from.to_vec()..);
+        let mut found: Vec<Vec<u8>> = match lie {
+            Lie::OneRowPerScan => after.take(1).cloned().collect(),
+            Lie::SkipsRowsInScans => {
+                let kept = after.enumerate().filter(|(place, _)| *place != 2);
+                kept.map(|(_, member)| member.clone()).take(rows_max).collect()
+            }
+            _ => after.take(rows_max).cloned().collect(),
+        };
+        if lie == Lie::ScansOutOfOrder && found.len() > 2 {
+            let last = found.len() - 1;
+            found.swap(1, last);
+        }
+        array(out, found.len());
+        found.iter().for_each(|member| bulk(out, Some(member)));
+    }
+
+    fn connected(&mut self, lie: Lie) {
+        if lie == Lie::ForgetsUpdatesLater {
+            self.rows.clone_from(&self.inserted);
+        }
+    }
+
+    fn saves(&mut self, lie: Lie) {
+        let values = self.rows.values_mut().next().map(|row| row.values_mut());
+        if let Some(value) = values.and_then(|mut values| values.next())
+            && lie == Lie::ChangesRowsLater
+        {
+            value.reverse();
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A server with as much of VictoriaLogs' API as rows and counts need, that may lie.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What the server does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    None,
+    /// Counts every line twice.
+    CountsTwice,
+    /// Acknowledges every hundredth line and drops it.
+    DropsLines,
+    /// Answers a query as it answered the same text before.
+    RemembersAnswers,
+}
+
+type Line = BTreeMap<String, String>;
+
+#[derive(Default)]
+struct Lines {
+    lines: Vec<Line>,
+    taken: u64,
+    answers: HashMap<String, String>,
+}
+
+/// Starts a server that runs until the test ends; its address.
+pub fn start(lie: Lie) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = listener.local_addr().unwrap().to_string();
+    let lines = Arc::new(Mutex::new(Lines::default()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let lines = lines.clone();
+            std::thread::spawn(move || serve(stream, lie, &lines));
+        }
+    });
+    endpoint
+}
+
+/// Answers requests until the client is gone.
+fn serve(stream: TcpStream, lie: Lie, lines: &Mutex<Lines>) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut out = stream.try_clone().ok()?;
+    let mut input = BufReader::new(stream);
+    loop {
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            if input.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim_end() {
+                "" => break,
+                line => head.push(line.to_lowercase()),
+            }
+        }
+        let length = head.iter().find_map(|line| line.strip_prefix("content-length:"));
+        let length = length.map_or(0, |length| length.trim().parse().unwrap());
+        let mut body = vec![0; length];
+        input.read_exact(&mut body).ok()?;
+        let path = head[0].split(' ').nth(1)?.split('?').next()?.to_owned();
+        let body = String::from_utf8(body).ok()?;
+        let answer = lines.lock().unwrap().answer(lie, &path, &body);
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+        out.write_all((head + &answer).as_bytes()).ok()?;
+    }
+}
+
+/// The value of a field of a form, decoded.
+fn field(form: &str, name: &str) -> Option<String> {
+    let (_, encoded) =
+        form.split('&').filter_map(|one| one.split_once('=')).find(|one| one.0 == name)?;
+    let mut decoded = Vec::new();
+    let mut rest = encoded.bytes();
+    while let Some(byte) = rest.next() {
+        decoded.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// The fields that a filter wants, with their values.
+fn wanted(filter: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut rest = filter;
+    while let Some((before, after)) = rest.split_once("=\"") {
+        let name = before.trim_end_matches(':').rsplit([' ', ',', '{', '}']).next().unwrap();
+        let after = format!("\"{after}");
+        let mut values = serde_json::Deserializer::from_str(&after).into_iter::<String>();
+        let value = values.next().unwrap().unwrap();
+        all.push((name.trim_matches('"').to_owned(), value));
+        rest = &rest[rest.len() - (after.len() - values.byte_offset())..];
+    }
+    all
+}
+
+impl Lines {
+    fn answer(&mut self, lie: Lie, path: &str, body: &str) -> String {
+        match path {
+            "/metrics" => "vl_data_size_bytes 1000\nvl_storage_rows{type=\"storage/inmemory\"} 0\n\
+                 vl_active_force_merges 0\nvm_app_version{short_version=\"v1.52.1\"} 1\n"
+                .to_owned(),
+            "/insert/jsonline" => {
+                for line in body.lines() {
+                    self.taken += 1;
+                    if lie != Lie::DropsLines || !self.taken.is_multiple_of(100) {
+                        self.lines.push(serde_json::from_str(line).unwrap());
+                    }
+                }
+                String::new()
+            }
+            "/delete/run_task" => {
+                let filter = wanted(&field(body, "filter").unwrap());
+                self.lines.retain(|line| !has(line, &filter));
+                "{\"task_id\":\"1\"}".to_owned()
+            }
+            "/delete/active_tasks" => "[]".to_owned(),
+            "/select/logsql/query" => {
+                let query = field(body, "query").unwrap();
+                let answer = self.found(lie, &query);
+                match lie {
+                    Lie::RemembersAnswers => self.answers.entry(query).or_insert(answer).clone(),
+                    _ => answer,
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn found(&self, lie: Lie, query: &str) -> String {
+        let (filter, pipe) = query.split_once(" | ").unwrap();
+        let filter = wanted(filter);
+        let mut found = self.lines.iter().filter(|line| has(line, &filter));
+        if !pipe.starts_with("stats count()") {
+            let line = found.next().map(|line| serde_json::to_string(line).unwrap() + "\n");
+            return line.unwrap_or_default();
+        }
+        let count = found.count() * if lie == Lie::CountsTwice { 2 } else { 1 };
+        format!("{{\"n\":\"{count}\"}}\n")
+    }
+}
+
+fn has(line: &Line, filter: &[(String, String)]) -> bool {
+    filter.iter().all(|(name, value)| line.get(name) == Some(value))
+}

@@ -1,0 +1,22 @@
+import { describe, expect, test } from 'vitest';
+import { callOf, macrosFor, type Macro } from '../../src/lib/api/ingest';
+
+const macro = (name: string, form: Macro['form'], parameters: string[] = []): Macro => ({ name, form, parameters, text: '', description: '', source: 'saved' });
+
+describe('macros', () => {
+  const known = [macro('slow', 'filter', ['field', 'limit']), macro('shop', 'query'), macro('busiest', 'pipes', ['by'])];
+
+  test.each([
+    ['@s', 'field', ['slow', 'shop']],
+    ['@', 'field', ['slow', 'shop']],
+    ['@sl', 'field', ['slow']],
+    ['@', 'pipe', ['busiest']],
+    ['@s', 'pipe', []],
+    ['s', 'field', []],
+    ['', 'pipe', []],
+  ] as const)('%j as a %s', (typed, kind, names) => expect(macrosFor(known, typed, kind).map(({ name }) => name)).toEqual(names));
+
+  test('are shown as they are called', () => {
+    expect(known.map(callOf)).toEqual(['@slow(field, limit)', '@shop()', '@busiest(by)']);
+  });
+});
