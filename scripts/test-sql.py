@@ -210,17 +210,17 @@ def run(connection, sql):
 def test_pushdown(pushing, fetching, draw, statements):
     """Random statements have to give the same rows."""
     with pushing.connect() as one, fetching.connect() as other:
-        failed = 0
+        failed, why = 0, ""
         for _ in range(statements):
             sql = statement(draw)
             found, expected = run(one, sql), run(other, sql)
             if isinstance(expected, str):
-                failed += 1
+                failed, why = failed + 1, f"{sql}: {expected}"
                 found, expected = isinstance(found, str), True
             check(sql, expected, found)
         check("statements that fail", True, failed < statements / 20)
         if failed:
-            print(f"{failed} of {statements} statements failed on both")
+            print(f"{failed} of {statements} statements failed on both, the last was {why}")
         pushing.asked(one)
         for sql, asked in [
             ("SELECT count(*) FROM json", r'_type:="json" | stats count() as sql_0'),
