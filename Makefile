@@ -59,7 +59,7 @@ test-cluster: build ## A real cluster under load, while its parts are killed in 
 instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
 	@scripts/test-instructions.py
 
-test-long: instructions test-binary test-victorialogs test-cluster test-packages ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: instructions test-binary test-victorialogs test-cluster test-packages test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py

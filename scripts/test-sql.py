@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import urllib.request
 import venv
 
@@ -124,7 +125,8 @@ def statement(draw):
     where = f" WHERE {condition(draw)}" if draw.random() < 0.85 else ""
     aggregates = ", ".join(f"{aggregate(draw)} AS a{at}" for at in range(draw.randrange(1, 4)))
     keys = draw.sample(["k", "s", "t", "n", "x", '"Odd Name"', "date_trunc('hour', _time)", "date_trunc('minute', _time)",
-                        "date_bin(INTERVAL '7 minutes', _time)", "date_trunc('day', _time)"], draw.randrange(1, 3))
+                        "date_bin(INTERVAL '7 minutes', _time)",
+                        f"date_trunc('{draw.choice(['day', 'week', 'month', 'year'])}', _time)"], draw.randrange(1, 3))
     if len([key for key in keys if "_time" in key]) > 1:
         keys = keys[:1]
     by = ", ".join(str(at + 1) for at in range(len(keys)))
@@ -161,7 +163,7 @@ class Sql:
     def __init__(self, binary, server, *options):
         command = [binary, "--server", server, "--listen", "127.0.0.1:0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.log, self.port, known = [], None, threading.Event()
+        self.log, self.marks, self.port, known = [], 0, None, threading.Event()
 
         def read():
             for line in self.process.stderr:
@@ -181,9 +183,15 @@ class Sql:
         import psycopg
         return psycopg.connect(f"host=127.0.0.1 port={self.port} user=ann dbname=loginson", autocommit=True, **options)
 
-    def asked(self):
-        """Queries in LogsQL since the last call."""
-        queries = [line.split("LogsQL: ", 1)[1].strip() for line in self.log if "LogsQL: " in line]
+    def asked(self, connection):
+        """Queries in LogsQL since the last call. A further query tells that the log was read up to here."""
+        self.marks += 1
+        mark = f'"s":="mark {self.marks}"'
+        connection.execute(f"SELECT count(*) FROM json WHERE s = 'mark {self.marks}'", prepare=False).fetchall()
+        end = time.monotonic() + PATIENCE_S
+        while not any(mark in line for line in self.log) and time.monotonic() < end:
+            time.sleep(0.01)
+        queries = [line.split("LogsQL: ", 1)[1].strip() for line in self.log if "LogsQL: " in line and mark not in line]
         self.log.clear()
         return queries
 
@@ -202,18 +210,18 @@ def run(connection, sql):
 def test_pushdown(pushing, fetching, draw, statements):
     """Random statements have to give the same rows."""
     with pushing.connect() as one, fetching.connect() as other:
-        failed = 0
+        failed, why = 0, ""
         for _ in range(statements):
             sql = statement(draw)
             found, expected = run(one, sql), run(other, sql)
             if isinstance(expected, str):
-                failed += 1
+                failed, why = failed + 1, f"{sql}: {expected}"
                 found, expected = isinstance(found, str), True
             check(sql, expected, found)
         check("statements that fail", True, failed < statements / 20)
         if failed:
-            print(f"{failed} of {statements} statements failed on both")
-        pushing.asked()
+            print(f"{failed} of {statements} statements failed on both, the last was {why}")
+        pushing.asked(one)
         for sql, asked in [
             ("SELECT count(*) FROM json", r'_type:="json" | stats count() as sql_0'),
             ("SELECT count(*) FROM logs WHERE s = 'a'", r'* and "s":="a" | stats count() as sql_0'),
@@ -224,7 +232,7 @@ def test_pushdown(pushing, fetching, draw, statements):
             ("SELECT _msg FROM logs LIMIT 3", '* | limit 3 | fields _time, "_msg"'),
         ]:
             one.execute(sql, prepare=False).fetchall()
-            check(f"LogsQL of {sql}", [asked], pushing.asked())
+            check(f"LogsQL of {sql}", [asked], pushing.asked(one))
 
 
 def test_semantics(pushing, rows):
@@ -255,6 +263,19 @@ def test_read_only(pushing):
                 except psycopg.Error:
                     check(f"refused: {sql}", True, True)
         check("goes on", (1,), connection.execute("SELECT 1").fetchone())
+        with connection.transaction():
+            try:
+                with connection.transaction():
+                    connection.execute("SELECT nothing FROM json")
+            except psycopg.Error:
+                pass
+            check("goes on from a savepoint", (1,), connection.execute("SELECT 1").fetchone())
+        shown = "SELECT CAST(date_trunc('day', _time) AS TEXT), CAST(min(_time) OVER () AS TEXT) FROM json ORDER BY _time LIMIT 1"
+        with pushing.connect() as other:
+            before = other.execute(shown).fetchone()
+            for sql in ("SET timezone = 'Asia/Tokyo'", "SET LOCAL TIME ZONE 'Asia/Tokyo'", "SET TIME ZONE 'Asia/Tokyo'", "DISCARD ALL", "DEALLOCATE ALL"):
+                connection.execute(sql, prepare=False)
+                check(f"{sql} does not reach others", before, other.execute(shown).fetchone())
 
 
 def test_limits(binary, server):
@@ -286,6 +307,18 @@ def test_limits(binary, server):
                     check(f"password {wrong}", True, True)
         finally:
             guarded.stop()
+        if not shutil.which("openssl"):
+            print("openssl is not there: TLS is left out")
+            return
+        key, certificate = (str(pathlib.Path(directory) / name) for name in ("key.pem", "certificate.pem"))
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost"]
+        subprocess.run(made, check=True, capture_output=True)
+        hidden = Sql(binary, server, "--password-file", str(secret), "--tls-certificate", certificate, "--tls-key", key)
+        try:
+            with hidden.connect(password="s3cret", sslmode="require") as connection:
+                check("TLS", (True, (1,)), (connection.pgconn.ssl_in_use, connection.execute("SELECT 1").fetchone()))
+        finally:
+            hidden.stop()
 
 
 def test_psql(port):
@@ -315,8 +348,9 @@ def test_pandas(port):
     check("pandas knows times", True, "datetime64" in str(frame.dtypes["_time"]))
     looks = sqlalchemy.inspect(engine)
     check("SQLAlchemy's tables", True, {"json", "logs"} <= set(looks.get_table_names()))
-    kinds = {column["name"]: str(column["type"]) for column in looks.get_columns("json")}
-    check("SQLAlchemy's columns", ("TIMESTAMP", "BIGINT", "DOUBLE PRECISION"), (kinds["_time"], kinds["n"], kinds["x"]))
+    named = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'json'"
+    columns = dict(zip(*(pandas.read_sql(named, engine)[name] for name in ("column_name", "data_type"))))
+    check("names of columns", ("Int64", "Float64", "Utf8"), (columns["n"], columns["x"], columns["s"]))
 
 
 # What DBeaver and Metabase ask the driver, and a prepared statement with the parameters that they bind.
@@ -334,7 +368,10 @@ public class Asks {
             try (ResultSet r = about.getColumns(null, "public", "json", "%")) {
                 while (r.next()) columns.add(r.getString("COLUMN_NAME") + " " + r.getString("TYPE_NAME"));
             }
-            try (ResultSet r = about.getPrimaryKeys(null, "public", "json")) { while (r.next()) throw new Exception("a key"); }
+            for (ResultSet r : List.of(about.getPrimaryKeys(null, "public", "json"), about.getImportedKeys(null, "public", "json"),
+                    about.getIndexInfo(null, "public", "json", false, true), about.getTablePrivileges(null, "public", "json"))) {
+                while (r.next()) throw new Exception("a key");
+            }
             System.out.println("schemas " + schemas);
             System.out.println("tables " + tables);
             System.out.println("columns " + columns);
@@ -430,13 +467,19 @@ def main():
             running.append(pushing)
             fetching = Sql(sql, address, "--no-pushdown")
             running.append(fetching)
-            test_semantics(pushing, rows)
-            test_pushdown(pushing, fetching, draw, options.statements)
-            test_read_only(pushing)
-            test_psql(pushing.port)
-            test_pandas(pushing.port)
-            test_jdbc(pushing.port, options.clients, rows)
-            test_limits(sql, address)
+            for test in [
+                lambda: test_semantics(pushing, rows),
+                lambda: test_pushdown(pushing, fetching, draw, options.statements),
+                lambda: test_read_only(pushing),
+                lambda: test_psql(pushing.port),
+                lambda: test_pandas(pushing.port),
+                lambda: test_jdbc(pushing.port, options.clients, rows),
+                lambda: test_limits(sql, address),
+            ]:
+                try:
+                    test()
+                except Exception:
+                    faults.append(traceback.format_exc()[-1500:])
         finally:
             for one in running:
                 one.stop()

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
-use datafusion::common::ParamValues;
+use datafusion::common::{DFSchema, ParamValues};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::sqlparser::ast::{SetExpr, Statement};
+use datafusion::sql::sqlparser::ast::{Set, SetExpr, Statement};
 use datafusion_postgres::DfSessionService;
 use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
@@ -32,7 +32,7 @@ use datafusion_postgres::pgwire::api::auth::{
 };
 use datafusion_postgres::pgwire::api::cancel::{CancelHandler, DefaultCancelHandler};
 use datafusion_postgres::pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
-use datafusion_postgres::pgwire::api::results::Response;
+use datafusion_postgres::pgwire::api::results::{Response, Tag};
 use datafusion_postgres::pgwire::api::{ClientInfo, ConnectionManager, PgWireServerHandlers};
 use datafusion_postgres::pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use datafusion_postgres::pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
@@ -44,6 +44,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::catalog::{Absent, add_functions};
 use crate::pushdown::PushDown;
 use crate::schema::Tables;
 
@@ -76,6 +77,7 @@ pub fn context(tables: Arc<Tables>, memory_bytes_max: usize) -> Result<SessionCo
     catalog.register_schema("public", tables)?;
     setup_pg_catalog(&context, DATABASE, EmptyContextProvider)
         .map_err(|e| anyhow::anyhow!("{e}"))?;
+    add_functions(&context);
     Ok(context)
 }
 
@@ -122,6 +124,7 @@ impl Server {
             Arc::clone(&self.context),
             vec![
                 Arc::new(ReadOnly),
+                Arc::new(Absent),
                 Arc::new(CursorStatementHook),
                 Arc::new(SetShowHook),
                 Arc::new(TransactionStatementHook),
@@ -272,8 +275,19 @@ impl AuthSource for OnePassword {
     }
 }
 
-/// Refuses statements that write, or that change settings of all connections.
+/// Refuses statements that write, and answers those that would change settings of all connections.
 struct ReadOnly;
+
+/// Settings that a connection has of its own. The hook behind this one keeps them.
+const SETTINGS: [&str; 7] = [
+    "statement_timeout",
+    "datestyle",
+    "bytea_output",
+    "intervalstyle",
+    "application_name",
+    "extra_float_digits",
+    "search_path",
+];
 
 /// Why a statement is refused; `None` if it only reads.
 pub fn refusal(statement: &Statement) -> Option<String> {
@@ -290,7 +304,7 @@ pub fn refusal(statement: &Statement) -> Option<String> {
         // Settings of DataFusion are those of all connections, and its limits are among them.
         Statement::Set(_) => {
             let text = statement.to_string().to_lowercase();
-            text.contains("datafusion.").then(|| {
+            text.contains("datafusion").then(|| {
                 "settings of DataFusion cannot be changed; see `loginson-sql --help` for limits"
                     .to_owned()
             })
@@ -303,8 +317,12 @@ pub fn refusal(statement: &Statement) -> Option<String> {
         | Statement::StartTransaction { .. }
         | Statement::Commit { .. }
         | Statement::Rollback { .. }
+        | Statement::Savepoint { .. }
+        | Statement::ReleaseSavepoint { .. }
         | Statement::Fetch { .. }
-        | Statement::Close { .. } => None,
+        | Statement::Close { .. }
+        | Statement::Deallocate { .. }
+        | Statement::Discard { .. } => None,
         _ => Some("loginson-sql only reads: SELECT, EXPLAIN, SHOW, SET and cursors".to_owned()),
     }
 }
@@ -325,6 +343,39 @@ fn refused(statement: &Statement) -> Option<PgWireError> {
     Some(PgWireError::UserError(Box::new(error(refusal(statement)?))))
 }
 
+/// What a statement that changes nothing here is answered by. DataFusion has one set of settings
+/// and prepared statements for all connections, so it must not see them. Drivers send such
+/// statements when they connect, or give a connection back.
+fn without_effect(statement: &Statement) -> Option<&'static str> {
+    match statement {
+        Statement::Set(Set::SetTimeZone { local: false, .. }) => None,
+        Statement::Set(Set::SingleAssignment { scope: None, variable, .. })
+            if SETTINGS.contains(&variable.to_string().to_lowercase().as_str()) =>
+        {
+            None
+        }
+        Statement::Set(_) => Some("SET"),
+        Statement::Savepoint { .. } => Some("SAVEPOINT"),
+        Statement::ReleaseSavepoint { .. } => Some("RELEASE"),
+        Statement::Rollback { savepoint: Some(_), .. } => Some("ROLLBACK"),
+        Statement::Deallocate { .. } => Some("DEALLOCATE"),
+        Statement::Discard { .. } => Some("DISCARD"),
+        _ => None,
+    }
+}
+
+fn answer(statement: &Statement) -> Option<PgWireResult<Response>> {
+    if let Some(error) = refused(statement) {
+        return Some(Err(error));
+    }
+    let tag = Tag::new(without_effect(statement)?);
+    Some(Ok(match statement {
+        // Statements that follow a failed one are refused until its transaction has ended.
+        Statement::Rollback { .. } => Response::TransactionEnd(tag),
+        _ => Response::Execution(tag),
+    }))
+}
+
 #[async_trait]
 impl QueryHook for ReadOnly {
     async fn handle_simple_query(
@@ -333,7 +384,7 @@ impl QueryHook for ReadOnly {
         _context: &SessionContext,
         _client: &mut dyn HookClient,
     ) -> Option<PgWireResult<Response>> {
-        refused(statement).map(Err)
+        answer(statement)
     }
 
     async fn handle_extended_parse_query(
@@ -342,7 +393,12 @@ impl QueryHook for ReadOnly {
         _context: &SessionContext,
         _client: &(dyn ClientInfo + Send + Sync),
     ) -> Option<PgWireResult<LogicalPlan>> {
-        refused(statement).map(Err)
+        if let Some(error) = refused(statement) {
+            return Some(Err(error));
+        }
+        without_effect(statement)?;
+        let schema = Arc::new(DFSchema::empty());
+        Some(Ok(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema })))
     }
 
     async fn handle_extended_query(
@@ -353,7 +409,7 @@ impl QueryHook for ReadOnly {
         _context: &SessionContext,
         _client: &mut dyn HookClient,
     ) -> Option<PgWireResult<Response>> {
-        refused(statement).map(Err)
+        answer(statement)
     }
 }
 
@@ -386,6 +442,10 @@ mod tests {
             ("COPY logs TO '/tmp/x'", false),
             ("EXPLAIN ANALYZE INSERT INTO t VALUES (1)", false),
             ("SET datafusion.runtime.memory_limit = '100G'", false),
+            (r#"SET "datafusion"."runtime"."memory_limit" = '100G'"#, false),
+            ("DEALLOCATE ALL", true),
+            ("DISCARD ALL", true),
+            ("PREPARE p AS SELECT 1", false),
             ("DELETE FROM logs", false),
         ] {
             // What the parser does not know is refused by it.
@@ -395,6 +455,31 @@ mod tests {
             };
             let refused = statements.iter().any(|statement| refusal(statement).is_some());
             assert_eq!(!refused, passes, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_does_not_reach_datafusion() {
+        let parser = PostgresCompatibilityParser::new();
+        for (sql, tag) in [
+            ("SET application_name = 'x'", None),
+            ("SET statement_timeout = 1000", None),
+            ("SET TIME ZONE 'UTC'", None),
+            ("SET timezone = 'Asia/Tokyo'", Some("SET")),
+            ("SET LOCAL TIME ZONE 'Asia/Tokyo'", Some("SET")),
+            ("SET client_min_messages TO warning", Some("SET")),
+            ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", Some("SET")),
+            ("ROLLBACK", None),
+            ("SAVEPOINT a", Some("SAVEPOINT")),
+            ("ROLLBACK TO SAVEPOINT a", Some("ROLLBACK")),
+            ("RELEASE SAVEPOINT a", Some("RELEASE")),
+            ("DEALLOCATE ALL", Some("DEALLOCATE")),
+            ("DISCARD ALL", Some("DISCARD")),
+        ] {
+            let statements = parser.parse(sql).unwrap();
+            assert_eq!(statements.len(), 1, "{sql}");
+            assert_eq!(refusal(&statements[0]), None, "{sql}");
+            assert_eq!(without_effect(&statements[0]), tag, "{sql}");
         }
     }
 }
