@@ -316,7 +316,7 @@ def report(jobs, build_s, whole_s):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="only what the crates that differ from BASE need")
-    parser.add_argument("--only", default="", help="only the jobs whose names contain this")
+    parser.add_argument("--only", action="append", default=[], help="only the jobs whose names contain this; may be repeated")
     parser.add_argument("--jobs", type=int, default=1 + (os.cpu_count() or 1), help="jobs at a time")
     parser.add_argument("--lab", action="store_true", help="the lab on real servers even if nothing changed")
     parser.add_argument("--ignored", action="store_true", help="only the tests that take minutes, which are ignored else")
@@ -331,7 +331,7 @@ def main():
     else:
         jobs = quick_jobs() if options.quick else all_jobs()
     build_s = time.monotonic() - begun
-    jobs = [job for job in jobs if options.only in job.name]
+    jobs = [job for job in jobs if not options.only or any(part in job.name for part in options.only)]
     jobs, lab = without_lab(jobs, options.lab or options.ignored)
     times = KEPT / "seconds.json"
     known = json.loads(times.read_text()) if times.is_file() else {}

@@ -135,6 +135,8 @@ struct Inflater {
     is_between: bool,
     /// Whether the connection may have more than was read.
     has_more: bool,
+    /// What is left of the input cannot be read.
+    is_damaged: bool,
 }
 
 impl Inflater {
@@ -148,6 +150,7 @@ impl Inflater {
             at: 0,
             is_between: false,
             has_more: false,
+            is_damaged: false,
         })
     }
 
@@ -178,9 +181,13 @@ impl Inflater {
         }
     }
 
-    /// Decompresses what was read, as far as `into` has room. Returns how many bytes that is.
+    /// Decompresses what was read, as far as `into` has room. Returns how many bytes that is. An
+    /// error comes only once all bytes before the damage were returned.
     fn inflate(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
+        if self.is_damaged {
+            return Err(damaged());
+        }
         while filled < into.len() {
             let input = &self.input[self.at..];
             if self.is_between {
@@ -195,23 +202,32 @@ impl Inflater {
                         self.inflate.reset(true);
                         self.is_between = false;
                     }
-                    _ => return Err(damaged()),
+                    _ => {
+                        self.is_damaged = true;
+                        break;
+                    }
                 }
                 continue;
             }
             let before = (self.inflate.total_in(), self.inflate.total_out());
             let status = self.inflate.decompress(input, &mut into[filled..], FlushDecompress::None);
-            let status = status.map_err(|_| damaged())?;
             let took = self.inflate.total_in() - before.0;
             let made = self.inflate.total_out() - before.1;
             (filled, self.at) = (filled + made as usize, self.at + took as usize);
             match status {
-                Status::StreamEnd => self.is_between = true,
+                Err(_) => {
+                    self.is_damaged = true;
+                    break;
+                }
+                Ok(Status::StreamEnd) => self.is_between = true,
                 _ if took == 0 && made == 0 => break,
                 _ => {}
             }
         }
-        Ok(filled)
+        match self.is_damaged && filled == 0 {
+            true => Err(damaged()),
+            false => Ok(filled),
+        }
     }
 }
 

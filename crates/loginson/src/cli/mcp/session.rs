@@ -368,32 +368,34 @@ mod tests {
 
     use super::*;
 
-    /// Answers every query with one row, once it may; a cancelled one fails.
+    /// Answers every query with one row, if it may; another one waits until it is cancelled. Tells
+    /// both.
     struct Fake {
         may: Arc<Mutex<mpsc::Receiver<()>>>,
-        cancelled: mpsc::SyncSender<()>,
+        told: mpsc::SyncSender<&'static str>,
     }
 
     struct FakeAsker {
         may: Arc<Mutex<mpsc::Receiver<()>>>,
         ended: mpsc::Receiver<()>,
-        cancelled: mpsc::SyncSender<()>,
+        told: mpsc::SyncSender<&'static str>,
     }
 
     impl Server for Fake {
         fn asker(&self, cancel: &Cancel) -> Box<dyn Ask> {
             let (end, ended) = mpsc::channel();
             cancel.end_by(move || end.send(()).unwrap_or_default());
-            let cancelled = self.cancelled.clone();
-            Box::new(FakeAsker { may: Arc::clone(&self.may), ended, cancelled })
+            let told = self.told.clone();
+            Box::new(FakeAsker { may: Arc::clone(&self.may), ended, told })
         }
     }
 
     impl Ask for FakeAsker {
         fn ask(&self, _: &str, _: &[(&str, String)]) -> Result<Box<dyn BufRead>, String> {
             if locked(&self.may).try_recv().is_err() {
+                let _ = self.told.try_send("waits");
                 self.ended.recv().unwrap();
-                let _ = self.cancelled.try_send(());
+                let _ = self.told.try_send("cancelled");
                 return Err("it was cancelled".into());
             }
             Ok(Box::new(Cursor::new(b"{\"_msg\":\"a \\u001b[31m b\"}\n".to_vec())))
@@ -429,7 +431,7 @@ mod tests {
         input: Option<mpsc::Sender<Vec<u8>>>,
         output: mpsc::Receiver<u8>,
         thread: Option<std::thread::JoinHandle<()>>,
-        cancelled: mpsc::Receiver<()>,
+        told: mpsc::Receiver<&'static str>,
     }
 
     impl Talk {
@@ -438,13 +440,13 @@ mod tests {
             let (writes, output) = mpsc::channel();
             let (let_go, may) = mpsc::channel();
             (0..rows).for_each(|_| let_go.send(()).unwrap());
-            let (cancels, cancelled) = mpsc::sync_channel(CALLS_MAX);
-            let server = Fake { may: Arc::new(Mutex::new(may)), cancelled: cancels };
+            let (tells, told) = mpsc::sync_channel(2 * CALLS_MAX);
+            let server = Fake { may: Arc::new(Mutex::new(may)), told: tells };
             let thread = std::thread::spawn(move || {
                 let reads = io::BufReader::with_capacity(4 << 20, Input(reads));
                 serve(reads, Output(writes), server).unwrap();
             });
-            Talk { input: Some(input), output, thread: Some(thread), cancelled }
+            Talk { input: Some(input), output, thread: Some(thread), told }
         }
 
         fn send(&self, text: &str) {
@@ -546,10 +548,12 @@ mod tests {
         // The next one waits; a request with its id is refused meanwhile.
         talk.send(&call(2));
         assert_eq!(talk.code(&call(2)), INVALID_REQUEST);
+        // A call that is cancelled before it asks does not ask.
+        assert_eq!(talk.told.recv(), Ok("waits"));
         talk.send(
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#,
         );
-        talk.cancelled.recv().unwrap();
+        assert_eq!(talk.told.recv(), Ok("cancelled"));
         talk.send(
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}"#,
         );
