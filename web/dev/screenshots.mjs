@@ -29,7 +29,9 @@ const values = await bars.evaluateAll((all) => all.map((bar) => Number(bar.datas
 const peak = bars.nth(values.indexOf(Math.max(...values)));
 const peakMs = Number(await peak.getAttribute('data-from'));
 console.log('the highest bar:', Math.max(...values), new Date(peakMs).toISOString());
-await peak.click();
+// What a click on the bar leads to; the bars are drawn on a canvas.
+const peakTo = Number(await peak.getAttribute('data-to')) || peakMs + 30_000;
+await page.goto(`/?query=${encodeURIComponent('_type:="access" status:="500"')}&from=${new Date(peakMs).toISOString()}&to=${new Date(peakTo).toISOString()}`);
 await settled();
 console.log('its lines:', await page.getByTestId('hits').innerText());
 await page.screenshot({ path: `${out}lines.png` });
