@@ -118,7 +118,7 @@ pub(super) fn differences(
     let mut values = scored_values(fields, &known, scale);
     let mut numbers: Vec<Difference> = fields.iter().filter_map(number_difference).collect();
 
-    // All that was looked at decides how much is chance.
+    // The more scores there are, the larger some of them are by chance.
     let looked_at = patterns.iter().map(|(pattern, _)| pattern).chain(&values);
     let measured = fields.iter().filter(|field| is_measured(field) && !is_noise(&field.name));
     let tests = looked_at.filter(|one| counts(one.rows, scale)).count()
@@ -162,9 +162,9 @@ pub(super) fn differences(
     found
 }
 
-/// The patterns of selected rows that no other row has and that are no differences: what is logged
-/// as an error comes first, then what came first. One line of a job, a deployment or a disk may be
-/// the cause of all differences.
+/// The patterns of selected rows that no other row has and that are no differences: the worst level
+/// first, then the earliest line. One line of a job, a deployment or a disk may be the cause of all
+/// differences.
 fn first_seen(
     patterns: &[(Difference, Common)],
     is_found: impl Fn(&Difference) -> bool,

@@ -1,5 +1,5 @@
-//! How surprising a number of rows is, compared with the expected number, and how surprising it
-//! must be among all that were looked at.
+//! How surprising a number of rows is, compared with the expected number, and which scores are
+//! differences among all that were computed.
 
 /// Usual variation of a number of rows, as a share of it. Logs come in bursts; a plain Poisson
 /// statistic would report every busy hour as a difference.
@@ -38,9 +38,9 @@ fn residual(rows: f64, expected: f64) -> f64 {
 /// The score of the rows of both sides, first the others: above 0 for more selected rows than
 /// expected, below for fewer. `scale` turns a number of other rows into that of selected ones.
 ///
-/// Where there are fewer other rows than selected ones, their number is the less certain one: ten
-/// selected rows that one other row lets expect may be none by chance. So it is asked the other way
-/// around, too, and the answer that is less surprising counts.
+/// Where there are fewer other rows than selected ones, the number of other rows is the less
+/// certain one: one other row makes ten selected rows likely, and none of them may come by chance.
+/// So the score is computed in the other direction, too, and the smaller one counts.
 pub(super) fn score(rows: [f64; 2], scale: f64) -> f64 {
     let [others, selected] = rows;
     let forward = residual(selected, others * scale);
