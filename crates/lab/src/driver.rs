@@ -9,6 +9,7 @@ pub mod aggregate;
 pub(crate) mod collector;
 pub mod durability;
 pub(crate) mod http;
+pub(crate) mod json_lines;
 pub(crate) mod logsql;
 pub mod null;
 pub(crate) mod ring;
@@ -333,9 +334,11 @@ pub enum Settle {
 }
 
 /// What the scans of a store return.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scans {
     /// All rows whose insert was acknowledged before, in the order of keys.
+    #[default]
     InOrder,
     /// Rows in the order of keys, the newest only after [`Settle::Visible`].
     Late,
