@@ -375,6 +375,13 @@ pub trait Driver: Send + Sync {
     /// Returns once everything acknowledged has reached that state.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError>;
 
+    /// Returns once everything acknowledged is parsed and in the form in which most queries read it.
+    /// At once for a store that does this before it acknowledges, and for one that never does.
+    async fn process(&self, schema: &Schema) -> Result<(), StoreError> {
+        let _ = schema;
+        Ok(())
+    }
+
     /// Bytes of the table on disk (in memory, for a store in memory) as the store reports them,
     /// with indexes; `None` if it does not report them.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError>;
