@@ -375,8 +375,8 @@ pub trait Driver: Send + Sync {
     /// Returns once everything acknowledged has reached that state.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError>;
 
-    /// Returns once everything acknowledged is parsed and in the form in which most queries read it.
-    /// At once for a store that does this before it acknowledges, and for one that never does.
+    /// Returns once everything acknowledged is parsed and in the form in which most queries read
+    /// it. At once for a store that does this before it acknowledges, and for one that never does.
     async fn process(&self, schema: &Schema) -> Result<(), StoreError> {
         let _ = schema;
         Ok(())

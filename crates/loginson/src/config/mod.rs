@@ -170,6 +170,10 @@ impl TryFrom<RawConfig> for Config {
                 "store.reencode_age",
                 &raw.store.reencode_age,
             )?),
+            node_age_ns: text::duration::ns(duration(
+                "store.collector_age",
+                &raw.store.collector_age,
+            )?),
             sealing_threads: placement.sealing_threads,
             background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
             ..StoreConfig::new(&raw.data_dir)

@@ -349,6 +349,7 @@ pub struct RawStore {
     pub backlog_bytes_max: String,
     pub reencode: bool,
     pub reencode_age: String,
+    pub collector_age: String,
 }
 
 /// `[insert]`
@@ -522,6 +523,7 @@ impl Default for RawStore {
             backlog_bytes_max: "4GiB".into(),
             reencode: true,
             reencode_age: "1d".into(),
+            collector_age: "30d".into(),
         }
     }
 }
