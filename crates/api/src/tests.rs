@@ -6,7 +6,9 @@ mod auditing;
 mod elastic;
 mod gate;
 mod loki;
+mod oidc;
 mod otlp;
+mod proxies;
 mod pushes;
 
 use std::io::{Read, Write};

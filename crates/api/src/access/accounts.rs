@@ -137,6 +137,13 @@ async fn users(State(gate): State<Gate>) -> ApiResult {
         });
         shown.collect::<Vec<Value>>()
     });
+    // Those of other systems are known while they are logged in.
+    let outside = gate.sessions().outside();
+    let outside = outside.iter().map(|(name, outside)| {
+        let role = gate.role_outside(outside).map(|role| role.name());
+        json!({ "name": &**name, "role": role, "from": &*outside.source, "created": null })
+    });
+    let shown: Vec<Value> = shown.into_iter().chain(outside).collect();
     Ok(Json(json!({ "users": shown })).into_response())
 }
 

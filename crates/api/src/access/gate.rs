@@ -4,16 +4,18 @@
 //!
 //! Credentials, in the order in which the gate looks for them:
 //!
+//! - the headers of a proxy ([`super::proxy`]);
 //! - `Authorization: Bearer TOKEN`, or another of [`SCHEMES`], as senders of others write it;
 //! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
 //! - a token in the header of a sender of another product ([`KEYS`]);
-//! - the parameter `token`, at the addresses of [`TOKEN_PATHS`];
+//! - the parameter `token`, at the addresses of [`crate::known::TOKEN_PATHS`];
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
 //!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
 //!   before, so pages of other sites cannot use the cookie.
 //!
 //! Wrong credentials are refused with 401, even if the request has other credentials as well. If
-//! the configuration has neither users nor tokens, every caller has the role `admin`.
+//! there are neither users nor tokens, and no other system vouches for users, every caller has the
+//! role `admin`.
 //!
 //! Invariants: the gate compares hashes of secrets, in constant time. An empty secret is wrong,
 //! whatever hash the configuration has. The gate computes at most
@@ -23,10 +25,12 @@
 //! Left out: a stream does not end with the session that started it; it continues until the client
 //! or the server closes it.
 
+mod first;
+mod outside;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
 use argon2::Argon2;
 use argon2::password_hash::PasswordVerifier;
@@ -45,16 +49,19 @@ use ring::rand::SystemRandom;
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
+use self::first::First;
 use super::attempts::Attempts;
 use super::audit;
 use super::audit_log::AuditLog;
+use super::groups::Groups;
+use super::oidc::Providers;
 use super::principal::{Principal, Scope};
+use super::proxy::Proxy;
 use super::sessions::Sessions;
 use crate::access::kept::Kept;
 use crate::access::principal::Role;
-use crate::access::secrets::{PASSWORD_BYTES_MAX, hash_password, new_token, sha256};
+use crate::access::secrets::{PASSWORD_BYTES_MAX, hash_password, sha256};
 use crate::access::users::{AccessOptions, Token, User};
-use crate::known::TOKEN_PATHS;
 use crate::wire::body;
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
@@ -76,9 +83,6 @@ const SCHEMES: [&[u8]; 3] = [b"bearer", b"splunk", b"token"];
 /// Headers in which senders of other products give a token: those of Datadog and of Amazon Data
 /// Firehose.
 const KEYS: [&str; 2] = ["dd-api-key", "x-amz-firehose-access-key"];
-
-/// How long the link for the first administrator is valid.
-const FIRST_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// Users, tokens, sessions, and what limits logins. Clones share everything.
 #[derive(Clone)]
@@ -130,17 +134,16 @@ pub struct Auditing {
 /// The filter of callers that may not read the audit log.
 static WITHOUT_AUDIT: LazyLock<Arc<Filter>> = LazyLock::new(|| Arc::new(Filter::without_audit()));
 
-/// A link that makes the first administrator.
-struct First {
-    /// SHA-256 of its secret.
-    digest: [u8; 32],
-    begun: Instant,
-}
-
 /// Who may call.
 struct Access {
     users: Vec<Known>,
     tokens: Vec<Token>,
+    providers: Providers,
+    proxy: Proxy,
+    /// What users of other systems may do.
+    groups: Groups,
+    /// Whether no credentials are needed.
+    is_off: bool,
 }
 
 /// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
@@ -202,7 +205,7 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
         Scope::Open => Principal::nobody(),
         _ => {
             let peer = peer(request);
-            let identified = match gate.by_address(request, peer) {
+            let identified = match gate.by_request(request, peer) {
                 Some(found) => found,
                 None => gate.identify(request.method(), request.headers(), peer).await,
             };
@@ -410,7 +413,7 @@ impl Gate {
         let conflict = |why: &str| ApiError::new(StatusCode::CONFLICT, why);
         let all = kept.added_to(&sources.configured).map_err(|why| conflict(&why))?;
         let access = self.access();
-        let had_admin = access.users.is_empty() && access.tokens.is_empty()
+        let had_admin = access.is_off
             || sources.kept.added_to(&sources.configured).is_ok_and(|all| all.has_admin());
         if had_admin && !all.has_admin() {
             return Err(conflict(
@@ -448,66 +451,6 @@ impl Gate {
         shown(&users, &access.tokens, &sources.kept)
     }
 
-    /// A secret with which the first administrator can be made, once and within an hour; none if
-    /// there are users or tokens, only this machine can reach the server, or changes are not kept.
-    pub fn offer_first(&self) -> Option<String> {
-        if !self.is_exposed() || self.sources().documents.is_none() {
-            return None;
-        }
-        let (secret, digest) = new_token().ok()?;
-        *self.first() = Some(First { digest, begun: Instant::now() });
-        Some(secret)
-    }
-
-    fn first(&self) -> MutexGuard<'_, Option<First>> {
-        self.0.first.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the first administrator, if the secret is that of [`Gate::offer_first`]. Blocks.
-    ///
-    /// # Errors
-    /// 403 if the secret is wrong, was used, or is too old, and those of `make`, after which it can
-    /// be used again.
-    pub fn make_first<T>(
-        &self,
-        secret: &[u8],
-        make: impl FnOnce() -> ApiResult<T>,
-    ) -> ApiResult<T> {
-        // Held throughout, so that two calls with one secret do not both pass.
-        let mut first = self.first();
-        self.compare_first(first.as_ref(), secret)?;
-        let made = make()?;
-        *first = None;
-        Ok(made)
-    }
-
-    /// An error if [`Gate::make_first`] would refuse the secret.
-    pub fn check_first(&self, secret: &[u8]) -> ApiResult<()> {
-        self.compare_first(self.first().as_ref(), secret)
-    }
-
-    fn compare_first(&self, first: Option<&First>, secret: &[u8]) -> ApiResult<()> {
-        let is_right = first.is_some_and(|first| {
-            first.begun.elapsed() < FIRST_TIME_MAX
-                && bool::from(first.digest.ct_eq(&sha256(secret)))
-        });
-        if !is_right || !self.is_off() {
-            self.count(Refused::Wrong);
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "this link was used, is older than an hour, or is of an earlier start; the log of \
-                 the last start has a new one, if there are no users yet",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Whether a caller at that address may make users while there are none: only at this machine
-    /// if others can reach the server.
-    pub fn may_make_first(&self, peer: SocketAddr) -> bool {
-        !self.is_exposed() || peer.ip().to_canonical().is_loopback()
-    }
-
     /// The hash of a password, computed when it is its turn.
     ///
     /// # Errors
@@ -517,22 +460,27 @@ impl Gate {
         computed.map_err(ApiError::internal)
     }
 
-    /// Sessions stay, except those of users that are no more, or have another password.
+    /// Sessions stay, except those of users that are no more, or have another password, and those
+    /// of providers whose settings changed.
     fn replace(&self, access: &AccessOptions) {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
         *self.0.access.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
         self.0.sessions.set_lasts(access.session_max);
-        self.0.sessions.keep(|name| {
-            let hash = |access: &Access| access.user(name).map(|known| known.user.hash.clone());
-            hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now))
+        self.0.sessions.keep(|session| {
+            let hash =
+                |access: &Access| access.user(&session.user).map(|known| known.user.hash.clone());
+            match &session.outside {
+                None => hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now)),
+                Some(outside) => after.providers.kept(&outside.source, &before.providers),
+            }
         });
     }
 
-    /// Whether no credentials are needed, as there are no users and no tokens.
+    /// Whether no credentials are needed, as there are no users and no tokens, and no other system
+    /// vouches for users.
     pub fn is_off(&self) -> bool {
-        let access = self.access();
-        access.users.is_empty() && access.tokens.is_empty()
+        self.access().is_off
     }
 
     /// Whether no credentials are needed although other machines can reach the listener.
@@ -621,20 +569,32 @@ impl Gate {
             let found = self.by_token(None, key.as_bytes());
             return found.ok_or_else(|| self.failed(peer, "a key", "it is not known"));
         }
-        let Some(principal) = self.cookies(headers).find_map(|cookie| self.by_session(cookie))
-        else {
-            return Ok(Principal::nobody());
-        };
-        let reads = matches!(*method, Method::GET | Method::HEAD);
-        if !reads && !headers.contains_key(ORIGIN) {
-            self.count(Refused::Forbidden);
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "a call with the cookie of a login that changes something must come from the page \
-                 (it has no Origin); programs send a token instead",
-            ));
+        let cookies: Vec<&[u8]> = self.cookies(headers).collect();
+        let mut found = None;
+        for cookie in cookies {
+            found = self.by_session(cookie, peer).await;
+            if found.is_some() {
+                break;
+            }
         }
+        let Some(principal) = found else { return Ok(Principal::nobody()) };
+        self.check_origin(method, headers)?;
         Ok(principal)
+    }
+
+    /// Refuses a call that changes something and is identified by what a browser adds by itself, if
+    /// it does not say which page made it.
+    fn check_origin(&self, method: &Method, headers: &HeaderMap) -> ApiResult<()> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if reads || headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        self.count(Refused::Forbidden);
+        Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "a call with the cookie of a login that changes something must come from the page (it \
+             has no Origin), as one by a proxy that logs in must; programs send a token instead",
+        ))
     }
 
     /// The values of cookies with our name.
@@ -646,28 +606,6 @@ impl Gate {
         let own = fields
             .filter_map(|field| field.strip_prefix(self.0.cookie.as_bytes())?.strip_prefix(b"="));
         own.take(COOKIES_MAX)
-    }
-
-    /// The caller whose token is a parameter of the address, if that is how it is given.
-    fn by_address(
-        &self,
-        request: &Request,
-        peer: Option<SocketAddr>,
-    ) -> Option<ApiResult<Principal>> {
-        if self.is_off() || !TOKEN_PATHS.contains(&request.uri().path()) {
-            return None;
-        }
-        let query = request.uri().query().unwrap_or_default();
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        let (_, token) = pairs.find(|(name, _)| name == "token")?;
-        let found = self.by_token(None, token.as_bytes());
-        Some(found.ok_or_else(|| self.failed(peer, "a token", "it is not known")))
-    }
-
-    fn by_session(&self, cookie: &[u8]) -> Option<Principal> {
-        let name = self.0.sessions.user(cookie)?;
-        let role = self.access().user(&name)?.user.role;
-        Some(Principal::named(name, role))
     }
 
     async fn by_authorization(
@@ -850,7 +788,18 @@ impl Access {
             }
             token
         });
-        Access { users: options.users.iter().map(known).collect(), tokens: tokens.collect() }
+        Access {
+            users: options.users.iter().map(known).collect(),
+            tokens: tokens.collect(),
+            providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
+            proxy: options.proxy.clone(),
+            groups: options.groups.clone(),
+            is_off: options.is_off(),
+        }
+    }
+
+    fn has_name(&self, name: &str) -> bool {
+        self.user(name).is_some() || self.tokens.iter().any(|token| *token.name == *name)
     }
 
     fn user(&self, name: &str) -> Option<&Known> {

@@ -15,8 +15,8 @@ use super::gate::Gate;
 use crate::wire::error::ApiError;
 use node::cluster::Missing;
 
-/// The role of a user or a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The role of a user or a token. They are in order, the least powerful first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Inserts lines, reads none.
     Ingest,

@@ -12,7 +12,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser};
-use crate::config::{duration, unless_off};
+use crate::config::{duration, logins, unless_off};
 use api::access::gate::Auditing;
 use api::access::principal::Role;
 use api::access::secrets::{parse_password_hash, parse_token_hash};
@@ -56,7 +56,14 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
             digest.and_then(|text| parse_token_hash(&text).map_err(Error::msg)).map_err(at)?;
         Ok(Token::new(name.clone(), digest, role(&raw.role).map_err(at)?))
     });
-    Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max })
+    Ok(AccessOptions {
+        users,
+        tokens: tokens.collect::<Result<_>>()?,
+        session_max,
+        oidc: logins::oidc(access)?,
+        proxy: logins::proxy(&access.proxy)?,
+        groups: logins::groups(access)?,
+    })
 }
 
 /// The settings of the audit log. In a cluster on engines no node has a store of its own for it.
@@ -69,7 +76,7 @@ pub fn auditing(raw: &RawAudit, in_cluster: bool) -> Result<Auditing> {
     Ok(Auditing { enabled: raw.enabled, admins_read: raw.admins_read })
 }
 
-fn role(name: &str) -> Result<Role> {
+pub fn role(name: &str) -> Result<Role> {
     Role::parse(name).ok_or_else(|| {
         let known = Role::ALL.map(Role::name).join(", ");
         anyhow!("the role '{name}' is not one of {known}")
@@ -191,7 +198,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("hunter2") && !error.contains("MDEy"), "{error}");
         }
-        let short = RawAccess { session_max: "0s".into() };
+        let short = RawAccess { session_max: "0s".into(), ..RawAccess::default() };
         assert!(access(&short, &[], &[]).unwrap_err().to_string().contains("between 1s and 366d"));
     }
 

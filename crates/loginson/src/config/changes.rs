@@ -24,6 +24,14 @@ pub fn of_access(before: &AccessOptions, after: &AccessOptions, changed: &mut Ve
         });
         named.chain(tokens).collect::<Vec<_>>()
     };
+    if before.oidc != after.oidc {
+        let names: Vec<&str> = after.oidc.iter().map(|oidc| &*oidc.name).collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("access.oidc: {shown}"));
+    }
+    if before.groups != after.groups {
+        changed.push(format!("access.groups: {} rules", after.groups.0.len()));
+    }
     let (before, after) = (users(before), users(after));
     for (name, role, secret) in &after {
         match before.iter().find(|(other, ..)| other == name) {

@@ -20,6 +20,7 @@ use crate::config::alerts::RawAlerts;
 use crate::config::collect::RawCollect;
 use crate::config::engines::RawCluster;
 use crate::config::kafka::RawTopics;
+use crate::config::logins::{RawGroupRule, RawOidc, RawProxy};
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::stores::RawStores;
@@ -121,11 +122,23 @@ impl Default for RawHttpTls {
 #[serde(deny_unknown_fields, default)]
 pub struct RawAccess {
     pub session_max: String,
+    pub external_url: String,
+    pub proxy: RawProxy,
+    #[serde(skip_serializing)]
+    pub oidc: Vec<RawOidc>,
+    #[serde(skip_serializing)]
+    pub groups: Vec<RawGroupRule>,
 }
 
 impl Default for RawAccess {
     fn default() -> Self {
-        RawAccess { session_max: "12h".into() }
+        RawAccess {
+            session_max: "12h".into(),
+            external_url: "off".into(),
+            proxy: RawProxy::default(),
+            oidc: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 }
 
