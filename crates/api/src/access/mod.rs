@@ -13,6 +13,7 @@ pub mod login;
 pub mod params;
 pub mod principal;
 pub mod restriction;
+pub mod rights;
 pub mod routes;
 pub mod secrets;
 pub mod sessions;
