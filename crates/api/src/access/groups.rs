@@ -1,25 +1,26 @@
 //! What groups of other systems may do here: the one place that gives rights to users whom another
 //! system vouches for.
 //!
-//! A user whom no rule covers is not let in. Of several rules that cover a user, the most powerful
-//! role holds.
+//! A user whom no rule covers is not let in. Of several rules that cover a user, that with the most
+//! powerful role holds, and of those the one that was written first.
 
 use std::sync::Arc;
 
 use super::principal::Role;
+use super::rights::Rights;
 
 /// Rules of groups. A configuration with more is refused.
 pub const GROUP_RULES_MAX: usize = 1_000;
 
-/// Gives a role to the members of a group.
+/// Gives rights to the members of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupRule {
     /// The system that must vouch for the user; `None` for each.
     pub from: Option<Arc<str>>,
     /// The group; `None` for every user of that system.
     pub group: Option<Arc<str>>,
-    /// The role.
-    pub role: Role,
+    /// The rights.
+    pub rights: Arc<Rights>,
 }
 
 /// All rules.
@@ -27,13 +28,15 @@ pub struct GroupRule {
 pub struct Groups(pub Vec<GroupRule>);
 
 impl Groups {
-    /// The role of a user of that system with these groups; `None` if no rule lets the user in.
-    pub fn role(&self, source: &str, groups: &[Arc<str>]) -> Option<Role> {
+    /// The rights of a user of that system with these groups; `None` if no rule lets the user in.
+    pub fn rights(&self, source: &str, groups: &[Arc<str>]) -> Option<Arc<Rights>> {
         let rules = self.of(source).filter(|rule| match &rule.group {
             Some(group) => groups.contains(group),
             None => true,
         });
-        rules.map(|rule| rule.role).max()
+        // The first of several that are equal.
+        let best = rules.min_by_key(|rule| std::cmp::Reverse(rule.rights.role));
+        best.map(|rule| Arc::clone(&rule.rights))
     }
 
     /// Those of these groups that rules name. The others are not kept: a user may have thousands.
@@ -51,7 +54,7 @@ impl Groups {
 
     /// Whether a rule makes administrators.
     pub fn has_admin(&self) -> bool {
-        self.0.iter().any(|rule| rule.role == Role::Admin)
+        self.0.iter().any(|rule| rule.rights.role == Role::Admin)
     }
 
     fn of(&self, source: &str) -> impl Iterator<Item = &GroupRule> {
@@ -62,13 +65,14 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::rights::RightsText;
 
     #[test]
     fn the_most_powerful_role_holds() {
-        let rule = |from: &str, group: &str, role| GroupRule {
+        let rule = |from: &str, group: &str, role: Role| GroupRule {
             from: (!from.is_empty()).then(|| from.into()),
             group: (!group.is_empty()).then(|| group.into()),
-            role,
+            rights: Arc::new(role.into()),
         };
         let groups = Groups(vec![
             rule("", "ops", Role::Operate),
@@ -77,7 +81,8 @@ mod tests {
             rule("partner", "", Role::Ingest),
         ]);
         let role = |source: &str, of: &[&str]| {
-            groups.role(source, &groups.named(source, of.iter().copied()))
+            let rights = groups.rights(source, &groups.named(source, of.iter().copied()));
+            rights.map(|rights| rights.role)
         };
         assert_eq!(role("corp", &["ops", "staff"]), Some(Role::Admin));
         assert_eq!(role("other", &["staff", "ops"]), Some(Role::Operate));
@@ -85,6 +90,17 @@ mod tests {
         assert_eq!(role("other", &["cooks", "OPS", "ops "]), None);
         assert_eq!(role("other", &[]), None);
         assert_eq!(role("partner", &[]), Some(Role::Ingest));
+        // Of equal roles the first one holds.
+        let text = |filter: &str| RightsText {
+            filter: Some(filter.to_owned()),
+            ..RightsText::of_role("read")
+        };
+        let mut equal = Groups(vec![rule("", "a", Role::Read), rule("", "b", Role::Read)]);
+        equal.0[0].rights = Arc::new(text("x").checked().unwrap());
+        let of = equal.named("corp", ["b", "a"].into_iter());
+        assert!(equal.rights("corp", &of).unwrap().is_restricted());
+        equal.0.reverse();
+        assert!(!equal.rights("corp", &of).unwrap().is_restricted());
         assert_eq!(groups.named("corp", ["cooks", "ops"].into_iter()).len(), 1);
     }
 }

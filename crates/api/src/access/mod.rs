@@ -17,6 +17,7 @@ pub mod params;
 pub mod principal;
 pub mod proxy;
 pub mod restriction;
+pub mod rights;
 pub mod routes;
 pub mod secrets;
 pub mod sessions;

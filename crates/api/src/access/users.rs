@@ -12,6 +12,7 @@ use super::groups::Groups;
 use super::oidc::options::OidcOptions;
 use super::principal::Role;
 use super::proxy::Proxy;
+use super::rights::Rights;
 
 /// Limit of a name, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -43,8 +44,8 @@ pub struct User {
     pub name: Arc<str>,
     /// The argon2id hash of the password.
     pub hash: PasswordHash,
-    /// The user's role.
-    pub role: Role,
+    /// What the user may do.
+    pub rights: Arc<Rights>,
 }
 
 /// A program, which authenticates by token.
@@ -54,8 +55,8 @@ pub struct Token {
     pub name: Arc<str>,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// The token's role.
-    pub role: Role,
+    /// What it may do.
+    pub rights: Arc<Rights>,
     /// From when on it is not valid, in seconds since 1970; `None` if it does not expire.
     pub expires_s: Option<i64>,
     /// The SHA-256 of the token before the last rotation, and until when it is valid.
@@ -66,9 +67,9 @@ pub struct Token {
 
 impl Token {
     /// A token that does not expire.
-    pub fn new(name: Arc<str>, digest: [u8; 32], role: Role) -> Token {
-        let last_used_s = Arc::default();
-        Token { name, digest, role, expires_s: None, previous: None, last_used_s }
+    pub fn new(name: Arc<str>, digest: [u8; 32], rights: impl Into<Rights>) -> Token {
+        let (rights, last_used_s) = (Arc::new(rights.into()), Arc::default());
+        Token { name, digest, rights, expires_s: None, previous: None, last_used_s }
     }
 
     /// Notes that it was used.
@@ -104,13 +105,13 @@ impl Default for AccessOptions {
 
 impl fmt::Debug for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User({} {})", self.name, self.role.name())
+        write!(f, "User({} {})", self.name, self.rights.role.name())
     }
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token({} {})", self.name, self.role.name())
+        write!(f, "Token({} {})", self.name, self.rights.role.name())
     }
 }
 
@@ -123,8 +124,8 @@ impl AccessOptions {
 
     /// Whether somebody may administer the server.
     pub fn has_admin(&self) -> bool {
-        self.users.iter().any(|user| user.role == Role::Admin)
-            || self.tokens.iter().any(|token| token.role == Role::Admin)
+        self.users.iter().any(|user| user.rights.role == Role::Admin)
+            || self.tokens.iter().any(|token| token.rights.role == Role::Admin)
             || self.groups.has_admin()
     }
 

@@ -20,10 +20,10 @@ fn server() -> Fixture {
             groups_separator: ";".into(),
             address_header: Some(HeaderName::from_static("x-forwarded-for")),
         }));
-        let rule = |group: &str, role| GroupRule {
+        let rule = |group: &str, role: Role| GroupRule {
             from: Some("proxy".into()),
             group: Some(group.into()),
-            role,
+            rights: Arc::new(role.into()),
         };
         options.access.groups = Groups(vec![rule("ops", Role::Operate), rule("staff", Role::Read)]);
     })

@@ -11,12 +11,13 @@ use anyhow::{Context, Error, Result, anyhow, ensure};
 use api::access::groups::{GROUP_RULES_MAX, GroupRule, Groups};
 use api::access::oidc::options::{OidcOptions, PROVIDERS_MAX, check_url};
 use api::access::proxy::{self, NETWORKS_MAX, Network, Proxy, ProxyOptions};
+use api::access::rights::RightsText;
 use api::access::users::check_name;
 use cluster::engines::Secret;
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
 
-use super::access::role;
+use super::access::rights;
 use super::raw::RawAccess;
 use super::{duration, unless_off};
 
@@ -102,6 +103,10 @@ pub struct RawGroupRule {
     #[serde(default)]
     pub from: Option<String>,
     pub role: String,
+    #[serde(default)]
+    pub filter: Option<String>,
+    #[serde(default)]
+    pub hide_fields: Vec<String>,
 }
 
 /// Checks the providers.
@@ -110,14 +115,16 @@ pub fn oidc(raw: &RawAccess) -> Result<Vec<OidcOptions>> {
         raw.oidc.len() <= PROVIDERS_MAX,
         "access.oidc: there are more than {PROVIDERS_MAX} providers"
     );
-    let mut names = HashSet::new();
-    let check = |oidc: &RawOidc| {
-        ensure!(names.insert(&oidc.name), "the name is given twice");
-        provider(raw, oidc)
-    };
-    let mut check = check;
-    let of = |oidc: &RawOidc| check(oidc).with_context(|| format!("access.oidc: {}", oidc.name));
-    raw.oidc.iter().map(of).collect()
+    let mut names: HashSet<&str> = HashSet::new();
+    let mut all = Vec::new();
+    for oidc in &raw.oidc {
+        let checked = match names.insert(&oidc.name) {
+            true => provider(raw, oidc),
+            false => Err(anyhow!("the name is given twice")),
+        };
+        all.push(checked.with_context(|| format!("access.oidc: {}", oidc.name))?);
+    }
+    Ok(all)
 }
 
 fn provider(access: &RawAccess, raw: &RawOidc) -> Result<OidcOptions> {
@@ -243,10 +250,15 @@ pub fn groups(raw: &RawAccess) -> Result<Groups> {
                 "name a group, or with `from` a provider all of whose users are meant"
             )));
         }
+        let text = RightsText {
+            role: rule.role.clone(),
+            filter: rule.filter.clone(),
+            hide_fields: rule.hide_fields.clone(),
+        };
         Ok(GroupRule {
             from: rule.from.as_deref().map(Into::into),
             group: rule.group.as_deref().map(Into::into),
-            role: role(&rule.role).map_err(at)?,
+            rights: Arc::new(rights(&text).map_err(at)?),
         })
     };
     let rules = raw.groups.iter().map(rule).collect::<Result<Vec<_>>>()?;

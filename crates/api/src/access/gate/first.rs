@@ -1,5 +1,4 @@
-//! The link that makes the first administrator, which the log of a start shows while there are no
-//! users.
+//! The link with which the first administrator is made.
 
 use std::net::SocketAddr;
 use std::sync::{MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use crate::access::secrets::{new_token, sha256};
 use crate::wire::error::{ApiError, ApiResult};
 
 /// How long the link for the first administrator is valid.
-const FIRST_TIME_MAX: Duration = Duration::from_secs(3_600);
+pub(super) const FIRST_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// A link that makes the first administrator.
 pub(super) struct First {
@@ -34,7 +33,7 @@ impl Gate {
         Some(secret)
     }
 
-    fn first(&self) -> MutexGuard<'_, Option<First>> {
+    pub(super) fn first(&self) -> MutexGuard<'_, Option<First>> {
         self.0.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +60,7 @@ impl Gate {
         self.compare_first(self.first().as_ref(), secret)
     }
 
-    fn compare_first(&self, first: Option<&First>, secret: &[u8]) -> ApiResult<()> {
+    pub(super) fn compare_first(&self, first: Option<&First>, secret: &[u8]) -> ApiResult<()> {
         let is_right = first.is_some_and(|first| {
             first.begun.elapsed() < FIRST_TIME_MAX
                 && bool::from(first.digest.ct_eq(&sha256(secret)))

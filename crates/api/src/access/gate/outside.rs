@@ -7,13 +7,16 @@ use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 
-use super::{Gate, KEYS, Refused, unauthorized};
+use super::changes::Known;
+use super::credentials::{KEYS, unauthorized};
+use super::{Gate, Refused};
 use crate::access::audit;
 use crate::access::groups::Groups;
 use crate::access::oidc::Providers;
 use crate::access::outside::Outside;
-use crate::access::principal::{Principal, Role};
+use crate::access::principal::Principal;
 use crate::access::proxy::{self, Proxy};
+use crate::access::rights::Rights;
 use crate::access::users::check_name;
 use crate::known::TOKEN_PATHS;
 use crate::wire::error::{ApiError, ApiResult};
@@ -29,9 +32,9 @@ impl Gate {
         self.access().groups.clone()
     }
 
-    /// The role of a user of another system; none if no rule lets the user in.
-    pub fn role_outside(&self, outside: &Outside) -> Option<Role> {
-        self.access().groups.role(&outside.source, &outside.groups())
+    /// The rights of a user of another system; none if no rule lets the user in.
+    pub fn rights_outside(&self, outside: &Outside) -> Option<Arc<Rights>> {
+        self.access().groups.rights(&outside.source, &outside.groups())
     }
 
     /// The name that a user of another system has here; an error says why there is none.
@@ -147,8 +150,8 @@ impl Gate {
         let access = self.access();
         let groups = named.groups.iter().map(String::as_str);
         let groups = access.groups.named(proxy::SOURCE, groups);
-        match access.groups.role(proxy::SOURCE, &groups) {
-            Some(role) => Ok(Principal::named(name, role)),
+        match access.groups.rights(proxy::SOURCE, &groups) {
+            Some(rights) => Ok(Principal::named(name, rights)),
             None => {
                 let why = format!(
                     "no group of {name} may log in here; have an administrator add one of them to \
@@ -181,19 +184,18 @@ impl Gate {
         let session = self.0.sessions.get(cookie)?;
         let access = self.access();
         let Some(outside) = session.outside else {
-            let role = access.user(&session.user)?.user.role;
-            return Some(Principal::named(session.user, role));
+            return access.user(&session.user).map(Known::principal);
         };
         let may_go_on = match access.has_name(&session.user) {
             true => Err("a user or a token of this server has its name now".to_owned()),
             false => access.providers.confirmed(&outside, &access.groups).await,
         };
-        let role = access.groups.role(&outside.source, &outside.groups());
-        let role = may_go_on.and_then(|()| {
-            role.ok_or_else(|| "no group of the user may log in here any more".to_owned())
+        let rights = access.groups.rights(&outside.source, &outside.groups());
+        let rights = may_go_on.and_then(|()| {
+            rights.ok_or_else(|| "no group of the user may log in here any more".to_owned())
         });
-        match role {
-            Ok(role) => Some(Principal::named(session.user, role)),
+        match rights {
+            Ok(rights) => Some(Principal::named(session.user, rights)),
             Err(why) => {
                 if self.0.sessions.end(cookie).is_some()
                     && let Some(peer) = peer

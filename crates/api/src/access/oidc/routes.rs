@@ -131,7 +131,7 @@ async fn called_back(gate: &Gate, name: &str, asked: Asked) -> ApiResult {
     let user = gate.named_outside(name, &told.name);
     let user = user.map_err(|why| gate.not_let_in(peer, name, &why))?;
     let outside = Outside::new(provider.options.name.clone(), &told, &gate.groups());
-    if gate.role_outside(&outside).is_none() {
+    if gate.rights_outside(&outside).is_none() {
         let why = format!(
             "no group of {user} may log in here; have an administrator add one of them to \
              [[access.groups]], or the user to a group that is there (its claim: '{}')",
