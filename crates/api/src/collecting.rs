@@ -15,6 +15,7 @@ use crate::access::gate::Gate;
 use crate::access::guard;
 use crate::access::guard::Guard;
 use crate::access::principal::Scope;
+use crate::access::proxy;
 use crate::access::routes::Routes;
 use crate::admin::forwarding;
 use crate::admin::metrics;
@@ -78,9 +79,9 @@ pub fn routes(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Routes<()> {
     Routes::new()
         .get(Scope::Open, "/health", || async { "ok\n" })
         .get(Scope::Open, "/ready", ready)
-        .get(Scope::Read, "/metrics", text)
-        .get(Scope::Read, "/api/v1/nodes", nodes)
-        .get(Scope::Read, "/api/v1/files", followed)
+        .get(Scope::ReadAll, "/metrics", text)
+        .get(Scope::ReadAll, "/api/v1/nodes", nodes)
+        .get(Scope::ReadAll, "/api/v1/files", followed)
         .merge(loki::ways_in(inserting))
         .with_state(seen)
 }
@@ -92,8 +93,9 @@ pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
     router
         .fallback(move |request: Request| nothing_else(seen, request))
         .method_not_allowed_fallback(wrong_method)
-        .layer(Extension(gate))
+        .layer(Extension(gate.clone()))
         .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn_with_state(gate, proxy::client))
 }
 
 async fn nothing_else(seen: Arc<Collecting>, mut request: Request) -> Response {

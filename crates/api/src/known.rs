@@ -162,6 +162,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
             // Name and password are accepted in the form only, because addresses end up in logs.
             ["login" | "logout" | "me"] => return Some(Vec::new()),
+            ["login", "oidc", _] => return Some(vec![&["to"]]),
+            // Providers add parameters of their own.
+            ["login", "oidc", _, "callback"] => return None,
             ["context"] => {
                 return Some(vec![&[
                     "id",

@@ -6,7 +6,9 @@ mod auditing;
 mod elastic;
 mod gate;
 mod loki;
+mod oidc;
 mod otlp;
+mod proxies;
 mod pushes;
 
 use std::io::{Read, Write};
@@ -115,6 +117,7 @@ impl Fixture {
             include: Vec::new(),
             run_time_ms: 60_000,
             client: "a test".into(),
+            seen: String::new(),
         };
         let id = self.app.jobs().unwrap().submit(submission).unwrap();
         while !self.app.queue.get(id).unwrap().state.is_ended() {

@@ -8,14 +8,19 @@ use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 
+use super::groups::Groups;
+use super::oidc::options::OidcOptions;
 use super::principal::Role;
+use super::proxy::Proxy;
+use super::rights::Rights;
 
 /// Limit of a name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// Limit of the number of users and tokens together. Further ones are refused.
 pub const NAMES_MAX: usize = 10_000;
 
-/// Users and tokens. If there are none, everybody may call everything.
+/// Users and tokens, and who else may vouch for users. If there are none, everybody may call
+/// everything.
 #[derive(Clone, Debug)]
 pub struct AccessOptions {
     /// People, with passwords.
@@ -24,6 +29,12 @@ pub struct AccessOptions {
     pub tokens: Vec<Token>,
     /// How long a login at the page lasts.
     pub session_max: Duration,
+    /// Providers of OpenID Connect, by which users log in.
+    pub oidc: Vec<OidcOptions>,
+    /// A proxy that vouches for users, or names the addresses of clients.
+    pub proxy: Proxy,
+    /// What users of other systems may do.
+    pub groups: Groups,
 }
 
 /// A person, who authenticates by password.
@@ -33,8 +44,8 @@ pub struct User {
     pub name: Arc<str>,
     /// The argon2id hash of the password.
     pub hash: PasswordHash,
-    /// The user's role.
-    pub role: Role,
+    /// What the user may do.
+    pub rights: Arc<Rights>,
 }
 
 /// A program, which authenticates by token.
@@ -44,8 +55,8 @@ pub struct Token {
     pub name: Arc<str>,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// The token's role.
-    pub role: Role,
+    /// What it may do.
+    pub rights: Arc<Rights>,
     /// From when on it is not valid, in seconds since 1970; `None` if it does not expire.
     pub expires_s: Option<i64>,
     /// The SHA-256 of the token before the last rotation, and until when it is valid.
@@ -56,9 +67,9 @@ pub struct Token {
 
 impl Token {
     /// A token that does not expire.
-    pub fn new(name: Arc<str>, digest: [u8; 32], role: Role) -> Token {
-        let last_used_s = Arc::default();
-        Token { name, digest, role, expires_s: None, previous: None, last_used_s }
+    pub fn new(name: Arc<str>, digest: [u8; 32], rights: impl Into<Rights>) -> Token {
+        let (rights, last_used_s) = (Arc::new(rights.into()), Arc::default());
+        Token { name, digest, rights, expires_s: None, previous: None, last_used_s }
     }
 
     /// Notes that it was used.
@@ -85,19 +96,22 @@ impl Default for AccessOptions {
             users: Vec::new(),
             tokens: Vec::new(),
             session_max: Duration::from_secs(12 * 3600),
+            oidc: Vec::new(),
+            proxy: None,
+            groups: Groups::default(),
         }
     }
 }
 
 impl fmt::Debug for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User({} {})", self.name, self.role.name())
+        write!(f, "User({} {})", self.name, self.rights.role.name())
     }
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token({} {})", self.name, self.role.name())
+        write!(f, "Token({} {})", self.name, self.rights.role.name())
     }
 }
 
@@ -110,12 +124,14 @@ impl AccessOptions {
 
     /// Whether somebody may administer the server.
     pub fn has_admin(&self) -> bool {
-        self.users.iter().any(|user| user.role == Role::Admin)
-            || self.tokens.iter().any(|token| token.role == Role::Admin)
+        self.users.iter().any(|user| user.rights.role == Role::Admin)
+            || self.tokens.iter().any(|token| token.rights.role == Role::Admin)
+            || self.groups.has_admin()
     }
 
     /// Whether no credentials are needed.
     pub fn is_off(&self) -> bool {
-        self.users.is_empty() && self.tokens.is_empty()
+        let by_proxy = self.proxy.as_ref().is_some_and(|proxy| proxy.user_header.is_some());
+        self.users.is_empty() && self.tokens.is_empty() && self.oidc.is_empty() && !by_proxy
     }
 }

@@ -14,6 +14,7 @@ mod files;
 mod kafka;
 pub mod listen;
 mod located;
+mod logins;
 pub mod mistakes;
 mod placement;
 mod programs;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use api::access::rights::RightsText;
 use node::ingest::rules::RuleSpec;
 use node::lookups::LookupSpec;
 use node::saved_views::macros::MacroSpec;
@@ -20,6 +21,7 @@ use crate::config::alerts::RawAlerts;
 use crate::config::collect::RawCollect;
 use crate::config::engines::RawCluster;
 use crate::config::kafka::RawTopics;
+use crate::config::logins::{RawGroupRule, RawOidc, RawProxy};
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::stores::RawStores;
@@ -121,11 +123,23 @@ impl Default for RawHttpTls {
 #[serde(deny_unknown_fields, default)]
 pub struct RawAccess {
     pub session_max: String,
+    pub external_url: String,
+    pub proxy: RawProxy,
+    #[serde(skip_serializing)]
+    pub oidc: Vec<RawOidc>,
+    #[serde(skip_serializing)]
+    pub groups: Vec<RawGroupRule>,
 }
 
 impl Default for RawAccess {
     fn default() -> Self {
-        RawAccess { session_max: "12h".into() }
+        RawAccess {
+            session_max: "12h".into(),
+            external_url: "off".into(),
+            proxy: RawProxy::default(),
+            oidc: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 }
 
@@ -147,6 +161,23 @@ pub struct RawUser {
     #[serde(default)]
     pub password_hash_file: Option<String>,
     pub role: String,
+    /// The lines that it sees, as a filter of LogsQL.
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// The fields that it does not see; `NAME*` for all that begin with a name.
+    #[serde(default)]
+    pub hide_fields: Vec<String>,
+}
+
+impl RawUser {
+    /// The rights, which are not checked yet.
+    pub fn rights(&self) -> RightsText {
+        RightsText {
+            role: self.role.clone(),
+            filter: self.filter.clone(),
+            hide_fields: self.hide_fields.clone(),
+        }
+    }
 }
 
 /// `[[tokens]]`
@@ -159,6 +190,23 @@ pub struct RawToken {
     #[serde(default)]
     pub sha256_file: Option<String>,
     pub role: String,
+    /// The lines that it sees, as a filter of LogsQL.
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// The fields that it does not see; `NAME*` for all that begin with a name.
+    #[serde(default)]
+    pub hide_fields: Vec<String>,
+}
+
+impl RawToken {
+    /// The rights, which are not checked yet.
+    pub fn rights(&self) -> RightsText {
+        RightsText {
+            role: self.role.clone(),
+            filter: self.filter.clone(),
+            hide_fields: self.hide_fields.clone(),
+        }
+    }
 }
 
 /// `[memory]`
