@@ -36,6 +36,7 @@ mod memory;
 mod origin;
 pub(crate) mod pieces;
 mod rewrite;
+mod tenant;
 
 use memory::Memory;
 
@@ -47,6 +48,7 @@ pub use header::{
 pub use line_id::LineId;
 pub use origin::{UnknownField, decode_origins, encode_origin};
 pub use rewrite::LineChange;
+pub use tenant::{NoTenant, Tenant};
 
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
@@ -203,6 +205,9 @@ pub struct Hints {
     /// Whether lines arrived as they were written although they come from a file: they were
     /// appended while it was followed.
     pub live: bool,
+    /// Whose lines they are. Only Loginson sets it, by who sent the lines or where they arrived,
+    /// never by what they contain.
+    pub tenant: Tenant,
     /// Fields of the origin that this program does not know, in the order of their tags; kept for
     /// programs that do.
     pub unknown: Vec<UnknownField>,

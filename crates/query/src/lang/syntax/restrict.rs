@@ -56,14 +56,18 @@ impl Query {
                 self.pipes.insert(place + 1, Pipe::from(Select { filter: to.clone() }));
             }
         }
-        if to.is_without_audit() && self.filter.whose() == Whose::Sent {
-            return Some(());
-        }
-        let own = std::mem::replace(&mut self.filter, Filter::All);
-        self.filter = match own {
-            Filter::All => to.clone(),
-            own => Filter::and(vec![to.clone(), own]),
+        let parts = match to {
+            Filter::And(parts) => &parts[..],
+            one => std::slice::from_ref(one),
         };
+        let sends_alone = self.filter.whose() == Whose::Sent;
+        let is_needed = |part: &&Filter| !(sends_alone && part.is_without_audit());
+        let mut parts: Vec<Filter> = parts.iter().filter(is_needed).cloned().collect();
+        if !parts.is_empty() {
+            let own = std::mem::replace(&mut self.filter, Filter::All);
+            parts.extend((own != Filter::All).then_some(own));
+            self.filter = Filter::and(parts);
+        }
         Some(())
     }
 }
@@ -83,6 +87,8 @@ fn restrict_inside(filter: &mut Filter, to: &Filter, left: &mut usize) -> Option
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use record::Tenant;
 
     use super::*;
     use crate::base::TimeRange;
@@ -151,6 +157,23 @@ mod tests {
         assert!(
             only("!_type:=audit").is_without_audit() && !only("_type:=audit").is_without_audit()
         );
+    }
+
+    /// The restriction to a tenant stays where that of the audit log is left out.
+    #[test]
+    fn several_restrictions_hold_each_by_itself() {
+        let tenant = Tenant { account: 12, project: 3 };
+        let both = Filter::and(vec![Filter::without_audit(), Filter::of_tenants(&[tenant])]);
+        for (text, expected) in [
+            ("*", "_tenant:=\"12:3\""),
+            ("x or y", "_tenant:=\"12:3\" (\"x\" or \"y\")"),
+            ("_type:audit", "!_type:=audit _tenant:=\"12:3\" _type:audit"),
+            ("* | union (x)", "_tenant:=\"12:3\" | union (_tenant:=\"12:3\" x)"),
+        ] {
+            let restricted = Query::parse(text, 0).unwrap().restricted(&both).unwrap();
+            let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
+            assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
+        }
     }
 
     #[test]
