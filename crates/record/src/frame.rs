@@ -390,6 +390,28 @@ impl Frame {
         lines
     }
 
+    /// Gives the lines of those origins a tenant for which `tenant` names one.
+    pub fn assign_tenants(&mut self, tenant: impl Fn(&Origin) -> Option<Tenant>) {
+        let mut origins = self.origins.clone();
+        let mut is_changed = false;
+        for origin in &mut origins {
+            let Some(tenant) = tenant(origin) else { continue };
+            is_changed |= origin.hints.tenant != tenant;
+            Arc::make_mut(&mut origin.hints).tenant = tenant;
+        }
+        if !is_changed {
+            return;
+        }
+        let mut bytes = self.bytes[..self.header.origins_offset()].to_vec();
+        origins.iter().for_each(|origin| encode_origin(origin, &mut bytes));
+        let origins_bytes = (bytes.len() - self.header.origins_offset()) as u32;
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let body_crc = crc32c::crc32c(&bytes[HEADER_BYTES..]);
+        self.bytes = Arc::new(bytes.into());
+        self.origins = origins;
+        self.set_header(FrameHeader { origins_bytes, body_crc, ..self.header });
+    }
+
     /// The earliest and the latest arrival in the runs; `None` without runs.
     pub fn received_range_ns(&self) -> Option<(i64, i64)> {
         let received = || self.runs.iter().map(|run| run.received_ns);

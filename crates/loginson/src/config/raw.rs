@@ -70,6 +70,8 @@ pub struct RawConfig {
     #[serde(skip_serializing)]
     pub tokens: Vec<RawToken>,
     #[serde(skip_serializing)]
+    pub tenants: Vec<RawTenant>,
+    #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub rules: Vec<RuleSpec>,
@@ -159,6 +161,23 @@ pub struct RawToken {
     #[serde(default)]
     pub sha256_file: Option<String>,
     pub role: String,
+}
+
+/// `[[tenants]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawTenant {
+    pub id: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub listeners: Vec<String>,
+    #[serde(default)]
+    pub retention: Option<String>,
+    #[serde(default)]
+    pub bytes_per_s: Option<String>,
+    #[serde(default)]
+    pub lines_per_s: Option<u64>,
 }
 
 /// `[memory]`
@@ -480,6 +499,7 @@ impl Default for RawConfig {
             cluster: RawCluster::default(),
             users: Vec::new(),
             tokens: Vec::new(),
+            tenants: Vec::new(),
             types: Vec::new(),
             rules: Vec::new(),
             lookups: Vec::new(),
