@@ -78,9 +78,9 @@ pub fn routes(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Routes<()> {
     Routes::new()
         .get(Scope::Open, "/health", || async { "ok\n" })
         .get(Scope::Open, "/ready", ready)
-        .get(Scope::Read, "/metrics", text)
-        .get(Scope::Read, "/api/v1/nodes", nodes)
-        .get(Scope::Read, "/api/v1/files", followed)
+        .get(Scope::ReadAll, "/metrics", text)
+        .get(Scope::ReadAll, "/api/v1/nodes", nodes)
+        .get(Scope::ReadAll, "/api/v1/files", followed)
         .merge(loki::ways_in(inserting))
         .with_state(seen)
 }

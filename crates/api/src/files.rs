@@ -23,7 +23,7 @@ const FILES_OF_A_PAGE_MAX: usize = 1000;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, "/api/v1/files", list)
+    Routes::new().get(Scope::ReadAll, "/api/v1/files", list)
 }
 
 async fn list(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> ApiResult {

@@ -29,7 +29,7 @@ const TRIAL_LINES: usize = 50;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, "/api/v1/ingest/rules", list).post(
+    Routes::new().get(Scope::ReadAll, "/api/v1/ingest/rules", list).post(
         Scope::Operate,
         "/api/v1/ingest/rules/trial",
         trial,

@@ -18,7 +18,7 @@ use node::sinks::stage::{SinkStage, Told};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().within(to_their_node).get(Scope::Read, "/api/v1/sinks", list)
+    Routes::new().within(to_their_node).get(Scope::ReadAll, "/api/v1/sinks", list)
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {

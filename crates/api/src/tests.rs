@@ -115,6 +115,7 @@ impl Fixture {
             include: Vec::new(),
             run_time_ms: 60_000,
             client: "a test".into(),
+            seen: String::new(),
         };
         let id = self.app.jobs().unwrap().submit(submission).unwrap();
         while !self.app.queue.get(id).unwrap().state.is_ended() {

@@ -32,8 +32,8 @@ mod testing;
 
 pub use base::names::{NamePattern, RAW_LINE};
 pub use base::{
-    Account, Buffer, CHECK_ROWS, FieldSet, Hold, Limits, LineSet, Meter, Outcome, Progress, Pulse,
-    RowKey, RunError, TimeOrder, time,
+    Account, Buffer, CHECK_ROWS, FieldSet, HiddenFields, Hold, Limits, LineSet, Meter, Outcome,
+    Progress, Pulse, RowKey, RunError, TimeOrder, time,
 };
 pub use block::{Change, Scratch};
 pub use dist::{PartialState, answer_share, run, run_merged, run_partial};
@@ -62,6 +62,7 @@ pub use lang::pipe::{
     SortKey, Span, Stats, StatsFunction, StreamContext, TextChange, TimeAdd, Top, Union, Uniq,
     Unpack, Unroll, ValueNumber, decolorize, function_documentation, pipe_documentation,
 };
+pub use lang::restriction::Restriction;
 pub use lang::source::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub use lang::syntax::cursor::NESTING_MAX;
 pub use lang::syntax::error::ParseError;
@@ -89,7 +90,7 @@ pub mod derived {
 pub mod source {
     pub use crate::base::{DamagedUnit, Damages, Phrase, Phrases, SourceError, TimeRange, Whose};
     pub use crate::lang::source::{
-        Answers, ChooseLines, EachCount, Grouped, Revision, Revisions, ScanUnit, SomeLines, Source,
-        Table, Tables, UnitKey, WithColumns,
+        Answers, ChooseLines, EachCount, Grouped, Hiding, Revision, Revisions, ScanUnit, SomeLines,
+        Source, Table, Tables, UnitKey, WithColumns,
     };
 }

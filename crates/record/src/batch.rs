@@ -30,6 +30,7 @@ use text::quoted::write_quoted;
 use crate::frame::{Frame, LineId, Origin, Transport};
 
 mod builder;
+mod hidden;
 mod merged;
 mod restored;
 mod travel;
@@ -144,7 +145,7 @@ struct Stem {
 }
 
 /// The text that the rows point into.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Text {
     Frame(Arc<Frame>),
     /// Some lines of a frame: for each row the index of its line.
@@ -170,7 +171,7 @@ impl Text {
 }
 
 /// The records of one frame, or of one block of a sealed segment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Batch {
     text: Text,
     rows: Vec<RowHead>,

@@ -17,9 +17,10 @@ use text::time::format_time;
 
 use super::audit;
 use super::gate::Gate;
-use super::kept::{Kept, KeptToken, KeptUser, PreviousToken, role};
+use super::kept::{Kept, KeptToken, KeptUser, PreviousToken};
 use super::params::{Params, ParamsAndText};
 use super::principal::{Caller, Scope};
+use super::rights::{Rights, RightsText};
 use super::routes::Routes;
 use super::secrets::{check_password, hex, new_token};
 use super::users::{AccessOptions, check_name};
@@ -64,6 +65,60 @@ fn fields(body: &str, known: &[&str]) -> ApiResult<Params> {
             known.join(", ")
         ))),
     }
+}
+
+/// The fields of rights.
+const RIGHTS: [&str; 4] = ["role", "filter", "hide_fields", "tenant"];
+
+/// The rights in the fields of a body, on top of those before. A field with an empty value takes
+/// the restriction away.
+fn rights(fields: &Params, before: RightsText) -> RightsText {
+    let is_given = |name: &str| fields.pairs().iter().any(|(given, _)| given == name);
+    RightsText {
+        role: fields.get("role").map_or(before.role, str::to_owned),
+        filter: match is_given("filter") {
+            true => fields.get("filter").map(str::to_owned),
+            false => before.filter,
+        },
+        hide_fields: match is_given("hide_fields") {
+            true => {
+                let names = fields.all("hide_fields").flat_map(|list| list.split(','));
+                names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+            }
+            false => before.hide_fields,
+        },
+        tenant: match is_given("tenant") {
+            true => fields.get("tenant").map(str::to_owned),
+            false => before.tenant,
+        },
+    }
+}
+
+/// The rights as answers of this file show them.
+fn add_rights(rights: &Rights, to: &mut Value) {
+    to["role"] = rights.role.name().into();
+    to["filter"] = rights.filter.as_ref().map(|filter| filter.to_string()).into();
+    to["hide_fields"] =
+        rights.hidden.iter().flat_map(|hidden| hidden.names()).collect::<Vec<_>>().into();
+    to["tenant"] = match rights.tenant.to_string() {
+        unsaid if unsaid.is_empty() => Value::Null,
+        tenant => tenant.into(),
+    };
+}
+
+/// The rights in words, for the audit log.
+fn shown_rights(rights: &RightsText) -> String {
+    let mut shown = format!("the role {}", rights.role);
+    if let Some(filter) = &rights.filter {
+        shown += &format!(", the filter {filter}");
+    }
+    if !rights.hide_fields.is_empty() {
+        shown += &format!(", the hidden fields {}", rights.hide_fields.join(", "));
+    }
+    if let Some(tenant) = &rights.tenant {
+        shown += &format!(", the tenant {tenant}");
+    }
+    shown
 }
 
 /// A duration in seconds, at least one.
@@ -128,12 +183,13 @@ async fn users(State(gate): State<Gate>) -> ApiResult {
     let shown = gate.seen(|users, _, kept| {
         let shown = users.iter().map(|user| {
             let of_api = kept.users.iter().find(|kept| kept.name == *user.name);
-            json!({
+            let mut shown = json!({
                 "name": &*user.name,
-                "role": user.role.name(),
                 "from": if of_api.is_some() { "api" } else { "configuration" },
                 "created": of_api.map(|kept| shown_time(kept.created_s)),
-            })
+            });
+            add_rights(&user.rights, &mut shown);
+            shown
         });
         shown.collect::<Vec<Value>>()
     });
@@ -150,51 +206,44 @@ async fn add_user(
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
     check_first(&gate, &caller)?;
-    let fields = fields(&body, &["name", "password", "role"])?;
-    let (name, role) = (fields.required("name")?.to_owned(), fields.required("role")?.to_owned());
+    let fields = fields(&body, &[&["name", "password"], &RIGHTS[..]].concat())?;
+    let name = fields.required("name")?.to_owned();
+    fields.required("role")?;
+    let rights = rights(&fields, RightsText::default());
     let password = fields.required("password")?.to_owned();
-    made(&gate, name.clone(), role.clone(), password).await?;
-    audit::note(&caller, &format!("user {name} added with the role {role}"), "");
-    Ok(Json(json!({ "name": name, "role": role })).into_response())
-}
-
-/// Makes a user.
-async fn made(gate: &Gate, name: String, role_name: String, password: String) -> ApiResult<()> {
-    let user = new_user(gate, name, role_name, password).await?;
-    changed(gate, move |kept, configured| {
+    let user = new_user(&gate, name.clone(), rights.clone(), password).await?;
+    changed(&gate, move |kept, configured| {
         check_free(&user.name, kept, configured)?;
         kept.users.push(user);
         Ok(())
     })
-    .await
+    .await?;
+    audit::note(&caller, &format!("user {name} added with {}", shown_rights(&rights)), "");
+    Ok(Json(json!({ "name": name, "role": rights.role })).into_response())
 }
 
 /// A user that was checked, and has not been added yet.
 async fn new_user(
     gate: &Gate,
     name: String,
-    role_name: String,
+    rights: RightsText,
     password: String,
 ) -> ApiResult<KeptUser> {
     check_name(&name).map_err(ApiError::bad_request)?;
-    role(&role_name).map_err(ApiError::bad_request)?;
+    rights.checked().map_err(ApiError::bad_request)?;
     check_password(&password).map_err(ApiError::bad_request)?;
     let password_hash = gate.hash(password).await?.to_string();
-    Ok(KeptUser { name, role: role_name, password_hash, created_s: now_ns() / NS_PER_S })
+    Ok(KeptUser { name, rights, password_hash, created_s: now_ns() / NS_PER_S })
 }
 
-/// Changes the password or the role of a user.
+/// Changes the password or the rights of a user.
 async fn change_user(
     State(gate): State<Gate>,
     caller: Caller,
     Path(name): Path<String>,
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
-    let fields = fields(&body, &["password", "role"])?;
-    let new_role = fields.get("role").map(str::to_owned);
-    if let Some(new) = &new_role {
-        role(new).map_err(ApiError::bad_request)?;
-    }
+    let fields = fields(&body, &[&["password"], &RIGHTS[..]].concat())?;
     let hash = match fields.get("password") {
         None => None,
         Some(password) => {
@@ -202,25 +251,30 @@ async fn change_user(
             Some(gate.hash(password.to_owned()).await?.to_string())
         }
     };
-    let what = match (&hash, &new_role) {
-        (None, None) => {
-            return Err(ApiError::bad_request("send a password, a role, or both"));
-        }
-        (Some(_), None) => "has another password".to_owned(),
-        (None, Some(role)) => format!("has the role {role}"),
-        (Some(_), Some(role)) => format!("has another password, and the role {role}"),
-    };
+    let has_hash = hash.is_some();
+    let has_rights = fields.pairs().iter().any(|(name, _)| RIGHTS.contains(&&**name));
+    if !has_hash && !has_rights {
+        return Err(ApiError::bad_request("send a password, a role, a filter or hide_fields"));
+    }
     let of = name.clone();
-    let role = changed(&gate, move |kept, configured| {
+    let rights = changed(&gate, move |kept, configured| {
         let user = kept.users.iter_mut().find(|user| user.name == of);
         let user = user.ok_or_else(|| not_kept("user", &of, configured))?;
+        let rights = rights(&fields, user.rights.clone());
+        rights.checked().map_err(ApiError::bad_request)?;
         user.password_hash = hash.unwrap_or_else(|| user.password_hash.clone());
-        user.role = new_role.unwrap_or_else(|| user.role.clone());
-        Ok(user.role.clone())
+        user.rights = rights.clone();
+        Ok(rights)
     });
-    let role = role.await?;
+    let rights = rights.await?;
+    let shown = shown_rights(&rights);
+    let what = match (has_hash, has_rights) {
+        (true, true) => format!("has another password, and {shown}"),
+        (true, false) => "has another password".to_owned(),
+        (false, _) => format!("has {shown}"),
+    };
     audit::note(&caller, &format!("user {name} {what}"), "");
-    Ok(Json(json!({ "name": name, "role": role })).into_response())
+    Ok(Json(json!({ "name": name, "role": rights.role })).into_response())
 }
 
 async fn remove_user(
@@ -246,16 +300,17 @@ async fn tokens(State(gate): State<Gate>) -> ApiResult {
             let of_api = kept.tokens.iter().find(|kept| kept.name == *token.name);
             let used_s = token.last_used_s.load(Relaxed);
             let previous = token.previous.filter(|(_, until_s)| *until_s > now_s);
-            json!({
+            let mut shown = json!({
                 "name": &*token.name,
-                "role": token.role.name(),
                 "from": if of_api.is_some() { "api" } else { "configuration" },
                 "created": of_api.map(|kept| shown_time(kept.created_s)),
                 "expires": token.expires_s.map(shown_time),
                 "expired": token.expires_s.is_some_and(|expires_s| expires_s <= now_s),
                 "last_used": (used_s > 0).then(|| shown_time(used_s)),
                 "previous_valid_until": previous.map(|(_, until_s)| shown_time(until_s)),
-            })
+            });
+            add_rights(&token.rights, &mut shown);
+            shown
         });
         shown.collect::<Vec<Value>>()
     });
@@ -268,32 +323,33 @@ async fn add_token(
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
     check_first(&gate, &caller)?;
-    let fields = fields(&body, &["name", "role", "expires"])?;
-    let (name, role_name) = (fields.required("name")?.to_owned(), fields.required("role")?);
-    role(role_name).map_err(ApiError::bad_request)?;
+    let fields = fields(&body, &[&["name", "expires"], &RIGHTS[..]].concat())?;
+    let name = fields.required("name")?.to_owned();
+    fields.required("role")?;
+    let rights = rights(&fields, RightsText::default());
+    rights.checked().map_err(ApiError::bad_request)?;
     let now_s = now_ns() / NS_PER_S;
     let expires_s = seconds(&fields, "expires", EXPIRY_S_MAX)?.map(|s| now_s.saturating_add(s));
     let (token, digest) = new_token().map_err(ApiError::internal)?;
     let new = KeptToken {
         name: name.clone(),
-        role: role_name.to_owned(),
+        rights: rights.clone(),
         sha256: hex(&digest),
         created_s: now_s,
         expires_s,
         previous: None,
         last_used_s: None,
     };
-    let role_name = role_name.to_owned();
     changed(&gate, move |kept, configured| {
         check_free(&new.name, kept, configured)?;
         kept.tokens.push(new);
         Ok(())
     })
     .await?;
-    audit::note(&caller, &format!("token {name} added with the role {role_name}"), "");
+    audit::note(&caller, &format!("token {name} added with {}", shown_rights(&rights)), "");
     Ok(Json(json!({
         "name": name,
-        "role": role_name,
+        "role": rights.role,
         "token": token,
         "expires": expires_s.map(shown_time),
     }))
@@ -341,7 +397,7 @@ async fn rotate_token(
         kept.previous = (until_s > now_s).then_some(PreviousToken { sha256, until_s });
         kept.expires_s = kept.expires_s.map(|s| now_s.saturating_add((s - kept.created_s).max(1)));
         kept.created_s = now_s;
-        Ok((kept.role.clone(), until_s, kept.expires_s))
+        Ok((kept.rights.role.clone(), until_s, kept.expires_s))
     })
     .await?;
     audit::note(&caller, &format!("token {name} rotated"), "");
@@ -367,7 +423,7 @@ async fn first_admin(
     gate.check_first(secret.as_bytes())?;
     let (name, password) =
         (fields.required("name")?.to_owned(), fields.required("password")?.to_owned());
-    let user = new_user(&gate, name.clone(), "admin".to_owned(), password).await?;
+    let user = new_user(&gate, name.clone(), RightsText::of_role("admin"), password).await?;
     let of = gate.clone();
     let done = tokio::task::spawn_blocking(move || {
         of.make_first(secret.as_bytes(), || {

@@ -37,7 +37,7 @@ pub fn note_reading(caller: &Caller, kind: &str, what: &str, query: &str) {
 
 /// An entry about a caller.
 pub fn of_caller(caller: &Caller, event: &str, message: &str) -> Entry {
-    let role = caller.principal.role.map(Role::name);
+    let role = caller.principal.role().map(Role::name);
     of_name(event, message, caller.peer, caller.principal.name()).with("role", role)
 }
 

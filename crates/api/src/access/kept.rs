@@ -8,6 +8,8 @@
 //!  "audited":false}
 //! ```
 //!
+//! An entry with restricted rights has `filter`, `hide_fields` and `tenant` beside `role`.
+//!
 //! The file is replaced as a whole and atomically. A file that cannot be read ends the start:
 //! without it, everybody might be let in. Users and tokens of the configuration have precedence: an
 //! entry here with a name of theirs has no effect until that name is free.
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use node::data_dir::ACCESS_FILE;
 use serde::{Deserialize, Serialize};
 
-use super::principal::Role;
+use super::rights::{Rights, RightsText};
 use super::secrets::{parse_password_hash, parse_token_hash};
 use super::users::{AccessOptions, NAMES_MAX, Token, User, check_name};
 
@@ -34,6 +36,9 @@ pub struct Kept {
     /// The store may hold lines of the audit log, also after it was switched off.
     #[serde(default)]
     pub audited: bool,
+    /// The store may hold lines of tenants, also after the configuration lost them.
+    #[serde(default)]
+    pub had_tenants: bool,
 }
 
 /// A user.
@@ -42,8 +47,9 @@ pub struct Kept {
 pub struct KeptUser {
     /// Unique among users and tokens.
     pub name: String,
-    /// The name of the role.
-    pub role: String,
+    /// Its rights: `role`, `filter`, `hide_fields`.
+    #[serde(flatten)]
+    pub rights: RightsText,
     /// The argon2id hash of the password.
     pub password_hash: String,
     /// When it was made, in seconds since 1970.
@@ -56,8 +62,9 @@ pub struct KeptUser {
 pub struct KeptToken {
     /// Unique among users and tokens.
     pub name: String,
-    /// The name of the role.
-    pub role: String,
+    /// Its rights: `role`, `filter`, `hide_fields`.
+    #[serde(flatten)]
+    pub rights: RightsText,
     /// The SHA-256 of the token, in hexadecimal.
     pub sha256: String,
     /// When it was made or rotated, in seconds since 1970.
@@ -107,7 +114,9 @@ impl Kept {
         let users = self.users.iter().map(|user| {
             let hash = parse_password_hash(&user.password_hash);
             let hash = hash.map_err(|why| format!("user {}: {why}", user.name))?;
-            Ok(User { name: name(&user.name)?, hash, role: role(&user.role)? })
+            let rights =
+                rights(&user.rights).map_err(|why| format!("user {}: {why}", user.name))?;
+            Ok(User { name: name(&user.name)?, hash, rights })
         });
         let users = users.collect::<Result<_, String>>()?;
         let tokens = self.tokens.iter().map(|token| {
@@ -119,7 +128,7 @@ impl Kept {
             Ok(Token {
                 name: name(&token.name)?,
                 digest: parse_token_hash(&token.sha256).map_err(at)?,
-                role: role(&token.role)?,
+                rights: rights(&token.rights).map_err(at)?,
                 expires_s: token.expires_s,
                 previous: previous.transpose()?,
                 last_used_s: Arc::new(AtomicI64::new(token.last_used_s.unwrap_or(0))),
@@ -156,17 +165,14 @@ impl Kept {
     }
 }
 
-/// The role of that name.
-pub fn role(name: &str) -> Result<Role, String> {
-    Role::parse(name).ok_or_else(|| {
-        let known = Role::ALL.map(Role::name).join(", ");
-        format!("the role '{name}' is not one of {known}")
-    })
+fn rights(text: &RightsText) -> Result<Arc<Rights>, String> {
+    text.checked().map(Arc::new)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::principal::Role;
 
     const HASH: &str = "$argon2id$v=19$m=64,t=1,p=1$c29tZXNhbHRzYWx0$\
         MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE";
@@ -174,7 +180,7 @@ mod tests {
     fn user(name: &str) -> KeptUser {
         KeptUser {
             name: name.into(),
-            role: "read".into(),
+            rights: RightsText::of_role("read"),
             password_hash: HASH.into(),
             created_s: 7,
         }
@@ -183,7 +189,7 @@ mod tests {
     fn token(name: &str) -> KeptToken {
         KeptToken {
             name: name.into(),
-            role: "ingest".into(),
+            rights: RightsText::of_role("ingest"),
             sha256: "0f".repeat(32),
             created_s: 7,
             expires_s: Some(9),
@@ -193,7 +199,7 @@ mod tests {
     }
 
     fn kept_of(users: Vec<KeptUser>, tokens: Vec<KeptToken>) -> Kept {
-        Kept { users, tokens, audited: false }
+        Kept { users, tokens, ..Kept::default() }
     }
 
     #[test]
@@ -202,7 +208,16 @@ mod tests {
         let text = serde_json::to_vec(&kept).unwrap();
         assert_eq!(Kept::parse(&text).unwrap(), kept);
         let (users, tokens) = kept.checked().unwrap();
-        assert_eq!((&*users[0].name, users[0].role), ("ann", Role::Read));
+        assert_eq!((&*users[0].name, users[0].rights.role), ("ann", Role::Read));
+        let rights = RightsText {
+            filter: Some("app:=shop".into()),
+            hide_fields: vec!["client_ip".into()],
+            ..RightsText::of_role("read")
+        };
+        let restricted = kept_of(vec![KeptUser { rights, ..user("bob") }], vec![]);
+        let text = serde_json::to_vec(&restricted).unwrap();
+        assert_eq!(Kept::parse(&text).unwrap(), restricted);
+        assert!(restricted.checked().unwrap().0[0].rights.is_restricted());
         assert_eq!((tokens[0].expires_s, tokens[0].previous), (Some(9), Some(([30; 32], 8))));
     }
 
@@ -213,11 +228,20 @@ mod tests {
             (b"{".to_vec(), "EOF"),
             (b"{}".to_vec(), "missing field"),
             (b"{\"users\":[],\"tokens\":[],\"more\":1}".to_vec(), "unknown field"),
+            (
+                b"{\"users\":[{\"name\":\"a\",\"role\":\"read\",\"password_hash\":\"x\",\
+                \"created_s\":1,\"filtre\":\"a\"}],\"tokens\":[]}"
+                    .to_vec(),
+                "unknown field",
+            ),
             (text(kept_of(vec![user("a"), user("a")], vec![])), "there twice"),
             (text(kept_of(vec![user("a")], vec![token("a")])), "there twice"),
             (text(kept_of(vec![user("a b")], vec![])), "must consist of letters"),
             (
-                text(kept_of(vec![KeptUser { role: "root".into(), ..user("a") }], vec![])),
+                text(kept_of(
+                    vec![KeptUser { rights: RightsText::of_role("root"), ..user("a") }],
+                    vec![],
+                )),
                 "the role 'root' is not one of",
             ),
             (
@@ -242,10 +266,11 @@ mod tests {
     fn names_of_the_configuration_have_precedence() {
         let (users, tokens) = kept_of(vec![user("ann")], vec![token("t")]).checked().unwrap();
         let configured = AccessOptions { users, tokens, ..AccessOptions::default() };
-        let admin = KeptUser { role: "admin".into(), ..user("ann") };
+        let admin = KeptUser { rights: RightsText::of_role("admin"), ..user("ann") };
         let kept = kept_of(vec![admin, user("bob")], vec![token("u")]);
         let all = kept.added_to(&configured).unwrap();
-        let named = all.users.iter().map(|user| (&*user.name, user.role)).collect::<Vec<_>>();
+        let named =
+            all.users.iter().map(|user| (&*user.name, user.rights.role)).collect::<Vec<_>>();
         assert_eq!(named, [("ann", Role::Read), ("bob", Role::Read)]);
         assert_eq!(all.tokens.len(), 2);
     }

@@ -106,7 +106,7 @@ fn shown(gate: &Gate, principal: &Principal) -> Value {
     json!({
         "login": if gate.is_off() { "off" } else { "on" },
         "name": principal.name(),
-        "role": principal.role.map(|role| role.name()),
+        "role": principal.role().map(|role| role.name()),
         "exposed": gate.is_exposed(),
     })
 }

@@ -2,13 +2,12 @@
 //! list, those of the body first.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 
-use query::Filter;
+use query::Restriction;
 use serde_json::{Map, Value};
 
 use crate::access::principal::Principal;
@@ -24,7 +23,7 @@ const FORM_BYTES_MAX: usize = 1 << 20;
 pub struct Params {
     pairs: Vec<(String, String)>,
     /// The lines that the caller may see, whatever the request selects.
-    restriction: Option<Arc<Filter>>,
+    restriction: Restriction,
 }
 
 impl Params {
@@ -32,7 +31,7 @@ impl Params {
     pub fn parse(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text)
             .map(|(name, value)| (name.into_owned(), value.into_owned()));
-        Params { pairs: pairs.collect(), restriction: None }
+        Params { pairs: pairs.collect(), restriction: Restriction::default() }
     }
 
     /// Parses a JSON object whose values are strings, numbers, booleans, or lists of those.
@@ -61,12 +60,12 @@ impl Params {
                 }
             }
         }
-        Ok(Params { pairs, restriction: None })
+        Ok(Params { pairs, restriction: Restriction::default() })
     }
 
-    /// The lines that the caller may see; `None` means all.
-    pub fn of_caller(&self) -> Option<&Arc<Filter>> {
-        self.restriction.as_ref()
+    /// What the caller may see, without the parameters.
+    pub fn of_caller(&self) -> &Restriction {
+        &self.restriction
     }
 
     /// All parameters, in order.
@@ -116,7 +115,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let form = is_of_type(&request, b"application/x-www-form-urlencoded");
         let json = is_of_type(&request, b"application/json");
         let principal = request.extensions().get::<Principal>();
-        let restriction = principal.and_then(|principal| principal.restriction.clone());
+        let restriction = principal.map(|principal| principal.restriction.clone());
         let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
         if is_of_type(&request, b"multipart/form-data") {
             return Err(ApiError::bad_request(
@@ -141,7 +140,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let pairs = params.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         known::check(&path, pairs)?;
         params.pairs.extend(in_address.unwrap_or_default().pairs);
-        params.restriction = restriction;
+        params.restriction = restriction.unwrap_or_default();
         Ok(params)
     }
 }
@@ -157,7 +156,8 @@ impl<S: Send + Sync> FromRequest<S> for ParamsAndText {
         let query = request.uri().query().unwrap_or_default();
         let mut params = Params::parse(query.as_bytes());
         let principal = request.extensions().get::<Principal>();
-        params.restriction = principal.and_then(|principal| principal.restriction.clone());
+        params.restriction =
+            principal.map(|principal| principal.restriction.clone()).unwrap_or_default();
         let too_long =
             || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB");
         let body = read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use query::Filter;
+use query::Restriction;
 
 use super::audit_log::AuditLog;
 use super::gate::Gate;
+use super::rights::Rights;
+use super::tenants::OfTenants;
 use crate::wire::error::ApiError;
 use node::cluster::Missing;
 
@@ -59,7 +61,7 @@ impl Role {
         match scope {
             Scope::Open => true,
             Scope::Ingest => matches!(self, Role::Ingest | Role::Admin),
-            Scope::Read => {
+            Scope::Read | Scope::ReadAll => {
                 matches!(
                     self,
                     Role::Read | Role::Auditor | Role::Node | Role::Operate | Role::Admin
@@ -79,8 +81,12 @@ pub enum Scope {
     Open,
     /// It inserts lines.
     Ingest,
-    /// It reads lines, or the state of the server.
+    /// It reads lines, and its answer is as if there were only what the restriction of the caller
+    /// lets be seen; or it shows what all readers share, such as dashboards.
     Read,
+    /// It reads what was made of all lines, such as the state of the server. Callers with
+    /// restricted rights are refused.
+    ReadAll,
     /// It does a part of a query for another node, which limits the query.
     Node,
     /// It operates the server.
@@ -97,6 +103,7 @@ impl Scope {
             Scope::Open => "open",
             Scope::Ingest => "ingest",
             Scope::Read => "read",
+            Scope::ReadAll => "read-all",
             Scope::Node => "node",
             Scope::Operate => "operate",
             Scope::Admin => "admin",
@@ -121,27 +128,52 @@ pub struct Principal {
     /// Who it is.
     pub who: Who,
     /// None: only routes of the scope [`Scope::Open`].
-    pub role: Option<Role>,
-    /// A filter that all lines of an answer must pass, whatever the request asks for. The gate sets
-    /// it for callers that may not read the audit log. Handlers get it through
+    pub rights: Option<Arc<Rights>>,
+    /// What the caller sees of the lines, whatever the request asks for. The gate sets it, from the
+    /// rights, and for callers that may not read the audit log. Handlers get it through
     /// [`Params`](crate::access::params::Params), together with `extra_filters`.
-    pub restriction: Option<Arc<Filter>>,
+    pub restriction: Restriction,
+    /// Whose lines the request writes and reads, where there are tenants. The gate sets it.
+    pub tenants: OfTenants,
 }
 
 impl Principal {
     /// A caller without credentials.
     pub fn nobody() -> Principal {
-        Principal { who: Who::Nobody, role: None, restriction: None }
+        Principal::of(Who::Nobody, None)
     }
 
     /// Any caller, if no credentials are needed.
     pub fn anybody() -> Principal {
-        Principal { who: Who::Anybody, role: Some(Role::Admin), restriction: None }
+        Principal::of(Who::Anybody, Some(Arc::new(Role::Admin.into())))
     }
 
     /// A user or a token.
-    pub fn named(name: Arc<str>, role: Role) -> Principal {
-        Principal { who: Who::Named(name), role: Some(role), restriction: None }
+    pub fn named(name: Arc<str>, rights: Arc<Rights>) -> Principal {
+        Principal::of(Who::Named(name), Some(rights))
+    }
+
+    fn of(who: Who, rights: Option<Arc<Rights>>) -> Principal {
+        let (restriction, tenants) = (Restriction::default(), OfTenants::default());
+        Principal { who, rights, restriction, tenants }
+    }
+
+    /// Adds the tenant that the request names to the name of a caller that names one with each.
+    pub fn name_tenant(&mut self) {
+        if let (Who::Named(name), Some(suffix)) = (&self.who, self.tenants.suffix()) {
+            self.who = Who::Named(format!("{name}{suffix}").into());
+        }
+    }
+
+    /// The role of a caller with credentials.
+    pub fn role(&self) -> Option<Role> {
+        self.rights.as_ref().map(|rights| rights.role)
+    }
+
+    /// Whether the rights of the caller leave out lines or fields, as those of a caller that is not
+    /// for all tenants do.
+    pub fn is_restricted(&self) -> bool {
+        self.tenants.is_bound() || self.rights.as_ref().is_some_and(|rights| rights.is_restricted())
     }
 
     /// The name of a user or a token.
@@ -154,7 +186,7 @@ impl Principal {
 
     /// Whether the caller may call routes of that scope.
     pub fn may(&self, scope: Scope) -> bool {
-        scope == Scope::Open || self.role.is_some_and(|role| role.may(scope))
+        scope == Scope::Open || self.role().is_some_and(|role| role.may(scope))
     }
 
     /// Whether the caller may see and change the query of that client (as [`Caller::client`]
@@ -240,9 +272,9 @@ mod tests {
             missing: Arc::default(),
             audit: None,
         };
-        let ann = Principal::named("ann".into(), Role::Read);
-        let anna = Principal::named("anna".into(), Role::Read);
-        let bob = Principal::named("bob".into(), Role::Operate);
+        let ann = Principal::named("ann".into(), Arc::new(Role::Read.into()));
+        let anna = Principal::named("anna".into(), Arc::new(Role::Read.into()));
+        let bob = Principal::named("bob".into(), Arc::new(Role::Operate.into()));
         let client = caller(ann.clone()).client();
         assert_eq!(client, "ann 127.0.0.1:7");
         assert!(ann.may_touch(&client) && bob.may_touch(&client) && !anna.may_touch(&client));

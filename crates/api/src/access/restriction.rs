@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use query::macros::Callable;
-use query::{Filter, Query, QueryOptions, Test};
+use query::{Filter, Query, QueryOptions, Restriction, Test};
 use serde_json::{Map, Value};
 
 use crate::access::params::Params;
@@ -28,11 +28,10 @@ pub const NAMES: [&str; 2] = ["extra_filters", "extra_stream_filters"];
 const RESTRICTION_BYTES_MAX: usize = 64 << 10;
 
 impl Params {
-    /// The filter that all lines of the response must pass; `None` if every line may be seen.
-    pub fn restriction(&self, now_ns: i64) -> ApiResult<Option<Arc<Filter>>> {
-        // No parameter can remove the restriction of the caller.
-        let mut filters: Vec<Filter> =
-            self.of_caller().map(|to| (**to).clone()).into_iter().collect();
+    /// What may be seen for the answer: the restriction of the caller, which no parameter can
+    /// remove, together with those of the parameters.
+    pub fn restriction(&self, now_ns: i64) -> ApiResult<Restriction> {
+        let mut filters: Vec<Filter> = Vec::new();
         let mut bytes = 0;
         for name in NAMES {
             for text in self.all(name) {
@@ -45,17 +44,14 @@ impl Params {
                 filters.push(parse(name, text, now_ns)?);
             }
         }
-        Ok((!filters.is_empty()).then(|| Arc::new(Filter::and(filters))))
+        let given = (!filters.is_empty()).then(|| Arc::new(Filter::and(filters)));
+        Ok(self.of_caller().and(&Restriction { filter: given, hidden: None }))
     }
 
     /// The query with [`Params::restriction`] added, for code that runs it without a restriction of
     /// its own.
     pub fn restricted(&self, query: Query, now_ns: i64) -> ApiResult<Query> {
-        let restriction = self.restriction(now_ns)?;
-        match restriction {
-            None => Ok(query),
-            Some(to) => query.restricted(&to).map_err(wrong_query),
-        }
+        self.restriction(now_ns)?.applied_to(query).map_err(wrong_query)
     }
 }
 
@@ -114,7 +110,7 @@ mod tests {
 
     fn restriction(text: &str) -> ApiResult<Option<String>> {
         let params = Params::parse(text.as_bytes());
-        Ok(params.restriction(0)?.map(|filter| filter.to_string()))
+        Ok(params.restriction(0)?.filter.map(|filter| filter.to_string()))
     }
 
     #[test]

@@ -5,10 +5,9 @@
 //! tenant as clients of VictoriaLogs do, by `AccountID` and `ProjectID`, and several by the
 //! parameter `tenants` in the address.
 //!
-//! Invariants: a caller that is not for all calls only routes that are [open to
-//! tenants](is_open_to_tenants), which show lines and nothing made of the lines of others; without
-//! `tenants=*` no line of a tenant that was not named is read; what is said twice, and differently,
-//! is refused and never guessed.
+//! Invariants: a caller that is not for all calls no route of [`Scope::ReadAll`], which show what was
+//! made of the lines of others; without `tenants=*` no line of a tenant that was not named is read;
+//! what is said twice, and differently, is refused and never guessed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,14 +20,11 @@ use query::Filter;
 use record::Tenant;
 
 use super::principal::{Role, Scope};
+use crate::known::{TENANT_NUMBERS, TENANTS};
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Tenants that a request may name at once.
 const NAMED_MAX: usize = 100;
-/// The parameter that names several tenants, in the address only.
-pub const PARAMETER: &str = "tenants";
-/// By which clients of VictoriaLogs name a tenant: headers, or parameters in the address.
-pub const NUMBERS: [&str; 2] = ["AccountID", "ProjectID"];
 
 /// What `tenant` of a user or a token says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,7 +94,7 @@ pub struct OfTenants {
     read: Option<Vec<Tenant>>,
     /// The tenant that the request named although its caller is not bound to one.
     named: Option<Tenant>,
-    /// The caller is not for all.
+    /// Whether its caller is not for all.
     is_bound: bool,
 }
 
@@ -176,13 +172,17 @@ impl OfTenants {
         Ok(of)
     }
 
+    /// Whether there are tenants.
+    pub fn are_there(&self) -> bool {
+        self.known.is_some()
+    }
+
     /// Whose lines the request writes.
     pub fn written(&self) -> Tenant {
         self.written
     }
 
-    /// Whether the caller may call a route of that path only if it is [open to
-    /// tenants](is_open_to_tenants).
+    /// Whether the caller is not for all tenants.
     pub fn is_bound(&self) -> bool {
         self.is_bound
     }
@@ -228,7 +228,7 @@ fn forbidden(why: &str) -> ApiError {
 /// The tenant that a request names by its numbers; none if it names none.
 fn numbers(request: &Request) -> ApiResult<Option<Tenant>> {
     let mut found = [None, None];
-    for (name, found) in NUMBERS.iter().zip(&mut found) {
+    for (name, found) in TENANT_NUMBERS.iter().zip(&mut found) {
         for text in values(request, name) {
             let number = text.trim().parse::<u32>().map_err(|_| {
                 ApiError::bad_request(format!("{name} is '{text}'; it is a number below 2^32"))
@@ -247,7 +247,7 @@ fn numbers(request: &Request) -> ApiResult<Option<Tenant>> {
 
 /// The tenants that a request names by their list.
 fn several(request: &Request) -> ApiResult<Option<String>> {
-    let mut all = in_address(request, PARAMETER);
+    let mut all = in_address(request, TENANTS);
     match (all.pop(), all.is_empty()) {
         (found, true) => Ok(found),
         (_, false) => Err(ApiError::bad_request("tenants is there twice; separate them by commas")),
@@ -269,84 +269,6 @@ fn in_address(request: &Request, name: &str) -> Vec<String> {
     let pairs = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
     let own = pairs.filter(|(key, value)| key == name && !value.is_empty());
     own.map(|(_, value)| value.into_owned()).collect()
-}
-
-/// Calls of VictoriaLogs that show lines, or what is made of the lines that a caller sees.
-const LOGSQL: [&str; 13] = [
-    "facets",
-    "field_names",
-    "field_values",
-    "hits",
-    "queries",
-    "query",
-    "stats_query",
-    "stats_query_range",
-    "stream_field_names",
-    "stream_field_values",
-    "stream_ids",
-    "streams",
-    "tail",
-];
-/// Our own that do, and queries of the caller.
-const OWN: [&str; 9] = [
-    "/api/v1/context",
-    "/api/v1/export",
-    "/api/v1/lucene",
-    "/api/v1/queries",
-    "/api/v1/queries/{id}",
-    "/api/v1/queries/{id}/pause",
-    "/api/v1/queries/{id}/results",
-    "/api/v1/queries/{id}/resume",
-    "/elastic",
-];
-/// The ends of Elasticsearch's.
-const ELASTIC: [&str; 17] = [
-    "/",
-    "/_cat/indices",
-    "/_cat/indices/{index}",
-    "/_cluster/health",
-    "/_count",
-    "/_doc/{id}",
-    "/_field_caps",
-    "/_license",
-    "/_mapping",
-    "/_msearch",
-    "/_pit",
-    "/_resolve/index/{index}",
-    "/_search",
-    "/_search/point_in_time",
-    "/_search/scroll",
-    "/_search/scroll/{id}",
-    "/_xpack",
-];
-
-/// Whether callers that are not for all tenants may call a route with that path. A route that is
-/// not listed here is closed to them.
-pub fn is_open_to_tenants(scope: Scope, path: &str) -> bool {
-    match scope {
-        Scope::Open | Scope::Ingest => return true,
-        Scope::Node | Scope::Operate | Scope::Admin => return false,
-        Scope::Read => {}
-    }
-    if let Some(call) = path.strip_prefix("/select/logsql/") {
-        return LOGSQL.contains(&call);
-    }
-    if path.starts_with("/loki/api/v1/") {
-        return true;
-    }
-    let of_elastic = path.strip_prefix("/elastic").unwrap_or(path);
-    let of_index = of_elastic.strip_prefix("/{index}").unwrap_or(of_elastic);
-    OWN.contains(&path)
-        || ELASTIC.contains(&of_index)
-        || of_elastic.starts_with("/{index}") && of_index.is_empty()
-}
-
-/// The answer to a caller that is not for all at a route that is closed to it.
-pub fn closed() -> ApiError {
-    forbidden(
-        "this call shows what was made of the lines of all tenants, and the caller is bound to one; \
-         users and tokens with tenant = \"all\" may call it (docs/tenants.md)",
-    )
 }
 
 #[cfg(test)]
@@ -448,30 +370,5 @@ mod tests {
         let shown = of.filter().unwrap().to_string();
         assert_eq!(shown, "!_type:in(\"summary\", \"alert\", \"audit\") _tenant:=\"\"");
         assert!(OfTenants::default().filter().is_none());
-    }
-
-    #[test]
-    fn routes_are_closed_unless_they_are_listed() {
-        for path in ["/select/logsql/query", "/loki/api/v1/labels", "/elastic/{index}/_search"] {
-            assert!(is_open_to_tenants(Scope::Read, path), "{path}");
-        }
-        for path in [
-            "/metrics",
-            "/api/v1/status",
-            "/api/v1/alerts",
-            "/api/v1/summary",
-            "/api/v1/summary/rows",
-            "/api/v1/lookups/{name}",
-            "/api/v1/programs/{name}/rows",
-            "/api/v1/tenants",
-            "/api/v1/dashboards",
-            "/select/logsql/explain",
-            "/elastic/_async_search",
-            "/elastic/_async_search/{id}",
-            "/some/new/route",
-        ] {
-            assert!(!is_open_to_tenants(Scope::Read, path), "{path}");
-        }
-        assert!(!is_open_to_tenants(Scope::Operate, "/select/logsql/query"));
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use argon2::password_hash::phc::PasswordHash;
 
 use super::principal::Role;
+use super::rights::Rights;
 
 /// Limit of a name, in characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -33,8 +34,8 @@ pub struct User {
     pub name: Arc<str>,
     /// The argon2id hash of the password.
     pub hash: PasswordHash,
-    /// The user's role.
-    pub role: Role,
+    /// What the user may do.
+    pub rights: Arc<Rights>,
 }
 
 /// A program, which authenticates by token.
@@ -44,8 +45,8 @@ pub struct Token {
     pub name: Arc<str>,
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// The token's role.
-    pub role: Role,
+    /// What it may do.
+    pub rights: Arc<Rights>,
     /// From when on it is not valid, in seconds since 1970; `None` if it does not expire.
     pub expires_s: Option<i64>,
     /// The SHA-256 of the token before the last rotation, and until when it is valid.
@@ -56,9 +57,9 @@ pub struct Token {
 
 impl Token {
     /// A token that does not expire.
-    pub fn new(name: Arc<str>, digest: [u8; 32], role: Role) -> Token {
-        let last_used_s = Arc::default();
-        Token { name, digest, role, expires_s: None, previous: None, last_used_s }
+    pub fn new(name: Arc<str>, digest: [u8; 32], rights: impl Into<Rights>) -> Token {
+        let (rights, last_used_s) = (Arc::new(rights.into()), Arc::default());
+        Token { name, digest, rights, expires_s: None, previous: None, last_used_s }
     }
 
     /// Notes that it was used.
@@ -91,13 +92,13 @@ impl Default for AccessOptions {
 
 impl fmt::Debug for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User({} {})", self.name, self.role.name())
+        write!(f, "User({} {})", self.name, self.rights.role.name())
     }
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token({} {})", self.name, self.role.name())
+        write!(f, "Token({} {})", self.name, self.rights.role.name())
     }
 }
 
@@ -110,8 +111,8 @@ impl AccessOptions {
 
     /// Whether somebody may administer the server.
     pub fn has_admin(&self) -> bool {
-        self.users.iter().any(|user| user.role == Role::Admin)
-            || self.tokens.iter().any(|token| token.role == Role::Admin)
+        self.users.iter().any(|user| user.rights.role == Role::Admin)
+            || self.tokens.iter().any(|token| token.rights.role == Role::Admin)
     }
 
     /// Whether no credentials are needed.

@@ -16,7 +16,7 @@ use node::cluster::{Cluster, Copy, StoreLacks};
 
 /// The route of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, "/api/v1/cluster", status)
+    Routes::new().get(Scope::ReadAll, "/api/v1/cluster", status)
 }
 
 async fn status(State(app): State<Arc<App>>) -> ApiResult {

@@ -28,7 +28,7 @@ const SEAL: &str = "/api/v1/cluster/seal";
 
 /// The routes by which nodes ask each other.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, OWN, own_state).post(Scope::Node, SEAL, seal_own)
+    Routes::new().get(Scope::ReadAll, OWN, own_state).post(Scope::Node, SEAL, seal_own)
 }
 
 async fn own_state(State(app): State<Arc<App>>) -> ApiResult {

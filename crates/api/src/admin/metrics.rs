@@ -32,7 +32,7 @@ pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, "/metrics", metrics)
+    Routes::new().get(Scope::ReadAll, "/metrics", metrics)
 }
 
 async fn metrics(extract::State(app): extract::State<Arc<App>>) -> Response {

@@ -17,7 +17,7 @@ use crate::wire::error::ApiResult;
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().get(Scope::Read, "/api/v1/nodes", nodes)
+    Routes::new().get(Scope::ReadAll, "/api/v1/nodes", nodes)
 }
 
 async fn nodes(State(app): State<Arc<App>>) -> ApiResult {

@@ -28,7 +28,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new().get(Scope::Open, "/health", health).get(Scope::Open, "/ready", ready).get(
-        Scope::Read,
+        Scope::ReadAll,
         "/api/v1/status",
         status,
     )

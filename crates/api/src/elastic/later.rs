@@ -12,12 +12,13 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use elastic::Refused;
 use elastic::search::duration;
+use query::Restriction;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::access::principal::Who;
+use crate::access::principal::{Principal, Who};
 use crate::elastic::call::Call;
 use crate::elastic::search::{Form, body_of, prepare, run};
 use crate::elastic::{Elastic, ElasticError, ElasticResult};
@@ -44,6 +45,8 @@ pub struct Later(Mutex<HashMap<String, Entry>>);
 
 struct Entry {
     owner: Who,
+    /// What the owner saw.
+    seen: Restriction,
     started_ns: i64,
     ends: Instant,
     expires_ns: i64,
@@ -51,6 +54,13 @@ struct Entry {
     outcome: Option<Result<Value, ElasticError>>,
     bytes: usize,
     ended: watch::Receiver<bool>,
+}
+
+impl Entry {
+    /// Whether the caller began it, with the rights that the caller has now.
+    fn is_of(&self, caller: &Principal) -> bool {
+        self.owner == caller.who && self.seen == caller.restriction
+    }
 }
 
 impl Drop for Entry {
@@ -113,6 +123,7 @@ async fn submit(state: Arc<Elastic>, call: Call) -> ElasticResult {
         }
         let entry = Entry {
             owner: call.caller.principal.who.clone(),
+            seen: call.caller.principal.restriction.clone(),
             started_ns: now,
             ends: Instant::now() + keep,
             expires_ns: now.saturating_add(keep.as_nanos() as i64),
@@ -175,7 +186,7 @@ fn shown(state: &Elastic, call: &Call, id: &str, with_answer: bool) -> ElasticRe
     let entries = state.later.entries();
     let entry = entries
         .get(id)
-        .filter(|entry| entry.owner == call.caller.principal.who)
+        .filter(|entry| entry.is_of(&call.caller.principal))
         .ok_or_else(|| unknown(id))?;
     let mut shown = json!({
         "id": id,
@@ -220,7 +231,8 @@ pub async fn get(State(state): State<Arc<Elastic>>, call: Call) -> ElasticResult
     let id = call.part("id").unwrap_or_default().to_owned();
     let mut ended = {
         let mut entries = state.later.entries();
-        let entry = entries.get_mut(&id).ok_or_else(|| unknown(&id))?;
+        let entry = entries.get_mut(&id).filter(|entry| entry.is_of(&call.caller.principal));
+        let entry = entry.ok_or_else(|| unknown(&id))?;
         if call.params.get("keep_alive").is_some() {
             let keep = keep_alive(&call)?;
             entry.ends = Instant::now() + keep;

@@ -49,6 +49,7 @@ async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
     let matchers = selector(&params)?.matchers;
     let mut pending = prepare(&app, &params, "index stats", &caller)?;
     pending.context.range = range;
+    let is_restricted = pending.is_restricted();
     let body = run(pending, move |running, _| {
         let name = "count".to_owned();
         let function = Function::count();
@@ -64,6 +65,16 @@ async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
             }
             std::ops::ControlFlow::Continue(())
         })?;
+        if is_restricted {
+            // What blocks hold is known of all lines alone.
+            let streams = match entries {
+                0 => 0,
+                _ => {
+                    logql::streams::count(&matchers, running.source(), &running.context, UNITS_MAX)?
+                }
+            };
+            return Ok(json!({ "streams": streams, "chunks": 0, "bytes": 0, "entries": entries }));
+        }
         let units = running.source().units(range, Whose::Sent).map_err(::query::RunError::from)?;
         let lines: u64 = units.iter().map(|unit| unit.lines()).sum();
         let bytes: u64 = units.iter().map(|unit| unit.bytes()).sum();

@@ -107,8 +107,8 @@ fn names_of(
     range: TimeRange,
 ) -> Result<BTreeSet<String>, RunError> {
     let check = || running.check();
-    let mut names: BTreeSet<String> = match running.context.restriction {
-        None if running.source().sides().is_none() => {
+    let mut names: BTreeSet<String> = match running.source().sides() {
+        None if running.context.restriction.is_none() => {
             let mut names = streams::names(running.source(), range, UNITS_MAX, &check)?;
             names.extend(USUAL.map(str::to_owned));
             names.into_iter().collect()

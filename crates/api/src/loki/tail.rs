@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::query::source::TimeRange;
-use ::query::{Context, Filter, Permit, Query, Scratch, TAIL, TailQuery};
+use ::query::{Context, Permit, Query, Restriction, Scratch, TAIL, TailQuery};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -125,7 +125,7 @@ async fn tail(
 
 struct Follower {
     query: LogQuery,
-    restriction: Option<Arc<Filter>>,
+    restriction: Restriction,
     pushed: TailQuery,
     permit: Permit,
     categorize: bool,
@@ -256,11 +256,13 @@ impl Follower {
         batch: &Arc<Batch>,
         stored: Option<u64>,
     ) -> Result<bool, Gone> {
-        let selected = tokio::task::block_in_place(|| {
-            let rows = self.pushed.selected(batch, &mut self.scratch);
+        let (selected, seen) = tokio::task::block_in_place(|| {
+            let seen = self.restriction.seen(batch);
+            let rows = self.pushed.selected(&seen, &mut self.scratch);
             let row_numbers = (0..rows.len()).filter_map(|index| Some(rows.line(index)?.1));
-            row_numbers.collect::<Vec<u32>>()
+            (row_numbers.collect::<Vec<u32>>(), seen)
         });
+        let batch = &seen;
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
         let mut rest = &selected[..];
         let mut any = false;

@@ -22,19 +22,19 @@ use node::programs::registry::ChangeError;
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get(Scope::Read, "/api/v1/programs/examples", shown::examples)
-        .get(Scope::Read, "/api/v1/programs/{name}/rows", rows::rows)
+        .get(Scope::ReadAll, "/api/v1/programs/{name}/rows", rows::rows)
         // A run is a query of the node that begins it.
         .post(Scope::Operate, "/api/v1/programs/{name}/runs", runs::begin)
         .within(hand_on::to_their_node)
-        .get(Scope::Read, "/api/v1/programs", shown::list)
+        .get(Scope::ReadAll, "/api/v1/programs", shown::list)
         .post(Scope::Operate, "/api/v1/programs/reload", change::reload)
         .post(Scope::Operate, "/api/v1/programs/test", trial::test)
-        .get(Scope::Read, "/api/v1/programs/{name}", shown::one)
+        .get(Scope::ReadAll, "/api/v1/programs/{name}", shown::one)
         .post(Scope::Operate, "/api/v1/programs/{name}", change::save)
         .delete(Scope::Operate, "/api/v1/programs/{name}", change::delete)
         .post(Scope::Operate, "/api/v1/programs/{name}/enable", change::enable)
         .post(Scope::Operate, "/api/v1/programs/{name}/disable", change::disable)
-        .get(Scope::Read, "/api/v1/programs/{name}/runs", runs::list)
+        .get(Scope::ReadAll, "/api/v1/programs/{name}/runs", runs::list)
 }
 
 /// How a change that was refused is answered.

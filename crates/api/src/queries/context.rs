@@ -50,7 +50,7 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
     let (before, after) = (side("before")?, side("after")?);
     let pending = PendingQuery::new(&app, "context", &format!("_line_id:{id}"), &caller)?;
     let now_ns = crate::wire::clock::now_ns();
-    let seen = Seen::new(params.restriction(now_ns)?)?;
+    let seen = Seen::new(params.restriction(now_ns)?.filter)?;
     let body = answer(pending, move |running| {
         let mut meter = running.context.meter();
         let found = match running.source().sides() {

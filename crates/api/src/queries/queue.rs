@@ -91,11 +91,12 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     let timeout = params.duration_ns("timeout")?;
     let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
     // The restriction becomes a part of the query, which is stored as text.
-    let query = match params.restriction(now_ns)? {
-        None => params.required("query")?.to_owned(),
-        Some(to) => {
+    let restriction = params.restriction(now_ns)?;
+    let query = match restriction.is_none() {
+        true => params.required("query")?.to_owned(),
+        false => {
             let query = params.query(now_ns)?;
-            query.restricted(&to).map_err(wrong_query)?.to_string()
+            restriction.applied_to(query).map_err(wrong_query)?.to_string()
         }
     };
     let submission = Submission {
@@ -108,6 +109,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         include: params.include()?,
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
         client: caller.client(),
+        seen: caller.principal.restriction.to_string(),
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
     if known == Format::Raw && query.pipes().iter().any(|pipe| !pipe.is_row_wise()) {
@@ -227,18 +229,24 @@ async fn results(
     Ok((head, bytes).into_response())
 }
 
-/// An error if rows of a query of somebody else may hold lines that the caller may not see: it was
-/// not restricted as a query of the caller would be.
+/// An error if the rows of a query may hold what the caller may not see: the query was not
+/// restricted as a query of the caller would be now.
 fn check_restriction(caller: &Caller, job: &Submission) -> ApiResult<()> {
-    let Some(to) = &caller.principal.restriction else { return Ok(()) };
-    let is_own = caller
-        .principal
-        .name()
-        .is_some_and(|name| job.client.split_once(' ').is_some_and(|(owner, _)| owner == name));
+    let to = &caller.principal.restriction;
+    if to.is_none() || job.seen == to.to_string() {
+        return Ok(());
+    }
+    if caller.principal.is_restricted() {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "your rights were others when this query ran; run it again",
+        ));
+    }
+    // Only lines of the audit log are hidden: any restriction of a query hides them too, and the
+    // shortest leaves a query that cannot read them as it is.
     let query = jobs::parse(job).map_err(wrong_query)?;
-    let restricted = query.restricted(to).map_err(wrong_query)?.to_string();
-    let text = query.to_string();
-    match is_own || restricted == text || text.contains(&to.to_string()) {
+    let restricted = to.applied_to(query.clone()).map_err(wrong_query)?;
+    match !job.seen.is_empty() || restricted == query {
         true => Ok(()),
         false => Err(ApiError::new(
             StatusCode::FORBIDDEN,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::memory::Purpose;
-use query::source::{Source, TimeRange};
+use query::source::{Hiding, Source, TimeRange};
 use query::time::{parse_duration, parse_time};
 use query::{Account, Context, ParseError, Progress, Query, QueryQueue, QueryState, RunError};
 use text::time::format_time;
@@ -153,6 +153,7 @@ impl PendingQuery {
                 limits: app.query_options().limits,
                 account: Account::new(app.memory(), Purpose::Query),
                 tables: Some(Arc::clone(&app.pipeline()?.lookups) as _),
+                restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },
             app: Arc::clone(app),
@@ -200,6 +201,11 @@ impl PendingQuery {
         }
     }
 
+    /// Whether the rights of the caller leave out lines or fields.
+    pub fn is_restricted(&self) -> bool {
+        self.caller.principal.is_restricted()
+    }
+
     /// The pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
@@ -234,10 +240,13 @@ impl PendingQuery {
             ..self.context
         };
         let running = Running {
-            source: match self.lines {
-                LinesOf::ThisNode => Box::new(self.pipeline.stored.clone()),
-                LinesOf::All => self.app.lines(&self.pipeline).source(self.missing),
-            },
+            source: Hiding::over(
+                match self.lines {
+                    LinesOf::ThisNode => Box::new(self.pipeline.stored.clone()),
+                    LinesOf::All => self.app.lines(&self.pipeline).source(self.missing),
+                },
+                &context.restriction,
+            ),
             context,
             id: permit.id(),
             started: Instant::now(),
@@ -341,7 +350,7 @@ impl Drop for End<'_> {
 
 /// A query that runs.
 pub struct Running {
-    source: Box<dyn Source>,
+    source: Hiding<'static>,
     /// Limits, progress and cancellation.
     pub context: Context,
     /// The id of the entry in the queue.
@@ -350,9 +359,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// The source of lines.
+    /// The source of lines, without the fields that the caller may not see.
     pub fn source(&self) -> &dyn Source {
-        &*self.source
+        &self.source
     }
 
     /// An error if the query has to stop.

@@ -35,10 +35,10 @@ const RANGE_DEFAULT_NS: i64 = 3600 * SECOND_NS;
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
-        .get(Scope::Read, "/api/v1/summary", chart)
-        .get(Scope::Read, "/api/v1/summary/types", types)
-        .get(Scope::Read, "/api/v1/summary/rows", rows)
-        .get(Scope::Read, "/api/v1/summary/rerun", reruns)
+        .get(Scope::ReadAll, "/api/v1/summary", chart)
+        .get(Scope::ReadAll, "/api/v1/summary/types", types)
+        .get(Scope::ReadAll, "/api/v1/summary/rows", rows)
+        .get(Scope::ReadAll, "/api/v1/summary/rerun", reruns)
         .post(Scope::Operate, "/api/v1/summary/rerun", rerun)
 }
 

@@ -39,7 +39,11 @@ pub(super) fn with_access(options: &mut ApiOptions) {
             digest_of(&token_of(role)),
             role,
         ));
-        options.access.users.push(User { name: role.name().into(), hash: cheap_hash(), role });
+        options.access.users.push(User {
+            name: role.name().into(),
+            hash: cheap_hash(),
+            rights: Arc::new(role.into()),
+        });
     }
 }
 
@@ -323,7 +327,11 @@ async fn an_empty_secret_is_wrong_whatever_the_hashes_are() {
         let params = argon2::Params::new(64, 1, 1, None).unwrap();
         let hash = argon2::Argon2::from(params).hash_password_with_salt(b"", b"somesaltsomesalt");
         let hash = hash.unwrap();
-        options.access.users.push(User { name: "ann".into(), hash, role: Role::Admin });
+        options.access.users.push(User {
+            name: "ann".into(),
+            hash,
+            rights: Arc::new(Role::Admin.into()),
+        });
     });
     for authorization in ["Bearer", "Bearer ", "Basic ZW1wdHk6", "Basic bGluZToK", "Basic YW5uOg=="]
     {
@@ -358,8 +366,8 @@ async fn users_change_and_sessions_stay() {
     // One user goes, one has a lesser role, one stays; one token goes.
     access.users.retain(|user| &*user.name != "read");
     let operate = access.users.iter_mut().find(|user| &*user.name == "operate").unwrap();
-    operate.role = Role::Ingest;
-    access.tokens.retain(|token| token.role != Role::Read);
+    operate.rights = Arc::new(Role::Ingest.into());
+    access.tokens.retain(|token| token.rights.role != Role::Read);
     assert_eq!(gate.refusal(&access), None);
     gate.set_access(&access);
     assert_eq!(statuses().await, [401, 403, 200, 401]);
@@ -436,7 +444,7 @@ async fn wrong_passwords_are_limited() {
 async fn readers_touch_their_own_queries_alone() {
     let fixture = Fixture::new(|options| {
         with_access(options);
-        let role = options.access.tokens[1].role;
+        let role = options.access.tokens[1].rights.role;
         let digest = digest_of("another");
         options.access.tokens.push(Token::new("another".into(), digest, role));
     });
@@ -491,9 +499,9 @@ async fn a_restriction_of_the_caller_holds() {
     let own = Query::parse("app:=\"shop\"", 0).unwrap().filter().clone();
     let mut request =
         Request::get("/select/logsql/query?query=*&extra_filters=b").body(Body::empty()).unwrap();
-    let principal = Principal { restriction: Some(Arc::new(own)), ..Principal::anybody() };
+    let principal = Principal { restriction: Arc::new(own).into(), ..Principal::anybody() };
     request.extensions_mut().insert(principal);
     let params = Params::from_request(request, &()).await.unwrap();
-    let restriction = params.restriction(0).unwrap().unwrap();
+    let restriction = params.restriction(0).unwrap().filter.unwrap();
     assert_eq!(restriction.to_string(), "app:=\"shop\" \"b\"");
 }

@@ -19,6 +19,7 @@ use crate::cli::terminal::escaped;
   loginson user list
   loginson user password ann
   loginson user role ann read
+  loginson user restrict ann --filter '_type:=access' --hide-fields client_ip
   loginson user remove ann
 
 Roles: ingest, read, auditor, node, operate, admin; docs/access.md. Users of the configuration file are changed there.")]
@@ -36,6 +37,8 @@ enum UserCommand {
         /// Role of the user
         #[arg(long)]
         role: String,
+        #[command(flatten)]
+        restrictions: RestrictionArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -62,11 +65,40 @@ enum UserCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Change which lines and fields a user of the role read sees
+    Restrict {
+        /// Name of the user
+        name: String,
+        #[command(flatten)]
+        restrictions: RestrictionArgs,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
     /// List users and their roles
     List {
         #[command(flatten)]
         server: ServerArgs,
     },
+}
+
+/// What a user or a token of the role `read` sees.
+#[derive(Args)]
+struct RestrictionArgs {
+    /// Lines that are seen, as a filter of LogsQL; an empty one: all
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// Fields that are not seen, separated by commas; NAME* hides all that begin with a name
+    #[arg(long, value_name = "NAMES")]
+    hide_fields: Option<String>,
+}
+
+impl RestrictionArgs {
+    /// The fields of a form.
+    fn form(self) -> Vec<(&'static str, String)> {
+        let filter = self.filter.map(|filter| ("filter", filter));
+        let hidden = self.hide_fields.map(|names| ("hide_fields", names));
+        filter.into_iter().chain(hidden).collect()
+    }
 }
 
 #[derive(Args)]
@@ -92,6 +124,8 @@ enum TokenCommand {
         /// Role of the token
         #[arg(long)]
         role: String,
+        #[command(flatten)]
+        restrictions: RestrictionArgs,
         /// Time after which it is no longer valid, such as 90d [default: never]
         #[arg(long, value_name = "DURATION")]
         expires: Option<String>,
@@ -131,10 +165,11 @@ enum TokenCommand {
 /// Runs `loginson user`.
 pub fn user(args: UserArgs) -> Result<()> {
     match args.what {
-        UserCommand::Add { name, role, server } => {
+        UserCommand::Add { name, role, restrictions, server } => {
             let client = Client::new(&server)?;
             let password = new_password(&format!("Password for {name}: "))?;
-            let form = [("name", name.clone()), ("role", role), ("password", password)];
+            let mut form = vec![("name", name.clone()), ("role", role), ("password", password)];
+            form.extend(restrictions.form());
             let made = post(&client, "/api/v1/users", &form)?;
             println!("user {name} added with the role {}", text(&made["role"]));
         }
@@ -153,11 +188,25 @@ pub fn user(args: UserArgs) -> Result<()> {
             let changed = post(&Client::new(&server)?, &path, &[("role", role)])?;
             println!("user {name} has the role {}", text(&changed["role"]));
         }
+        UserCommand::Restrict { name, restrictions, server } => {
+            let form = restrictions.form();
+            if form.is_empty() {
+                return Err(anyhow!(
+                    "say what the user sees: --filter FILTER, --hide-fields NAMES, or both"
+                ));
+            }
+            post(&Client::new(&server)?, &path("users", &name, "")?, &form)?;
+            println!("user {name} sees other lines or fields from now on");
+        }
         UserCommand::List { server } => {
             let listed = Client::new(&server)?.get_json("/api/v1/users")?;
             for user in listed["users"].as_array().into_iter().flatten() {
                 let [name, role, from] = ["name", "role", "from"].map(|key| text(&user[key]));
-                println!("{name:<24} {role:<8} {from}");
+                let mut shown = format!("{name:<24} {role:<8} {from:<13}");
+                if let Some(sees) = restrictions(user) {
+                    shown += &format!(" {sees}");
+                }
+                println!("{}", shown.trim_end());
             }
         }
     }
@@ -167,9 +216,10 @@ pub fn user(args: UserArgs) -> Result<()> {
 /// Runs `loginson token`.
 pub fn token(args: TokenArgs) -> Result<()> {
     match args.what {
-        TokenCommand::Add { name, role, expires, file, server } => {
+        TokenCommand::Add { name, role, restrictions, expires, file, server } => {
             let mut form = vec![("name", name), ("role", role)];
             form.extend(expires.map(|expires| ("expires", expires)));
+            form.extend(restrictions.form());
             give(&post(&Client::new(&server)?, "/api/v1/tokens", &form)?, file)
         }
         TokenCommand::Rotate { name, overlap, file, server } => {
@@ -198,11 +248,22 @@ pub fn token(args: TokenArgs) -> Result<()> {
                 if let Some(time) = token["previous_valid_until"].as_str() {
                     more.push(format!("the one before is valid until {}", escaped(time)));
                 }
+                more.extend(restrictions(token));
                 println!("{name:<24} {role:<8} {from:<13} {}", more.join(", "));
             }
             Ok(())
         }
     }
+}
+
+/// What a listed user or token sees, if it is restricted.
+fn restrictions(listed: &Value) -> Option<String> {
+    let hidden = listed["hide_fields"].as_array().into_iter().flatten().map(text);
+    let hidden = hidden.collect::<Vec<_>>().join(",");
+    let filter = listed["filter"].as_str().map(|filter| format!("sees {}", escaped(filter)));
+    let hidden = (!hidden.is_empty()).then(|| format!("without {hidden}"));
+    let both: Vec<String> = filter.into_iter().chain(hidden).collect();
+    (!both.is_empty()).then(|| both.join(" "))
 }
 
 /// Prints a new token, or writes it to a file.

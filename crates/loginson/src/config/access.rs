@@ -14,7 +14,7 @@ use collector::{ClientCertificates, TlsFiles};
 use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser};
 use crate::config::{duration, unless_off};
 use api::access::gate::Auditing;
-use api::access::principal::Role;
+use api::access::rights::{Rights, RightsText};
 use api::access::secrets::{parse_password_hash, parse_token_hash};
 use api::access::users::{AccessOptions, NAMES_MAX, Token, User, check_name};
 
@@ -45,7 +45,7 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         let hash = secret("password_hash", &raw.password_hash, &raw.password_hash_file);
         let hash =
             hash.and_then(|text| parse_password_hash(&text).map_err(Error::msg)).map_err(at)?;
-        Ok(User { role: role(&raw.role).map_err(at)?, hash, name })
+        Ok(User { rights: Arc::new(rights(&raw.rights()).map_err(at)?), hash, name })
     });
     let users = users.collect::<Result<_>>()?;
     let tokens = tokens.iter().map(|raw| {
@@ -54,7 +54,7 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         let digest = secret("sha256", &raw.sha256, &raw.sha256_file);
         let digest =
             digest.and_then(|text| parse_token_hash(&text).map_err(Error::msg)).map_err(at)?;
-        Ok(Token::new(name.clone(), digest, role(&raw.role).map_err(at)?))
+        Ok(Token::new(name.clone(), digest, rights(&raw.rights()).map_err(at)?))
     });
     Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max })
 }
@@ -69,11 +69,8 @@ pub fn auditing(raw: &RawAudit, in_cluster: bool) -> Result<Auditing> {
     Ok(Auditing { enabled: raw.enabled, admins_read: raw.admins_read })
 }
 
-fn role(name: &str) -> Result<Role> {
-    Role::parse(name).ok_or_else(|| {
-        let known = Role::ALL.map(Role::name).join(", ");
-        anyhow!("the role '{name}' is not one of {known}")
-    })
+fn rights(text: &RightsText) -> Result<Rights> {
+    text.checked().map_err(Error::msg)
 }
 
 /// The value of a key, or the content of the file that the key with the suffix `_file` names.
@@ -128,6 +125,8 @@ mod tests {
             password_hash: Some(hash.into()),
             password_hash_file: None,
             role: role.into(),
+            filter: None,
+            hide_fields: Vec::new(),
         }
     }
 
@@ -137,6 +136,8 @@ mod tests {
             sha256: Some(sha256.into()),
             sha256_file: None,
             role: role.into(),
+            filter: None,
+            hide_fields: Vec::new(),
         }
     }
 
@@ -167,6 +168,16 @@ mod tests {
             (vec![user("a b", HASH, "read")], vec![], "users: the name 'a b'"),
             (vec![user("ann", HASH, "read"); 2], vec![], "'ann' is given twice"),
             (vec![user("ann", HASH, "read")], vec![token("ann", &hex, "read")], "given twice"),
+            (
+                vec![RawUser { filter: Some("a |".into()), ..user("ann", HASH, "read") }],
+                vec![],
+                "users: ann: filter: 'a |'",
+            ),
+            (
+                vec![RawUser { hide_fields: vec!["a".into()], ..user("ann", HASH, "admin") }],
+                vec![],
+                "users: ann: the role admin cannot be restricted",
+            ),
             (vec![user("ann", HASH, "root")], vec![], "the role 'root' is not one of"),
             (vec![user("ann", "hunter2", "read")], vec![], "loginson hash-password"),
             (vec![user("ann", &HASH.replace("2id", "2i"), "read")], vec![], "not one of argon2id"),

@@ -4,6 +4,8 @@
 //!
 //! Values are shown only of settings that can change; none of these is a secret.
 
+use std::sync::Arc;
+
 use api::access::users::AccessOptions;
 
 use crate::config::RawConfig;
@@ -17,20 +19,25 @@ const FIXED: [&str; 3] = ["query.answers_bytes_max", "query.client_idle_max", "q
 pub fn of_access(before: &AccessOptions, after: &AccessOptions, changed: &mut Vec<String>) {
     let users = |access: &AccessOptions| {
         let named = access.users.iter().map(|user| {
-            (format!("user {}", user.name), user.role.name(), user.hash.to_string().into_bytes())
+            let secret = user.hash.to_string().into_bytes();
+            (format!("user {}", user.name), Arc::clone(&user.rights), secret)
         });
         let tokens = access.tokens.iter().map(|token| {
-            (format!("token {}", token.name), token.role.name(), token.digest.to_vec())
+            (format!("token {}", token.name), Arc::clone(&token.rights), token.digest.to_vec())
         });
         named.chain(tokens).collect::<Vec<_>>()
     };
     let (before, after) = (users(before), users(after));
-    for (name, role, secret) in &after {
+    for (name, rights, secret) in &after {
+        let role = rights.role.name();
         match before.iter().find(|(other, ..)| other == name) {
             None => changed.push(format!("{name}: new, role {role}")),
             Some((_, was, had)) => {
-                if was != role {
-                    changed.push(format!("{name}: role {was} → {role}"));
+                if was.role != rights.role {
+                    changed.push(format!("{name}: role {} → {role}", was.role.name()));
+                }
+                if (&was.filter, &was.hidden) != (&rights.filter, &rights.hidden) {
+                    changed.push(format!("{name}: another filter, or other hidden fields"));
                 }
                 if had != secret {
                     changed.push(format!("{name}: another secret"));

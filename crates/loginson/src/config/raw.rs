@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use api::access::rights::RightsText;
 use node::ingest::rules::RuleSpec;
 use node::lookups::LookupSpec;
 use node::saved_views::macros::MacroSpec;
@@ -149,6 +150,27 @@ pub struct RawUser {
     #[serde(default)]
     pub password_hash_file: Option<String>,
     pub role: String,
+    /// The lines that it sees, as a filter of LogsQL.
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// The fields that it does not see; `NAME*` for all that begin with a name.
+    #[serde(default)]
+    pub hide_fields: Vec<String>,
+    /// The tenant whose lines it writes and reads.
+    #[serde(default)]
+    pub tenant: Option<String>,
+}
+
+impl RawUser {
+    /// The rights, which are not checked yet.
+    pub fn rights(&self) -> RightsText {
+        RightsText {
+            role: self.role.clone(),
+            filter: self.filter.clone(),
+            hide_fields: self.hide_fields.clone(),
+            tenant: self.tenant.clone(),
+        }
+    }
 }
 
 /// `[[tokens]]`
@@ -161,6 +183,27 @@ pub struct RawToken {
     #[serde(default)]
     pub sha256_file: Option<String>,
     pub role: String,
+    /// The lines that it sees, as a filter of LogsQL.
+    #[serde(default)]
+    pub filter: Option<String>,
+    /// The fields that it does not see; `NAME*` for all that begin with a name.
+    #[serde(default)]
+    pub hide_fields: Vec<String>,
+    /// The tenant whose lines it writes and reads.
+    #[serde(default)]
+    pub tenant: Option<String>,
+}
+
+impl RawToken {
+    /// The rights, which are not checked yet.
+    pub fn rights(&self) -> RightsText {
+        RightsText {
+            role: self.role.clone(),
+            filter: self.filter.clone(),
+            hide_fields: self.hide_fields.clone(),
+            tenant: self.tenant.clone(),
+        }
+    }
 }
 
 /// `[[tenants]]`

@@ -52,7 +52,7 @@ impl Engine for StoreEngine {
             account: Account::new(&self.memory, Purpose::Query),
             cancelled: Arc::clone(&self.cancelled),
             // Operators save rules, and may not read the audit log.
-            restriction: Some(Arc::new(query::Filter::without_audit())),
+            restriction: Arc::new(query::Filter::without_audit()).into(),
             ..Context::default()
         };
         rows(&*self.lines.source(None), context, (expr, time_ns, interval), rows_max)

@@ -173,6 +173,12 @@ impl Tenants {
         Ok(tenants)
     }
 
+    /// Only the default tenant.
+    pub fn of_default() -> Tenants {
+        let only = Tenants::new(vec![TenantOptions::default()]);
+        only.expect("nothing is wrong with the default tenant")
+    }
+
     /// Whether there are no tenants: all lines are those of the default one, and nobody is
     /// restricted.
     pub fn is_off(&self) -> bool {

@@ -104,7 +104,7 @@ impl Engine {
             account: Account::new(&self.memory, Purpose::Query),
             cancelled: Arc::clone(cancelled),
             // Operators save programs, and may not read the audit log.
-            restriction: Some(Arc::new(Filter::without_audit())),
+            restriction: Arc::new(Filter::without_audit()).into(),
             ..Context::default()
         }
     }

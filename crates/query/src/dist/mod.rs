@@ -19,7 +19,7 @@ use crate::exec::executor::execute;
 use crate::exec::task::{ExecutionContext, RowsOut};
 use crate::exec::{ResultRows, prepared, run_in};
 use crate::lang::context::Context;
-use crate::lang::source::Source;
+use crate::lang::source::{Hiding, Source};
 use crate::lang::syntax::query::Query;
 use crate::plan::QueryPlan;
 
@@ -34,7 +34,8 @@ pub fn run(
     out: &mut dyn FnMut(ResultRows) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
     let (query, context) = prepared(query, source, context)?;
-    run_in(&query, &ExecutionContext::new(source, &context, carry_out), out)
+    let source = Hiding::of(source, &context.restriction);
+    run_in(&query, &ExecutionContext::new(&source, &context, carry_out), out)
 }
 
 /// Carries out a plan over the sides of the source, or over its own lines where it has no sides.

@@ -18,7 +18,7 @@ use crate::exec::prepared;
 use crate::exec::task::{ExecutionContext, RowsOut};
 use crate::lang::context::Context;
 use crate::lang::pipe::Pipe;
-use crate::lang::source::{ScanUnit, Share, SharePiece, Source, Wanted, misfit};
+use crate::lang::source::{Hiding, ScanUnit, Share, SharePiece, Source, Wanted, misfit};
 use crate::lang::syntax::query::Query;
 use crate::plan::QueryPlan;
 
@@ -47,6 +47,8 @@ pub fn answer_share(
         RunError::Failed(format!("the share of a query cannot be read: {}", error.message))
     })?;
     let (query, mut context) = prepared(&query, source, context)?;
+    let hiding = Hiding::of(source, &context.restriction);
+    let source: &dyn Source = &hiding;
     context.range = share.range;
     // Rows of programs that later ones replaced: where each side has programs of its own.
     let execution = ExecutionContext::new(source, &context, carry_out);

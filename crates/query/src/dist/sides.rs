@@ -40,8 +40,9 @@ pub(super) fn run_over_sides(
     // Sides that know which rows count must know that all are wanted.
     let mut options = plan.query.options();
     options.all_revisions |= context.all_revisions;
+    options.hidden.clone_from(&context.restriction.hidden);
     let as_text = |filter: &Filter, pipes: &[Pipe]| {
-        Query::new(filter.clone(), pipes.to_vec()).with_options(options).to_string()
+        Query::new(filter.clone(), pipes.to_vec()).with_options(options.clone()).to_string()
     };
     let mut share = Share {
         query: as_text(plan.query.filter(), plan.query.pipes()),

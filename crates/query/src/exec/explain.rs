@@ -522,7 +522,8 @@ limits    60 s, 536870912 bytes of memory, 10000000 rows
     #[test]
     fn a_restriction_is_part_of_it() {
         let filter = Query::parse("tenant:=a", 0).unwrap().filter().clone();
-        let context = Context { restriction: Some(filter.into()), ..Context::default() };
+        let context =
+            Context { restriction: std::sync::Arc::new(filter).into(), ..Context::default() };
         let explained = explained("error", &context);
         assert_eq!(explained.filter, "tenant:=\"a\" \"error\"");
         assert_eq!((explained.units, explained.store), (None, None));

@@ -26,6 +26,7 @@ use crate::base::{Limits, RunError, TimeRange, Whose};
 use crate::block::Scratch;
 use crate::lang::context::Context;
 use crate::lang::filter::{Filter, Test};
+use crate::lang::restriction::Restriction;
 use crate::lang::source::Revision;
 use crate::lang::syntax::query::Query;
 use crate::plan::QueryPlan;
@@ -84,7 +85,7 @@ fn revisions_in(
         offset: 0,
         order: None,
         include: Vec::new(),
-        restriction: None,
+        restriction: Restriction::default(),
         all_revisions: true,
         limits: Limits { rows_max: u64::MAX, ..outer.context.limits },
         // The list of queries shows the progress of the outer query only.

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use crate::base::{Limits, Outcome, RunError};
 use crate::lang::context::Context;
-use crate::lang::source::Source;
+use crate::lang::source::{Hiding, Source};
 use crate::lang::syntax::query::Query;
 use crate::plan::QueryPlan;
 
@@ -62,7 +62,8 @@ pub(crate) fn prepared<'q>(
 ) -> Result<(Cow<'q, Query>, Context), RunError> {
     let mut context = query.options().applied_to(context);
     context.tables = context.tables.or_else(|| source.tables());
-    let restricted = context.restriction.as_deref().map(|to| query.restricted(to)).transpose();
+    let restricted =
+        context.restriction.filter.as_deref().map(|to| query.restricted(to)).transpose();
     let restricted = restricted.map_err(|error| RunError::Failed(error.message))?;
     let query = with_tables(restricted.map_or(Cow::Borrowed(query), Cow::Owned), &context)?;
     Ok((query, context))
@@ -96,7 +97,8 @@ fn run_within(
         ..applied
     };
     let query = with_tables(Cow::Borrowed(query), &context)?;
-    run_in(&query, &ExecutionContext { context: &context, ..outer.clone() }, out)
+    let source = Hiding::of(outer.source, &context.restriction);
+    run_in(&query, &ExecutionContext { source: &source, context: &context, ..outer.clone() }, out)
 }
 
 /// Runs the queries inside the filters of a query, plans it, and has the plan carried out.

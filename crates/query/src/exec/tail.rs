@@ -13,6 +13,7 @@ use crate::exec::ResultRows;
 use crate::lang::context::Context;
 use crate::lang::filter::Selector;
 use crate::lang::pipe::{Pipe, RowWise, Work};
+use crate::lang::restriction::Restriction;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::Query;
 
@@ -26,6 +27,8 @@ pub struct TailQuery {
     selector: Selector,
     steps: Vec<Box<dyn RowWise>>,
     include: Arc<[String]>,
+    /// What the options of the query hide.
+    seen: Restriction,
 }
 
 impl Query {
@@ -59,6 +62,7 @@ impl Query {
             selector: Selector::new(self.filter()),
             steps,
             include: include.into(),
+            seen: Restriction { filter: None, hidden: self.options().hidden },
         })
     }
 }
@@ -100,7 +104,7 @@ impl TailQuery {
     ) -> ResultRows {
         let is_seen = self.whose == Whose::All || !batch.is_internal();
         let rows = if is_seen { rows } else { Vec::new() };
-        let mut block = Block::Lines(BatchLines::new(batch.clone(), rows));
+        let mut block = Block::Lines(BatchLines::new(self.seen.seen(batch), rows));
         self.selector.select(&mut block, scratch, pulse);
         ResultRows::new(block, self.include.clone())
     }

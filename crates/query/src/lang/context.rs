@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use super::filter::Filter;
+use super::restriction::Restriction;
 use super::source::Tables;
 #[cfg(doc)]
 use super::syntax::query::Query;
@@ -29,8 +29,8 @@ pub struct Context {
     pub order: Option<TimeOrder>,
     /// Computed fields to add to rows that are lines: `_line_id`, `_line`, `_received`.
     pub include: Vec<String>,
-    /// Filter for the lines that the query may see, whatever it selects. See [`Query::restricted`].
-    pub restriction: Option<Arc<Filter>>,
+    /// What the query may see, whatever it selects. See [`Query::restricted`].
+    pub restriction: Restriction,
     /// Whether rows of programs are read that later ones replaced.
     pub all_revisions: bool,
     /// The tables that `lookup` reads; none: those of the source.
@@ -91,7 +91,7 @@ impl Default for Context {
             oldest_first: false,
             order: None,
             include: Vec::new(),
-            restriction: None,
+            restriction: Restriction::default(),
             all_revisions: false,
             tables: None,
             limits: Limits::default(),

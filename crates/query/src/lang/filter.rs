@@ -122,14 +122,24 @@ impl Filter {
         Filter::Not(Box::new(Filter::Field { name: "_type".into(), test }))
     }
 
-    /// Whether the filter is that of [`Filter::without_audit`].
-    pub(crate) fn is_without_audit(&self) -> bool {
+    /// Selects all lines but Loginson's own.
+    pub fn without_own() -> Filter {
+        let test = Test::In(OWN_TYPES.map(str::to_owned).to_vec());
+        Filter::Not(Box::new(Filter::Field { name: "_type".into(), test }))
+    }
+
+    /// Whether the filter leaves out lines of Loginson's own types, and no others.
+    pub(crate) fn excludes_own(&self) -> bool {
+        let is_own = |value: &String| OWN_TYPES.contains(&value.as_str());
         match self {
-            Filter::Not(inner) => matches!(
-                &**inner,
-                Filter::Field { name, test: Test::Exact(value) }
-                    if name == "_type" && value == AUDIT_TYPE
-            ),
+            Filter::Not(inner) => match &**inner {
+                Filter::Field { name, test } if name == "_type" => match test {
+                    Test::Exact(value) => is_own(value),
+                    Test::In(values) => values.iter().all(is_own),
+                    _ => false,
+                },
+                _ => false,
+            },
             _ => false,
         }
     }

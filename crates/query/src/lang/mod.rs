@@ -10,5 +10,6 @@
 pub(crate) mod context;
 pub(crate) mod filter;
 pub(crate) mod pipe;
+pub(crate) mod restriction;
 pub(crate) mod source;
 pub(crate) mod syntax;

@@ -70,6 +70,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let tables = app.pipeline()?;
     query.bind_tables(Some(&*tables.lookups)).map_err(ApiError::bad_request)?;
     audit::note_reading(&caller, TAIL, "tail begins", params.required("query")?);
+    let restricted = query.to_string();
     let query = query.tail(&params.include()?).map_err(wrong_query)?;
     let offset_ns =
         params.duration_ns("start_offset")?.unwrap_or(START_OFFSET_NS).min(START_OFFSET_NS_MAX);
@@ -77,7 +78,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     // Another node that puts tails together asks for the lines of this one alone.
     let is_own = params.flag("own_lines");
     if let Some(cluster) = app.cluster().filter(|_| !is_own) {
-        return tail_of_stores(&app, &cluster, &caller, &params).await;
+        return tail_of_stores(&app, &cluster, &caller, &params, restricted).await;
     }
     // From here on no batch is missed: a client that has the head of the answer, or sees the tail
     // in the list of queries, gets every line that is sent after that.
@@ -108,6 +109,7 @@ async fn tail_of_stores(
     cluster: &Arc<Cluster>,
     caller: &Caller,
     params: &Params,
+    restricted: String,
 ) -> ApiResult {
     let permit = app
         .queue
@@ -115,7 +117,11 @@ async fn tail_of_stores(
         .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
+    // The stores do not know the caller: what restricts the query is a part of its text.
     let mut passed = params.pairs();
+    let replaced = ["query", "ignore_pipes", "extra_filters", "extra_stream_filters"];
+    passed.retain(|(name, _)| !replaced.contains(&name.as_str()));
+    passed.push(("query".to_owned(), restricted));
     passed.push(("own_lines".to_owned(), "1".to_owned()));
     let permit = Arc::new(permit);
     let stopping = app.stopping.clone();

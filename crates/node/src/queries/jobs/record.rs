@@ -34,6 +34,9 @@ pub struct Submission {
     pub run_time_ms: u64,
     /// The client that submitted it.
     pub client: String,
+    /// The restriction of that client, which is a part of the query, as text; empty: none.
+    #[serde(default)]
+    pub seen: String,
 }
 
 /// The content of a file.
@@ -226,6 +229,7 @@ mod tests {
             include: vec!["_line_id".into()],
             run_time_ms: 3,
             client: "127.0.0.1:1".into(),
+            seen: String::new(),
         };
         Record::new(7, submission, -5)
     }

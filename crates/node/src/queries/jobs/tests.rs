@@ -100,6 +100,7 @@ fn submission() -> Submission {
         include: Vec::new(),
         run_time_ms: 60_000,
         client: "a test".into(),
+        seen: String::new(),
     }
 }
 

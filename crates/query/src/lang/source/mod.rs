@@ -2,6 +2,7 @@
 //! and by tests over a vector of records.
 
 mod answers;
+mod hiding;
 mod revisions;
 mod sides;
 mod tables;
@@ -14,6 +15,7 @@ use record::{Batch, Frame, LineId, Tenant};
 use crate::base::{DamagedUnit, Phrases, SourceError, TimeRange, Whose};
 
 pub use answers::Answers;
+pub use hiding::Hiding;
 pub use revisions::{Revision, Revisions};
 pub use sides::{Share, SharePiece, SharePieces, Sides, Wanted};
 pub(crate) use sides::{arrived, arrived_unit, misfit};

@@ -5,23 +5,27 @@
 //!
 //! `all_revisions=true` reads rows of programs that later ones replaced as well.
 //!
+//! `hide_fields=(client_ip, user.*)` hides fields: the query and those inside it read lines as if
+//! these had never had them ([`HiddenFields`]).
+//!
 //! `time_offset=1d` moves the times in filters, and the range of the request, back by a day, and
 //! the times of rows forward. `global_filter=(…)` is a filter for the query and all queries inside
 //! it. Both become a part of the filters and pipes when the query is parsed; only what is left to
 //! be done with the range of the request stays an option, written `range_offset=1d`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use text::duration::format_duration;
 
-use crate::base::TimeRange;
+use crate::base::{HiddenFields, TimeRange};
 use crate::lang::context::Context;
 use crate::lang::filter::{Filter, parse_duration_argument, parse_filter};
 use crate::lang::syntax::cursor::Cursor;
 use crate::lang::syntax::error::ParseError;
 
 /// How a query is run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryOptions {
     /// Most threads that read and filter. The number that the server gives each query is never
     /// exceeded.
@@ -32,6 +36,8 @@ pub struct QueryOptions {
     pub all_revisions: bool,
     /// What the time range of the request is moved back by, nanoseconds.
     pub range_offset_ns: i64,
+    /// The fields that the query, and the queries inside it, do not see.
+    pub hidden: Option<Arc<HiddenFields>>,
 }
 
 /// The names of all options, for messages.
@@ -41,6 +47,7 @@ const OPTIONS: &[&str] = &[
     "all_revisions",
     "time_offset",
     "global_filter",
+    "hide_fields",
     "parallel_readers",
     "allow_partial_response",
 ];
@@ -67,6 +74,12 @@ pub(crate) fn parse_options(cursor: &mut Cursor<'_>) -> Result<QueryOptions, Par
                 cursor.inherited.time_offset_ns = options.range_offset_ns;
             }
             "range_offset" => options.range_offset_ns = parse_duration_argument(cursor)?,
+            "hide_fields" => {
+                let at = cursor.position();
+                let named = HiddenFields::parse(&parse_names(cursor)?);
+                let named = named.map_err(|why| cursor.error_at(at, &[], why))?;
+                options.hidden = HiddenFields::both(options.hidden.as_ref(), named.as_ref());
+            }
             "global_filter" => {
                 cursor.expect('(', "global_filter=(…)")?;
                 let filter = cursor.nested(parse_filter)?;
@@ -87,6 +100,24 @@ pub(crate) fn parse_options(cursor: &mut Cursor<'_>) -> Result<QueryOptions, Par
         }
     }
     Ok(options)
+}
+
+/// Parses `(a, "b", foo*)`.
+fn parse_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, ParseError> {
+    cursor.expect('(', "hide_fields=(…)")?;
+    let mut names = Vec::new();
+    while !cursor.eat(')') {
+        let mut name = cursor.expect_string(false, "a field name")?.text;
+        if cursor.eat_adjacent('*') {
+            name.push('*');
+        }
+        names.push(name);
+        if !cursor.eat(',') {
+            cursor.expect(')', "hide_fields=(…)")?;
+            break;
+        }
+    }
+    Ok(names)
 }
 
 fn parse_count(cursor: &mut Cursor<'_>) -> Result<usize, ParseError> {
@@ -118,6 +149,8 @@ impl QueryOptions {
         let threads_max = self.concurrency.unwrap_or(usize::MAX);
         context.limits.threads = context.limits.threads.min(threads_max);
         context.all_revisions |= self.all_revisions;
+        let hidden = &mut context.restriction.hidden;
+        *hidden = HiddenFields::both(hidden.as_ref(), self.hidden.as_ref());
         if self.ignore_global_time_filter {
             context.range = TimeRange::ALL;
         }
@@ -140,8 +173,9 @@ impl fmt::Display for QueryOptions {
         let revisions = self.all_revisions.then(|| "all_revisions=true".to_owned());
         let moved = (self.range_offset_ns != 0)
             .then(|| format!("range_offset={}", format_duration(self.range_offset_ns)));
+        let hidden = self.hidden.as_ref().map(|hidden| format!("hide_fields=({hidden})"));
         let all: Vec<String> =
-            concurrency.into_iter().chain(ignore).chain(revisions).chain(moved).collect();
+            [concurrency, ignore, revisions, moved, hidden].into_iter().flatten().collect();
         if all.is_empty() { Ok(()) } else { write!(f, "options({}) ", all.join(", ")) }
     }
 }
@@ -178,6 +212,16 @@ mod tests {
         check(
             "options(time_offset=1h) * | stream_context after 1",
             "options(range_offset=1h) * | stream_context before 0 after 1 | time_add 1h",
+        );
+        check(
+            "options(hide_fields=(a, \"b c\", user.*)) x | union (options(hide_fields=(d)) y)",
+            "options(hide_fields=(\"a\", \"b c\", \"user.\"*)) \"x\" \
+             | union (options(hide_fields=(\"d\")) \"y\")",
+        );
+        check("options(hide_fields=()) *", "*");
+        check(
+            "options(hide_fields=(b,), hide_fields=(a*)) *",
+            "options(hide_fields=(\"b\", \"a\"*)) *",
         );
         check("options() *", "*");
         check("options a", "\"options\" \"a\"");

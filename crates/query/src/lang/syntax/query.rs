@@ -95,7 +95,7 @@ impl Query {
 
     /// How the query is run.
     pub fn options(&self) -> QueryOptions {
-        self.options
+        self.options.clone()
     }
 
     /// The filter of the query.

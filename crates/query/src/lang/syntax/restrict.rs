@@ -5,15 +5,16 @@
 //! inside filters (`in(…)`, `contains_any(…)`) at any depth, in `join` and `union`, and behind
 //! `stream_context`, which reads lines that no filter has selected.
 //!
-//! Lines of the audit log are lines that Loginson made itself, which only filters that name their
-//! type read. Where a query does not, [`Filter::without_audit`] is left out: it would select all
-//! lines, and only take the shorter ways from the query.
+//! Lines that Loginson made itself are read only by filters that name their type. Where a query
+//! does not, [`Filter::without_audit`] and [`Filter::without_own`] are left out: they would select
+//! all lines, and only take the shorter ways from the query.
 //!
 //! Invariant: no row of a restricted query was made of a line that the filter does not select.
 
-use crate::base::Whose;
+use crate::base::{HiddenFields, Whose};
 use crate::lang::filter::Filter;
 use crate::lang::pipe::{Pipe, Select};
+use crate::lang::restriction::Restriction;
 use crate::lang::syntax::error::ParseError;
 use crate::lang::syntax::query::Query;
 
@@ -56,19 +57,36 @@ impl Query {
                 self.pipes.insert(place + 1, Pipe::from(Select { filter: to.clone() }));
             }
         }
-        let parts = match to {
-            Filter::And(parts) => &parts[..],
-            one => std::slice::from_ref(one),
+        let own = std::mem::replace(&mut self.filter, Filter::All);
+        let parts = |to: &Filter| match to {
+            Filter::And(parts) => parts.clone(),
+            whole => vec![whole.clone()],
         };
-        let sends_alone = self.filter.whose() == Whose::Sent;
-        let is_needed = |part: &&Filter| !(sends_alone && part.is_without_audit());
-        let mut parts: Vec<Filter> = parts.iter().filter(is_needed).cloned().collect();
-        if !parts.is_empty() {
-            let own = std::mem::replace(&mut self.filter, Filter::All);
-            parts.extend((own != Filter::All).then_some(own));
-            self.filter = Filter::and(parts);
-        }
+        let with_own = |mut parts: Vec<Filter>| {
+            parts.extend((own != Filter::All).then(|| own.clone()));
+            Filter::and(parts)
+        };
+        let mut shorter = parts(to);
+        shorter.retain(|part| !part.excludes_own());
+        let shorter = with_own(shorter);
+        self.filter = match shorter.whose() {
+            Whose::Sent => shorter,
+            Whose::All => with_own(parts(to)),
+        };
         Some(())
+    }
+}
+
+impl Restriction {
+    /// The query with this restriction, for code that runs it without a restriction of its own.
+    pub fn applied_to(&self, query: Query) -> Result<Query, ParseError> {
+        let query = match &self.filter {
+            None => query,
+            Some(to) => query.restricted(to)?,
+        };
+        let mut options = query.options();
+        options.hidden = HiddenFields::both(options.hidden.as_ref(), self.hidden.as_ref());
+        Ok(query.with_options(options))
     }
 }
 
@@ -153,10 +171,26 @@ mod tests {
             let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
             assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
         }
-        assert!(Filter::without_audit().is_without_audit());
-        assert!(
-            only("!_type:=audit").is_without_audit() && !only("_type:=audit").is_without_audit()
-        );
+        assert!(Filter::without_audit().excludes_own() && Filter::without_own().excludes_own());
+        assert!(only("!_type:=audit").excludes_own() && !only("_type:=audit").excludes_own());
+    }
+
+    #[test]
+    fn own_lines_are_left_out_together_with_others() {
+        let to = Filter::and(vec![Filter::without_own(), only("t:=a")]);
+        for (text, expected) in [
+            ("*", "t:=a"),
+            ("x or y", "t:=a (\"x\" or \"y\")"),
+            ("_type:=alert", "!_type:in(summary, alert, audit) t:=a _type:=alert"),
+        ] {
+            let restricted = Query::parse(text, 0).unwrap().restricted(&to).unwrap();
+            let expected = Query::parse(expected, 0).unwrap();
+            assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
+        }
+        // A further filter that names own lines does not show them.
+        let to = Filter::and(vec![Filter::without_own(), only("_type:=alert")]);
+        let restricted = Query::parse("*", 0).unwrap().restricted(&to).unwrap();
+        assert!(restricted.to_string().starts_with("!_type:in"));
     }
 
     /// The restriction to a tenant stays where that of the audit log is left out.
@@ -219,14 +253,18 @@ mod tests {
             "* | uniq by (t)",
         ] {
             let query = Query::parse(text, 0).unwrap_or_else(|e| panic!("{text}: {e}"));
-            let rows = |records: &[_], restriction| {
+            let rows = |records: &[_], restriction: Option<Restriction>| {
                 let range = TimeRange { start_ns: 20, end_ns: i64::MAX };
-                let context = Context { range, restriction, ..Context::default() };
+                let context = Context {
+                    range,
+                    restriction: restriction.unwrap_or_default(),
+                    ..Context::default()
+                };
                 collect(&query, &Memory::of(records), &context).0
             };
-            assert_eq!(rows(&all, Some(Arc::clone(&to))), rows(&own, None), "{text}");
+            assert_eq!(rows(&all, Some(Arc::clone(&to).into())), rows(&own, None), "{text}");
         }
-        let context = Context { restriction: Some(to), ..Context::default() };
+        let context = Context { restriction: to.into(), ..Context::default() };
         let around = Query::parse("n:=3 | stream_context before 3 after 3", 0).unwrap();
         let rows = collect(&around, &Memory::of(&all), &context).0;
         let of_others = |row: &Vec<(String, String)>| !row.contains(&("t".into(), "a".into()));

@@ -1,0 +1,199 @@
+//! The users and tokens in force, and their changes: those of the configuration, and those of the
+//! data directory ([`Kept`]). A change is durable before it is in force.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::StatusCode;
+use node::data_dir::{ACCESS_FILE, Documents};
+use ring::hmac;
+
+use super::Gate;
+use crate::access::kept::Kept;
+use crate::access::principal::Principal;
+use crate::access::users::{AccessOptions, Token, User};
+use crate::wire::error::{ApiError, ApiResult};
+
+/// Where users and tokens come from.
+pub(super) struct Sources {
+    pub(super) configured: AccessOptions,
+    pub(super) kept: Kept,
+    /// Where [`Kept`] is written; a collector has none.
+    pub(super) documents: Option<Arc<dyn Documents>>,
+}
+
+/// Who may call.
+pub(super) struct Access {
+    pub(super) users: Vec<Known>,
+    pub(super) tokens: Vec<Token>,
+}
+
+/// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
+/// every request, and computing its argon2 hash each time would take longer than most answers.
+pub(super) struct Known {
+    pub(super) user: User,
+    pub(super) right: Mutex<Option<hmac::Tag>>,
+}
+
+impl Known {
+    /// The user as a caller.
+    pub(super) fn principal(&self) -> Principal {
+        Principal::named(Arc::clone(&self.user.name), Arc::clone(&self.user.rights))
+    }
+}
+
+impl Gate {
+    /// Why users and tokens of the configuration cannot become these while the server runs.
+    pub fn refusal(&self, access: &AccessOptions) -> Option<&'static str> {
+        let all = self.sources().kept.added_to(access);
+        (all.is_ok_and(|all| all.is_off()) && !self.is_off()).then_some(
+            "there would be no users and tokens any more, and everybody could do everything; \
+             restart Loginson for that",
+        )
+    }
+
+    /// Replaces users and tokens of the configuration.
+    pub fn set_access(&self, configured: &AccessOptions) {
+        let mut sources = self.sources();
+        match sources.kept.added_to(configured) {
+            Ok(all) => self.replace(&all),
+            // Too many together: those of the data directory are as they were checked before.
+            Err(why) => {
+                tracing::error!("users and tokens of the configuration stay as they were: {why}");
+                return;
+            }
+        }
+        sources.configured = configured.clone();
+    }
+
+    /// Reads users and tokens from the data directory, and keeps changes of them there from now
+    /// on. Called once, before requests are answered.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a mistake.
+    pub fn keep_in(&self, documents: Arc<dyn Documents>) -> Result<(), String> {
+        let text = documents.read(ACCESS_FILE).map_err(|error| {
+            let place = documents.place(ACCESS_FILE);
+            format!("the file with users and tokens cannot be read: {place}: {error}")
+        })?;
+        let mut sources = self.sources();
+        sources.kept = text.as_deref().map(Kept::parse).transpose()?.unwrap_or_default();
+        self.replace(&sources.kept.added_to(&sources.configured)?);
+        sources.documents = Some(documents);
+        Ok(())
+    }
+
+    /// Changes users and tokens of the data directory: durable, and in force at once. Blocks.
+    ///
+    /// # Errors
+    /// Those of `change`; 409 if nobody could administer the server any more; 500 or 507 if the
+    /// file cannot be written. Then nothing has changed.
+    pub fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Kept, &AccessOptions) -> ApiResult<T>,
+    ) -> ApiResult<T> {
+        let mut sources = self.sources();
+        let documents = sources.documents.clone().ok_or_else(|| {
+            ApiError::new(
+                StatusCode::CONFLICT,
+                "this process keeps no users and tokens; they are in its configuration",
+            )
+        })?;
+        if self.auditing().enabled && self.0.audit.get().is_none() {
+            return Err(ApiError::unavailable(
+                "the server is still starting, and the audit log cannot be written yet; try again \
+                 in a moment",
+            ));
+        }
+        let mut kept = sources.kept.clone();
+        let result = change(&mut kept, &sources.configured)?;
+        let conflict = |why: &str| ApiError::new(StatusCode::CONFLICT, why);
+        let all = kept.added_to(&sources.configured).map_err(|why| conflict(&why))?;
+        let access = self.access();
+        let had_admin = access.users.is_empty() && access.tokens.is_empty()
+            || sources.kept.added_to(&sources.configured).is_ok_and(|all| all.has_admin());
+        if had_admin && !all.has_admin() {
+            return Err(conflict(
+                "nobody could administer the server any more; make another user or token with the \
+                 role admin first",
+            ));
+        }
+        kept.note_uses(&access.tokens);
+        write(&*documents, &kept)?;
+        sources.kept = kept;
+        self.replace(&all);
+        Ok(result)
+    }
+
+    /// Writes when tokens were used last, if that has changed. Blocks.
+    pub fn save_uses(&self) {
+        let mut sources = self.sources();
+        let Some(documents) = sources.documents.clone() else { return };
+        let mut kept = sources.kept.clone();
+        kept.note_uses(&self.access().tokens);
+        if kept == sources.kept {
+            return;
+        }
+        match write(&*documents, &kept) {
+            Ok(()) => sources.kept = kept,
+            Err(error) => tracing::warn!("when tokens were used last is not kept: {error}"),
+        }
+    }
+
+    /// What `shown` makes of all users and tokens, and of those of the data directory.
+    pub fn seen<T>(&self, shown: impl FnOnce(&[&User], &[Token], &Kept) -> T) -> T {
+        let sources = self.sources();
+        let access = self.access();
+        let users: Vec<&User> = access.users.iter().map(|known| &known.user).collect();
+        shown(&users, &access.tokens, &sources.kept)
+    }
+
+    /// Sessions stay, except those of users that are no more, or have another password.
+    pub(super) fn replace(&self, access: &AccessOptions) {
+        let before = self.access();
+        let after = Arc::new(Access::new(access, Some(&before)));
+        *self.0.access.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
+        self.0.sessions.set_lasts(access.session_max);
+        self.0.sessions.keep(|name| {
+            let hash = |access: &Access| access.user(name).map(|known| known.user.hash.clone());
+            hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now))
+        });
+    }
+}
+
+impl Access {
+    /// Of these settings. Users whose password stayed keep the mark of the last right one.
+    pub(super) fn new(options: &AccessOptions, before: Option<&Access>) -> Access {
+        let known = |user: &User| {
+            let same = before.and_then(|before| before.user(&user.name));
+            let same = same.filter(|known| known.user.hash == user.hash);
+            let right =
+                same.and_then(|known| *known.right.lock().unwrap_or_else(PoisonError::into_inner));
+            Known { user: user.clone(), right: Mutex::new(right) }
+        };
+        let tokens = options.tokens.iter().cloned().map(|mut token| {
+            let same =
+                before.and_then(|before| before.tokens.iter().find(|t| t.name == token.name));
+            if let Some(same) = same {
+                same.used(token.last_used_s.load(Relaxed));
+                token.last_used_s = Arc::clone(&same.last_used_s);
+            }
+            token
+        });
+        Access { users: options.users.iter().map(known).collect(), tokens: tokens.collect() }
+    }
+
+    pub(super) fn user(&self, name: &str) -> Option<&Known> {
+        self.users.iter().find(|known| *known.user.name == *name)
+    }
+}
+
+/// Writes the file of users and tokens.
+pub(super) fn write(documents: &dyn Documents, kept: &Kept) -> ApiResult<()> {
+    let text = serde_json::to_vec(kept).expect("it is plain values");
+    documents.replace(ACCESS_FILE, &text).map_err(|error| {
+        let place = documents.place(ACCESS_FILE);
+        let message = format!("the file with users and tokens cannot be written: {place}: {error}");
+        ApiError::of_disk(message, &error)
+    })
+}
