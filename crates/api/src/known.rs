@@ -400,7 +400,7 @@ mod tests {
         let check = |path: &str, name: &'static str, value: &str, admitted: bool| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            assert_eq!(check_headers(path, &headers).is_ok(), admitted, "{path} {name}");
+            assert_eq!(check_headers(path, &headers, false).is_ok(), admitted, "{path} {name}");
         };
         for path in ["/insert/jsonline", "/select/logsql/query", "/loki/api/v1/push", "/a/_bulk"] {
             check(path, "accountid", "0", true);

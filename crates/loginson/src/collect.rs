@@ -129,6 +129,7 @@ async fn collect(
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
     let gate = api::Gate::new(&config.api.access, address, tls.is_some());
+    gate.set_tenants(Arc::clone(&config.node.tenants)).map_err(anyhow::Error::msg)?;
     warn_of_access(&config, &gate, address);
     let reloader = Arc::new(Reloader::new(
         settings,

@@ -93,6 +93,14 @@ impl Unit {
         }
     }
 
+    /// Bytes that a block takes on disk; none for a frame.
+    pub fn bytes_disk(&self) -> u64 {
+        match self {
+            Unit::Frame(_) => 0,
+            Unit::Block(block) => block.bytes_disk,
+        }
+    }
+
     /// Segment, and index there of the frame or block. Positions of segments of different kinds do
     /// not give the order of lines.
     pub fn position(&self) -> Position {
@@ -118,6 +126,7 @@ pub struct BlockHandle {
     pub(crate) is_internal: bool,
     /// Unknown of a segment whose file cannot be opened.
     pub(crate) tenant: Option<Tenant>,
+    pub(crate) bytes_disk: u64,
 }
 
 /// See [`BlockHandle::of_damaged`].
@@ -139,6 +148,7 @@ impl BlockHandle {
             time_ns: segment.time_ns.unwrap_or((i64::MIN, i64::MAX)),
             is_internal: segment.lines > 0 && segment.own.lines == segment.lines,
             tenant: None,
+            bytes_disk: segment.bytes_disk,
         }
     }
 
@@ -165,6 +175,7 @@ impl BlockHandle {
             time_ns: entry.time_ns,
             is_internal: entry.lines_internal == entry.lines && entry.lines > 0,
             tenant: Some(entry.tenant),
+            bytes_disk: entry.bytes_disk(),
         };
         blocks.map(handle).collect()
     }

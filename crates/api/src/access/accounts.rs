@@ -230,7 +230,7 @@ async fn new_user(
     password: String,
 ) -> ApiResult<KeptUser> {
     check_name(&name).map_err(ApiError::bad_request)?;
-    rights.checked().map_err(ApiError::bad_request)?;
+    gate.check_rights(&rights)?;
     check_password(&password).map_err(ApiError::bad_request)?;
     let password_hash = gate.hash(password).await?.to_string();
     Ok(KeptUser { name, rights, password_hash, created_s: now_ns() / NS_PER_S })
@@ -254,14 +254,16 @@ async fn change_user(
     let has_hash = hash.is_some();
     let has_rights = fields.pairs().iter().any(|(name, _)| RIGHTS.contains(&&**name));
     if !has_hash && !has_rights {
-        return Err(ApiError::bad_request("send a password, a role, a filter or hide_fields"));
+        return Err(ApiError::bad_request(
+            "send a password, a role, a filter, hide_fields or a tenant",
+        ));
     }
-    let of = name.clone();
+    let (of, checking) = (name.clone(), gate.clone());
     let rights = changed(&gate, move |kept, configured| {
         let user = kept.users.iter_mut().find(|user| user.name == of);
         let user = user.ok_or_else(|| not_kept("user", &of, configured))?;
         let rights = rights(&fields, user.rights.clone());
-        rights.checked().map_err(ApiError::bad_request)?;
+        checking.check_rights(&rights)?;
         user.password_hash = hash.unwrap_or_else(|| user.password_hash.clone());
         user.rights = rights.clone();
         Ok(rights)
@@ -327,7 +329,7 @@ async fn add_token(
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
     let rights = rights(&fields, RightsText::default());
-    rights.checked().map_err(ApiError::bad_request)?;
+    gate.check_rights(&rights)?;
     let now_s = now_ns() / NS_PER_S;
     let expires_s = seconds(&fields, "expires", EXPIRY_S_MAX)?.map(|s| now_s.saturating_add(s));
     let (token, digest) = new_token().map_err(ApiError::internal)?;

@@ -50,6 +50,7 @@ use super::sessions::Sessions;
 use super::tenants::OfTenants;
 use crate::access::kept::Kept;
 use crate::access::principal::Role;
+use crate::access::rights::RightsText;
 use crate::access::users::AccessOptions;
 use crate::known::TenantsAreRead;
 use crate::wire::body;
@@ -273,6 +274,17 @@ impl Gate {
     /// The tenants; none if there are none.
     pub fn tenants(&self) -> Option<&Arc<Tenants>> {
         self.0.tenants.get().filter(|tenants| !tenants.is_off())
+    }
+
+    /// Checks rights that are to be given away.
+    ///
+    /// # Errors
+    /// 400 if they are wrong, or name a tenant that is not there.
+    pub fn check_rights(&self, text: &RightsText) -> ApiResult<()> {
+        let rights = text.checked().map_err(ApiError::bad_request)?;
+        let none = Tenants::default();
+        let tenants = self.tenants().map_or(&none, |tenants| &**tenants);
+        rights.tenant.check(tenants).map_err(ApiError::bad_request)
     }
 
     /// Whose lines a request writes and reads.

@@ -62,6 +62,23 @@ impl TenantRight {
         })
     }
 
+    /// Checks that the tenant is there.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check(&self, tenants: &Tenants) -> Result<(), String> {
+        match self {
+            TenantRight::Unsaid => Ok(()),
+            _ if tenants.is_off() => {
+                Err("tenant: there are no tenants; list them in [[tenants]] first".to_owned())
+            }
+            TenantRight::One(tenant) => {
+                tenants.find(tenant).map(|_| ()).map_err(|why| format!("tenant: {why}"))
+            }
+            TenantRight::Named | TenantRight::All => Ok(()),
+        }
+    }
+
     fn of(&self, role: Role) -> TenantRight {
         match self {
             TenantRight::Unsaid if matches!(role, Role::Read | Role::Ingest) => {
