@@ -23,6 +23,10 @@ use super::principal::{Role, Scope};
 use crate::known::{TENANT_NUMBERS, TENANTS};
 use crate::wire::error::{ApiError, ApiResult};
 
+/// What people save for all that may read, by the beginnings of its calls: it belongs to the
+/// administrators of all tenants, and a caller that is not for all does not see it.
+const OF_ALL: [&str; 4] =
+    ["/api/v1/dashboards", "/api/v1/links", "/api/v1/lookups", "/api/v1/macros"];
 /// Tenants that a request may name at once.
 const NAMED_MAX: usize = 100;
 
@@ -156,6 +160,12 @@ impl OfTenants {
                 of.named = of.is_bound.then_some(numbers.unwrap_or_default());
                 of.written = known(tenants, &numbers.unwrap_or_default().to_string())?;
             }
+        }
+        if of.is_bound && OF_ALL.iter().any(|calls| request.uri().path().starts_with(calls)) {
+            return Err(forbidden(
+                "dashboards, links, tables and macros belong to those who may read the lines of \
+                 all tenants",
+            ));
         }
         of.read = Some(vec![of.written]);
         let Some(several) = several else { return Ok(of) };

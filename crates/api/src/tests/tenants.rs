@@ -241,7 +241,15 @@ async fn tenants_are_named_by_headers_where_that_is_allowed() {
     let (status, _) = fixture.as_token("admin", "POST", "/select/logsql/query", &form, body).await;
     assert_eq!(status, 400);
     // What is made of the lines of all is closed to a tenant, and open to administrators.
-    for path in ["/api/v1/status", "/metrics", "/api/v1/summary/types", "/api/v1/tenants"] {
+    for path in [
+        "/api/v1/status",
+        "/metrics",
+        "/api/v1/summary/types",
+        "/api/v1/tenants",
+        "/api/v1/dashboards",
+        "/api/v1/lookups",
+        "/api/v1/macros",
+    ] {
         assert_eq!(fixture.read_as("shop-reads", path).await.0, 403, "{path}");
         assert_eq!(fixture.read_as("proxy-reads", path).await.0, 403, "{path}");
         assert_eq!(fixture.read_as("admin", path).await.0, 200, "{path}");
