@@ -81,6 +81,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(queries::context::routes())
         .merge(queries::lucene::routes())
         .merge(admin::deletions::routes())
+        .merge(admin::tenants::routes())
         .merge(queries::summary::routes())
         .merge(programs::routes())
         .merge(rules::routes())

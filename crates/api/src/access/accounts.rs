@@ -68,7 +68,7 @@ fn fields(body: &str, known: &[&str]) -> ApiResult<Params> {
 }
 
 /// The fields of rights.
-const RIGHTS: [&str; 3] = ["role", "filter", "hide_fields"];
+const RIGHTS: [&str; 4] = ["role", "filter", "hide_fields", "tenant"];
 
 /// The rights in the fields of a body, on top of those before. A field with an empty value takes
 /// the restriction away.
@@ -87,6 +87,10 @@ fn rights(fields: &Params, before: RightsText) -> RightsText {
             }
             false => before.hide_fields,
         },
+        tenant: match is_given("tenant") {
+            true => fields.get("tenant").map(str::to_owned),
+            false => before.tenant,
+        },
     }
 }
 
@@ -96,6 +100,10 @@ fn add_rights(rights: &Rights, to: &mut Value) {
     to["filter"] = rights.filter.as_ref().map(|filter| filter.to_string()).into();
     to["hide_fields"] =
         rights.hidden.iter().flat_map(|hidden| hidden.names()).collect::<Vec<_>>().into();
+    to["tenant"] = match rights.tenant.to_string() {
+        unsaid if unsaid.is_empty() => Value::Null,
+        tenant => tenant.into(),
+    };
 }
 
 /// The rights in words, for the audit log.
@@ -106,6 +114,9 @@ fn shown_rights(rights: &RightsText) -> String {
     }
     if !rights.hide_fields.is_empty() {
         shown += &format!(", the hidden fields {}", rights.hide_fields.join(", "));
+    }
+    if let Some(tenant) = &rights.tenant {
+        shown += &format!(", the tenant {tenant}");
     }
     shown
 }
@@ -231,7 +242,7 @@ async fn new_user(
     password: String,
 ) -> ApiResult<KeptUser> {
     check_name(&name).map_err(ApiError::bad_request)?;
-    rights.checked().map_err(ApiError::bad_request)?;
+    gate.check_rights(&rights)?;
     check_password(&password).map_err(ApiError::bad_request)?;
     let password_hash = gate.hash(password).await?.to_string();
     Ok(KeptUser { name, rights, password_hash, created_s: now_ns() / NS_PER_S })
@@ -255,14 +266,16 @@ async fn change_user(
     let has_hash = hash.is_some();
     let has_rights = fields.pairs().iter().any(|(name, _)| RIGHTS.contains(&&**name));
     if !has_hash && !has_rights {
-        return Err(ApiError::bad_request("send a password, a role, a filter or hide_fields"));
+        return Err(ApiError::bad_request(
+            "send a password, a role, a filter, hide_fields or a tenant",
+        ));
     }
-    let of = name.clone();
+    let (of, checking) = (name.clone(), gate.clone());
     let rights = changed(&gate, move |kept, configured| {
         let user = kept.users.iter_mut().find(|user| user.name == of);
         let user = user.ok_or_else(|| not_kept("user", &of, configured))?;
         let rights = rights(&fields, user.rights.clone());
-        rights.checked().map_err(ApiError::bad_request)?;
+        checking.check_rights(&rights)?;
         user.password_hash = hash.unwrap_or_else(|| user.password_hash.clone());
         user.rights = rights.clone();
         Ok(rights)
@@ -328,7 +341,7 @@ async fn add_token(
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
     let rights = rights(&fields, RightsText::default());
-    rights.checked().map_err(ApiError::bad_request)?;
+    gate.check_rights(&rights)?;
     let now_s = now_ns() / NS_PER_S;
     let expires_s = seconds(&fields, "expires", EXPIRY_S_MAX)?.map(|s| now_s.saturating_add(s));
     let (token, digest) = new_token().map_err(ApiError::internal)?;

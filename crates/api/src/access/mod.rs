@@ -21,4 +21,5 @@ pub mod rights;
 pub mod routes;
 pub mod secrets;
 pub mod sessions;
+pub mod tenants;
 pub mod users;

@@ -13,6 +13,7 @@ use query::Restriction;
 use super::audit_log::AuditLog;
 use super::gate::Gate;
 use super::rights::Rights;
+use super::tenants::OfTenants;
 use crate::wire::error::ApiError;
 use node::cluster::Missing;
 
@@ -132,24 +133,36 @@ pub struct Principal {
     /// rights, and for callers that may not read the audit log. Handlers get it through
     /// [`Params`](crate::access::params::Params), together with `extra_filters`.
     pub restriction: Restriction,
+    /// Whose lines the request writes and reads, where there are tenants. The gate sets it.
+    pub tenants: OfTenants,
 }
 
 impl Principal {
     /// A caller without credentials.
     pub fn nobody() -> Principal {
-        Principal { who: Who::Nobody, rights: None, restriction: Restriction::default() }
+        Principal::of(Who::Nobody, None)
     }
 
     /// Any caller, if no credentials are needed.
     pub fn anybody() -> Principal {
-        let rights = Some(Arc::new(Role::Admin.into()));
-        Principal { who: Who::Anybody, rights, restriction: Restriction::default() }
+        Principal::of(Who::Anybody, Some(Arc::new(Role::Admin.into())))
     }
 
     /// A user or a token.
     pub fn named(name: Arc<str>, rights: Arc<Rights>) -> Principal {
-        let restriction = Restriction::default();
-        Principal { who: Who::Named(name), rights: Some(rights), restriction }
+        Principal::of(Who::Named(name), Some(rights))
+    }
+
+    fn of(who: Who, rights: Option<Arc<Rights>>) -> Principal {
+        let (restriction, tenants) = (Restriction::default(), OfTenants::default());
+        Principal { who, rights, restriction, tenants }
+    }
+
+    /// Adds the tenant that the request names to the name of a caller that names one with each.
+    pub fn name_tenant(&mut self) {
+        if let (Who::Named(name), Some(suffix)) = (&self.who, self.tenants.suffix()) {
+            self.who = Who::Named(format!("{name}{suffix}").into());
+        }
     }
 
     /// The role of a caller with credentials.
@@ -157,9 +170,10 @@ impl Principal {
         self.rights.as_ref().map(|rights| rights.role)
     }
 
-    /// Whether the rights of the caller leave out lines or fields.
+    /// Whether the rights of the caller leave out lines or fields, as those of a caller that is not
+    /// for all tenants do.
     pub fn is_restricted(&self) -> bool {
-        self.rights.as_ref().is_some_and(|rights| rights.is_restricted())
+        self.tenants.is_bound() || self.rights.as_ref().is_some_and(|rights| rights.is_restricted())
     }
 
     /// The name of a user or a token.

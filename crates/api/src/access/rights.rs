@@ -13,6 +13,7 @@ use query::{Filter, HiddenFields, Restriction};
 use serde::{Deserialize, Serialize};
 
 use super::principal::Role;
+use super::tenants::TenantRight;
 
 /// Longest filter. A longer one is refused.
 pub const FILTER_BYTES_MAX: usize = 16 << 10;
@@ -28,6 +29,9 @@ pub struct RightsText {
     /// The fields that are hidden; `NAME*` for all that begin with a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide_fields: Vec<String>,
+    /// The tenant that it is bound to, by name or id; `named`: each request names one; `all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 /// What a user or a token may do.
@@ -39,11 +43,13 @@ pub struct Rights {
     pub filter: Option<Arc<Filter>>,
     /// The fields that are hidden.
     pub hidden: Option<Arc<HiddenFields>>,
+    /// The tenants whose lines it writes and reads, where there are tenants.
+    pub tenant: TenantRight,
 }
 
 impl From<Role> for Rights {
     fn from(role: Role) -> Rights {
-        Rights { role, filter: None, hidden: None }
+        Rights { role, filter: None, hidden: None, tenant: TenantRight::default() }
     }
 }
 
@@ -71,7 +77,11 @@ impl RightsText {
             let parsed = Filter::of_restriction(text, hidden.as_deref());
             parsed.map(Arc::new).map_err(|why| format!("filter: '{text}': {why}"))
         });
-        let rights = Rights { role, filter: filter.transpose()?, hidden };
+        let tenant = TenantRight::parse(self.tenant.as_deref().unwrap_or_default());
+        if let Some(why) = tenant.refusal(role) {
+            return Err(format!("tenant: {why}"));
+        }
+        let rights = Rights { role, filter: filter.transpose()?, hidden, tenant };
         match rights.is_restricted() && role != Role::Read {
             true => Err(format!(
                 "the role {} cannot be restricted by filter or hide_fields; only the role read can",
@@ -108,6 +118,7 @@ mod tests {
             role: role.to_owned(),
             filter: filter.map(str::to_owned),
             hide_fields: hide_fields.iter().map(|name| (*name).to_owned()).collect(),
+            tenant: None,
         }
     }
 

@@ -112,6 +112,12 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         seen: caller.principal.restriction.to_string(),
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
+    // Tables belong to all tenants. The query may look values up at any depth.
+    if caller.principal.tenants.is_bound() && query.to_string().contains("| lookup ") {
+        return Err(ApiError::bad_request(
+            "lookup: the tables belong to those who may read the lines of all tenants",
+        ));
+    }
     if known == Format::Raw && query.pipes().iter().any(|pipe| !pipe.is_row_wise()) {
         return Err(ApiError::bad_request(node::queries::export::EncodeError::NoLine.to_string()));
     }

@@ -152,7 +152,11 @@ impl PendingQuery {
             context: Context {
                 limits: app.query_options().limits,
                 account: Account::new(app.memory(), Purpose::Query),
-                tables: Some(Arc::clone(&app.pipeline()?.lookups) as _),
+                tables: match caller.principal.tenants.is_bound() {
+                    // They belong to all tenants.
+                    true => None,
+                    false => Some(Arc::clone(&app.pipeline()?.lookups) as _),
+                },
                 restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },

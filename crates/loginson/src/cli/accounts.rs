@@ -90,6 +90,9 @@ struct RestrictionArgs {
     /// Fields that are not seen, separated by commas; NAME* hides all that begin with a name
     #[arg(long, value_name = "NAMES")]
     hide_fields: Option<String>,
+    /// Tenant whose lines are written and seen, by name or id; named: each request names one; all
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
 }
 
 impl RestrictionArgs {
@@ -97,7 +100,8 @@ impl RestrictionArgs {
     fn form(self) -> Vec<(&'static str, String)> {
         let filter = self.filter.map(|filter| ("filter", filter));
         let hidden = self.hide_fields.map(|names| ("hide_fields", names));
-        filter.into_iter().chain(hidden).collect()
+        let tenant = self.tenant.map(|tenant| ("tenant", tenant));
+        filter.into_iter().chain(hidden).chain(tenant).collect()
     }
 }
 
@@ -262,8 +266,9 @@ fn restrictions(listed: &Value) -> Option<String> {
     let hidden = hidden.collect::<Vec<_>>().join(",");
     let filter = listed["filter"].as_str().map(|filter| format!("sees {}", escaped(filter)));
     let hidden = (!hidden.is_empty()).then(|| format!("without {hidden}"));
-    let both: Vec<String> = filter.into_iter().chain(hidden).collect();
-    (!both.is_empty()).then(|| both.join(" "))
+    let tenant = listed["tenant"].as_str().map(|tenant| format!("tenant {}", escaped(tenant)));
+    let all: Vec<String> = filter.into_iter().chain(hidden).chain(tenant).collect();
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// Prints a new token, or writes it to a file.

@@ -17,13 +17,20 @@ use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
 use api::access::secrets::{parse_password_hash, parse_token_hash};
 use api::access::users::{AccessOptions, NAMES_MAX, Token, User, check_name};
+use node::ingest::tenants::Tenants;
 
 /// The shortest and the longest session.
 const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Checks names, hashes and roles.
-pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
+pub fn access(
+    access: &RawAccess,
+    users: &[RawUser],
+    tokens: &[RawToken],
+    tenants: &Tenants,
+) -> Result<AccessOptions> {
+    let rights = |text: &RightsText| rights(text, tenants);
     let session_max = duration("access.session_max", &access.session_max)?;
     ensure!(
         (SESSION_MIN..=SESSION_MAX).contains(&session_max),
@@ -62,7 +69,7 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         session_max,
         oidc: logins::oidc(access)?,
         proxy: logins::proxy(&access.proxy)?,
-        groups: logins::groups(access)?,
+        groups: logins::groups(access, tenants)?,
     })
 }
 
@@ -76,8 +83,10 @@ pub fn auditing(raw: &RawAudit, in_cluster: bool) -> Result<Auditing> {
     Ok(Auditing { enabled: raw.enabled, admins_read: raw.admins_read })
 }
 
-pub fn rights(text: &RightsText) -> Result<Rights> {
-    text.checked().map_err(Error::msg)
+pub fn rights(text: &RightsText, tenants: &Tenants) -> Result<Rights> {
+    let rights = text.checked().map_err(Error::msg)?;
+    rights.tenant.check(tenants).map_err(Error::msg)?;
+    Ok(rights)
 }
 
 /// The value of a key, or the content of the file that the key with the suffix `_file` names.
@@ -134,6 +143,7 @@ mod tests {
             role: role.into(),
             filter: None,
             hide_fields: Vec::new(),
+            tenant: None,
         }
     }
 
@@ -145,11 +155,12 @@ mod tests {
             role: role.into(),
             filter: None,
             hide_fields: Vec::new(),
+            tenant: None,
         }
     }
 
     fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
-        access(&RawAccess::default(), users, tokens)
+        access(&RawAccess::default(), users, tokens, &Tenants::default())
     }
 
     #[test]
@@ -181,6 +192,16 @@ mod tests {
                 "users: ann: filter: 'a |'",
             ),
             (
+                vec![RawUser { tenant: Some("shop".into()), ..user("ann", HASH, "read") }],
+                vec![],
+                "there are no tenants",
+            ),
+            (
+                vec![RawUser { tenant: Some("shop".into()), ..user("ann", HASH, "admin") }],
+                vec![],
+                "the role admin is for all tenants",
+            ),
+            (
                 vec![RawUser { hide_fields: vec!["a".into()], ..user("ann", HASH, "admin") }],
                 vec![],
                 "users: ann: the role admin cannot be restricted",
@@ -210,7 +231,12 @@ mod tests {
             assert!(!error.contains("hunter2") && !error.contains("MDEy"), "{error}");
         }
         let short = RawAccess { session_max: "0s".into(), ..RawAccess::default() };
-        assert!(access(&short, &[], &[]).unwrap_err().to_string().contains("between 1s and 366d"));
+        assert!(
+            access(&short, &[], &[], &Tenants::default())
+                .unwrap_err()
+                .to_string()
+                .contains("between 1s and 366d")
+        );
     }
 
     #[test]

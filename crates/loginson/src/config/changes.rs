@@ -112,6 +112,7 @@ pub fn needs_restart(start: &RawConfig, after: &RawConfig) -> Vec<String> {
         .collect();
     for (key, differs) in [
         ("[[types]]", start.types != after.types),
+        ("[[tenants]]", start.tenants != after.tenants),
         ("[[files]]", start.files != after.files),
         ("[[kafka]]", start.kafka != after.kafka),
         ("[[programs]]", start.programs != after.programs),

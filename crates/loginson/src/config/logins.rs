@@ -15,6 +15,7 @@ use api::access::rights::RightsText;
 use api::access::users::check_name;
 use cluster::engines::Secret;
 use http::HeaderName;
+use node::ingest::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 
 use super::access::rights;
@@ -107,6 +108,8 @@ pub struct RawGroupRule {
     pub filter: Option<String>,
     #[serde(default)]
     pub hide_fields: Vec<String>,
+    #[serde(default)]
+    pub tenant: Option<String>,
 }
 
 /// Checks the providers.
@@ -230,7 +233,7 @@ pub fn proxy(raw: &RawProxy) -> Result<Proxy> {
 }
 
 /// Checks the rules of groups.
-pub fn groups(raw: &RawAccess) -> Result<Groups> {
+pub fn groups(raw: &RawAccess, tenants: &Tenants) -> Result<Groups> {
     ensure!(
         raw.groups.len() <= GROUP_RULES_MAX,
         "access.groups: there are more than {GROUP_RULES_MAX} rules"
@@ -254,11 +257,12 @@ pub fn groups(raw: &RawAccess) -> Result<Groups> {
             role: rule.role.clone(),
             filter: rule.filter.clone(),
             hide_fields: rule.hide_fields.clone(),
+            tenant: rule.tenant.clone(),
         };
         Ok(GroupRule {
             from: rule.from.as_deref().map(Into::into),
             group: rule.group.as_deref().map(Into::into),
-            rights: Arc::new(rights(&text).map_err(at)?),
+            rights: Arc::new(rights(&text, tenants).map_err(at)?),
         })
     };
     let rules = raw.groups.iter().map(rule).collect::<Result<Vec<_>>>()?;

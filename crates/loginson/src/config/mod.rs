@@ -21,6 +21,7 @@ mod programs;
 mod raw;
 mod secret;
 mod stores;
+mod tenants;
 mod tls;
 pub mod zones;
 
@@ -139,6 +140,11 @@ impl TryFrom<RawConfig> for Config {
             (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes_max),
             "store.segment_bytes_max must be between 1MiB and 64GiB"
         );
+        let (tenants, of_tenants) = tenants::check(&raw.tenants)?;
+        let rules = raw.retention.rules.iter().map(retention_rule);
+        let mut retention_rules: Vec<RetentionRule> = rules.collect::<Result<_>>()?;
+        let has_retention_rules = !(retention_rules.is_empty() && of_tenants.is_empty());
+        retention_rules.extend(of_tenants);
         let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
         let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
         let placement = raw.placement.placement(processors())?;
@@ -160,7 +166,7 @@ impl TryFrom<RawConfig> for Config {
             )?,
             age_ns: age.map(text::duration::ns),
             bytes_max: unless_off(&raw.retention.bytes, |t| bytes("retention.bytes", t))?,
-            rules: raw.retention.rules.iter().map(retention_rule).collect::<Result<_>>()?,
+            rules: retention_rules,
             segment_age_ns: text::duration::ns(duration(
                 "store.segment_age",
                 &raw.store.segment_age,
@@ -261,8 +267,8 @@ impl TryFrom<RawConfig> for Config {
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
         ensure!(
-            engines.is_none() || raw.retention.rules.is_empty(),
-            "retention.rules do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
+            engines.is_none() || !has_retention_rules,
+            "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
         );
         ensure!(
             engines.is_none() || raw.node_listen == "off",
@@ -316,7 +322,7 @@ impl TryFrom<RawConfig> for Config {
             hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
             frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
             is_https: http_tls.is_some(),
-            access: access::access(&raw.access, &raw.users, &raw.tokens)?,
+            access: access::access(&raw.access, &raw.users, &raw.tokens, &tenants)?,
             auditing: access::auditing(&raw.audit, engines.is_some())?,
             insert,
             query,
@@ -334,7 +340,8 @@ impl TryFrom<RawConfig> for Config {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
             no_server_fields: !raw.parse.fields,
-            rules: ingest_rules(raw.rules)?,
+            rules: ingest_rules(tenants::resolved(raw.rules, &tenants)?)?,
+            tenants,
             lookups: raw.lookups,
             sources,
             forward: ForwardConfig { secret: node_secret, ..collect },

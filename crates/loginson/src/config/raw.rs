@@ -72,6 +72,8 @@ pub struct RawConfig {
     #[serde(skip_serializing)]
     pub tokens: Vec<RawToken>,
     #[serde(skip_serializing)]
+    pub tenants: Vec<RawTenant>,
+    #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
     pub rules: Vec<RuleSpec>,
@@ -167,6 +169,9 @@ pub struct RawUser {
     /// The fields that it does not see; `NAME*` for all that begin with a name.
     #[serde(default)]
     pub hide_fields: Vec<String>,
+    /// The tenant whose lines it writes and reads.
+    #[serde(default)]
+    pub tenant: Option<String>,
 }
 
 impl RawUser {
@@ -176,6 +181,7 @@ impl RawUser {
             role: self.role.clone(),
             filter: self.filter.clone(),
             hide_fields: self.hide_fields.clone(),
+            tenant: self.tenant.clone(),
         }
     }
 }
@@ -196,6 +202,9 @@ pub struct RawToken {
     /// The fields that it does not see; `NAME*` for all that begin with a name.
     #[serde(default)]
     pub hide_fields: Vec<String>,
+    /// The tenant whose lines it writes and reads.
+    #[serde(default)]
+    pub tenant: Option<String>,
 }
 
 impl RawToken {
@@ -205,8 +214,26 @@ impl RawToken {
             role: self.role.clone(),
             filter: self.filter.clone(),
             hide_fields: self.hide_fields.clone(),
+            tenant: self.tenant.clone(),
         }
     }
+}
+
+/// `[[tenants]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawTenant {
+    pub id: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub listeners: Vec<String>,
+    #[serde(default)]
+    pub retention: Option<String>,
+    #[serde(default)]
+    pub bytes_per_s: Option<String>,
+    #[serde(default)]
+    pub lines_per_s: Option<u64>,
 }
 
 /// `[memory]`
@@ -529,6 +556,7 @@ impl Default for RawConfig {
             cluster: RawCluster::default(),
             users: Vec::new(),
             tokens: Vec::new(),
+            tenants: Vec::new(),
             types: Vec::new(),
             rules: Vec::new(),
             lookups: Vec::new(),

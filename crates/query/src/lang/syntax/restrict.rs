@@ -106,6 +106,8 @@ fn restrict_inside(filter: &mut Filter, to: &Filter, left: &mut usize) -> Option
 mod tests {
     use std::sync::Arc;
 
+    use record::Tenant;
+
     use super::*;
     use crate::base::TimeRange;
     use crate::lang::context::Context;
@@ -189,6 +191,23 @@ mod tests {
         let to = Filter::and(vec![Filter::without_own(), only("_type:=alert")]);
         let restricted = Query::parse("*", 0).unwrap().restricted(&to).unwrap();
         assert!(restricted.to_string().starts_with("!_type:in"));
+    }
+
+    /// The restriction to a tenant stays where that of the audit log is left out.
+    #[test]
+    fn several_restrictions_hold_each_by_itself() {
+        let tenant = Tenant { account: 12, project: 3 };
+        let both = Filter::and(vec![Filter::without_audit(), Filter::of_tenants(&[tenant])]);
+        for (text, expected) in [
+            ("*", "_tenant:=\"12:3\""),
+            ("x or y", "_tenant:=\"12:3\" (\"x\" or \"y\")"),
+            ("_type:audit", "!_type:=audit _tenant:=\"12:3\" _type:audit"),
+            ("* | union (x)", "_tenant:=\"12:3\" | union (_tenant:=\"12:3\" x)"),
+        ] {
+            let restricted = Query::parse(text, 0).unwrap().restricted(&both).unwrap();
+            let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
+            assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
+        }
     }
 
     #[test]
