@@ -131,8 +131,8 @@ impl OfTenants {
         scope: Scope,
         request: &Request,
     ) -> ApiResult<OfTenants> {
-        // Nodes ask for shares of queries that were restricted where they began.
-        if role == Role::Node && scope == Scope::Node {
+        // Nodes ask for queries that were restricted where they began.
+        if role == Role::Node {
             return Ok(OfTenants::default());
         }
         let numbers = numbers(request)?;
@@ -225,6 +225,14 @@ impl OfTenants {
     pub fn filter(&self) -> Option<Filter> {
         let read = self.read.as_ref()?;
         Some(Filter::and(vec![Filter::without_own(), Filter::of_tenants(read)]))
+    }
+
+    /// A filter of lines that are to be changed, of the lines of these tenants alone.
+    pub fn narrowed(&self, filter: &str) -> String {
+        match &self.read {
+            Some(read) => format!("{} ({filter}\n)", Filter::of_tenants(read)),
+            None => filter.to_owned(),
+        }
     }
 
     /// An error if the tenant is beyond its rate, and its lines cannot be taken now.
@@ -397,5 +405,7 @@ mod tests {
         let shown = of.filter().unwrap().to_string();
         assert_eq!(shown, "!_type:in(\"summary\", \"alert\", \"audit\") _tenant:=\"\"");
         assert!(OfTenants::default().filter().is_none());
+        assert_eq!(of.narrowed("a or b # c"), "_tenant:=\"\" (a or b # c\n)");
+        assert_eq!(OfTenants::default().narrowed("a or b"), "a or b");
     }
 }

@@ -296,6 +296,27 @@ async fn a_tenant_beyond_its_rate_is_pushed_back() {
     assert!(metrics.contains(refused), "{metrics}");
 }
 
+/// A deletion reaches the tenants that it names, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_is_for_the_tenants_that_it_names() {
+    let fixture = fixture();
+    for (name, _, word) in TENANTS {
+        let line = format!("{{\"_msg\":\"{word} line\"}}\n");
+        fixture.as_token(&format!("{name}-writes"), "POST", "/insert/jsonline", &[], line).await;
+    }
+    for (query, expected) in [
+        ("", "_tenant:=\"\" (line\n)"),
+        ("&tenants=shop", "_tenant:=\"12:3\" (line\n)"),
+        ("&tenants=*", "line"),
+    ] {
+        let path = format!("/api/v1/deletions?filter=line{query}");
+        let (status, answer) = fixture.as_token("admin", "POST", &path, &[], Body::empty()).await;
+        assert_eq!(status, 202, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["filter"], expected);
+    }
+}
+
 /// Lines of a tenant, with times, fields and words of their own beside such as all have.
 fn lines_of(tenant: usize, word: &str) -> String {
     let mut lines = String::new();
