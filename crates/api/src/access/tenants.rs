@@ -235,6 +235,13 @@ impl OfTenants {
         }
     }
 
+    /// Notes that a query has ended, for the tenant whose lines alone it read.
+    pub fn note_query(&self, now_ns: i64, lines_scanned: u64, bytes_scanned: u64) {
+        if let (Some(known), Some([tenant])) = (&self.known, self.read.as_deref()) {
+            known.note_query(*tenant, now_ns, lines_scanned, bytes_scanned);
+        }
+    }
+
     /// An error if the tenant is beyond its rate, and its lines cannot be taken now.
     ///
     /// # Errors

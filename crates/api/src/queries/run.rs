@@ -17,6 +17,7 @@ use crate::access::audit;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::app::App;
+use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult, queue_refusal, wrong_query};
 use crate::wire::listen::client_has_stalled;
 use node::cluster::Missing;
@@ -322,6 +323,12 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
+        let scanned = (&self.progress.lines_scanned, &self.progress.bytes_scanned);
+        self.caller.principal.tenants.note_query(
+            now_ns(),
+            scanned.0.load(Relaxed),
+            scanned.1.load(Relaxed),
+        );
         let Some(log) = &self.caller.audit else { return };
         let bound = |ns: i64| (ns != i64::MIN && ns != i64::MAX).then(|| format_time(ns));
         let message = format!("{} {}: {}", self.kind, self.state, self.text);

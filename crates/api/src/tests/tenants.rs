@@ -195,6 +195,9 @@ async fn every_way_in_keeps_lines_for_the_tenant_of_the_token() {
         assert_eq!(own["name"], name);
         assert_eq!((own["lines"].as_u64(), own["lines_kept"].as_u64()), (Some(8), Some(8)));
         assert!(own["bytes_disk"].as_u64() > Some(0) && own["bytes"].as_u64() > Some(0), "{own}");
+        let days = own["days"].as_array().unwrap();
+        let sum = |key: &str| days.iter().map(|day| day[key].as_u64().unwrap()).sum::<u64>();
+        assert!(sum("lines") == 8 && sum("queries") >= 2 && sum("lines_scanned") > 0, "{own}");
     }
     let (_, metrics) = fixture.read_as("admin", "/metrics").await;
     assert!(metrics.contains("loginson_tenant_lines_total{tenant=\"12:3\"} 8"), "{metrics}");
