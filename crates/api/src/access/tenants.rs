@@ -17,6 +17,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use node::ingest::tenants::Tenants;
 use query::Filter;
+use query::source::{Table, Tables};
 use record::Tenant;
 
 use super::principal::{Role, Scope};
@@ -256,6 +257,20 @@ impl OfTenants {
             self.written
         );
         Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, text).retry_after(seconds))
+    }
+}
+
+/// The tables of callers that are not for all: none.
+#[derive(Debug)]
+pub struct NoTables;
+
+impl Tables for NoTables {
+    fn table(&self, _: &str) -> Option<Arc<dyn Table>> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

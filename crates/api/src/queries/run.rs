@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::access::audit;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
+use crate::access::tenants::NoTables;
 use crate::app::App;
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult, queue_refusal, wrong_query};
@@ -153,11 +154,11 @@ impl PendingQuery {
             context: Context {
                 limits: app.query_options().limits,
                 account: Account::new(app.memory(), Purpose::Query),
-                tables: match caller.principal.tenants.is_bound() {
-                    // They belong to all tenants.
-                    true => None,
-                    false => Some(Arc::clone(&app.pipeline()?.lookups) as _),
-                },
+                tables: Some(match caller.principal.tenants.is_bound() {
+                    // Tables belong to all tenants. Without any, those of the source would serve.
+                    true => Arc::new(NoTables),
+                    false => Arc::clone(&app.pipeline()?.lookups) as _,
+                }),
                 restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },

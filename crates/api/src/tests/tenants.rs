@@ -243,6 +243,17 @@ async fn tenants_are_named_by_headers_where_that_is_allowed() {
     let body = "query=*&tenants=*";
     let (status, _) = fixture.as_token("admin", "POST", "/select/logsql/query", &form, body).await;
     assert_eq!(status, 400);
+    // Tables belong to all.
+    let lookup = "* | lookup customers on (name)";
+    for query in [lookup.to_owned(), format!("* | union ({lookup})")] {
+        let (query, submit) = (encoded(&query), "/api/v1/queries?query=");
+        let path = format!("/select/logsql/query?query={query}");
+        let (status, answer) = fixture.read_as("shop-reads", &path).await;
+        assert!(status == 400 && answer.contains("no table"), "{status} {answer}");
+        let submitted =
+            fixture.as_token("shop-reads", "POST", &format!("{submit}{query}"), &[], "");
+        assert_eq!(submitted.await.0, 400);
+    }
     // What is made of the lines of all is closed to a tenant, and open to administrators.
     for path in [
         "/api/v1/status",
