@@ -312,7 +312,8 @@ fn ways() -> Vec<Way> {
             "",
             of_each_bytes(native_row),
             |payload, out| {
-                let mut rows = native::Rows::read(payload, true).expect("rows");
+                let mut rows =
+                    native::Rows::read(payload, Some(record::Tenant::DEFAULT)).expect("rows");
                 while rows.next_group().is_some() {
                     while rows.write_next(out) {}
                 }

@@ -163,6 +163,7 @@ async fn serve(
     let gate = app.gate().clone();
     let saved = tokio::task::spawn_blocking(move || {
         gate.save_uses();
+        gate.save_days();
         gate.audit().iter().for_each(AuditLog::close);
     });
     saved.await.context("closing the audit log failed")?;
@@ -220,7 +221,11 @@ async fn save_uses(gate: Gate) {
     loop {
         tokio::time::sleep(USES_TICK).await;
         let gate = gate.clone();
-        if let Err(error) = tokio::task::spawn_blocking(move || gate.save_uses()).await {
+        let saved = tokio::task::spawn_blocking(move || {
+            gate.save_uses();
+            gate.save_days();
+        });
+        if let Err(error) = saved.await {
             tracing::error!("keeping when tokens were used: {error}");
         }
     }

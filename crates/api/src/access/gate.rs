@@ -38,7 +38,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use node::ingest::tenants::Tenants;
+use node::ingest::tenants::{TENANTS_FILE, Tenants};
 use query::{Filter, Restriction};
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -269,8 +269,27 @@ impl Gate {
             true => Arc::new(Tenants::of_default()),
             false => tenants,
         };
+        if let Some(documents) = sources.documents.as_ref().filter(|_| !tenants.is_off()) {
+            let before = documents.read(TENANTS_FILE).map_err(|error| error.to_string());
+            let resumed =
+                before.and_then(|text| text.map_or(Ok(()), |text| tenants.resume_days(&text)));
+            // A server without it works as well.
+            if let Err(why) = resumed {
+                let place = documents.place(TENANTS_FILE);
+                tracing::warn!("what tenants used before is not known: {place}: {why}");
+            }
+        }
         assert!(self.0.tenants.set(tenants).is_ok(), "tenants are set once");
         Ok(())
+    }
+
+    /// Writes what tenants used. Blocks.
+    pub fn save_days(&self) {
+        let documents = self.sources().documents.clone();
+        let (Some(documents), Some(tenants)) = (documents, self.tenants()) else { return };
+        if let Err(error) = documents.replace(TENANTS_FILE, &tenants.days_document()) {
+            tracing::warn!("what tenants used is not kept: {error}");
+        }
     }
 
     /// The tenants; none if there are none.

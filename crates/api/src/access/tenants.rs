@@ -17,6 +17,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use node::ingest::tenants::Tenants;
 use query::Filter;
+use query::source::{Table, Tables};
 use record::Tenant;
 
 use super::principal::{Role, Scope};
@@ -131,8 +132,8 @@ impl OfTenants {
         scope: Scope,
         request: &Request,
     ) -> ApiResult<OfTenants> {
-        // Nodes ask for shares of queries that were restricted where they began.
-        if role == Role::Node && scope == Scope::Node {
+        // Nodes ask for queries that were restricted where they began.
+        if role == Role::Node {
             return Ok(OfTenants::default());
         }
         let numbers = numbers(request)?;
@@ -227,6 +228,21 @@ impl OfTenants {
         Some(Filter::and(vec![Filter::without_own(), Filter::of_tenants(read)]))
     }
 
+    /// A filter of lines that are to be changed, of the lines of these tenants alone.
+    pub fn narrowed(&self, filter: &str) -> String {
+        match &self.read {
+            Some(read) => format!("{} ({filter}\n)", Filter::of_tenants(read)),
+            None => filter.to_owned(),
+        }
+    }
+
+    /// Notes that a query has ended, for the tenant whose lines alone it read.
+    pub fn note_query(&self, now_ns: i64, lines_scanned: u64, bytes_scanned: u64) {
+        if let (Some(known), Some([tenant])) = (&self.known, self.read.as_deref()) {
+            known.note_query(*tenant, now_ns, lines_scanned, bytes_scanned);
+        }
+    }
+
     /// An error if the tenant is beyond its rate, and its lines cannot be taken now.
     ///
     /// # Errors
@@ -241,6 +257,20 @@ impl OfTenants {
             self.written
         );
         Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, text).retry_after(seconds))
+    }
+}
+
+/// The tables of callers that are not for all: none.
+#[derive(Debug)]
+pub struct NoTables;
+
+impl Tables for NoTables {
+    fn table(&self, _: &str) -> Option<Arc<dyn Table>> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -397,5 +427,7 @@ mod tests {
         let shown = of.filter().unwrap().to_string();
         assert_eq!(shown, "!_type:in(\"summary\", \"alert\", \"audit\") _tenant:=\"\"");
         assert!(OfTenants::default().filter().is_none());
+        assert_eq!(of.narrowed("a or b # c"), "_tenant:=\"\" (a or b # c\n)");
+        assert_eq!(OfTenants::default().narrowed("a or b"), "a or b");
     }
 }

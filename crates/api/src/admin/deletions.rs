@@ -21,11 +21,13 @@ use node::data_dir::BACKUPS_FOLDER;
 use node::storage::backup;
 use node::storage::line_filter::line_filter;
 
+const PATH: &str = "/api/v1/deletions";
+
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
-        .get(Scope::Operate, "/api/v1/deletions", list)
-        .post(Scope::Admin, "/api/v1/deletions", begin)
+        .get(Scope::Operate, PATH, list)
+        .post(Scope::Admin, PATH, begin)
         .get(Scope::Operate, "/api/v1/deletions/{id}", one)
         .delete(Scope::Admin, "/api/v1/deletions/{id}", cancel)
 }
@@ -33,7 +35,7 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
     if let Some(cluster) = app.cluster() {
         refuse_on_engines(&cluster)?;
-        let listed = at_stores(cluster, "GET", Vec::new()).await?;
+        let listed = at_stores(cluster, "GET", PATH, Vec::new()).await?;
         return Ok(Json(json!({ "stores": listed })).into_response());
     }
     let deletions = app.pipeline()?.store().deletions();
@@ -56,6 +58,7 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, crate::wire::clock::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
+    let filter = caller.principal.tenants.narrowed(&filter);
     if let Some(cluster) = app.cluster() {
         refuse_on_engines(&cluster)?;
         return begin_at_stores(app, cluster, caller, filter).await;
@@ -133,14 +136,19 @@ async fn begin_at_stores(
     caller: Caller,
     filter: String,
 ) -> ApiResult {
-    let listed = at_stores(Arc::clone(&cluster), "GET", Vec::new()).await?;
+    let listed = at_stores(Arc::clone(&cluster), "GET", PATH, Vec::new()).await?;
     if let Some(error) = listed.iter().find_map(|store| store["error"].as_str()) {
         return Err(ApiError::unavailable(format!(
             "nothing is deleted, because a deletion has to reach all stores: {error}"
         )));
     }
     let form = vec![("filter".to_owned(), filter)];
-    let begun = at_stores(cluster, "POST", form).await?;
+    // The filter names the tenants already.
+    let path = match caller.principal.tenants.are_there() {
+        true => "/api/v1/deletions?tenants=*",
+        false => PATH,
+    };
+    let begun = at_stores(cluster, "POST", path, form).await?;
     audit::note(&caller, "deletion begins at all stores", "");
     let jobs = Arc::clone(app.jobs()?);
     let removed = tokio::task::spawn_blocking(move || jobs.remove_ended()).await;
@@ -164,13 +172,14 @@ async fn begin_at_stores(
 async fn at_stores(
     cluster: Arc<Cluster>,
     method: &'static str,
+    path: &'static str,
     form: Vec<(String, String)>,
 ) -> ApiResult<Vec<Value>> {
     let work = move || {
         let nodes: Vec<_> = cluster.nodes().cloned().collect();
         let form: Vec<(&str, &str)> =
             form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let results = Cluster::each(&nodes, |node| node.call(method, "/api/v1/deletions", &form));
+        let results = Cluster::each(&nodes, |node| node.call(method, path, &form));
         let entries = results.into_iter().zip(&nodes).map(|(result, node)| match result {
             Ok(answer) => json!({ "store": node.name, "answer": answer }),
             Err(error) => json!({ "store": node.name, "error": error.message }),

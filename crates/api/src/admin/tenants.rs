@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use node::ingest::tenants::{TenantCounts, TenantOptions, Tenants};
+use node::ingest::tenants::{DayUse, TenantCounts, TenantOptions, Tenants};
 use record::Tenant;
 use serde_json::{Value, json};
 use store::{Store, StoreError};
+use text::civil::civil_from_days;
 
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
@@ -37,7 +38,10 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
         let kept = kept(pipeline.store())?;
         let nothing = Kept::default();
         let entry = |(options, counts): (&TenantOptions, &TenantCounts)| {
-            entry(options, counts, kept.get(&options.id).unwrap_or(&nothing))
+            let kept = kept.get(&options.id).unwrap_or(&nothing);
+            let mut entry = entry(options, counts, kept);
+            entry["days"] = days(&pipeline.tenants.days(options.id));
+            entry
         };
         Ok(pipeline.tenants.all().map(entry).collect::<Vec<Value>>())
     };
@@ -58,6 +62,21 @@ fn kept(store: &Store) -> Result<BTreeMap<Tenant, Kept>, StoreError> {
         kept.bytes_disk += unit.bytes_disk();
     }
     Ok(all)
+}
+
+fn days(days: &BTreeMap<i64, DayUse>) -> Value {
+    let day = |(day, used): (&i64, &DayUse)| {
+        let (year, month, of_month) = civil_from_days(*day);
+        json!({
+            "day": format!("{year:04}-{month:02}-{of_month:02}"),
+            "lines": used.lines,
+            "bytes": used.bytes,
+            "queries": used.queries,
+            "lines_scanned": used.lines_scanned,
+            "bytes_scanned": used.bytes_scanned,
+        })
+    };
+    days.iter().map(day).collect()
 }
 
 fn entry(options: &TenantOptions, counts: &TenantCounts, kept: &Kept) -> Value {

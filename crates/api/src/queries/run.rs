@@ -16,7 +16,9 @@ use tokio::sync::oneshot;
 use crate::access::audit;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
+use crate::access::tenants::NoTables;
 use crate::app::App;
+use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult, queue_refusal, wrong_query};
 use crate::wire::listen::client_has_stalled;
 use node::cluster::Missing;
@@ -152,11 +154,11 @@ impl PendingQuery {
             context: Context {
                 limits: app.query_options().limits,
                 account: Account::new(app.memory(), Purpose::Query),
-                tables: match caller.principal.tenants.is_bound() {
-                    // They belong to all tenants.
-                    true => None,
-                    false => Some(Arc::clone(&app.pipeline()?.lookups) as _),
-                },
+                tables: Some(match caller.principal.tenants.is_bound() {
+                    // Tables belong to all tenants. Without any, those of the source would serve.
+                    true => Arc::new(NoTables),
+                    false => Arc::clone(&app.pipeline()?.lookups) as _,
+                }),
                 restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },
@@ -322,6 +324,12 @@ impl Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
+        let scanned = (&self.progress.lines_scanned, &self.progress.bytes_scanned);
+        self.caller.principal.tenants.note_query(
+            now_ns(),
+            scanned.0.load(Relaxed),
+            scanned.1.load(Relaxed),
+        );
         let Some(log) = &self.caller.audit else { return };
         let bound = |ns: i64| (ns != i64::MIN && ns != i64::MAX).then(|| format_time(ns));
         let message = format!("{} {}: {}", self.kind, self.state, self.text);

@@ -195,6 +195,9 @@ async fn every_way_in_keeps_lines_for_the_tenant_of_the_token() {
         assert_eq!(own["name"], name);
         assert_eq!((own["lines"].as_u64(), own["lines_kept"].as_u64()), (Some(8), Some(8)));
         assert!(own["bytes_disk"].as_u64() > Some(0) && own["bytes"].as_u64() > Some(0), "{own}");
+        let days = own["days"].as_array().unwrap();
+        let sum = |key: &str| days.iter().map(|day| day[key].as_u64().unwrap()).sum::<u64>();
+        assert!(sum("lines") == 8 && sum("queries") >= 2 && sum("lines_scanned") > 0, "{own}");
     }
     let (_, metrics) = fixture.read_as("admin", "/metrics").await;
     assert!(metrics.contains("loginson_tenant_lines_total{tenant=\"12:3\"} 8"), "{metrics}");
@@ -240,6 +243,17 @@ async fn tenants_are_named_by_headers_where_that_is_allowed() {
     let body = "query=*&tenants=*";
     let (status, _) = fixture.as_token("admin", "POST", "/select/logsql/query", &form, body).await;
     assert_eq!(status, 400);
+    // Tables belong to all.
+    let lookup = "* | lookup customers on (name)";
+    for query in [lookup.to_owned(), format!("* | union ({lookup})")] {
+        let (query, submit) = (encoded(&query), "/api/v1/queries?query=");
+        let path = format!("/select/logsql/query?query={query}");
+        let (status, answer) = fixture.read_as("shop-reads", &path).await;
+        assert!(status == 400 && answer.contains("no table"), "{status} {answer}");
+        let submitted =
+            fixture.as_token("shop-reads", "POST", &format!("{submit}{query}"), &[], "");
+        assert_eq!(submitted.await.0, 400);
+    }
     // What is made of the lines of all is closed to a tenant, and open to administrators.
     for path in [
         "/api/v1/status",
@@ -294,6 +308,27 @@ async fn a_tenant_beyond_its_rate_is_pushed_back() {
     let (_, metrics) = fixture.read_as("admin", "/metrics").await;
     let refused = "loginson_tenant_requests_refused_total{tenant=\"12:3\"} 1";
     assert!(metrics.contains(refused), "{metrics}");
+}
+
+/// A deletion reaches the tenants that it names, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_is_for_the_tenants_that_it_names() {
+    let fixture = fixture();
+    for (name, _, word) in TENANTS {
+        let line = format!("{{\"_msg\":\"{word} line\"}}\n");
+        fixture.as_token(&format!("{name}-writes"), "POST", "/insert/jsonline", &[], line).await;
+    }
+    for (query, expected) in [
+        ("", "_tenant:=\"\" (line\n)"),
+        ("&tenants=shop", "_tenant:=\"12:3\" (line\n)"),
+        ("&tenants=*", "line"),
+    ] {
+        let path = format!("/api/v1/deletions?filter=line{query}");
+        let (status, answer) = fixture.as_token("admin", "POST", &path, &[], Body::empty()).await;
+        assert_eq!(status, 202, "{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["filter"], expected);
+    }
 }
 
 /// Lines of a tenant, with times, fields and words of their own beside such as all have.

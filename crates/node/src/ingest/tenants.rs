@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use collector::{Deliver, KeepError, OnDurable, Patience};
 use record::frame::LineChange;
 use record::{Frame, Tenant, Transport};
+use serde::{Deserialize, Serialize};
 
 /// Tenants of a configuration. More are an error when it is read.
 ///
@@ -24,6 +25,15 @@ pub const TENANTS_MAX: usize = 1_000;
 pub const NAME_BYTES_MAX: usize = 64;
 /// The name of the default tenant, unless the configuration gives it another.
 pub const DEFAULT_NAME: &str = "default";
+/// Days of which it is kept what each tenant used. Older ones are forgotten.
+///
+/// limits.md, Lines on their way in: days of which the use of each tenant is kept | {} | older days
+/// are forgotten
+pub const DAYS_MAX: usize = 62;
+/// Name of the file of the data directory that keeps what tenants used.
+pub const TENANTS_FILE: &str = "tenants.json";
+/// Nanoseconds of a day.
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
 /// How much more than its rate a tenant may send at once: what it may send in this time.
 const BURST: Duration = Duration::from_secs(1);
 
@@ -71,6 +81,24 @@ struct Known {
     options: TenantOptions,
     rate: Mutex<Rate>,
     counts: TenantCounts,
+    /// By days since 1970 UTC.
+    days: Mutex<BTreeMap<i64, DayUse>>,
+}
+
+/// What a tenant used in a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DayUse {
+    /// Lines that were taken, by their arrival.
+    pub lines: u64,
+    /// Bytes of these lines, with their newlines.
+    pub bytes: u64,
+    /// Queries of its lines alone that ended.
+    pub queries: u64,
+    /// Lines that these looked at.
+    pub lines_scanned: u64,
+    /// Bytes that these looked at.
+    pub bytes_scanned: u64,
 }
 
 /// What a tenant has sent since the start.
@@ -78,7 +106,7 @@ struct Known {
 pub struct TenantCounts {
     /// Lines that were taken.
     pub lines: AtomicU64,
-    /// Bytes of these lines, without newlines.
+    /// Bytes of these lines, with their newlines.
     pub bytes: AtomicU64,
     /// Requests that were refused because the tenant was beyond its rate.
     pub refused_requests: AtomicU64,
@@ -168,7 +196,7 @@ impl Tenants {
                 listeners.push(*listener);
             }
             let (rate, counts) = (Mutex::default(), TenantCounts::default());
-            tenants.known.push(Known { options, rate, counts });
+            tenants.known.push(Known { options, rate, counts, days: Mutex::default() });
         }
         Ok(tenants)
     }
@@ -197,6 +225,54 @@ impl Tenants {
         index.map(|index| self.known[index].options.id).ok_or_else(|| {
             format!("there is no tenant '{text}'; [[tenants]] of the configuration lists all")
         })
+    }
+
+    /// Notes that a query of the lines of a tenant has ended.
+    pub fn note_query(&self, tenant: Tenant, now_ns: i64, lines: u64, bytes: u64) {
+        self.count(tenant, now_ns, |used| {
+            used.queries += 1;
+            used.lines_scanned += lines;
+            used.bytes_scanned += bytes;
+        });
+    }
+
+    fn count(&self, tenant: Tenant, now_ns: i64, change: impl FnOnce(&mut DayUse)) {
+        let Some(known) = self.of(tenant) else { return };
+        let mut days = lock(&known.days);
+        change(days.entry(now_ns.div_euclid(DAY_NS)).or_default());
+        while days.len() > DAYS_MAX {
+            days.pop_first();
+        }
+    }
+
+    /// What a tenant used, by days since 1970 UTC.
+    pub fn days(&self, tenant: Tenant) -> BTreeMap<i64, DayUse> {
+        self.of(tenant).map(|known| lock(&known.days).clone()).unwrap_or_default()
+    }
+
+    /// What all tenants used, as a document.
+    pub fn days_document(&self) -> Vec<u8> {
+        let all = self
+            .known
+            .iter()
+            .map(|known| (known.options.id.to_string(), lock(&known.days).clone()));
+        let all: BTreeMap<String, BTreeMap<i64, DayUse>> = all.collect();
+        serde_json::to_vec(&all).expect("it is plain values")
+    }
+
+    /// Continues with what tenants used before. Tenants that are no more are left out.
+    ///
+    /// # Errors
+    /// It is not such a document; then nothing is known of before.
+    pub fn resume_days(&self, document: &[u8]) -> Result<(), String> {
+        let all: BTreeMap<String, BTreeMap<i64, DayUse>> =
+            serde_json::from_slice(document).map_err(|error| error.to_string())?;
+        for (id, days) in all {
+            if let Some(known) = id.parse().ok().and_then(|id| self.of(id)) {
+                *lock(&known.days) = days;
+            }
+        }
+        Ok(())
     }
 
     /// All tenants with what each has sent.
@@ -357,6 +433,7 @@ impl Deliver for MeteredDelivery {
         patience: Patience,
     ) -> Result<(), KeepError> {
         let mut shares = shares(&frame);
+        let arrived_ns = frame.header().received_max_ns;
         let transports = || frame.origins().iter().map(|origin| origin.transport);
         let is_datagram = |t| matches!(t, Transport::SyslogUdp | Transport::Statsd);
         // Requests were refused before their lines were read, if need be.
@@ -380,7 +457,13 @@ impl Deliver for MeteredDelivery {
         }
         drop(frame);
         let now = Instant::now();
-        shares.iter().for_each(|share| self.tenants.take(share, now));
+        for share in &shares {
+            self.tenants.take(share, now);
+            self.tenants.count(share.0, arrived_ns, |used| {
+                used.lines += share.1;
+                used.bytes += share.2;
+            });
+        }
         match left {
             Some(frame) => self.to.deliver(frame, on_durable, patience),
             None => {
@@ -519,6 +602,26 @@ mod tests {
         assert_eq!(counts.lines.load(Relaxed), 32);
         assert_eq!(counts.bytes.load(Relaxed), 1_501);
         assert_eq!(counts.refused_requests.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn what_a_tenant_used_is_kept_by_day() {
+        let tenants = Tenants::new(vec![options(SHOP, "shop")]).unwrap();
+        for day in 0..DAYS_MAX as i64 + 3 {
+            tenants.note_query(SHOP, day * DAY_NS + 5, 10, 100);
+            tenants.note_query(SHOP, day * DAY_NS + 6, 1, 1);
+        }
+        tenants.note_query(BANK, 0, 1, 1);
+        let days = tenants.days(SHOP);
+        assert_eq!(days.len(), DAYS_MAX);
+        let expected =
+            DayUse { queries: 2, lines_scanned: 11, bytes_scanned: 101, ..DayUse::default() };
+        assert_eq!(days.first_key_value(), Some((&3, &expected)));
+        let again = Tenants::new(vec![options(SHOP, "shop")]).unwrap();
+        again.resume_days(&tenants.days_document()).unwrap();
+        assert_eq!(again.days(SHOP), days);
+        assert!(again.resume_days(b"[]").is_err());
+        assert_eq!(Tenants::new(vec![options(BANK, "b")]).unwrap().days(SHOP).len(), 0);
     }
 
     /// Remembers the lines that it got.
