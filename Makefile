@@ -6,6 +6,9 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/loginson/target
 export CARGO_TERM_COLOR ?= auto
 
 BIN := $(CARGO_TARGET_DIR)/release/loginson
+# The static one, by musl.
+STATIC_TARGET := $(shell uname -m)-unknown-linux-musl
+STATIC_BIN := $(CARGO_TARGET_DIR)/$(STATIC_TARGET)/release/loginson
 SQL_BIN := $(CARGO_TARGET_DIR)/release/loginson-sql
 DEMO_BIN := $(CARGO_TARGET_DIR)/demo/loginson
 BENCH_BIN := $(CARGO_TARGET_DIR)/release/loginson-bench
@@ -18,7 +21,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways
+.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,7 +62,7 @@ test-cluster: build ## A real cluster under load, while its parts are killed in 
 instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
 	@scripts/test-instructions.py
 
-test-long: instructions test-binary test-victorialogs test-cluster test-packages test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: instructions test-binary test-victorialogs test-cluster test-packages test-chart test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
@@ -124,11 +127,19 @@ test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRAC
 	scripts/test.py --lab --only lab
 	scripts/test.py --ignored --only lab --stuck-minutes 240
 
-packages: build ## Debian and RPM packages, an image for containers, SBOM and checksums, in packages/
-	@LOGINSON_BIN="$(BIN)" scripts/packages.py
+packages: build static ## Debian and RPM packages, an image for containers, a static binary, SBOM, checksums (signed with LOGINSON_SIGNING_KEY), in packages/
+	@LOGINSON_BIN="$(BIN)" LOGINSON_STATIC_BIN="$(STATIC_BIN)" scripts/packages.py
 
-test-packages: build ## Install the packages in a fresh Debian, upgrade, purge; run the image; needs root, debootstrap and rpm
-	@LOGINSON_BIN="$(BIN)" scripts/test-packages.py
+static: tools web/dist/index.html ## Build a binary that needs no library of the system; needs musl-tools and the target of rustup
+	@command -v musl-gcc >/dev/null || { echo "musl-gcc is missing: apt-get install musl-tools"; exit 1; }
+	@rustup target list --installed | grep -q '^$(STATIC_TARGET)$$' || rustup target add $(STATIC_TARGET)
+	cargo build --release --locked -p loginson --target $(STATIC_TARGET)
+
+test-packages: build static ## Install the packages in a fresh Debian, upgrade, purge; run the image and the static binary; needs root, debootstrap and rpm
+	@LOGINSON_BIN="$(BIN)" LOGINSON_STATIC_BIN="$(STATIC_BIN)" scripts/test-packages.py
+
+test-chart: build ## Render the chart for Kubernetes by helm, check it by schemas of Kubernetes, and metrics and alerts by Prometheus' parsers; needs Go
+	@LOGINSON_BIN="$(BIN)" scripts/test-chart.py
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab

@@ -3,7 +3,10 @@
 
 Of one binary, a Debian package, an RPM package, an image for containers (OCI, which `docker load`, `podman load` and
 `skopeo copy oci-archive:` take), a list of what is in the binary (SBOM, CycloneDX), and SHA256SUMS. All are written by this
-script and scripts/package_formats.py, without a daemon and without tools of the systems that they are for.
+script and scripts/package_formats.py, without a daemon and without tools of the systems that they are for. The binary of
+each has the same list in its section .dep-v0, which cargo audit, Trivy and other scanners read, as cargo auditable writes
+it. With LOGINSON_STATIC_BIN, a binary that needs no library of the system (`make static`), there is an archive of it. With
+LOGINSON_SIGNING_KEY, the file of a key of ssh-keygen, SHA256SUMS is signed.
 
 The same sources and binary give the same bytes: all times are SOURCE_DATE_EPOCH, or that of the last commit, and files
 are in the order of their names.
@@ -23,6 +26,7 @@ import subprocess
 import tempfile
 import tomllib
 import uuid
+import zlib
 
 from package_formats import Tar, debian, glibc_min, rpm
 
@@ -32,6 +36,10 @@ NAME = "loginson"
 SUMMARY = "a log server: collects logs, keeps every line, summarises them live"
 # Names of processors: Linux's and RPM's, Debian's and OCI's.
 PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
+# Folders of packaging/ with what watches a server: our own alerts, a dashboard, alerts of Prometheus.
+WATCHING = ("alerts", "grafana", "prometheus")
+# What a signature is made for: another use of the same key cannot be taken for one of packages.
+SIGNED_FOR = "loginson-packages"
 # The user of the image has no name elsewhere; a volume must belong to it.
 IMAGE_USER = 65532
 
@@ -58,13 +66,17 @@ def packed(data, level=9):
     return gzip.compress(data, level, mtime=0)
 
 
-def stage(binary, folder, strip):
+def stage(binary, folder, strip, audited):
     """The files of a package below `folder`; returns them as (place in the package, file, mode, what they are)."""
+    folder.mkdir()
     program = folder / NAME
     shutil.copyfile(binary, program)
     program.chmod(0o755)
     if strip:
         run("strip", program)
+    section = folder / "dep-v0"
+    section.write_bytes(audited)
+    run("objcopy", "--remove-section", ".dep-v0", "--add-section", f".dep-v0={section}", program)
     pages = folder / "pages"
     run(program, "help-pages", pages)
     files = [(f"/usr/bin/{NAME}", program, 0o755, "program")]
@@ -82,6 +94,11 @@ def stage(binary, folder, strip):
         files.append((f"/usr/lib/systemd/system/{unit.name}", unit, 0o644, "unit"))
     for setting in sorted((PACKAGING / "config").iterdir()):
         files.append((f"/etc/{NAME}/{setting.name}", setting, 0o640, "setting"))
+    for kind in WATCHING:
+        for file in sorted((PACKAGING / kind).iterdir()):
+            files.append((f"/usr/share/{NAME}/{kind}/{file.name}", file, 0o644, "data"))
+    for file in sorted(file for file in (PACKAGING / "helm").rglob("*") if file.is_file()):
+        files.append((f"/usr/share/{NAME}/{file.relative_to(PACKAGING)}", file, 0o644, "data"))
     documents = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
     for document in documents:
         files.append((f"/usr/share/doc/{NAME}/{document.name}", document, 0o644, "document"))
@@ -96,6 +113,9 @@ def system_packages(files, out, time_s, preset):
     contents = [(place, file.read_bytes(), mode, kind) for place, file, mode, kind in files]
     glibc = glibc_min(contents[0][1])
     debian_arch, rpm_arch = PROCESSORS[platform.machine()], platform.machine()
+    shared = pathlib.PurePosixPath("/usr/share", NAME)
+    places = [pathlib.PurePosixPath(place) for place, *_ in contents]
+    own = sorted({str(folder) for place in places for folder in place.parents if folder.is_relative_to(shared)})
     about = {
         "name": NAME,
         "version": version(),
@@ -104,7 +124,7 @@ def system_packages(files, out, time_s, preset):
         "summary": SUMMARY,
         "description": SUMMARY,
         "license": package["license"],
-        "folders": [f"/etc/{NAME}", f"/usr/share/doc/{NAME}"],
+        "folders": [f"/etc/{NAME}", f"/usr/share/doc/{NAME}", *own],
     }
     needs = {
         "debian": [*([f"libc6 (>= {glibc})", "libgcc-s1"] if glibc else []), "passwd"],
@@ -226,31 +246,71 @@ def image(files, out, time_s, level):
     (out / f"{NAME}-{version()}-{processor}.oci.tar").write_bytes(archive.done())
 
 
+def archive(files, out, time_s, level):
+    """A binary that runs on any Linux, with its pages, completions, units and documents."""
+    if libraries(files[0][1]):
+        raise SystemExit(f"{files[0][1]} loads libraries of the system; LOGINSON_STATIC_BIN is what `make static` builds")
+    name = f"{NAME}-{version()}-{platform.machine()}-linux-static"
+    made = Tar(time_s)
+    for place, file, mode, _ in sorted(files, key=lambda one: one[0]):
+        made.file(f"/{name}{place.removeprefix('/usr')}", file.read_bytes(), mode)
+    (out / f"{name}.tar.gz").write_bytes(packed(made.done(), level))
+
+
 def utc(time_s):
     return datetime.datetime.fromtimestamp(time_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def sbom(out, time_s):
-    """What the binary is made of: the crates that it depends on, without those of tests."""
+class Crates:
+    """What the binary is made of: the crates that it depends on, without those of tests and of building."""
+
+    def __init__(self):
+        self.packages, self.nodes, self.root = resolved()
+        self.reached, waiting = set(), [self.root]
+        while waiting:
+            id = waiting.pop()
+            if id not in self.reached:
+                self.reached.add(id)
+                waiting += self.used(id)
+
+    def used(self, id):
+        deps = self.nodes[id]["deps"]
+        return {dep["pkg"] for dep in deps if any(kind["kind"] is None for kind in dep["dep_kinds"])}
+
+    def audited(self):
+        """The list as cargo auditable writes it: JSON, packed with zlib."""
+        key = lambda id: (self.packages[id]["name"], self.packages[id]["version"])
+        ordered = sorted(self.reached, key=key)
+        number = {id: index for index, id in enumerate(ordered)}
+        listed = []
+        for id in ordered:
+            package = self.packages[id]
+            one = {"name": package["name"], "version": package["version"]}
+            one["source"] = "crates.io" if package["source"] else "local"
+            if deps := sorted(number[other] for other in self.used(id)):
+                one["dependencies"] = deps
+            if id == self.root:
+                one["root"] = True
+            listed.append(one)
+        return zlib.compress(json.dumps({"packages": listed}, separators=(",", ":")).encode(), 9)
+
+
+def resolved():
+    """Packages and nodes of cargo's resolution for this machine's kind, by id, and the id of the program's package."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--manifest-path", ROOT / "Cargo.toml"]
     triple = re.search(r"host: (\S+)", output("rustc", "-vV", cwd=ROOT)).group(1)
     metadata = json.loads(output(*command, "--filter-platform", triple, cwd=ROOT))
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     [root] = [id for id, package in packages.items() if package["name"] == NAME]
+    return packages, nodes, root
+
+
+def sbom(crates, out, time_s):
+    """The list of crates in the form of CycloneDX."""
+    packages, reached, root, used = crates.packages, crates.reached, crates.root, crates.used
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     checksums = {(package["name"], package["version"]): package.get("checksum") for package in lock}
-
-    def used(id):
-        deps = nodes[id]["deps"]
-        return [dep["pkg"] for dep in deps if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-
-    reached, waiting = set(), [root]
-    while waiting:
-        id = waiting.pop()
-        if id not in reached:
-            reached.add(id)
-            waiting += used(id)
     name = lambda id: f"pkg:cargo/{packages[id]['name']}@{packages[id]['version']}"
 
     def component(id):
@@ -295,13 +355,20 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        files = stage(pathlib.Path(binary), folder, arguments.strip)
+        crates = Crates()
+        files = stage(pathlib.Path(binary), folder / "system", arguments.strip, crates.audited())
         system_packages(files, out, time_s, 0 if arguments.fast else 6)
         image(files, out, time_s, 1 if arguments.fast else 9)
-    sbom(out, time_s)
-    made = sorted(file for file in out.iterdir() if file.suffix in (".deb", ".rpm", ".tar", ".json"))
+        if static := os.environ.get("LOGINSON_STATIC_BIN"):
+            files = stage(pathlib.Path(static), folder / "static", arguments.strip, crates.audited())
+            archive(files, out, time_s, 1 if arguments.fast else 9)
+    sbom(crates, out, time_s)
+    made = sorted(file for file in out.iterdir() if file.suffix in (".deb", ".rpm", ".tar", ".gz", ".json"))
     sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in made)
     (out / "SHA256SUMS").write_text(sums)
+    (out / "SHA256SUMS.sig").unlink(missing_ok=True)
+    if key := os.environ.get("LOGINSON_SIGNING_KEY"):
+        run("ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", SIGNED_FOR, out / "SHA256SUMS")
     for file in made:
         print(f"{file.stat().st_size / (1 << 20):7.1f} MiB  {file}")
 

@@ -8,6 +8,9 @@
 - The RPM package has the same files, and its digests are right.
 - The image's digests are right; its program runs as the image's user with nothing but the files of the image, writes to
   its data directory alone, and passes the image's own health check.
+- The binary names its crates in the section .dep-v0, the same as the SBOM.
+- SHA256SUMS is signed with a key made for the test: the signature holds for it alone, and for the packages' purpose alone.
+- With LOGINSON_STATIC_BIN, the static binary runs in a root that has no library.
 - `systemd-analyze security` rates both units below 2.
 
 Left out: systemd itself, which a chroot does not have. What it would be told is received by this script in its place.
@@ -30,6 +33,7 @@ import tarfile
 import tempfile
 import time
 import urllib.request
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITE = "bookworm"
@@ -254,6 +258,61 @@ def image(package, folder):
     print("image: digests are right, it runs as its user, is healthy, writes to its data directory alone")
 
 
+def crates(package, folder):
+    """The list of crates in the binary is that of the SBOM."""
+    run("dpkg-deb", "-x", package, folder / "files")
+    section = folder / "dep-v0"
+    run("objcopy", "--dump-section", f".dep-v0={section}", folder / "files/usr/bin/loginson", "/dev/null")
+    listed = json.loads(zlib.decompress(section.read_bytes()))["packages"]
+    [bom] = package.parent.glob("*.cdx.json")
+    bom = json.loads(bom.read_text())
+    named = {(one["name"], one["version"]) for one in [*bom["components"], bom["metadata"]["component"]]}
+    check({(one["name"], one["version"]) for one in listed} == named, "the binary and the SBOM name different crates")
+    check([one["name"] for one in listed if one.get("root")] == ["loginson"], "the root of the crates is wrong")
+    check(all(number < len(listed) for one in listed for number in one.get("dependencies", [])), "a crate is missing")
+    print(f"crates: {len(listed)} are named in the binary and in the SBOM")
+
+
+def signature(out, key, folder):
+    """The signature holds for the sums of the packages, and for nothing else."""
+    sums, signers = out / "SHA256SUMS", folder / "signers"
+    kind, public = (key.with_suffix(".pub")).read_text().split()[:2]
+    signers.write_text(f"loginson {kind} {public}\n")
+
+    def holds(text, purpose="loginson-packages"):
+        verify = ["ssh-keygen", "-Y", "verify", "-f", signers, "-I", "loginson", "-n", purpose, "-s", out / "SHA256SUMS.sig"]
+        return subprocess.run(verify, input=text, capture_output=True).returncode == 0
+
+    text = sums.read_bytes()
+    check(holds(text), "the signature does not hold")
+    check(not holds(text.replace(text[:1], b"x", 1)) and not holds(text, "file"), "the signature holds for something else")
+    run("sha256sum", "--check", "--quiet", sums, cwd=out)
+    print("signature: it holds for SHA256SUMS alone")
+
+
+def static(archive, folder):
+    """The static binary needs nothing of the system."""
+    root = folder / "static"
+    with tarfile.open(archive) as files:
+        files.extractall(root, filter="data")
+    [program] = root.glob("*/bin/loginson")
+    data = root / "data"
+    for place in (root, data):
+        place.mkdir(exist_ok=True)
+        os.chown(place, 65532, 65532)
+    address = f"127.0.0.1:{free_port()}"
+    environment = {
+        "LOGINSON_HTTP_LISTEN": address, "LOGINSON_DATA_DIR": "/data",
+        "LOGINSON_SYSLOG_UDP_LISTEN": "off", "LOGINSON_SYSLOG_TCP_LISTEN": "off",
+    }
+    (root / "run").mkdir()
+    with Service(root, ["/" + str(program.relative_to(root)), "serve"], (65532, 65532), environment) as server:
+        server.wait_for("READY=1")
+        first_line(address)
+        server.stop()
+    print("static binary: it runs without any library")
+
+
 def units():
     if not shutil.which("systemd-analyze"):
         print("no systemd-analyze here: the units are not rated")
@@ -274,14 +333,20 @@ def main():
     with tempfile.TemporaryDirectory(prefix="loginson-packages-") as folder:
         folder = pathlib.Path(folder)
         folder.chmod(0o755)
-        made = []
+        made, key = [], folder / "key"
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
+        signed = {**os.environ, "LOGINSON_SIGNING_KEY": str(key)}
         for name in ("once", "twice"):
-            run(sys.executable, ROOT / "scripts/packages.py", "--fast", "--out", folder / name, stdout=subprocess.DEVNULL)
-            made.append((folder / name / "SHA256SUMS").read_text())
+            run(sys.executable, ROOT / "scripts/packages.py", "--fast", "--out", folder / name, stdout=subprocess.DEVNULL, env=signed)
+            made.append("".join((folder / name / file).read_text() for file in ("SHA256SUMS", "SHA256SUMS.sig")))
         check(made[0] == made[1], f"two builds differ:\n{made[0]}\n{made[1]}")
         shutil.rmtree(folder / "twice")
         print("two builds are equal:\n" + made[0], end="")
+        signature(folder / "once", key, folder)
+        for archive in (folder / "once").glob("*-static.tar.gz"):
+            static(archive, folder)
         [deb], [rpm], [oci] = ([*(folder / "once").glob(what)] for what in ("*.deb", "*.rpm", "*.oci.tar"))
+        crates(deb, folder)
         debian(deb, fresh_root(cache), folder)
         redhat(rpm, deb)
         image(oci, folder)

@@ -272,6 +272,9 @@ def all_jobs():
         Job("hostile", ["scripts/hostile/run.py", "--fast"], environment=binary),
         Job("documents", ["scripts/test-documents.py"], environment=binary),
         Job("ways in", ["scripts/ways.py", "--check"]),
+        Job("watching", ["scripts/test-watching.py"], environment=binary),
+        Job("chart", ["scripts/test-chart.py", "--light"]),
+        Job("errors", ["scripts/errors.py", "--check"]),
         # Fuzzing has a workspace of its own, whose lock file nothing else reads.
         Job("lock of fuzzing", ["cargo", "tree", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--depth", "0"]),
         Job("parquet", ["scripts/test-parquet.sh"], environment=binary),

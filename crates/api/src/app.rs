@@ -14,6 +14,7 @@ use node::pipeline::Pipeline;
 use node::queries::QueryOptions;
 use node::queries::jobs::Jobs;
 use node::saved_views::SavedViews;
+use platform::Durations;
 use platform::memory::Budget;
 use query::QueryQueue;
 use tokio::sync::{Semaphore, watch};
@@ -83,6 +84,11 @@ pub struct App {
     /// Queries that ended, by [`query::QueryState`].
     pub(crate) queries_ended: [AtomicU64; query::QueryState::COUNT],
     pub(crate) queries_refused: AtomicU64,
+    /// How long queries waited for their slots, and how long they ran; without exports.
+    pub(crate) query_waits: Durations,
+    pub(crate) query_runs: Durations,
+    /// Queries that ran for at least `query.slow`.
+    pub(crate) queries_slow: AtomicU64,
     /// Lines that live tails missed, as their clients were told.
     pub(crate) tail_lines_skipped: AtomicU64,
     /// Set once it is known where they are kept.
@@ -158,6 +164,9 @@ impl App {
             jobs: OnceLock::new(),
             queries_ended: Default::default(),
             queries_refused: AtomicU64::new(0),
+            query_waits: Durations::default(),
+            query_runs: Durations::default(),
+            queries_slow: AtomicU64::new(0),
             tail_lines_skipped: AtomicU64::new(0),
             stopping,
             is_ending: AtomicBool::new(false),

@@ -199,6 +199,24 @@ async fn a_query_that_panics_counts_as_failed() {
 }
 
 #[tokio::test]
+async fn queries_are_timed_and_slow_ones_are_counted() {
+    for (slow, counted) in [(Some(Duration::ZERO), 1), (Some(Duration::MAX), 0), (None, 0)] {
+        let fixture = Fixture::new(|options| options.query.slow = slow);
+        fixture.push(b"a line\n");
+        let answer = fixture.get("/select/logsql/query?query=line").await;
+        assert!(text(answer).await.contains("a line"));
+        assert_eq!(fixture.metric("loginson_queries_slow_total").await, counted, "{slow:?}");
+        assert_eq!(fixture.metric("loginson_query_duration_seconds_count").await, 1);
+        assert_eq!(fixture.metric("loginson_query_wait_seconds_bucket{le=\"+Inf\"}").await, 1);
+        assert!(fixture.metric("loginson_store_commit_latency_seconds_count").await >= 1);
+        // An export takes as long as its client wants.
+        let export = fixture.get("/api/v1/export?format=raw").await;
+        assert_eq!(text(export).await, "a line\n");
+        assert_eq!(fixture.metric("loginson_query_duration_seconds_count").await, 1);
+    }
+}
+
+#[tokio::test]
 async fn pages_sent_at_once_are_limited() {
     let fixture = Fixture::new(|options| options.pages_max = 2);
     fixture.push(b"a line\n");

@@ -87,8 +87,8 @@ fn store_appends(dir: &Path, bytes: u64) -> Result<f64, Box<dyn std::error::Erro
     println!(
         "  {} groups, latency mean {:.1} ms, longest {:.1} ms",
         stats.groups_committed,
-        stats.commit_latency_ns_sum as f64 / stats.frames_committed as f64 / 1e6,
-        stats.commit_latency_ns_max as f64 / 1e6,
+        stats.commit_latency.sum_ns as f64 / stats.frames_committed as f64 / 1e6,
+        stats.commit_latency.max_ns as f64 / 1e6,
     );
     store.close()?;
     let (store, report) = Store::open(config.clone(), disk.clone(), clock.clone())?;

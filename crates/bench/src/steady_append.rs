@@ -123,7 +123,7 @@ pub(crate) fn main() {
         sent as f64 / elapsed,
         bytes as f64 * 8.0 / elapsed / 1e9,
         durable.gap_ns_max.load(Relaxed) as f64 / 1e6,
-        stats.commit_latency_ns_max as f64 / 1e6,
+        stats.commit_latency.max_ns as f64 / 1e6,
         stats.segments,
     );
 }

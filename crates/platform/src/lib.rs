@@ -2,7 +2,7 @@
 //! implementation; priorities of threads ([`placement`]), and work that
 //! gives way to ingest ([`pressure`]); reusable threads ([`threads`]), and
 //! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
-//! whoever makes data durable ([`OnDurable`]); how long to wait before something is tried again
+//! whoever makes data durable ([`OnDurable`]); how long things took ([`Durations`]); how long to wait before something is tried again
 //! ([`pauses`]); files that only this program writes, opened so that nothing else in their place is
 //! taken for them ([`open_regular`]).
 //!
@@ -15,6 +15,7 @@
 mod buffer;
 mod clock;
 mod disk;
+mod durations;
 mod groups;
 pub mod helpers;
 mod keep;
@@ -31,6 +32,7 @@ pub mod threads;
 pub use buffer::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, ManualClock, RealClock};
 pub use disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError, ReadOnce};
+pub use durations::{BOUNDS_MS, DurationCounts, Durations};
 pub use keep::{KeepError, OnDurable, Patience};
 pub use real::RealDisk;
 pub use regular::{

@@ -7,7 +7,6 @@
 
 mod retention;
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -234,8 +233,7 @@ impl Writer {
         add(&counters.groups_committed, 1);
         for pending in self.core.queue.take(frames) {
             let latency_ns = now_ns.saturating_sub(pending.since_ns);
-            add(&counters.commit_latency_ns_sum, latency_ns);
-            counters.commit_latency_ns_max.fetch_max(latency_ns, Ordering::Relaxed);
+            counters.commit_latency.add(Duration::from_nanos(latency_ns));
             pending.finish(Ok(()));
         }
         // Readers may pass the numbers of these frames now.

@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::wire::listen::{Clients, Tls};
 use crate::wire::metrics::Text;
 use node::cluster::StoreLacks;
-use node::process::open_files;
+use node::process::{open_files, usage};
 
 /// The media type of the response.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -234,6 +234,18 @@ pub fn process(started_ns: i64, out: &mut Text) {
         &[],
         started_s,
     );
+    if let Some(usage) = usage::now() {
+        let mut one = |name: &str, kind: &str, help: &str, value: f64| {
+            out.one(name, kind, help, &[], value);
+        };
+        let cpu = "Processor time of the process, in the kernel too.";
+        one("process_cpu_seconds_total", "counter", cpu, usage.cpu_s);
+        let resident = "Memory of the process that is in use.";
+        one("process_resident_memory_bytes", "gauge", resident, usage.resident_bytes as f64);
+        let reserved = "Addresses of the process that are reserved.";
+        one("process_virtual_memory_bytes", "gauge", reserved, usage.virtual_bytes as f64);
+        one("process_threads", "gauge", "Threads of the process.", usage.threads as f64);
+    }
     let (open, most) = open_files::now();
     out.one("process_open_fds", "gauge", "Files and connections that are open.", &[], open);
     out.one("process_max_fds", "gauge", "Limit of open files and connections.", &[], most);
@@ -510,6 +522,23 @@ fn queries(app: &App, out: &mut Text) {
         );
     }
     out.sample(name, &[("state", "refused")], app.queries_refused.load(Relaxed));
+    out.durations(
+        "loginson_query_duration_seconds",
+        "Time that queries ran, without exports and background queries.",
+        &app.query_runs.counts(),
+    );
+    out.durations(
+        "loginson_query_wait_seconds",
+        "Time that they waited for a slot.",
+        &app.query_waits.counts(),
+    );
+    out.one(
+        "loginson_queries_slow_total",
+        "counter",
+        "Queries that ran for at least query.slow; the log names them.",
+        &[],
+        app.queries_slow.load(Relaxed),
+    );
     out.one(
         "loginson_queries_paused",
         "gauge",
@@ -644,11 +673,9 @@ fn store(pipeline: &node::pipeline::Pipeline, out: &mut Text) {
         stats.groups_committed,
     );
     sealing(&stats, out);
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let latency = "Time from accepting a frame until it is durable, summed over frames.";
-    let sum = seconds(stats.commit_latency_ns_sum);
-    out.one("loginson_store_commit_latency_seconds_total", "counter", latency, &[], sum);
-    let longest = seconds(stats.commit_latency_ns_max);
+    let latency = "Time from accepting a frame until it is durable.";
+    out.durations("loginson_store_commit_latency_seconds", latency, &stats.commit_latency);
+    let longest = stats.commit_latency.max_ns as f64 / 1e9;
     out.one(
         "loginson_store_commit_latency_seconds_max",
         "gauge",

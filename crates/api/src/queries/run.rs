@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use platform::memory::Purpose;
 use query::source::{Hiding, Source, TimeRange};
 use query::time::{parse_duration, parse_time};
-use query::{Account, Context, ParseError, Progress, Query, QueryQueue, QueryState, RunError};
+use query::{
+    Account, Context, EXPORT, ParseError, Progress, Query, QueryQueue, QueryState, RunError,
+};
 use text::time::format_time;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -110,6 +112,9 @@ impl Params {
         checked.collect()
     }
 }
+
+/// Characters of a slow query that the log shows. The list of queries shows all of it.
+const SLOW_TEXT_MAX: usize = 1_000;
 
 /// Whose lines a query reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +231,7 @@ impl PendingQuery {
     ) -> ApiResult<T> {
         let queue = &self.app.queue;
         let mut told = Told::new(&self);
+        let arrived = Instant::now();
         let entered =
             queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
                 link.holds(queue, ticket.id());
@@ -258,7 +264,18 @@ impl PendingQuery {
             started: Instant::now(),
         };
         let mut end = End { ended: &self.app.queries_ended, state: QueryState::Failed };
+        // Exports take as long as their clients want.
+        let times = (self.kind != EXPORT).then(|| Times {
+            app: &self.app,
+            kind: self.kind,
+            text: &self.text,
+            client: self.caller.client(),
+            progress: &running.context.progress,
+            waited: running.started.duration_since(arrived),
+            begun: running.started,
+        });
         let result = work(&running);
+        drop(times);
         let (state, error) = match &result {
             Ok(_) => (QueryState::Done, None),
             Err(RunError::Cancelled) if link.client_has_stalled() => {
@@ -358,6 +375,46 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.ended[self.state as usize].fetch_add(1, Relaxed);
     }
+}
+
+/// Counts how long a query waited and ran when this is dropped, and names it in the log if that was
+/// long.
+struct Times<'a> {
+    app: &'a App,
+    kind: &'static str,
+    text: &'a str,
+    client: String,
+    progress: &'a Progress,
+    waited: Duration,
+    begun: Instant,
+}
+
+impl Drop for Times<'_> {
+    fn drop(&mut self) {
+        let ran = self.begun.elapsed();
+        self.app.query_waits.add(self.waited);
+        self.app.query_runs.add(ran);
+        if self.app.query_options().slow.is_some_and(|slow| slow <= ran) {
+            self.app.queries_slow.fetch_add(1, Relaxed);
+            tracing::warn!(
+                "slow {} of {}: ran {:.1} s, waited {:.1} s, read {} lines, {} bytes (query.slow): {}",
+                self.kind,
+                self.client,
+                ran.as_secs_f64(),
+                self.waited.as_secs_f64(),
+                self.progress.lines_scanned.load(Relaxed),
+                self.progress.bytes_scanned.load(Relaxed),
+                logged(self.text),
+            );
+        }
+    }
+}
+
+/// The text of a query in a line of the log, which it cannot break.
+fn logged(text: &str) -> String {
+    let shown: String = text.chars().take(SLOW_TEXT_MAX).collect();
+    let more = if shown.len() < text.len() { " …" } else { "" };
+    format!("{shown:?}{more}")
 }
 
 /// A query that runs.
@@ -511,4 +568,18 @@ fn ended(error: &RunError) -> ApiError {
 /// 500: the query's thread panicked.
 fn broken() -> ApiError {
     ApiError::internal("the query ended because of a bug; see the server's log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logged_query_is_one_line_of_bounded_length() {
+        assert_eq!(logged("a\n\u{1b}[1m\"b\""), r#""a\n\u{1b}[1m\"b\"""#);
+        assert_eq!(logged(&"ü".repeat(SLOW_TEXT_MAX)).chars().count(), SLOW_TEXT_MAX + 2);
+        let longer = logged(&"ü".repeat(SLOW_TEXT_MAX + 1));
+        assert!(longer.ends_with("ü\" …"), "{longer}");
+        assert_eq!(longer.chars().count(), SLOW_TEXT_MAX + 4);
+    }
 }

@@ -356,14 +356,19 @@ fn changed(metadata: &Metadata) -> (i64, i64) {
 }
 
 fn origin(id: u64, settings: &FileRule, path: &Path, live: bool) -> Origin {
+    let path = path.to_string_lossy();
+    let mut extra_fields = settings.fields.clone();
+    if let Some(fields) = &settings.path_fields {
+        fields.add(&path, &mut extra_fields);
+    }
     let hints = Hints {
         log_type: settings.log_type.clone(),
         format: settings.format,
         time_fields: settings.time_fields.clone(),
         msg_fields: settings.msg_fields.clone(),
         level_fields: settings.level_fields.clone(),
-        extra_fields: settings.fields.clone(),
-        file: Some(path.to_string_lossy().into_owned()),
+        extra_fields,
+        file: Some(path.into_owned()),
         file_id: settings.numbered.then_some(id),
         zone: settings.zone.clone(),
         live,

@@ -30,6 +30,7 @@ mod follower;
 mod glob;
 mod identity;
 mod ledger;
+mod path_fields;
 mod recall;
 mod records;
 mod watch;
@@ -52,6 +53,7 @@ use record::frame::LINE_BYTES_MAX;
 
 pub use board::{FileInfo, FileState, FileTotals};
 pub use glob::{Exclude, Pattern};
+pub use path_fields::PathFields;
 pub(crate) use recall::NoRecall;
 pub use recall::Recall;
 pub use records::{Done, End, Join, RecordPiece, Shape, cut};
@@ -139,6 +141,8 @@ pub struct FileRule {
     pub zone: Option<String>,
     /// Fields that each line gets in addition.
     pub fields: Vec<(String, String)>,
+    /// Fields that the paths of the files give in addition.
+    pub path_fields: Option<PathFields>,
     /// Whether files that exist when a pattern is first used are read from their end.
     pub from_end: bool,
     /// How they are cut into records.
@@ -163,6 +167,7 @@ impl FileRule {
             level_fields: Vec::new(),
             zone: None,
             fields: Vec::new(),
+            path_fields: None,
             from_end: false,
             shape: Shape {
                 join: None,

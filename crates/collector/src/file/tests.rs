@@ -140,6 +140,7 @@ fn lines_are_followed_and_bear_their_file() {
     let mut rig = Rig::new(&["*.log"], |rule| {
         rule.log_type = Some("shop".into());
         rule.fields = vec![("env".into(), "test".into())];
+        rule.path_fields = Some(PathFields::parse(r"/(?<letter>[a-z])\.log$").unwrap());
     });
     rig.append("a.log", "one\ntwo\r\n\nopen");
     rig.check(&["one", "two\r", ""]);
@@ -153,7 +154,8 @@ fn lines_are_followed_and_bear_their_file() {
     let (_, origin) = &rig.keeper.lines()[0];
     assert_eq!(origin.hints.file.as_deref(), rig.path("a.log").to_str());
     assert_eq!(origin.hints.log_type.as_deref(), Some("shop"));
-    assert_eq!(origin.hints.extra_fields, [("env".to_owned(), "test".to_owned())]);
+    let fields = [("env", "test"), ("letter", "a")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    assert_eq!(origin.hints.extra_fields, fields);
     let counters = rig.accounting.source(SourceKind::File);
     let count = |n: &std::sync::atomic::AtomicU64| n.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!((count(&counters.lines_received), count(&counters.lines_kept)), (6, 6));

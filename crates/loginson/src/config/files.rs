@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use collector::FileRule;
-use collector::file::{Exclude, Join, Pattern, RECORD_BYTES_MAX};
+use collector::file::{Exclude, Join, PathFields, Pattern, RECORD_BYTES_MAX};
 use record::MessageFormat;
 use record::parse::TYPE_NAME_BYTES_MAX;
 
@@ -39,6 +39,21 @@ pub fn rule(raw: &RawFiles) -> Result<FileRule> {
     }
     rule.zone = zones::name("files.zone", raw.zone.as_deref().unwrap_or_default())?;
     rule.fields = raw.fields.clone().into_iter().collect();
+    for (name, variable) in &raw.fields_env {
+        let value = std::env::var(variable).map_err(|error| {
+            anyhow!(
+                "files.fields_env: the variable {variable} of the environment, for the field {name}: {error}; set it, or \
+                 write a value in files.fields"
+            )
+        })?;
+        rule.fields.retain(|(known, _)| known != name);
+        rule.fields.push((name.clone(), value));
+    }
+    rule.path_fields = match raw.path_fields.as_deref() {
+        None => rule.paths.iter().all(of_kubernetes).then(PathFields::of_containers),
+        Some("off") => None,
+        Some(text) => Some(PathFields::parse(text).context("files.path_fields")?),
+    };
     rule.from_end = match raw.start.as_deref() {
         None | Some("beginning") => false,
         Some("end") => true,
@@ -93,6 +108,10 @@ fn of_containers(pattern: &Pattern) -> bool {
     CONTAINER_DIRS.iter().any(|dir| pattern.text().starts_with(dir))
 }
 
+fn of_kubernetes(pattern: &Pattern) -> bool {
+    CONTAINER_DIRS[..2].iter().any(|dir| pattern.text().starts_with(dir))
+}
+
 /// The format of container logs, whose parts are put together even where no lines are joined.
 const CRI: &str = "cri";
 
@@ -136,6 +155,8 @@ mod tests {
             level_field = "sev"
             zone = "europe/berlin"
             fields = { env = "prod" }
+            fields_env = { home = "HOME" }
+            path_fields = '/(?<name>[^/]+)$'
             start = "end"
             multiline = { continue = '^\s' }
             record_bytes_max = "8MiB"
@@ -153,6 +174,8 @@ mod tests {
             (&["t".into()][..], &["sev".into()][..])
         );
         assert_eq!(rule.msg_fields, ["text", "what"]);
+        let names: Vec<_> = rule.fields.iter().map(|(name, _)| &**name).collect();
+        assert_eq!((names, rule.path_fields.is_some()), (vec!["env", "home"], true));
         assert_eq!(rule.zone.as_deref(), Some("Europe/Berlin"));
         assert!(rule.from_end && matches!(rule.shape.join, Some(Join::Continue(_))));
         let limits = (rule.shape.record_bytes_max, rule.shape.record_lines_max);
@@ -174,6 +197,19 @@ mod tests {
         let docker =
             parse("paths = ['/var/lib/docker/containers/*/*.log']\nmultiline = 'off'").unwrap();
         assert!(docker[0].shape.containers && docker[0].shape.join.is_none());
+    }
+
+    #[test]
+    fn files_of_kubernetes_name_their_containers() {
+        for (text, expected) in [
+            ("paths = ['/var/log/pods/*/*/*.log']", true),
+            ("paths = ['/var/log/pods/*/*/*.log', '/var/log/containers/*.log']", true),
+            ("paths = ['/var/log/pods/*/*/*.log', '/srv/*.log']", false),
+            ("paths = ['/var/log/pods/*/*/*.log']\npath_fields = 'off'", false),
+            ("paths = ['/var/lib/docker/containers/*/*.log']", false),
+        ] {
+            assert_eq!(parse(text).unwrap()[0].path_fields.is_some(), expected, "{text}");
+        }
     }
 
     #[test]
@@ -200,6 +236,11 @@ mod tests {
             ("paths = ['/a']\nrecord_bytes_max = '9MiB'", "files.record_bytes_max"),
             ("paths = ['/a']\nrecord_lines_max = 0", "files.record_lines_max"),
             ("paths = ['/a']\nline_age = 'x'", "files.line_age"),
+            ("paths = ['/a']\npath_fields = '/a/'", "files.path_fields: '/a/'"),
+            (
+                "paths = ['/a']\nfields_env = { a = 'NO_SUCH' }",
+                "files.fields_env: the variable NO_SUCH",
+            ),
         ] {
             let error = format!("{:#}", parse(text).unwrap_err());
             assert!(error.contains(expected), "{error}");

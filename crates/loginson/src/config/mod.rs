@@ -242,6 +242,10 @@ impl TryFrom<RawConfig> for Config {
                 jobs_max: JOBS_MAX,
             },
             answers_bytes_max: memory("query.answers_bytes_max", &raw.query.answers_bytes_max)?,
+            slow: match raw.query.slow.as_str() {
+                "off" => None,
+                text => Some(duration("query.slow", text)?),
+            },
         };
         ensure!(
             raw.syslog.udp_sockets <= UDP_SOCKETS_MAX,
@@ -616,6 +620,7 @@ mod tests {
         check(|c| c.query.background_concurrent_max = 0, "query.background_concurrent_max must be");
         check(|c| c.query.result_bytes_max = "x".into(), "query.result_bytes_max: 'x'");
         check(|c| c.query.answers_bytes_max = "-1".into(), "query.answers_bytes_max: '-1'");
+        check(|c| c.query.slow = "long".into(), "query.slow: 'long'");
         let idle = "query.client_idle_max must be between 1s and 1d";
         check(|c| c.query.client_idle_max = "999ms".into(), idle);
         check(|c| c.query.client_idle_max = "25h".into(), idle);

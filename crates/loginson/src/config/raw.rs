@@ -296,6 +296,10 @@ pub struct RawFiles {
     #[serde(default)]
     pub fields: BTreeMap<String, String>,
     #[serde(default)]
+    pub fields_env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub path_fields: Option<String>,
+    #[serde(default)]
     pub start: Option<String>,
     #[serde(default)]
     pub multiline: Option<RawMultiline>,
@@ -361,6 +365,8 @@ impl RawFiles {
             level_field: FieldNames::default(),
             zone: None,
             fields: BTreeMap::new(),
+            fields_env: BTreeMap::new(),
+            path_fields: None,
             start: None,
             multiline: None,
             record_bytes_max: None,
@@ -474,6 +480,7 @@ pub struct RawQuery {
     /// results gives its place back (`loginson_http_clients_stalled_total`)
     pub client_idle_max: String,
     pub answers_bytes_max: String,
+    pub slow: String,
 }
 
 /// `[summary]`
@@ -636,6 +643,7 @@ impl Default for RawQuery {
             results_keep: "1d".into(),
             pages_max: 16,
             client_idle_max: "5m".into(),
+            slow: "10s".into(),
         }
     }
 }

@@ -5,6 +5,8 @@ pub mod export;
 pub mod jobs;
 pub mod tails;
 
+use std::time::Duration;
+
 use query::QueueLimits;
 
 use jobs::JobLimits;
@@ -21,6 +23,8 @@ pub struct QueryOptions {
     /// Memory for results of single blocks, which answer a repeated query; 0 for none.
     /// `query.answers_bytes_max`.
     pub answers_bytes_max: usize,
+    /// Queries that run at least this long are named in the log; `None`: none is. `query.slow`.
+    pub slow: Option<Duration>,
 }
 
 impl Default for QueryOptions {
@@ -30,6 +34,7 @@ impl Default for QueryOptions {
             limits: query::Limits::default(),
             background: JobLimits::default(),
             answers_bytes_max: 64 << 20,
+            slow: Some(Duration::from_secs(10)),
         }
     }
 }

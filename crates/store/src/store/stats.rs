@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use platform::DurationCounts;
+
 use super::Store;
 use crate::catalog::{Own, RowState};
 use crate::position::span;
@@ -52,10 +54,8 @@ pub struct StoreStats {
     pub frames_committed: u64,
     /// Groups of frames made durable, each with one sync.
     pub groups_committed: u64,
-    /// Time from taking a frame to its being durable, summed over frames, nanoseconds.
-    pub commit_latency_ns_sum: u64,
-    /// The longest such time, nanoseconds.
-    pub commit_latency_ns_max: u64,
+    /// Time from taking a frame to its being durable, of each frame.
+    pub commit_latency: DurationCounts,
     /// Ranges of other nodes' frame numbers that found no room in a segment's header.
     pub held_ranges_omitted: u64,
     /// Frames queued for the disk, bytes.
@@ -142,8 +142,7 @@ impl Store {
             bytes_expired: get(&core.counters.bytes_expired),
             frames_committed: get(&core.counters.frames_committed),
             groups_committed: get(&core.counters.groups_committed),
-            commit_latency_ns_sum: get(&core.counters.commit_latency_ns_sum),
-            commit_latency_ns_max: get(&core.counters.commit_latency_ns_max),
+            commit_latency: core.counters.commit_latency.counts(),
             held_ranges_omitted: get(&core.counters.held_ranges_omitted),
             queue_bytes: core.queue.bytes() as u64,
             cache_bytes: core.segments.cache.bytes() as u64,

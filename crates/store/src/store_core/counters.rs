@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use platform::Durations;
+
 /// The counters of a running store.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -9,8 +11,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_expired: AtomicU64,
     pub(crate) frames_committed: AtomicU64,
     pub(crate) groups_committed: AtomicU64,
-    pub(crate) commit_latency_ns_sum: AtomicU64,
-    pub(crate) commit_latency_ns_max: AtomicU64,
+    pub(crate) commit_latency: Durations,
     pub(crate) held_ranges_omitted: AtomicU64,
     pub(crate) sealed_segments: AtomicU64,
     pub(crate) trailed_segments: AtomicU64,

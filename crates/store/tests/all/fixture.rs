@@ -108,3 +108,58 @@ fn a_directory_is_opened_and_written_on() {
     let store = open(&config(dir.path()), &disk, &clock());
     assert_eq!(lines(&store, &host), after);
 }
+
+/// The checksum of headers, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| match crc & 1 {
+            0 => crc >> 1,
+            _ => (crc >> 1) ^ 0x82f6_3b78,
+        })
+    })
+}
+
+/// All files of a directory with their bytes.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push((path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The way back after an upgrade: what a newer program wrote is refused by name, and everything
+/// stays as it is, so that the newer program can still read it.
+#[test]
+fn a_directory_of_a_newer_program_is_refused_and_stays_as_it_is() {
+    for (name, crc_at) in [("segments/2.sealed", 60), ("segments/3.hot", 4092), ("catalog.sqlite", 0)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        copy(&fixture(), dir.path());
+        let path = dir.path().join(name);
+        if crc_at == 0 {
+            let newer = "UPDATE meta SET value = value + 1 WHERE key = 'schema_version'";
+            rusqlite::Connection::open(&path).unwrap().execute(newer, []).unwrap();
+        } else {
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[8] += 1;
+            let crc = crc32c(&bytes[..crc_at]);
+            bytes[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let before = files(dir.path());
+        let opened = Store::open(config(dir.path()), Arc::new(RealDisk), clock());
+        let error = opened.err().expect(name).to_string();
+        let file = path.file_name().unwrap().to_str().unwrap();
+        assert!(error.contains(file) && error.contains("version"), "{name}: {error}");
+        assert!(error.contains("this program reads"), "{name}: {error}");
+        let after = files(dir.path());
+        let kept = before.iter().all(|file| after.contains(file));
+        assert!(kept, "{name}: a refused start changed a file");
+    }
+}
