@@ -21,7 +21,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways
+.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,7 +62,7 @@ test-cluster: build ## A real cluster under load, while its parts are killed in 
 instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
 	@scripts/test-instructions.py
 
-test-long: instructions test-binary test-victorialogs test-cluster test-packages test-chart test-sql ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: instructions test-binary test-victorialogs test-cluster test-packages test-chart test-sql test-migrate ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
@@ -122,6 +122,9 @@ test-kafka: build ## Topics of a real Kafka, 100,000 records, with two kills, an
 
 test-victorialogs: build ## LogsQL compared with a real VictoriaLogs; needs Go, builds it once in half a minute
 	@LOGINSON_BIN="$(BIN)" scripts/test-victorialogs.sh
+
+test-migrate: build ## Lines of a real VictoriaLogs taken over with kills, each compared; needs Go, builds it once in half a minute
+	@VICTORIALOGS_BIN="$$(scripts/build-victorialogs.sh)" && export VICTORIALOGS_BIN && LOGINSON_BIN="$(BIN)" scripts/test-migrate.py
 
 test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRACT_STORES=all for every store), each study at scale smoke
 	scripts/test.py --lab --only lab

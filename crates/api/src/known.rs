@@ -223,7 +223,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
                 return Some(vec![&["start", "end", "dry_run", "language"]]);
             }
             ["deletions"] => return Some(vec![&["filter"]]),
-            ["backups"] => return Some(vec![&["name"]]),
+            ["backups"] => return Some(vec![&["name", "send"]]),
             ["files"] => return Some(vec![&["offset", "limit"]]),
             _ => return Some(Vec::new()),
         };

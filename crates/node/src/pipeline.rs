@@ -77,6 +77,8 @@ use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
+use crate::storage::backup::schedule::Backups;
+use crate::storage::integrity::Integrity;
 use crate::storage::row_store::RowStore;
 use crate::storage::stored::{Parsers, Stored};
 use crate::storage::upkeep::Upkeep;
@@ -134,6 +136,10 @@ pub struct Pipeline {
     pub memory: Arc<Budget>,
     /// What opening the store found, as one sentence.
     pub recovery: String,
+    /// Sends backups to their destination, if there is one.
+    pub backups: Option<Arc<Backups>>,
+    /// Keeps the chain of sealed segments, if that is asked for.
+    pub integrity: Option<Arc<Integrity>>,
     /// Delivers lines to Kafka, in a cluster.
     pub forwarder: Option<Arc<Forwarder>>,
     /// The part of this node in a cluster.
@@ -141,6 +147,7 @@ pub struct Pipeline {
     sources: Mutex<Arc<Sources>>,
     parse_thread: StageThread,
     summary_thread: StageThread,
+    integrity_thread: Option<StageThread>,
 }
 
 impl Pipeline {
@@ -274,6 +281,26 @@ impl Pipeline {
 
         let upkeep = Upkeep::new(Arc::clone(&parsers), is_queried);
         store.start_background(Arc::new(upkeep))?;
+        let backups = options.backup.clone().map(|backup| {
+            let (store, free_bytes_min) = (Arc::clone(&store), options.store.disk_free_bytes_min);
+            let clock = Arc::clone(&clock);
+            Backups::new(backup, store, options.data_dir(), free_bytes_min, clock)
+        });
+        let backups = backups.map(Arc::new);
+        if let Some(backups) = backups.clone() {
+            let of = Arc::clone(&stages);
+            // It is not waited for at the end: see `Backups::stop`.
+            StageThread::start("backups", move || of.run("backups", || backups.run()))?;
+        }
+        let integrity = options.integrity.clone().map(|integrity| {
+            let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
+            Arc::new(Integrity::new(integrity, store, options.data_dir(), clock))
+        });
+        let integrity_thread = integrity.clone().map(|integrity| {
+            let of = Arc::clone(&stages);
+            StageThread::start("integrity", move || of.run("integrity", || integrity.run(&of)))
+        });
+        let integrity_thread = integrity_thread.transpose()?;
         let http = HttpLines::start(
             Arc::clone(&deliver),
             Arc::clone(&accounting),
@@ -295,11 +322,14 @@ impl Pipeline {
             stages,
             memory: Arc::clone(memory),
             recovery: report.to_string(),
+            backups,
+            integrity,
             forwarder,
             owner: OnceLock::new(),
             sources: Mutex::default(),
             parse_thread,
             summary_thread,
+            integrity_thread,
         });
         let with = match options.engines.is_some() {
             true => SourceContext { deliver, accounting, clock, store: None, nodes: None },
@@ -327,6 +357,9 @@ impl Pipeline {
     /// Ends every stage in the order of a line's path. Nothing acknowledged is lost, and everything
     /// that has arrived is kept.
     pub fn stop(&self) {
+        if let Some(backups) = &self.backups {
+            backups.stop();
+        }
         if let Some(forwarder) = &self.forwarder {
             forwarder.begin_stop();
         }
@@ -351,8 +384,14 @@ impl Pipeline {
         }
         self.parsing.close_tails();
         self.summary.close();
+        if let Some(thread) = &self.integrity_thread {
+            thread.join();
+        }
         if let Err(error) = self.store().close() {
             tracing::error!("closing the store: {error}");
+        }
+        if let Some(integrity) = &self.integrity {
+            integrity.finish();
         }
     }
 

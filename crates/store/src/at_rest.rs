@@ -263,6 +263,19 @@ pub fn copy_catalog(dir: &Path, to: &Path) -> Result<(), StoreError> {
     copied.map(|_| ()).map_err(|source| StoreError::catalog(&path.display().to_string(), source))
 }
 
+/// The number of the store that a data directory or a backup is of; none without a catalog.
+pub fn node_of(dir: &Path) -> Result<Option<u32>, StoreError> {
+    let path = dir.join(CATALOG_FILE);
+    if fs::symlink_metadata(&path).is_err() {
+        return Ok(None);
+    }
+    let connection = open_file(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let sql = "SELECT value FROM meta WHERE key = 'node'";
+    let found = connection.query_row(sql, [], |row| row.get::<_, i64>(0)).optional();
+    let found = found.map_err(|source| StoreError::catalog(&path.display().to_string(), source))?;
+    Ok(found.map(|node| node as u32))
+}
+
 /// The rows of the catalog, by number; none when there is no catalog.
 fn read_catalog(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u64, Listed>, StoreError> {
     let path = dir.join(CATALOG_FILE);

@@ -43,7 +43,7 @@ mod unit;
 mod writer;
 
 pub use at_rest::{
-    AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog,
+    AtRest, CATALOG_FILE, Listed, RestSegment, SEGMENTS_DIR, SegmentKind, copy_catalog, node_of,
 };
 pub use background::{Step, Urgency};
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};

@@ -1,4 +1,5 @@
-//! `/api/v1/backups`: makes backups of the data directory, lists and deletes them.
+//! `/api/v1/backups`: makes backups of the data directory, lists and deletes them; has one sent to
+//! the destination of `[backup]`.
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
 use node::data_dir::BACKUPS_FOLDER;
+use node::pipeline::Pipeline;
 use node::storage::backup::{self, Exists, Manifest, NoRoom};
 
 /// The routes of this file.
@@ -28,12 +30,15 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    let destination = app.pipeline_seen().and_then(|pipeline| pipeline.backups.clone());
+    let destination = destination.map(|backups| backups.shown());
     let found = blocking(move || {
         let backups = app.options.store.data_dir.join(BACKUPS_FOLDER);
         let found = backup::list(&backups).map_err(internal)?;
         Ok(found.iter().map(|manifest| shown(&app, manifest)).collect::<Vec<_>>())
     });
-    Ok(Json(json!({ "backups": found.await? })).into_response())
+    let body = json!({ "backups": found.await?, "destination": destination });
+    Ok(Json(body).into_response())
 }
 
 async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
@@ -42,6 +47,9 @@ async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let now_ns = crate::wire::clock::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    if params.get("send").is_some_and(|send| send != "0") {
+        return send(&pipeline, &caller, name);
+    }
     let permit = only_one(&app)?;
     let answer = blocking(move || {
         // Held to the end of the work, even if the client goes away.
@@ -55,6 +63,26 @@ async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         Ok(shown(&app, &manifest))
     });
     Ok((StatusCode::CREATED, Json(answer.await?)).into_response())
+}
+
+/// Has a backup sent to the destination. The caller asks for its state by a list of all backups.
+fn send(pipeline: &Pipeline, caller: &Caller, name: String) -> ApiResult {
+    let Some(backups) = &pipeline.backups else {
+        let message = "this server has no destination for backups; set backup.to in its configuration (docs/backup.md), or make \
+                       one without `send`";
+        return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, message));
+    };
+    if backups.has_sent(&name) {
+        let message = format!("there is a backup '{name}' already; choose another name");
+        return Err(ApiError::new(StatusCode::CONFLICT, message));
+    }
+    if !backups.ask(name.clone()) {
+        let message = "a backup is being sent; try again when that is done";
+        return Err(ApiError::new(StatusCode::CONFLICT, message));
+    }
+    audit::note(caller, &format!("backup '{name}' is to be sent"), "");
+    Ok((StatusCode::ACCEPTED, Json(json!({ "name": name, "destination": backups.shown() })))
+        .into_response())
 }
 
 /// Refuses a backup by a server whose lines are not in its own store: it would have none of them.

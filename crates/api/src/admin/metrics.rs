@@ -26,6 +26,7 @@ use crate::wire::listen::{Clients, Tls};
 use crate::wire::metrics::Text;
 use node::cluster::StoreLacks;
 use node::process::{open_files, usage};
+use node::storage::backup::schedule::Counts;
 
 /// The media type of the response.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -101,6 +102,12 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
         );
         kafka(&pipeline.sources().kafka(), &mut out);
         store(&pipeline, &mut out);
+        if let Some(backups) = &pipeline.backups {
+            sent_backups(&backups.counts(), &mut out);
+        }
+        if let Some(integrity) = &pipeline.integrity {
+            chain(integrity.counts(), &mut out);
+        }
         if let Some(forwarder) = &pipeline.forwarder {
             crate::admin::forwarding::metrics(&forwarder.status(), &mut out);
         }
@@ -113,6 +120,52 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
         }
     }
     out.into_text()
+}
+
+/// Backups that are sent elsewhere. Without a good one there is no age.
+fn sent_backups(counts: &Counts, out: &mut Text) {
+    if let Some(last_ns) = counts.last_ns {
+        let age_s = (crate::wire::clock::now_ns() - last_ns).max(0) / 1_000_000_000;
+        out.one(
+            "loginson_backup_age_seconds",
+            "gauge",
+            "Age of the newest backup that was sent to the destination of [backup].",
+            &[],
+            age_s,
+        );
+    }
+    for (name, help, value) in [
+        ("loginson_backups_sent_total", "Backups that were sent.", counts.made),
+        ("loginson_backups_failed_total", "Attempts to send a backup that failed.", counts.failed),
+        (
+            "loginson_backup_sent_bytes_total",
+            "Bytes that were sent for backups; what the destination has is not sent again.",
+            counts.bytes_sent,
+        ),
+    ] {
+        out.one(name, "counter", help, &[], value);
+    }
+}
+
+/// The chain of sealed segments.
+fn chain((links, failures, signed_ns): (u64, u64, i64), out: &mut Text) {
+    out.one("loginson_chain_links_total", "counter", "Links added to the chain.", &[], links);
+    out.one(
+        "loginson_chain_failures_total",
+        "counter",
+        "Failures to write or sign the chain, or to write a head to the second place.",
+        &[],
+        failures,
+    );
+    if signed_ns > 0 {
+        out.one(
+            "loginson_chain_signed_age_seconds",
+            "gauge",
+            "Time since the chain was signed last; it is signed when it grew.",
+            &[],
+            (crate::wire::clock::now_ns() - signed_ns).max(0) / 1_000_000_000,
+        );
+    }
 }
 
 /// Files that are followed.

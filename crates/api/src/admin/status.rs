@@ -87,6 +87,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "tls": pipeline.as_ref().and_then(|pipeline| pipeline.sources().credentials()).map(|c| tls(&c.status())),
         "https": app.clients.tls.as_ref().map(|https| tls(&https.credentials().status())),
         "memory": memory(&app.memory),
+        "backup": pipeline.as_ref().and_then(|p| p.backups.as_ref()).map(|backups| backups.shown()),
         "cluster": app.cluster().is_some(),
         "data_dir": app.options.store.data_dir.to_string_lossy(),
     });

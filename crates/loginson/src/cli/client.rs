@@ -131,21 +131,7 @@ impl Client {
         );
         let server =
             if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-        let mut config = Agent::config_builder()
-            .http_status_as_error(false)
-            // A proxy that requires a login redirects to its login page, which is not our response.
-            .max_redirects(0)
-            .timeout_connect(Some(CONNECT_TIME_MAX));
-        if server.starts_with("https://") {
-            let provider = Arc::new(rustls::crypto::ring::default_provider());
-            let tls = TlsConfig::builder()
-                .provider(TlsProvider::Rustls)
-                .unversioned_rustls_crypto_provider(provider)
-                .root_certs(RootCerts::Specific(Arc::new(roots(ca)?)))
-                .build();
-            config = config.tls_config(tls);
-        }
-        Ok(Client { agent: config.build().into(), server, authorization })
+        Ok(Client { agent: agent(&server, ca, None)?, server, authorization })
     }
 
     /// The same server, over connections of its own.
@@ -313,6 +299,26 @@ impl Client {
             }
         }
     }
+}
+
+/// Connections to a server at an address with its scheme, which may let one wait for an answer.
+pub fn agent(server: &str, ca: Option<&Path>, answer_time_max: Option<Duration>) -> Result<Agent> {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        // A proxy that requires a login redirects to its login page, which is not our response.
+        .max_redirects(0)
+        .timeout_connect(Some(CONNECT_TIME_MAX))
+        .timeout_recv_response(answer_time_max);
+    if server.starts_with("https://") {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(provider)
+            .root_certs(RootCerts::Specific(Arc::new(roots(ca)?)))
+            .build();
+        config = config.tls_config(tls);
+    }
+    Ok(config.build().into())
 }
 
 /// The value of the header `Authorization`: a token, or a name with a password.

@@ -17,6 +17,7 @@ use crate::config::mistakes::check;
 use crate::config::{Config, RawConfig};
 use node::data_dir::BACKUPS_FOLDER;
 use node::storage::backup;
+use node::storage::backup::schedule::{BackupOptions, Last};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -77,7 +78,7 @@ fn look(args: &DoctorArgs) -> Result<Vec<Finding>> {
             findings.push(Finding::ok("port", found));
         }
         findings.extend(ports);
-        findings.extend(backups(dir));
+        findings.extend(backups(dir, config.node.backup.as_ref()));
     }
     findings.push(machine::clock());
     findings.extend(machine::limits());
@@ -150,10 +151,18 @@ fn server(args: &DoctorArgs, findings: &mut Vec<Finding>) -> bool {
     true
 }
 
-/// The newest backup in the data directory.
-fn backups(dir: &Path) -> Option<Finding> {
+/// The newest backup: that in the destination if there is one, else that in the data directory.
+fn backups(dir: &Path, options: Option<&BackupOptions>) -> Option<Finding> {
     if !dir.exists() {
         return None;
+    }
+    if let Some(options) = options {
+        let state = json!({
+            "to": options.to.to_string(),
+            "every_s": options.every.map(|every| every.as_secs()),
+            "last": Last::read(dir, &options.to),
+        });
+        return Some(status::sent_backup(&state, &format_time(RealClock::new().now_ns())));
     }
     match backup::list(&dir.join(BACKUPS_FOLDER)) {
         Err(error) => Some(Finding::warning(

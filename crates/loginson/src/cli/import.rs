@@ -3,9 +3,9 @@
 //! A batch is sent again only if the server said how much of it was kept (busy, disk full). If a
 //! connection breaks, that is unknown, so the command ends and says from which line to resume.
 
-mod dump;
+pub mod dump;
 mod journal;
-mod source;
+pub mod source;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -331,6 +331,12 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>)> {
         _ => "a device; give its lines through standard input, with - in place of its name",
     };
     bail!("it is {what}")
+}
+
+/// Opens a file that is read as it would be imported.
+pub fn decoded_file(path: &Path) -> Result<Box<dyn BufRead>> {
+    let (file, _) = open_file(path).context("cannot open it")?;
+    decoded(Box::new(file)).context("cannot read it")
 }
 
 /// The type of the file system of pipes without a name (PIPEFS_MAGIC in linux/magic.h).

@@ -17,6 +17,7 @@ mod inspect;
 mod kibana_objects;
 mod machine;
 mod mcp;
+mod migrate;
 mod program;
 mod progress;
 mod queries;
@@ -101,6 +102,8 @@ enum Command {
     CompareCopies(compare_copies::CompareCopiesArgs),
     /// Send files to a running server
     Import(import::ImportArgs),
+    /// Take the lines of VictoriaLogs, Loki, Elasticsearch or of files over, each once
+    Migrate(migrate::MigrateArgs),
     /// Write all rows of a query to a file: lines, JSON, CSV or Parquet
     Export(export::ExportArgs),
     /// Make a copy of everything while the server runs
@@ -194,6 +197,7 @@ pub fn run() -> Result<()> {
             Command::Serve(_)
                 | Command::Collect(_)
                 | Command::Backup(_)
+                | Command::Migrate(_)
                 | Command::Restore(_)
                 | Command::Verify(_)
         )
@@ -216,6 +220,7 @@ pub fn run() -> Result<()> {
         Some(Command::Cluster(args)) => cluster::run(args),
         Some(Command::CompareCopies(args)) => compare_copies::run(args),
         Some(Command::Import(args)) => import::run(args),
+        Some(Command::Migrate(args)) => migrate::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Backup(args)) => backup::run(args),
         Some(Command::Restore(args)) => restore::run(args),

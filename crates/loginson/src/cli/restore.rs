@@ -2,25 +2,40 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use platform::RealDisk;
 use text::size::show_bytes;
 
+use crate::cli::backup::{S3Args, watched};
 use crate::cli::progress::bytes_bar;
 use crate::cli::verify::Reporter;
+use node::storage::backup::destination::{self, Destination};
 use node::storage::backup::{self, Manifest};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   loginson restore loginson-data/backups/nightly --data-dir /var/lib/loginson
   loginson restore /mnt/backups/nightly --data-dir ./restored && loginson --data-dir ./restored
+  loginson restore s3://bucket/web1 --data-dir ./restored                 the newest backup that was sent there
+  loginson restore s3://bucket/web1 --at 2026-11-22T00:00:00Z --data-dir ./restored
 
+From a place that backups were sent to, --at takes the newest one that was made until then. A restore that broke off there
+resumes when the same command is given again.
 Every checksum and every count of the backup is checked first. The directory must be empty, or not exist.")]
 pub struct RestoreArgs {
-    /// Directory of the backup
+    /// Directory of the backup, or the place that backups were sent to: a directory, or
+    /// s3://BUCKET/PREFIX
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
+    /// Name of the backup in such a place [default: the newest one]
+    #[arg(long, value_name = "NAME", conflicts_with = "at")]
+    name: Option<String>,
+    /// The newest backup in such a place that was made at this time or before
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    #[command(flatten)]
+    s3: S3Args,
     /// Data directory to make
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
@@ -31,6 +46,34 @@ pub struct RestoreArgs {
 
 /// Runs the command.
 pub fn run(args: RestoreArgs) -> Result<()> {
+    let place = args.backup.to_str().filter(|text| text.starts_with("s3://"));
+    let is_place = place.is_some() || Destination::is_at(&args.backup);
+    if !is_place {
+        if args.name.is_some() || args.at.is_some() {
+            bail!(
+                "{} is no place that backups were sent to, so --name and --at choose nothing; name the backup itself",
+                args.backup.display()
+            );
+        }
+        return from_directory(&args);
+    }
+    let at_ns = args.at.as_deref().map(|at| {
+        text::time::parse_period(at).map(|period| period.start_ns).with_context(|| {
+            format!("--at: '{}' is no time; write 2026-11-22T00:00:00Z", at.escape_default())
+        })
+    });
+    let destination = Destination::open(&args.s3.address(args.backup.to_str())?)?;
+    let chosen = destination::chosen(&destination, args.name.as_deref(), at_ns.transpose()?)?;
+    let fetched = backup::fetch_directory(&args.data_dir, &chosen.name)?;
+    eprintln!("the backup '{}' of {}", chosen.name, chosen.created);
+    watched("fetching", |progress| destination::fetch(&destination, &chosen, &fetched, progress))?;
+    let data_dir = args.data_dir.clone();
+    from_directory(&RestoreArgs { backup: fetched, ..args })?;
+    backup::delete_fetched(&data_dir)
+}
+
+/// Restores a backup that is a directory.
+fn from_directory(args: &RestoreArgs) -> Result<()> {
     let expected = Manifest::read(&args.backup)?;
     let length =
         |file: &str| std::fs::metadata(args.backup.join(file)).map_or(0, |file| file.len());

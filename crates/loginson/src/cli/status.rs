@@ -118,7 +118,9 @@ pub fn findings(status: &Value, backups: Option<&Value>) -> Vec<Finding> {
     for (name, key) in [("http_tls", "https"), ("tls", "tls")] {
         findings.extend(certificate(name, &status[key], now));
     }
-    if let Some(backups) = backups
+    if status["backup"].is_object() {
+        findings.push(sent_backup(&status["backup"], now));
+    } else if let Some(backups) = backups
         && number(&store["lines"]) > 0
     {
         let list = backups["backups"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -387,6 +389,39 @@ pub fn backup(newest: Option<&str>, now: &str) -> Finding {
     }
 }
 
+/// Whether the newest backup that was sent to the destination is new enough.
+pub fn sent_backup(state: &Value, now: &str) -> Finding {
+    let to = escaped(state["to"].as_str().unwrap_or_default());
+    let remedy = match state["failed"]["why"].as_str() {
+        Some(why) => format!("the last attempt failed: {}", escaped(why)),
+        None => "`loginson backup send` sends one; set backup.every for more".to_owned(),
+    };
+    let late_days = state["every_s"]
+        .as_u64()
+        .map_or(BACKUP_DAYS_MAX, |every_s| (2.0 * every_s as f64 / DAY_S).max(1.0 / 24.0));
+    let last = state["last"]["created"].as_str();
+    match last.and_then(|last| Some((last, days_between(last, now)?))) {
+        None if state["running"].is_object() => {
+            Finding::ok("backup", format!("the first is being sent to {to}"))
+        }
+        None => Finding::warning("backup", format!("none was sent to {to}"), remedy),
+        Some((last, days)) => {
+            let found = format!(
+                "the newest sent to {to} is of {}, {} old",
+                last.get(..16).unwrap_or(last),
+                duration((days.max(0.0) * DAY_S * 1000.0) as u64)
+            );
+            match days {
+                _ if days <= late_days => Finding::ok("backup", found),
+                _ if days <= BACKUP_DAYS_MAX.max(late_days * 5.0) => {
+                    Finding::warning("backup", found, remedy)
+                }
+                _ => Finding::error("backup", found, remedy),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -487,5 +522,35 @@ mod tests {
             findings(&answer, Some(&answer));
             summary(&answer, true);
         }
+    }
+
+    #[test]
+    fn a_sent_backup_is_judged_by_its_age() {
+        let state = |last: Option<&str>, every_s: Option<u64>, why: Option<&str>| {
+            json!({
+                "to": "s3://b/a",
+                "every_s": every_s,
+                "last": last.map(|created| json!({ "created": created })),
+                "failed": why.map(|why| json!({ "why": why })),
+            })
+        };
+        let now = "2026-11-29T12:00:00Z";
+        let hour = Some(3600);
+        for (state, level, expected) in [
+            (state(None, hour, None), Level::Warning, "none was sent to s3://b/a"),
+            (state(Some("2026-11-29T10:01:00Z"), hour, None), Level::Ok, "is of 2026-11-29T10:01"),
+            (state(Some("2026-11-29T09:00:00Z"), hour, Some("no disk")), Level::Warning, "3h"),
+            (state(Some("2026-11-21T12:00:00Z"), hour, None), Level::Error, "old"),
+            (state(Some("2026-11-23T12:00:00Z"), None, None), Level::Ok, "old"),
+            (state(Some("2026-11-19T12:00:00Z"), None, None), Level::Warning, "old"),
+        ] {
+            let found = sent_backup(&state, now);
+            assert_eq!(found.level, level, "{found:?}");
+            assert!(found.found.contains(expected), "{found:?}");
+        }
+        let failed = sent_backup(&state(None, hour, Some("no disk")), now);
+        assert!(failed.remedy.contains("no disk"), "{failed:?}");
+        let running = json!({ "to": "x", "running": { "bytes_total": 1 } });
+        assert_eq!(sent_backup(&running, now).level, Level::Ok);
     }
 }

@@ -7,14 +7,14 @@ use clap::{Command, CommandFactory};
 use text::nearest::nearest;
 
 use crate::cli::Cli;
-use crate::config::SECRET_VARIABLE;
+use crate::config::{INTEGRITY_VARIABLE, SECRET_VARIABLE};
 use node::process::log;
 
 /// What all of them begin with.
 const PREFIX: &str = "LOGINSON_";
 /// Those that no flag has.
-const WITHOUT_FLAG: [&str; 4] =
-    [log::VARIABLE, SECRET_VARIABLE, "LOGINSON_TOKEN", "LOGINSON_PASSWORD"];
+const WITHOUT_FLAG: [&str; 5] =
+    [log::VARIABLE, SECRET_VARIABLE, INTEGRITY_VARIABLE, "LOGINSON_TOKEN", "LOGINSON_PASSWORD"];
 
 /// Warns about variables of the environment that look like settings and are none. `configuration`
 /// is the text of the configuration file.

@@ -1,17 +1,21 @@
 //! `loginson verify`: checks data directories, backups and single files.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use platform::{Disk, RealDisk};
 use serde_json::json;
+use store::{AtRest, StoreError};
 use text::size::show_bytes;
 
+use crate::cli::backup::S3Args;
 use crate::cli::progress::bytes_bar;
+use node::storage::backup::destination::Destination;
 use node::storage::backup::{self, MANIFEST_FILE};
+use node::storage::integrity::{self, PublicKey};
 use node::storage::verify::{
     Checked, Fault, Observer, single_file, verify_directory, verify_segment,
 };
@@ -22,9 +26,12 @@ use node::storage::verify::{
   loginson verify loginson-data/backups/nightly       a backup, also while the server runs
   loginson verify loginson-data/segments/17.sealed    one file
   loginson verify --json /mnt/backups/*
+  loginson verify --chain /var/lib/loginson --public-key loginson.pub --copies s3://audit/web1
 
 Reads every byte and changes none. Each fault is a line: file, byte, what was expected and what was found. The exit code is 1
-if there is a fault.")]
+if there is a fault. --chain
+checks the chain of [integrity] instead: its links, signatures and copies, and every sealed file that it names, also while the
+server runs.")]
 pub struct VerifyArgs {
     /// Data directories, backups, segment files
     #[arg(required = true, value_name = "PATH")]
@@ -32,10 +39,24 @@ pub struct VerifyArgs {
     /// Print one JSON object per fault, and one with the summary
     #[arg(long)]
     json: bool,
+    /// Check the chain of hashes over sealed segments
+    #[arg(long)]
+    chain: bool,
+    /// Who must have signed the chain: a file, or 64 digits [default: whoever signed first]
+    #[arg(long, value_name = "KEY", requires = "chain")]
+    public_key: Option<String>,
+    /// Second place that heads of the chain were written to: a directory, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "PLACE", requires = "chain")]
+    copies: Option<String>,
+    #[command(flatten)]
+    s3: S3Args,
 }
 
 /// Runs the command.
 pub fn run(args: VerifyArgs) -> Result<()> {
+    if args.chain {
+        return chains(&args);
+    }
     let started = Instant::now();
     let (mut all, mut faults) = (Checked::default(), 0);
     for path in &args.paths {
@@ -79,6 +100,77 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         _ => bail!("{summary}: {faults} faults"),
     }
     Ok(())
+}
+
+/// Time after which a running server has linked what went before.
+const LINKED_WITHIN: Duration = Duration::from_secs(15);
+
+fn chains(args: &VerifyArgs) -> Result<()> {
+    let key = args.public_key.as_deref().map(|text| {
+        let pem = match Path::new(text).exists() {
+            true => std::fs::read_to_string(text)?,
+            false => text.to_owned(),
+        };
+        PublicKey::parse(&pem).context("--public-key")
+    });
+    let key = key.transpose()?;
+    let copies =
+        args.copies.as_deref().map(|place| Destination::open(&args.s3.address(Some(place))?));
+    let copies = copies.transpose()?;
+    let mut faults_of_all = 0;
+    for path in &args.paths {
+        let look = || {
+            let mut faults = Vec::new();
+            let verified =
+                integrity::verify(path, key, copies.as_ref(), |fault| faults.push(fault))?;
+            anyhow::Ok((verified, faults))
+        };
+        // No server starts meanwhile.
+        let (at_rest, is_running) = match AtRest::open(&RealDisk, path) {
+            Ok(at_rest) => (Some(at_rest), false),
+            Err(StoreError::Locked { .. }) => (None, true),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut verified, mut faults) = look()?;
+        if is_running && !faults.is_empty() {
+            // The server may have removed a segment, and not have linked that yet.
+            std::thread::sleep(LINKED_WITHIN);
+            (verified, faults) = look()?;
+        }
+        drop(at_rest);
+        for fault in &faults {
+            match args.json {
+                true => println!("{}", json!({ "path": path, "fault": fault })),
+                false => println!("{}", crate::cli::terminal::escaped(fault)),
+            }
+        }
+        faults_of_all += verified.faults;
+        let signer = verified.key.map_or("nobody".to_owned(), |key| key.to_string());
+        if args.json {
+            let summary = json!({
+                "path": path, "links": verified.links, "heads": verified.heads, "segments": verified.segments,
+                "unsigned": verified.unsigned, "unlinked": verified.unlinked, "copies": verified.copies, "key": signer,
+                "faults": verified.faults,
+            });
+            println!("{summary}");
+        }
+        eprintln!(
+            "{}: {} links, {} signatures of {signer}, {} segments as they were sealed, {} copies of heads; not vouched for yet: \
+             {} links, {} segments",
+            path.display(),
+            verified.links,
+            verified.heads,
+            verified.segments,
+            verified.copies,
+            verified.unsigned,
+            verified.unlinked
+        );
+    }
+    match faults_of_all {
+        0 => Ok(()),
+        1 => bail!("1 fault"),
+        faults => bail!("{faults} faults"),
+    }
 }
 
 fn verify(path: &Path, reporter: &mut Reporter) -> Result<Checked> {

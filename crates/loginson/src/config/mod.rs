@@ -7,10 +7,12 @@
 
 mod access;
 mod alerts;
+pub mod backup;
 pub mod changes;
 mod collect;
 mod engines;
 mod files;
+mod integrity;
 mod kafka;
 pub mod listen;
 mod located;
@@ -58,6 +60,7 @@ use node::queries::jobs::{JOBS_MAX, JobLimits};
 use node::saved_views::macros::check_all;
 use node::storage::line_filter::line_filter;
 
+pub use integrity::VARIABLE as INTEGRITY_VARIABLE;
 pub use located::ConfigFile;
 pub use placement::Placement;
 use placement::processors;
@@ -340,6 +343,8 @@ impl TryFrom<RawConfig> for Config {
             dashboards_dir: (raw.dashboards_dir != "off").then(|| raw.dashboards_dir.into()),
             has_engines: engines.is_some(),
         };
+        let backup = backup::check(&raw.backup, engines.is_some())?;
+        let integrity = integrity::check(&raw.integrity, &raw.backup, engines.is_some())?;
         let node = NodeOptions {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
@@ -357,6 +362,8 @@ impl TryFrom<RawConfig> for Config {
             programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
             sinks: node::sinks::config::check(raw.sinks)?,
             alerts,
+            backup,
+            integrity,
         };
         Ok(Config {
             http_listen: http_listen.ok_or_else(|| {

@@ -18,8 +18,10 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::alerts::RawAlerts;
+use crate::config::backup::RawBackup;
 use crate::config::collect::RawCollect;
 use crate::config::engines::RawCluster;
+use crate::config::integrity::RawIntegrity;
 use crate::config::kafka::RawTopics;
 use crate::config::logins::{RawGroupRule, RawOidc, RawProxy};
 use crate::config::placement::RawPlacement;
@@ -60,6 +62,8 @@ pub struct RawConfig {
     pub summary: RawSummary,
     pub awk: RawAwk,
     pub alerts: RawAlerts,
+    pub backup: RawBackup,
+    pub integrity: RawIntegrity,
     pub syslog: RawSyslog,
     pub parse: RawParse,
     pub journald: RawJournald,
@@ -554,6 +558,8 @@ impl Default for RawConfig {
             summary: RawSummary::default(),
             awk: RawAwk::default(),
             alerts: RawAlerts::default(),
+            backup: RawBackup::default(),
+            integrity: RawIntegrity::default(),
             syslog: RawSyslog::default(),
             parse: RawParse::default(),
             journald: RawJournald::default(),

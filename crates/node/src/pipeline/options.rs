@@ -18,6 +18,8 @@ use crate::lookups::LookupSpec;
 use crate::programs::stage::ProgramOptions;
 use crate::queries::QueryOptions;
 use crate::sinks::config::SinkOptions;
+use crate::storage::backup::schedule::BackupOptions;
+use crate::storage::integrity::IntegrityOptions;
 
 /// The settings of a node.
 #[derive(Clone, Debug)]
@@ -54,6 +56,10 @@ pub struct NodeOptions {
     pub sinks: Vec<SinkOptions>,
     /// How rules are evaluated, and who is told.
     pub alerts: AlertOptions,
+    /// Where backups go, and when.
+    pub backup: Option<BackupOptions>,
+    /// How the chain of sealed segments is kept.
+    pub integrity: Option<IntegrityOptions>,
 }
 
 impl NodeOptions {
@@ -77,6 +83,8 @@ impl NodeOptions {
             programs: ProgramOptions::in_folder(data_dir.join(PROGRAMS_FOLDER)),
             sinks: Vec::new(),
             alerts: AlertOptions::default(),
+            backup: None,
+            integrity: None,
             store: StoreConfig::new(data_dir),
         }
     }

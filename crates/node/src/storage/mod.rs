@@ -5,6 +5,7 @@ pub mod arrivals;
 pub mod at_rest;
 pub mod backup;
 pub mod inspect;
+pub mod integrity;
 pub mod line_filter;
 pub mod row_store;
 pub mod stored;

@@ -122,7 +122,8 @@ fn of_logcli(mut entry: Map<String, Value>) -> Option<Vec<Unpacked>> {
     Some(vec![labelled(labels, time, line)])
 }
 
-fn labelled(labels: Map<String, Value>, time: Value, line: Value) -> Unpacked {
+/// A record with labels, which name its stream.
+pub fn labelled(labels: Map<String, Value>, time: Value, line: Value) -> Unpacked {
     let names = labels.keys().cloned().collect();
     let mut record = labels;
     record.insert("_time".into(), time);

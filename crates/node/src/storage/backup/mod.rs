@@ -14,12 +14,13 @@
 //! temporary name until all of it is durable, so a crash leaves none that looks complete.
 //!
 //! A backup shares bytes with its store, so it takes space only for what the store has deleted
-//! since, and does not help if the disk breaks: for that, copy it elsewhere. Left out: the
-//! configuration, incremental backups (a backup takes only as much space as has changed), and
-//! backups by a server to another file system.
+//! since, and does not help if the disk breaks: for that, [`destination`] sends it to another disk
+//! or to S3 storage, by itself as [`schedule`] says. Left out: the configuration.
 
+pub mod destination;
 mod manifest;
 mod restore;
+pub mod schedule;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -33,7 +34,7 @@ use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
 use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, is_state};
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
-pub use restore::{restore, verify_backup};
+pub use restore::{delete_fetched, fetch_directory, restore, verify_backup};
 use text::size::show_bytes;
 
 /// Limit of a backup's name in bytes.
@@ -101,7 +102,19 @@ pub fn of_store(
 ) -> Result<Manifest> {
     let backups = data_dir.join(BACKUPS_FOLDER);
     sweep(&backups)?;
-    let mut backup = Unfinished::begin(&backups, name)?;
+    of_store_in(&backups, store, data_dir, name, now_ns, free_bytes_min)
+}
+
+/// The same in another folder of the disk.
+fn of_store_in(
+    backups: &Path,
+    store: &Store,
+    data_dir: &Path,
+    name: &str,
+    now_ns: i64,
+    free_bytes_min: u64,
+) -> Result<Manifest> {
+    let mut backup = Unfinished::begin(backups, name)?;
     // Nothing is written meanwhile: links, catalog and lengths are of the same moment.
     store.freeze(|segments| {
         backup.catalog(data_dir)?;

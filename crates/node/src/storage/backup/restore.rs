@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use platform::{Disk, check_regular, read_regular};
@@ -13,6 +13,8 @@ use crate::data_dir::{STATE_FILES, STATE_FOLDERS};
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
 
+/// Name of the directory that a backup is fetched into, from elsewhere.
+const FETCHED: &str = "fetch.part";
 /// Name of the directory in which an incomplete restore is built.
 const UNFINISHED: &str = "restore.part";
 
@@ -114,8 +116,31 @@ pub fn restore(
     fs::remove_dir(&part).with_context(|| format!("cannot remove {}", part.display()))
 }
 
+/// The directory that the backup `name` is fetched into before it is restored to `data_dir`. What
+/// was fetched of it before stays, what was fetched of another one is deleted.
+///
+/// Errors: `data_dir` is not empty.
+pub fn fetch_directory(data_dir: &Path, name: &str) -> Result<PathBuf> {
+    check_empty(data_dir)?;
+    let fetched = data_dir.join(FETCHED);
+    for entry in fs::read_dir(&fetched).into_iter().flatten() {
+        let entry = entry?;
+        if entry.file_name() != name {
+            fs::remove_dir_all(entry.path())
+                .with_context(|| format!("cannot delete {}", entry.path().display()))?;
+        }
+    }
+    Ok(fetched.join(name))
+}
+
+/// Deletes what was fetched, once it is restored.
+pub fn delete_fetched(data_dir: &Path) -> Result<()> {
+    let fetched = data_dir.join(FETCHED);
+    fs::remove_dir_all(&fetched).with_context(|| format!("cannot delete {}", fetched.display()))
+}
+
 /// Checks that a directory does not exist, is empty, or contains only an incomplete restore, which
-/// is removed.
+/// is removed, or a backup that was fetched.
 fn check_empty(data_dir: &Path) -> Result<()> {
     let entries = match fs::read_dir(data_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -123,6 +148,9 @@ fn check_empty(data_dir: &Path) -> Result<()> {
     };
     for entry in entries {
         let name = entry?.file_name();
+        if name == FETCHED {
+            continue;
+        }
         if name != UNFINISHED {
             bail!(
                 "{} is not empty: it contains '{}'; restore into a new directory, and move that afterwards",
