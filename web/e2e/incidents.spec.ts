@@ -1,7 +1,7 @@
 // From the start page to a view that names the cause of an incident, by clicks alone. They are counted.
 
 import type { Locator, Page } from '@playwright/test';
-import { expect, expectAccessible, expectNoSidewaysScrolling, settled, test, watch } from './common';
+import { expect, expectAccessible, expectNoSidewaysScrolling, expectQuery, settled, test, watch } from './common';
 import { INCIDENTS, QUIET_WINDOWS, quietRange, rangeOf, SEED, send, sendQuiet, type Incident } from './incidents';
 
 // The last tests compare all of them.
@@ -40,7 +40,7 @@ for (const [place, incident] of INCIDENTS.entries()) {
     await page.goto(`/?${rangeOf(place)}`);
     await settled(page);
     let clicks = 1;
-    await openDifferences(page, incident.stands ? page.getByTestId('standing').filter({ hasText: incident.stands }).first() : page.getByTestId('changed-toggle'));
+    await openDifferences(page, incident.stands ? page.getByTestId('stands-out').getByRole('button').filter({ hasText: incident.stands }).first() : page.getByTestId('changed-toggle'));
     if (place === 0) {
       await expectAccessible(page);
       await page.setViewportSize({ width: 390, height: 800 });
@@ -88,9 +88,16 @@ test('the lines of a value are compared with others, and back', async ({ page, r
   await page.getByTestId('line-row').first().locator('[data-testid="chip"][data-value-of="upstream"]').click({ button: 'right' });
   await openDifferences(page, page.getByTestId('value-compare'));
   await expect(page.getByTestId('differences')).toContainText('upstream:=');
+  await expectQuery(page, /upstream:\* \| differences where \(upstream:=/);
   await page.getByTestId('changed-toggle').click();
   await settled(page);
   await expect(page.getByTestId('line-row').first()).toBeVisible();
+  // The same from the panel of fields, where the value that was chosen has others to compare with.
+  const facet = page.locator('[data-testid="facet"][data-field="status"] li').filter({ hasText: '404' });
+  await facet.getByTestId('facet-value').click();
+  await settled(page);
+  await openDifferences(page, facet.getByTestId('facet-value-compare'));
+  await expectQuery(page, /status:\* \| differences where \(status:="404"\)$/);
 });
 
 test('of incidents of these kinds, four in five are named within three clicks', () => {

@@ -11,6 +11,8 @@ export interface Incident {
   cause: RegExp[];
   /** What stands out above the lines of the start page, where comparing the whole range finds nothing. */
   stands?: RegExp;
+  /** What comes again and again over the whole history, by the minute. */
+  always?: (line: Line, n: number, minute: number) => Line[];
   /** What happens instead of, or besides, an ordinary line; `part` goes from 0 to 1 over the incident. */
   change: (line: Line, n: number, part: number) => Line[];
 }
@@ -170,6 +172,16 @@ export const INCIDENTS: readonly Incident[] = [
       return [...deployed, line['path'] === BAD_PATH && n % 2 === 0 ? { ...line, level: 'error', status: '500', _msg: `rendering failed: template ${n % 40} has no field price` } : line];
     },
   },
+  {
+    name: 'a job that locks a table every twenty minutes',
+    cause: [/lock timeout/, /orders/],
+    stands: /every 20m/,
+    always: (line, n, minute) => {
+      if (minute % 20 !== 7) return [line];
+      return [...besides(line, n, 100, { app: 'cron', host: 'db1', level: 'info', _msg: 'CRON: REINDEX TABLE orders' }), { app: 'orders', host: 'worker2', level: 'error', _msg: `order ${n} not saved: canceling statement due to lock timeout` }];
+    },
+    change: (line) => [line],
+  },
 ];
 
 const [DAY_MS, HOUR_MS, MINUTE_MS] = [86_400_000, 3_600_000, 60_000];
@@ -198,7 +210,8 @@ export async function send(request: APIRequestContext, place: number): Promise<v
   const lines: string[] = [];
   for (let [ms, n] = [start, place * 100_000]; ms < end; ms += 500, n++) {
     const line = ordinary(n);
-    const found = ms < begin ? [line] : incident.change(line, n, (ms - begin) / (end - begin));
+    const before = incident.always?.(line, n, Math.floor((ms - start) / MINUTE_MS)) ?? [line];
+    const found = ms < begin ? before : before.length > 1 ? before : incident.change(line, n, (ms - begin) / (end - begin));
     found.forEach((one, k) => lines.push(JSON.stringify({ _time: new Date(ms + k).toISOString(), ...one })));
   }
   await post(request, lines);

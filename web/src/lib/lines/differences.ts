@@ -2,7 +2,7 @@
 
 import type { Row } from '../base/jsonl';
 import { splitOutside } from '../query/stats';
-import { addFilter, filterOf, hasFilter, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
+import { addFilter, filterOf, hasFieldFilter, hasFilter, isFilter, quote, quoteField, splitQuery, timeFilter } from '../query/logsql';
 import type { Span } from '../base/time';
 
 /** The window before, as a multiple of the compared one. */
@@ -26,10 +26,6 @@ export interface Comparison {
   where: string;
   /** The selected side, if it is a window of time. */
   selected: Span | null;
-}
-
-function timeFilter({ startMs, endMs }: Span): string {
-  return `_time:[${new Date(startMs).toISOString()}, ${new Date(endMs).toISOString()})`;
 }
 
 /** The query in parts, if it compares; else null. */
@@ -74,10 +70,6 @@ export function compareWithBefore(query: string, span: Span, stored: Span | null
 export function compareWithOthers(query: string, filter: string, field: string | null = null): string {
   const scope = field === null || field === '' ? filterOf(query) : addFilter(filterOf(query), hasFieldFilter(field));
   return `${scope} | differences where (${filter})`;
-}
-
-function hasFieldFilter(field: string): string {
-  return `${quoteField(field)}:*`;
 }
 
 /** One difference, as the server found it. */
