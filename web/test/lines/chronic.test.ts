@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../src/lib/base/jsonl';
-import { chronicOf, chronicQueries, compareChronic, rankChronic, type Chronic } from '../../src/lib/lines/chronic';
+import { chronicOf, chronicQueries, compareChronic, rankChronic, silencesOf, type Chronic } from '../../src/lib/lines/chronic';
 import type { StandingQuery } from '../../src/lib/lines/standing';
 
 const MINUTE = 60_000;
@@ -44,6 +44,16 @@ describe('chronic things', () => {
     const found = chronicOf(HEAP, rows((minute) => 400 + 2 * minute + 60 * random()));
     expect(found).toMatchObject([{ kind: 'growth', field: 'rss_mb', value: null }]);
     expect(compareChronic('*', found[0]!, SPAN).query).toBe('rss_mb:* | differences where (_time:[2026-11-02T13:00:00.000Z, 2026-11-02T14:00:00.000Z)) scale 0.333333');
+  });
+
+  it('are not silence, which is told apart', () => {
+    const random = noise(13);
+    const until = (end: number): Row[] => rows(() => Math.floor(8 * random()), { _level: 'error' }).slice(0, end);
+    expect(silencesOf(ERRORS, until(231))).toMatchObject([{ field: '_level', value: 'error', number: 0, score: 1, atMs: T + 231 * MINUTE }]);
+    // Three minutes without a line may be chance where few come; lines once an hour are never silent for ten minutes.
+    expect(silencesOf(ERRORS, until(238))).toEqual([]);
+    expect(silencesOf(ERRORS, rows((minute) => (minute % 60 === 1 ? 50 : 0), { _level: 'error' }))).toEqual([]);
+    expect(silencesOf(HEAP, until(200))).toEqual([]);
   });
 
   it('are neither noise nor single bursts', () => {

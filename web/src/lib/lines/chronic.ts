@@ -6,7 +6,7 @@ import { niceStep, stepParam } from '../base/steps';
 import { timeToMs, type Span } from '../base/time';
 import { allOf, hasFieldFilter, isFilter, quoteField, timeFilter } from '../query/logsql';
 import type { Comparing } from './differences';
-import type { StandingQuery } from './standing';
+import type { Standing, StandingQuery } from './standing';
 
 /** Something that comes again and again, or grows. */
 export type Chronic = {
@@ -31,6 +31,9 @@ const REGULAR_SHARE = 0.1;
 const COVERED_MIN = 0.6;
 /** Bursts that a comparison names, the last ones. */
 const COMPARED_MAX = 12;
+/** Silence: steps without a line, of which one has this many lines less than usual: by chance, once in a million. */
+const SILENT_STEPS_MIN = 3;
+const SILENT_LINES_MIN = 14;
 /** Growth: this much of all pairs of numbers must rise, from so many numbers, by so much. */
 const TAU_MIN = 0.6;
 const NUMBERS_MIN = 20;
@@ -84,8 +87,8 @@ function tauOf(numbers: readonly number[]): number {
   return (2 * sum) / (numbers.length * (numbers.length - 1));
 }
 
-/** What the rows of one of the queries say. */
-export function chronicOf({ field, isNumber, span }: StandingQuery, rows: readonly Row[]): Chronic[] {
+/** The series of one of the queries, by value; null where there is no number. */
+function seriesOf({ field, isNumber, span }: StandingQuery, rows: readonly Row[]): { stepMs: number; firstMs: number; count: number; series: Map<string, (number | null)[]> } {
   const stepMs = niceStep(span, 1, STEPS);
   const count = Math.floor((span.endMs - span.startMs) / stepMs);
   const firstMs = Math.ceil(span.startMs / stepMs) * stepMs;
@@ -97,6 +100,33 @@ export function chronicOf({ field, isNumber, span }: StandingQuery, rows: readon
     own[at] = n;
     series.set(key, own);
   }
+  return { stepMs, firstMs, count, series };
+}
+
+/** Series of lines that ended, although lines came all the time before. */
+export function silencesOf(query: StandingQuery, rows: readonly Row[]): Standing[] {
+  if (query.isNumber) return [];
+  const { stepMs, firstMs, count, series } = seriesOf(query, rows);
+  return [...series].flatMap(([value, all]): Standing[] => {
+    const numbers = all.map((one) => one ?? 0);
+    const last = numbers.length - 1 - [...numbers].reverse().findIndex((one) => one > 0);
+    const silent = count - 1 - last;
+    const before = numbers.slice(0, last + 1);
+    let [pause, longest] = [0, 0];
+    for (const one of before) {
+      pause = one === 0 ? pause + 1 : 0;
+      longest = Math.max(longest, pause);
+    }
+    const usual = before.reduce((sum, one) => sum + one, 0) / Math.max(1, before.length);
+    if (before.length < NUMBERS_MIN || silent < SILENT_STEPS_MIN || silent * usual < SILENT_LINES_MIN || silent < 2 * longest) return [];
+    return [{ field: query.field, value, atMs: firstMs + (last + 1) * stepMs, number: 0, expected: Math.round(usual), score: 1, reason: `silent: 0 came ${silent} times in a row, to the end` }];
+  });
+}
+
+/** What the rows of one of the queries say. */
+export function chronicOf(query: StandingQuery, rows: readonly Row[]): Chronic[] {
+  const { field, isNumber, span } = query;
+  const { stepMs, firstMs, count, series } = seriesOf(query, rows);
   return [...series].flatMap(([key, all]): Chronic[] => {
     const value = isNumber ? null : key;
     const numbers = all.filter((one) => one !== null);
