@@ -239,6 +239,15 @@ test.describe('charts', () => {
     await expect(page.getByTestId('chart-tip')).toBeVisible();
     await page.keyboard.press('Enter');
     await expect.poll(() => new URL(page.url()).searchParams.get('query')).toMatch(/duration_ms:>=[\d.]+ duration_ms:<[\d.]+$/);
+    // A box is explained by what its lines have and others with the field have not.
+    await page.goBack();
+    await page.getByTestId('heat-chart').focus();
+    for (const key of ['ArrowRight', 'ArrowUp', 'Shift+ArrowUp', 'Shift+ArrowRight', 'Enter']) await page.keyboard.press(key);
+    await expect(page.getByTestId('heat-box')).toBeVisible();
+    await expectAccessible(page, [], '[data-testid="heat-box"]');
+    await page.getByTestId('box-explain').click();
+    await expect(page.getByTestId('differences')).toBeVisible();
+    await expectQuery(page, /duration_ms:\* \| differences where \(_time:\[.+\) duration_ms:>=[\d.]+ duration_ms:<[\d.]+\)$/);
   });
 
   test('a query is built without knowing the language', async ({ page }) => {

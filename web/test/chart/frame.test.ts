@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { binLabel, distributionOf, heatOf, rangesOf } from '../../src/lib/chart/bins';
 import { colorsOf, paletteColor } from '../../src/lib/chart/colors';
-import { leadsToLines, linesQuery } from '../../src/lib/chart/drill';
+import { explainQuery, leadsToLines, linesOfAny, linesQuery } from '../../src/lib/chart/drill';
 import { bucketTimes, distinct, frameOf, slicesOf } from '../../src/lib/chart/frame';
 import { shapeOf, type Shape } from '../../src/lib/chart/shape';
 import { statsOf, type StatsPipe } from '../../src/lib/query/stats';
@@ -157,6 +157,18 @@ describe('the lines of a point', () => {
   it('fulfil the condition of the function, and keep pipes that made the fields', () => {
     const counted = pipe('a | extract "x=<x>" | stats by (x) count() if (status:>=500 or b) bad');
     expect(linesQuery(counted, { group: group({ x: '1' }), fn: counted.functions[0] ?? null })).toBe('a | extract "x=<x>" | filter x:="1" (status:>=500 or b)');
+  });
+  it('of a box are compared with those outside of it that have the field', () => {
+    const at = { startMs: Date.parse('2026-11-02T10:00:00Z'), endMs: Date.parse('2026-11-02T10:05:00Z') };
+    const time = '_time:[2026-11-02T10:00:00.000Z, 2026-11-02T10:05:00.000Z)';
+    const heat = pipe('app:=shop | stats by (_time:1m) histogram(d) h');
+    const range = [{ group: null, fn: null, range: { field: 'd', from: 200, to: 2000 } }];
+    expect(explainQuery(heat, range, ['d'], at)).toBe(`app:=shop d:* | differences where (${time} d:>=200 d:<2000)`);
+    expect(linesOfAny(heat, range)).toBe('app:=shop d:>=200 d:<2000');
+    const grouped = pipe('* | stats by (_time:1m, host) count() n');
+    const hosts = ['a', 'b'].map((host) => ({ group: group({ host }), fn: null }));
+    expect(explainQuery(grouped, hosts, ['host'], at)).toBe(`host:* | differences where (${time} ((host:="a") or (host:="b")))`);
+    expect(linesOfAny(grouped, [{ group: null, fn: null }])).toBe('');
   });
   it('are not known for a table made of another table', () => {
     expect(leadsToLines(statsOf('* | stats by (a) count() n | stats by (n) count() m'))).toBe(false);

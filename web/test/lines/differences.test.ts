@@ -5,7 +5,6 @@ import {
   compareWithOthers,
   comparisonOf,
   differencesOf,
-  firstOf,
   linesOfDifference,
 } from '../../src/lib/lines/differences';
 
@@ -60,8 +59,6 @@ describe('differences', () => {
     expect(pattern).toMatchObject({ turn: 'new', rises: true, firstMs: T + MINUTE + 500, with: [['level', 'error'], ['pool', 'db1:5432']] });
     expect(gone).toMatchObject({ turn: 'gone', rises: false });
     expect(number?.shift).toEqual({ percentile: 99, from: 68.6, to: 548, written: '68.6' });
-    expect(firstOf(differencesOf([{ ...PATTERN, first: '2026-11-02T10:03:00Z' }, PATTERN, GONE]))?.firstMs).toBe(T + MINUTE + 500);
-    expect(firstOf(differencesOf([GONE]))).toBeNull();
   });
 
   it('leads to the lines of a difference', () => {
@@ -93,7 +90,11 @@ describe('differences', () => {
   it('asks what the lines of a difference have in common', () => {
     const [number] = differencesOf([NUMBER]);
     expect(commonOfDifference(comparison, number as NonNullable<typeof number>, whole)).toEqual({
-      query: 'app:=shop | differences where (took_ms:>68.6)', span: SPAN,
+      query: 'app:=shop took_ms:* | differences where (took_ms:>68.6)', span: SPAN,
     });
+    // Lines of other programs, which lack the field, differ in all ways.
+    const [, gone] = differencesOf([NUMBER, GONE]);
+    expect(commonOfDifference(comparison, gone as NonNullable<typeof gone>, whole).query).toBe('app:=shop host:* | differences where (host:="web3")');
+    expect(compareWithOthers('error', 'status:="500"', 'status')).toBe('error status:* | differences where (status:="500")');
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../src/lib/base/jsonl';
 import type { ShownFacet } from '../../src/lib/lines/facets';
-import { rankStanding, spanOfStanding, standingOf, standingQueries, type Standing } from '../../src/lib/lines/standing';
+import { rankStanding, scopeOfStanding, spanOfStanding, standingOf, standingQueries, type Standing } from '../../src/lib/lines/standing';
 
 const MINUTE = 60_000;
 const T = Date.parse('2026-11-02T10:00:30Z');
@@ -39,10 +39,14 @@ describe('what stands out', () => {
       { _time: '2026-11-02T10:21:00Z', host: 'web8', n: '30', expected: '14', anomaly: '0.6', reason: 'too many' },
       { _time: '2026-11-02T10:40:00Z', host: 'web9', n: '99', expected: '14', anomaly: '0.7', reason: 'too many' },
       { _time: '2026-11-02T10:30:00Z', host: 'web5', n: '99', expected: '110', anomaly: '1', reason: 'too few' },
+      { _time: '2026-11-02T10:50:00Z', host: 'web9', n: '90', expected: '14', anomaly: '0.6', reason: 'too many' },
       { _time: 'x' } as Row,
     ];
     const found = rankStanding(standingOf(query as NonNullable<typeof query>, rows), MINUTE);
     expect(found.map((one) => one.value)).toEqual(['web9', 'web7']);
+    // What stands out is compared with itself; of a silent series, nothing is left.
+    expect(found.map(scopeOfStanding)).toEqual(['host:="web9"', '']);
+    expect(scopeOfStanding({ ...(found[0] as Standing), field: 'took_ms', value: null })).toBe('took_ms:*');
     const at = Date.parse('2026-11-02T10:55:00Z');
     expect(spanOfStanding({ ...(found[0] as Standing), atMs: at }, SPAN)).toEqual({ startMs: at, endMs: SPAN.endMs });
   });

@@ -1,6 +1,7 @@
 // From a point of a chart to the lines it was counted from.
 
-import { addFilter, boundFilter, inFilter, splitQuery } from '../query/logsql';
+import type { Span } from '../base/time';
+import { addFilter, boundFilter, hasFieldFilter, inFilter, splitQuery, timeFilter } from '../query/logsql';
 import type { StatsFunction, StatsPipe } from '../query/stats';
 
 /** What a point stands for. */
@@ -18,8 +19,8 @@ export function leadsToLines(pipe: StatsPipe | null): pipe is StatsPipe {
   return pipe !== null && pipe.count === 1;
 }
 
-/** The query for the lines of a point: what stands before the pipe that grouped them, and the filters of the group. */
-export function linesQuery(pipe: StatsPipe, { group, fn, range }: Point): string {
+/** The filters of a point. */
+function filtersOf(pipe: StatsPipe, { group, fn, range }: Point): string[] {
   const filters: string[] = [];
   for (const [field, value] of group ?? []) {
     const step = pipe.keys.find((key) => key.name === field)?.step ?? null;
@@ -34,11 +35,40 @@ export function linesQuery(pipe: StatsPipe, { group, fn, range }: Point): string
     if (range.from > 0) filters.push(boundFilter(range.field, '>=', String(range.from)));
     if (range.to !== Infinity) filters.push(upTo(range.field, range.to));
   }
-  const { pipes } = splitQuery(pipe.before);
-  // Pipes before the grouping may make the fields that it groups by.
-  if (pipes !== '') return filters.length === 0 ? pipe.before : `${pipe.before} | filter ${filters.join(' ')}`;
-  const all = filters.reduce((query, filter) => addFilter(query, filter), pipe.before);
+  return filters;
+}
+
+/** A query with further filters. Pipes may make the fields that the filters are about, so these stand behind them. */
+function narrowed(query: string, filters: readonly string[]): string {
+  if (splitQuery(query).pipes !== '') return filters.length === 0 ? query : `${query} | filter ${filters.join(' ')}`;
+  return filters.reduce((text, filter) => addFilter(text, filter), query);
+}
+
+/** The query for the lines of a point: what stands before the pipe that grouped them, and the filters of the group. */
+export function linesQuery(pipe: StatsPipe, point: Point): string {
+  const all = narrowed(pipe.before, filtersOf(pipe, point));
   return all === '*' ? '' : all;
+}
+
+/** The lines of any of some points. */
+export function linesOfAny(pipe: StatsPipe, points: readonly Point[]): string {
+  const all = narrowed(pipe.before, anyOf(pipe, points));
+  return all === '*' ? '' : all;
+}
+
+function anyOf(pipe: StatsPipe, points: readonly Point[]): string[] {
+  const each = points.map((point) => filtersOf(pipe, point).join(' '));
+  if (each.includes('')) return [];
+  return each.length === 1 ? each : [`(${each.map((filter) => `(${filter})`).join(' or ')})`];
+}
+
+/**
+ * Compares the lines of some points at some time, such as a box on a heat map, with all lines outside of it that have the
+ * fields: others differ in all ways.
+ */
+export function explainQuery(pipe: StatsPipe, points: readonly Point[], fields: readonly string[], at: Span): string {
+  const scope = narrowed(pipe.before || '*', fields.map(hasFieldFilter));
+  return `${scope} | differences where (${[timeFilter(at), ...anyOf(pipe, points)].join(' ')})`;
 }
 
 function upTo(field: string, value: number): string {

@@ -2,7 +2,7 @@
 
 import type { Row } from '../base/jsonl';
 import { splitOutside } from '../query/stats';
-import { addFilter, filterOf, hasFilter, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
+import { addFilter, filterOf, hasFieldFilter, hasFilter, isFilter, quote, quoteField, splitQuery, timeFilter } from '../query/logsql';
 import type { Span } from '../base/time';
 
 /** The window before, as a multiple of the compared one. */
@@ -26,10 +26,6 @@ export interface Comparison {
   where: string;
   /** The selected side, if it is a window of time. */
   selected: Span | null;
-}
-
-function timeFilter({ startMs, endMs }: Span): string {
-  return `_time:[${new Date(startMs).toISOString()}, ${new Date(endMs).toISOString()})`;
 }
 
 /** The query in parts, if it compares; else null. */
@@ -67,9 +63,13 @@ export function compareWithBefore(query: string, span: Span, stored: Span | null
   };
 }
 
-/** Compares the lines of a filter with the others. */
-export function compareWithOthers(query: string, filter: string): string {
-  return `${filterOf(query)} | differences where (${filter})`;
+/**
+ * Compares the lines of a filter with the others. With the field that the filter is about, only lines that have it are
+ * compared: others differ from them in all ways, and say nothing.
+ */
+export function compareWithOthers(query: string, filter: string, field: string | null = null): string {
+  const scope = field === null || field === '' ? filterOf(query) : addFilter(filterOf(query), hasFieldFilter(field));
+  return `${scope} | differences where (${filter})`;
 }
 
 /** One difference, as the server found it. */
@@ -130,6 +130,11 @@ export function differencesOf(rows: readonly Row[]): Difference[] {
   });
 }
 
+/** Tells a difference from all others of a comparison. */
+export function keyOf({ kind, field, value }: Difference): string {
+  return `${kind} ${field} ${value}`;
+}
+
 /** The filter for the lines of a difference. */
 export function filterOfDifference(one: Difference): string {
   if (one.kind === 'pattern' || one.kind === 'first') return `pattern_match_full(${quote(one.value)})`;
@@ -153,14 +158,16 @@ export function linesOfDifference(comparison: Comparison, one: Difference, span:
   return { query: add(add(before, filter), side, `(${side})`), span: inWindow };
 }
 
-/** Compares the lines of a difference with the others of the same side: what do they have in common? */
-export function commonOfDifference(comparison: Comparison, one: Difference, span: Span): Comparing {
+/** The lines that those of a difference are compared with: of the same side, and with the field that it is about. */
+export function scopeOfDifference(comparison: Comparison, one: Difference, span: Span): Comparing {
   const { before, selected } = comparison;
-  return { query: compareWithOthers(before, filterOfDifference(one)), span: selected ?? span };
+  const isAboutField = one.kind === 'value' || one.kind === 'number';
+  const scope = splitQuery(before).pipes === '' && isAboutField ? addFilter(filterOf(before), hasFieldFilter(one.field)) : filterOf(before);
+  return { query: scope, span: selected ?? span };
 }
 
-/** The new difference that came first: likely the cause of the others. */
-export function firstOf(found: readonly Difference[]): Difference | null {
-  const fresh = found.filter((one) => one.turn === 'new' && one.kind === 'pattern' && one.firstMs !== null);
-  return fresh.reduce<Difference | null>((first, one) => (first === null || (one.firstMs as number) < (first.firstMs as number) ? one : first), null);
+/** Compares the lines of a difference with the others of the same side: what do they have in common? */
+export function commonOfDifference(comparison: Comparison, one: Difference, span: Span): Comparing {
+  const { query, span: within } = scopeOfDifference(comparison, one, span);
+  return { query: `${query} | differences where (${filterOfDifference(one)})`, span: within };
 }

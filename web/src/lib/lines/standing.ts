@@ -3,7 +3,7 @@
 
 import type { Row } from '../base/jsonl';
 import type { ShownFacet } from './facets';
-import { quoteField } from '../query/logsql';
+import { hasFieldFilter, isFilter, quoteField } from '../query/logsql';
 import { niceStep, stepParam } from '../base/steps';
 import type { Span } from '../base/time';
 
@@ -87,16 +87,23 @@ function change({ number, expected }: Standing): number {
   return greater === 0 ? 0 : Math.min(1, Math.abs(number - expected) / greater);
 }
 
-/** The most unusual and largest changes; of those of one moment, the first of them. */
+/** The most unusual and largest changes; of those of one moment or one series, the first of them. */
 export function rankStanding(found: readonly Standing[], stepMs: number): Standing[] {
   const kept: Standing[] = [];
   const weight = (one: Standing): number => one.score * change(one);
   for (const one of [...found].sort((a, b) => weight(b) - weight(a))) {
-    const isNews = change(one) >= CHANGE_MIN && kept.every((other) => Math.abs(other.atMs - one.atMs) > 2 * stepMs);
+    const isOther = (other: Standing): boolean => Math.abs(other.atMs - one.atMs) > 2 * stepMs && (other.field !== one.field || other.value !== one.value);
+    const isNews = change(one) >= CHANGE_MIN && kept.every(isOther);
     if (isNews) kept.push(one);
     if (kept.length === STANDING_MAX) break;
   }
   return kept.sort((a, b) => b.atMs - a.atMs);
+}
+
+/** The filter of the lines that stand out, so that they are compared with themselves. Of what is silent there are none. */
+export function scopeOfStanding({ field, value, number, expected }: Standing): string {
+  if (value === null) return hasFieldFilter(field);
+  return number < expected ? '' : isFilter(field, value);
 }
 
 /** What to compare with the time before: from where it began to the end of the range, ten steps at most. */

@@ -1,6 +1,7 @@
 // The part of LogsQL that the page must know: quoting, where the filter ends and the pipes begin, and which terms are at
 // the top level. Only the server decides whether a query is valid.
 
+import type { Span } from '../base/time.ts';
 import { alternatives, inside, isEscaped, literal, quoteEnd, splitList, tokens, uncommented, unquote } from './logsqlScan.ts';
 
 /** A value as a LogsQL string literal. JSON's escapes are a subset of LogsQL's. */
@@ -23,6 +24,16 @@ export function isFilter(field: string, value: string): string {
 export function inFilter(field: string, values: readonly string[]): string {
   if (values.length === 1) return isFilter(field, values[0] as string);
   return `(${values.map((value) => isFilter(field, value)).join(' or ')})`;
+}
+
+/** The filter for lines that have a value in this field. */
+export function hasFieldFilter(field: string): string {
+  return `${quoteField(field)}:*`;
+}
+
+/** The filter for lines of this time. */
+export function timeFilter({ startMs, endMs }: Span): string {
+  return `_time:[${new Date(startMs).toISOString()}, ${new Date(endMs).toISOString()})`;
 }
 
 export function notFilter(filter: string): string {
