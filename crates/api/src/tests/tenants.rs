@@ -250,9 +250,9 @@ async fn tenants_are_named_by_headers_where_that_is_allowed() {
         let path = format!("/select/logsql/query?query={query}");
         let (status, answer) = fixture.read_as("shop-reads", &path).await;
         assert!(status == 400 && answer.contains("no table"), "{status} {answer}");
-        let submitted =
-            fixture.as_token("shop-reads", "POST", &format!("{submit}{query}"), &[], "");
-        assert_eq!(submitted.await.0, 400);
+        let path = format!("{submit}{query}");
+        let submitted = fixture.as_token("shop-reads", "POST", &path, &[], "").await;
+        assert_eq!(submitted.0, 400);
     }
     // What is made of the lines of all is closed to a tenant, and open to administrators.
     for path in [
