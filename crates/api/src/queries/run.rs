@@ -144,6 +144,10 @@ impl PendingQuery {
         text: &str,
         caller: &Caller,
     ) -> ApiResult<PendingQuery> {
+        let mut limits = app.query_options().limits;
+        if let Some(bytes) = caller.principal.tenants.query_memory_bytes_max() {
+            limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
+        }
         Ok(PendingQuery {
             pipeline: app.pipeline()?,
             kind,
@@ -152,7 +156,7 @@ impl PendingQuery {
             lines: LinesOf::All,
             missing: None,
             context: Context {
-                limits: app.query_options().limits,
+                limits,
                 account: Account::new(app.memory(), Purpose::Query),
                 tables: Some(match caller.principal.tenants.is_bound() {
                     // Tables belong to all tenants. Without any, those of the source would serve.
@@ -226,6 +230,11 @@ impl PendingQuery {
     ) -> ApiResult<T> {
         let queue = &self.app.queue;
         let mut told = Told::new(&self);
+        let place = self.caller.principal.tenants.begin_query();
+        let _place = place.inspect_err(|refusal| {
+            self.app.queries_refused.fetch_add(1, Relaxed);
+            told.ends("refused", Some(refusal.to_string()));
+        })?;
         let entered =
             queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
                 link.holds(queue, ticket.id());

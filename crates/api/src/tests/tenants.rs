@@ -331,6 +331,19 @@ async fn a_deletion_is_for_the_tenants_that_it_names() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_has_so_many_queries_at_once() {
+    let limited = tenants(|all| all[0].queries_max = Some(1));
+    let fixture = Fixture::of_tenants(limited, with_tokens);
+    assert_eq!(fixture.read_as("shop-reads", ALL).await.0, 200);
+    let running = fixture.pipeline.tenants.begin_query("12:3".parse().unwrap()).unwrap();
+    let (status, answer) = fixture.read_as("shop-reads", ALL).await;
+    assert!(status == 429 && answer.contains("queries_max"), "{status} {answer}");
+    assert_eq!(fixture.read_as("bank-reads", ALL).await.0, 200);
+    drop(running);
+    assert_eq!(fixture.read_as("shop-reads", ALL).await.0, 200);
+}
+
 /// Lines of a tenant, with times, fields and words of their own beside such as all have.
 fn lines_of(tenant: usize, word: &str) -> String {
     let mut lines = String::new();
