@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::memory::Purpose;
-use query::source::{Hiding, Source, TimeRange};
+use query::source::{Hiding, Source, Tables, TimeRange};
 use query::time::{parse_duration, parse_time};
 use query::{Account, Context, ParseError, Progress, Query, QueryQueue, QueryState, RunError};
 use text::time::format_time;
@@ -144,6 +144,11 @@ impl PendingQuery {
         text: &str,
         caller: &Caller,
     ) -> ApiResult<PendingQuery> {
+        // Tables belong to all tenants. Without any, those of the source would serve.
+        let tables: Arc<dyn Tables> = match caller.principal.tenants.is_bound() {
+            true => Arc::new(NoTables),
+            false => Arc::clone(&app.pipeline()?.lookups) as _,
+        };
         let mut limits = app.query_options().limits;
         if let Some(bytes) = caller.principal.tenants.query_memory_bytes_max() {
             limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
@@ -158,11 +163,7 @@ impl PendingQuery {
             context: Context {
                 limits,
                 account: Account::new(app.memory(), Purpose::Query),
-                tables: Some(match caller.principal.tenants.is_bound() {
-                    // Tables belong to all tenants. Without any, those of the source would serve.
-                    true => Arc::new(NoTables),
-                    false => Arc::clone(&app.pipeline()?.lookups) as _,
-                }),
+                tables: Some(tables),
                 restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },
