@@ -5,9 +5,9 @@
 //! tenant as clients of VictoriaLogs do, by `AccountID` and `ProjectID`, and several by the
 //! parameter `tenants` in the address.
 //!
-//! Invariants: a caller that is not for all calls no route of [`Scope::ReadAll`], which show what was
-//! made of the lines of others; without `tenants=*` no line of a tenant that was not named is read;
-//! what is said twice, and differently, is refused and never guessed.
+//! Invariants: a caller that is not for all calls no route of [`Scope::ReadAll`], which show what
+//! was made of the lines of others; without `tenants=*` no line of a tenant that was not named is
+//! read; what is said twice, and differently, is refused and never guessed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
-use node::ingest::tenants::Tenants;
+use node::ingest::tenants::{QueryPlace, Tenants};
 use query::Filter;
 use query::source::{Table, Tables};
 use record::Tenant;
@@ -233,6 +233,31 @@ impl OfTenants {
         match &self.read {
             Some(read) => format!("{} ({filter}\n)", Filter::of_tenants(read)),
             None => filter.to_owned(),
+        }
+    }
+
+    /// A place for a query of the lines of one tenant, until it is dropped.
+    ///
+    /// # Errors
+    /// 429: the tenant has no other.
+    pub fn begin_query(&self) -> ApiResult<Option<QueryPlace>> {
+        let (Some(known), Some([tenant])) = (&self.known, self.read.as_deref()) else {
+            return Ok(None);
+        };
+        known.begin_query(*tenant).map(Some).map_err(|limit| {
+            let text = format!(
+                "{limit} queries of the tenant {tenant} run or wait, which is queries_max of \
+                 [[tenants]]; try again when one has ended"
+            );
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, text).retry_after(1)
+        })
+    }
+
+    /// The memory of a query of the lines of one tenant, if it has a limit.
+    pub fn query_memory_bytes_max(&self) -> Option<u64> {
+        match (&self.known, self.read.as_deref()) {
+            (Some(known), Some([tenant])) => known.query_memory_bytes_max(*tenant),
+            _ => None,
         }
     }
 

@@ -85,6 +85,8 @@ fn entry(options: &TenantOptions, counts: &TenantCounts, kept: &Kept) -> Value {
         "name": options.name,
         "bytes_per_s": options.bytes_per_s,
         "lines_per_s": options.lines_per_s,
+        "queries_max": options.queries_max,
+        "query_memory_bytes_max": options.query_memory_bytes_max,
         "lines": counts.lines.load(Relaxed),
         "bytes": counts.bytes.load(Relaxed),
         "requests_refused": counts.refused_requests.load(Relaxed),

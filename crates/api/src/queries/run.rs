@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::memory::Purpose;
-use query::source::{Hiding, Source, TimeRange};
+use query::source::{Hiding, Source, Tables, TimeRange};
 use query::time::{parse_duration, parse_time};
 use query::{
     Account, Context, EXPORT, ParseError, Progress, Query, QueryQueue, QueryState, RunError,
@@ -149,6 +149,15 @@ impl PendingQuery {
         text: &str,
         caller: &Caller,
     ) -> ApiResult<PendingQuery> {
+        // Tables belong to all tenants. Without any, those of the source would serve.
+        let tables: Arc<dyn Tables> = match caller.principal.tenants.is_bound() {
+            true => Arc::new(NoTables),
+            false => Arc::clone(&app.pipeline()?.lookups) as _,
+        };
+        let mut limits = app.query_options().limits;
+        if let Some(bytes) = caller.principal.tenants.query_memory_bytes_max() {
+            limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
+        }
         Ok(PendingQuery {
             pipeline: app.pipeline()?,
             kind,
@@ -157,13 +166,9 @@ impl PendingQuery {
             lines: LinesOf::All,
             missing: None,
             context: Context {
-                limits: app.query_options().limits,
+                limits,
                 account: Account::new(app.memory(), Purpose::Query),
-                tables: Some(match caller.principal.tenants.is_bound() {
-                    // Tables belong to all tenants. Without any, those of the source would serve.
-                    true => Arc::new(NoTables),
-                    false => Arc::clone(&app.pipeline()?.lookups) as _,
-                }),
+                tables: Some(tables),
                 restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },
@@ -232,6 +237,11 @@ impl PendingQuery {
         let queue = &self.app.queue;
         let mut told = Told::new(&self);
         let arrived = Instant::now();
+        let place = self.caller.principal.tenants.begin_query();
+        let _place = place.inspect_err(|refusal| {
+            self.app.queries_refused.fetch_add(1, Relaxed);
+            told.ends("refused", Some(refusal.to_string()));
+        })?;
         let entered =
             queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
                 link.holds(queue, ticket.id());

@@ -246,13 +246,12 @@ async fn tenants_are_named_by_headers_where_that_is_allowed() {
     // Tables belong to all.
     let lookup = "* | lookup customers on (name)";
     for query in [lookup.to_owned(), format!("* | union ({lookup})")] {
-        let (query, submit) = (encoded(&query), "/api/v1/queries?query=");
+        let query = encoded(&query);
         let path = format!("/select/logsql/query?query={query}");
         let (status, answer) = fixture.read_as("shop-reads", &path).await;
         assert!(status == 400 && answer.contains("no table"), "{status} {answer}");
-        let path = format!("{submit}{query}");
-        let submitted = fixture.as_token("shop-reads", "POST", &path, &[], "").await;
-        assert_eq!(submitted.0, 400);
+        let submit = format!("/api/v1/queries?query={query}");
+        assert_eq!(fixture.as_token("shop-reads", "POST", &submit, &[], "").await.0, 400);
     }
     // What is made of the lines of all is closed to a tenant, and open to administrators.
     for path in [
@@ -329,6 +328,19 @@ async fn a_deletion_is_for_the_tenants_that_it_names() {
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["filter"], expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_has_so_many_queries_at_once() {
+    let limited = tenants(|all| all[0].queries_max = Some(1));
+    let fixture = Fixture::of_tenants(limited, with_tokens);
+    assert_eq!(fixture.read_as("shop-reads", ALL).await.0, 200);
+    let running = fixture.pipeline.tenants.begin_query("12:3".parse().unwrap()).unwrap();
+    let (status, answer) = fixture.read_as("shop-reads", ALL).await;
+    assert!(status == 429 && answer.contains("queries_max"), "{status} {answer}");
+    assert_eq!(fixture.read_as("bank-reads", ALL).await.0, 200);
+    drop(running);
+    assert_eq!(fixture.read_as("shop-reads", ALL).await.0, 200);
 }
 
 /// Lines of a tenant, with times, fields and words of their own beside such as all have.
@@ -420,7 +432,7 @@ const PATHS: [&str; 21] = [
     "/select/logsql/stream_ids?query=",
     "/select/logsql/stream_field_names?query=",
     "/select/logsql/stream_field_values?field=_type&query=",
-    "/select/logsql/stats_query?query=",
+    "/select/logsql/stats_query?time=4000000000&query=",
     "/select/logsql/stats_query_range?step=10m&query=",
     "/api/v1/export?format=raw&query=",
     "/api/v1/export?format=csv&query=",

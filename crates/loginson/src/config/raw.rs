@@ -238,6 +238,10 @@ pub struct RawTenant {
     pub bytes_per_s: Option<String>,
     #[serde(default)]
     pub lines_per_s: Option<u64>,
+    #[serde(default)]
+    pub queries_max: Option<usize>,
+    #[serde(default)]
+    pub query_memory_bytes_max: Option<String>,
 }
 
 /// `[memory]`

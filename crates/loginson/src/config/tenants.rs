@@ -39,12 +39,16 @@ fn one(raw: &RawTenant) -> Result<(TenantOptions, Option<RetentionRule>)> {
         let filter = format!("{TENANT}:=\"{}\"", id.field_value());
         Ok(RetentionRule { filter, age_ns: text::duration::ns(age) })
     });
+    let memory = raw.query_memory_bytes_max.as_deref();
+    let memory = memory.map(|text| bytes("query_memory_bytes_max", text));
     let options = TenantOptions {
         id,
         name: raw.name.clone(),
         listeners: raw.listeners.iter().map(listener).collect::<Result<_>>()?,
         bytes_per_s: raw.bytes_per_s.as_deref().map(|t| bytes("bytes_per_s", t)).transpose()?,
         lines_per_s: raw.lines_per_s,
+        queries_max: raw.queries_max,
+        query_memory_bytes_max: memory.transpose()?,
     };
     Ok((options, rule.transpose()?))
 }
@@ -71,6 +75,8 @@ mod tests {
             retention: None,
             bytes_per_s: None,
             lines_per_s: None,
+            queries_max: None,
+            query_memory_bytes_max: None,
         }
     }
 

@@ -8,7 +8,7 @@
 //! counted. Frames of one listener wait together, whoever's lines they hold.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,10 @@ pub struct TenantOptions {
     pub bytes_per_s: Option<u64>,
     /// How many lines it may send a second; none: any.
     pub lines_per_s: Option<u64>,
+    /// How many queries of its lines may run or wait at once; none: any.
+    pub queries_max: Option<usize>,
+    /// Memory of a query of its lines; none: as of all others.
+    pub query_memory_bytes_max: Option<u64>,
 }
 
 /// The tenants of a configuration.
@@ -81,6 +85,8 @@ struct Known {
     options: TenantOptions,
     rate: Mutex<Rate>,
     counts: TenantCounts,
+    /// Queries that run or wait.
+    queries: AtomicUsize,
     /// By days since 1970 UTC.
     days: Mutex<BTreeMap<i64, DayUse>>,
 }
@@ -181,8 +187,12 @@ impl Tenants {
                     return Err(format!("two tenants have the name '{name}'"));
                 }
             }
-            if options.bytes_per_s == Some(0) || options.lines_per_s == Some(0) {
-                return Err(format!("a rate of the tenant {id} is 0; leave it out for no limit"));
+            if options.bytes_per_s == Some(0)
+                || options.lines_per_s == Some(0)
+                || options.queries_max == Some(0)
+                || options.query_memory_bytes_max == Some(0)
+            {
+                return Err(format!("a limit of the tenant {id} is 0; leave it out for no limit"));
             }
             for listener in &options.listeners {
                 if listeners.contains(listener) {
@@ -196,7 +206,8 @@ impl Tenants {
                 listeners.push(*listener);
             }
             let (rate, counts) = (Mutex::default(), TenantCounts::default());
-            tenants.known.push(Known { options, rate, counts, days: Mutex::default() });
+            let (queries, days) = (AtomicUsize::new(0), Mutex::default());
+            tenants.known.push(Known { options, rate, counts, queries, days });
         }
         Ok(tenants)
     }
@@ -225,6 +236,26 @@ impl Tenants {
         index.map(|index| self.known[index].options.id).ok_or_else(|| {
             format!("there is no tenant '{text}'; [[tenants]] of the configuration lists all")
         })
+    }
+
+    /// A place for a query of the lines of a tenant, until it is dropped.
+    ///
+    /// # Errors
+    /// So many run or wait, which is the limit.
+    pub fn begin_query(self: &Arc<Self>, tenant: Tenant) -> Result<QueryPlace, usize> {
+        let Some(index) = self.by_id.get(&tenant).copied() else { return Ok(QueryPlace(None)) };
+        let known = &self.known[index];
+        let place = QueryPlace(Some((Arc::clone(self), index)));
+        let before = known.queries.fetch_add(1, Relaxed);
+        match known.options.queries_max {
+            Some(limit) if before >= limit => Err(limit),
+            _ => Ok(place),
+        }
+    }
+
+    /// The memory of a query of the lines of a tenant, if it has a limit.
+    pub fn query_memory_bytes_max(&self, tenant: Tenant) -> Option<u64> {
+        self.of(tenant)?.options.query_memory_bytes_max
     }
 
     /// Notes that a query of the lines of a tenant has ended.
@@ -335,6 +366,18 @@ impl Tenants {
         let mut known = self.known.iter();
         let known = known.find(|known| known.options.listeners.contains(&transport))?;
         Some(known.options.id)
+    }
+}
+
+/// The place of a query of a tenant.
+#[derive(Debug)]
+pub struct QueryPlace(Option<(Arc<Tenants>, usize)>);
+
+impl Drop for QueryPlace {
+    fn drop(&mut self) {
+        if let Some((tenants, index)) = &self.0 {
+            tenants.known[*index].queries.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -568,7 +611,7 @@ mod tests {
             (vec![options(SHOP, "")], "'' is not the name"),
             (vec![options(SHOP, "a b")], "'a b' is not the name"),
             (vec![listens(SHOP, "a"), listens(BANK, "b")], "the listener beats"),
-            (vec![slow], "a rate of the tenant 12:3 is 0"),
+            (vec![slow], "a limit of the tenant 12:3 is 0"),
             (vec![options(SHOP, "a"); TENANTS_MAX + 1], "1001 tenants"),
         ] {
             let error = Tenants::new(tenants).unwrap_err();
@@ -602,6 +645,23 @@ mod tests {
         assert_eq!(counts.lines.load(Relaxed), 32);
         assert_eq!(counts.bytes.load(Relaxed), 1_501);
         assert_eq!(counts.refused_requests.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn queries_of_a_tenant_have_places() {
+        let limited = TenantOptions { queries_max: Some(2), ..options(SHOP, "shop") };
+        let tenants = Arc::new(Tenants::new(vec![limited]).unwrap());
+        let first = tenants.begin_query(SHOP).unwrap();
+        let second = tenants.begin_query(SHOP).unwrap();
+        assert_eq!(tenants.begin_query(SHOP).unwrap_err(), 2);
+        assert_eq!(tenants.begin_query(SHOP).unwrap_err(), 2, "a refusal takes no place");
+        let others: Vec<_> =
+            (0..5).map(|_| tenants.begin_query(Tenant::DEFAULT).unwrap()).collect();
+        drop((first, others));
+        let third = tenants.begin_query(SHOP).unwrap();
+        assert_eq!(tenants.begin_query(SHOP).unwrap_err(), 2);
+        drop((second, third));
+        assert_eq!(tenants.known[0].queries.load(Relaxed), 0);
     }
 
     #[test]
