@@ -1,10 +1,10 @@
 //! The machine under Loginson: disk and clock, each as a small trait with a real and a simulated
-//! implementation; priorities of threads ([`placement`]), and work that
-//! gives way to ingest ([`pressure`]); reusable threads ([`threads`]), and
-//! threads that help another one ([`helpers`]); the memory budget ([`memory`]); the answer of
-//! whoever makes data durable ([`OnDurable`]); how long things took ([`Durations`]); how long to wait before something is tried again
-//! ([`pauses`]); files that only this program writes, opened so that nothing else in their place is
-//! taken for them ([`open_regular`]).
+//! implementation; priorities of threads ([`placement`]), and work that gives way to ingest
+//! ([`pressure`]); reusable threads ([`threads`]), and threads that help another one ([`helpers`]);
+//! the memory budget ([`memory`]); the answer of whoever makes data durable ([`OnDurable`]); how
+//! long things took ([`Durations`]); how long to wait before something is tried again ([`pauses`]);
+//! files that only this program writes, opened so that nothing else in their place is taken for
+//! them ([`open_regular`]).
 //!
 //! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
 //! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a

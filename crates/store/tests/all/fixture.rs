@@ -137,7 +137,8 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 /// stays as it is, so that the newer program can still read it.
 #[test]
 fn a_directory_of_a_newer_program_is_refused_and_stays_as_it_is() {
-    for (name, crc_at) in [("segments/2.sealed", 60), ("segments/3.hot", 4092), ("catalog.sqlite", 0)]
+    for (name, crc_at) in
+        [("segments/2.sealed", 60), ("segments/3.hot", 4092), ("catalog.sqlite", 0)]
     {
         let dir = tempfile::tempdir().unwrap();
         copy(&fixture(), dir.path());
