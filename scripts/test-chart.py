@@ -7,7 +7,8 @@ file system, or have a capability (the collector is root without capabilities); 
 Secret; the version is that of the workspace.
 
 `scripts/test-chart.py` (a part of `make test-long`) renders the chart as CHARTS says, by helm, and checks each object by
-the schemas of several versions of Kubernetes, which the package kubernetes-validate has. It installs helm (by Go) and the
+the schemas of several versions of Kubernetes, which the package kubernetes-validate has. Values that docs/kubernetes.md
+shows are rendered, too. It installs helm (by Go) and the
 package once. With LOGINSON_BIN, `loginson check-config` reads the settings of each rendered chart, and promlint reads
 /metrics of a running server. Wrong values must be refused.
 """
@@ -324,6 +325,10 @@ def full():
         check_references(chart, objects)
         check_settings(chart, objects, os.environ.get("LOGINSON_BIN"))
         count += len(objects)
+    for values in re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/kubernetes.md").read_text(), re.M | re.S):
+        made = rendered(helm, values, "--set", "secrets.node.name=nodes")
+        if made.returncode != 0:
+            fault(f"docs/kubernetes.md: {values}{made.stderr}")
     for values, expected in REFUSED.items():
         made = rendered(helm, values)
         if made.returncode == 0 or expected not in made.stderr:

@@ -68,7 +68,7 @@ def parsed(text):
     heads, samples, helps, current = {}, [], {}, None
     for line in text.splitlines():
         if line.startswith("# HELP "):
-            _, _, name, said = line.split(" ", 3)
+            name, _, said = line.removeprefix("# HELP ").partition(" ")
             helps[name] = said
         elif line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
