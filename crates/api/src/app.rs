@@ -124,8 +124,12 @@ impl App {
         cluster: Option<Arc<Cluster>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
+        let queue = QueryQueue::new(options.query.queue);
+        let gate = Gate::new(&options.access, address, options.is_https);
+        let told = queue.clone();
+        gate.tell_changes(Box::new(move |owners| told.set_owners(owners)));
         App {
-            queue: QueryQueue::new(options.query.queue),
+            queue,
             page_permits: Arc::new(Semaphore::new(options.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(
@@ -140,7 +144,7 @@ impl App {
                 false => OnceLock::from(Arc::new(views_in_folders(&options))),
                 true => OnceLock::new(),
             },
-            gate: Gate::new(&options.access, address, options.is_https),
+            gate,
             memory: Budget::new(options.memory_bytes_max),
             query_options: RwLock::new(options.query),
             reload: OnceLock::new(),

@@ -8,6 +8,7 @@ mod gate;
 mod loki;
 mod otlp;
 mod pushes;
+mod restricted;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};

@@ -18,6 +18,7 @@ use text::time::format_time;
 use super::audit;
 use super::gate::Gate;
 use super::kept::{Kept, KeptToken, KeptUser, PreviousToken};
+use super::limits;
 use super::params::{Params, ParamsAndText};
 use super::principal::{Caller, Scope};
 use super::rights::{Rights, RightsText};
@@ -68,26 +69,31 @@ fn fields(body: &str, known: &[&str]) -> ApiResult<Params> {
 }
 
 /// The fields of rights.
-const RIGHTS: [&str; 3] = ["role", "filter", "hide_fields"];
+const RIGHTS: [&str; 10] = {
+    let [a, b, c, d, e, f, g] = limits::NAMES;
+    ["role", "filter", "hide_fields", a, b, c, d, e, f, g]
+};
 
 /// The rights in the fields of a body, on top of those before. A field with an empty value takes
 /// the restriction away.
-fn rights(fields: &Params, before: RightsText) -> RightsText {
-    let is_given = |name: &str| fields.pairs().iter().any(|(given, _)| given == name);
-    RightsText {
-        role: fields.get("role").map_or(before.role, str::to_owned),
-        filter: match is_given("filter") {
-            true => fields.get("filter").map(str::to_owned),
-            false => before.filter,
-        },
-        hide_fields: match is_given("hide_fields") {
-            true => {
-                let names = fields.all("hide_fields").flat_map(|list| list.split(','));
-                names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+fn rights(fields: &Params, before: RightsText) -> ApiResult<RightsText> {
+    let mut rights = before;
+    for (name, text) in fields.pairs() {
+        match name.as_str() {
+            "role" if !text.is_empty() => rights.role = text,
+            "filter" => rights.filter = (!text.is_empty()).then_some(text),
+            "hide_fields" => {
+                let all = fields.all("hide_fields").flat_map(|list| list.split(','));
+                let all = all.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+                rights.hide_fields = all.collect();
             }
-            false => before.hide_fields,
-        },
+            name if limits::NAMES.contains(&name) => {
+                rights.limits.set(name, &text).map_err(ApiError::bad_request)?;
+            }
+            _ => {}
+        }
     }
+    Ok(rights)
 }
 
 /// The rights as answers of this file show them.
@@ -96,6 +102,16 @@ fn add_rights(rights: &Rights, to: &mut Value) {
     to["filter"] = rights.filter.as_ref().map(|filter| filter.to_string()).into();
     to["hide_fields"] =
         rights.hidden.iter().flat_map(|hidden| hidden.names()).collect::<Vec<_>>().into();
+    let limits = &rights.limits;
+    to["limits"] = json!({
+        "queries_max": limits.queries_max,
+        "background_max": limits.background_max,
+        "tails_max": limits.tails_max,
+        "run_s_max": limits.run_max.map(|most| most.as_secs_f64()),
+        "memory_bytes_max": limits.memory_bytes_max,
+        "rows_max": limits.rows_max,
+        "results_bytes_max": limits.results_bytes_max,
+    });
 }
 
 /// The rights in words, for the audit log.
@@ -106,6 +122,9 @@ fn shown_rights(rights: &RightsText) -> String {
     }
     if !rights.hide_fields.is_empty() {
         shown += &format!(", the hidden fields {}", rights.hide_fields.join(", "));
+    }
+    if !rights.limits.is_empty() {
+        shown += &format!(", the limits {}", json!(rights.limits));
     }
     shown
 }
@@ -198,7 +217,7 @@ async fn add_user(
     let fields = fields(&body, &[&["name", "password"], &RIGHTS[..]].concat())?;
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
-    let rights = rights(&fields, RightsText::default());
+    let rights = rights(&fields, RightsText::default())?;
     let password = fields.required("password")?.to_owned();
     let user = new_user(&gate, name.clone(), rights.clone(), password).await?;
     changed(&gate, move |kept, configured| {
@@ -243,13 +262,15 @@ async fn change_user(
     let has_hash = hash.is_some();
     let has_rights = fields.pairs().iter().any(|(name, _)| RIGHTS.contains(&&**name));
     if !has_hash && !has_rights {
-        return Err(ApiError::bad_request("send a password, a role, a filter or hide_fields"));
+        return Err(ApiError::bad_request(
+            "send a password, or some of the rights: role, filter, hide_fields, limits",
+        ));
     }
     let of = name.clone();
     let rights = changed(&gate, move |kept, configured| {
         let user = kept.users.iter_mut().find(|user| user.name == of);
         let user = user.ok_or_else(|| not_kept("user", &of, configured))?;
-        let rights = rights(&fields, user.rights.clone());
+        let rights = rights(&fields, user.rights.clone())?;
         rights.checked().map_err(ApiError::bad_request)?;
         user.password_hash = hash.unwrap_or_else(|| user.password_hash.clone());
         user.rights = rights.clone();
@@ -315,7 +336,7 @@ async fn add_token(
     let fields = fields(&body, &[&["name", "expires"], &RIGHTS[..]].concat())?;
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
-    let rights = rights(&fields, RightsText::default());
+    let rights = rights(&fields, RightsText::default())?;
     rights.checked().map_err(ApiError::bad_request)?;
     let now_s = now_ns() / NS_PER_S;
     let expires_s = seconds(&fields, "expires", EXPIRY_S_MAX)?.map(|s| now_s.saturating_add(s));

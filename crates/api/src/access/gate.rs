@@ -36,7 +36,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use query::{Filter, Restriction};
+use query::{Filter, QueueOwners, Restriction};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use tokio::sync::Semaphore;
@@ -44,6 +44,7 @@ use tokio::sync::Semaphore;
 use super::attempts::Attempts;
 use super::audit;
 use super::audit_log::AuditLog;
+use super::limits::UserLimits;
 use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
 use crate::access::kept::Kept;
@@ -66,6 +67,8 @@ struct Shared {
     /// Where users and tokens come from. Held while they change.
     sources: Mutex<Sources>,
     audit: OnceLock<AuditLog>,
+    /// Is told what the queue has to know when users or tokens change.
+    told: OnceLock<Box<dyn Fn(QueueOwners) + Send + Sync>>,
     /// What decides who sees lines of the audit log.
     auditing: RwLock<Auditing>,
     /// The link for the first administrator, if one was given.
@@ -162,6 +165,7 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
                     gate.0.audit.get().map_or(Ok(()), AuditLog::check)?;
                 }
                 principal.restriction = gate.restriction(&principal, scope);
+                principal.limits = gate.limits(&principal);
                 Ok(principal)
             });
             checked.map_err(|error| challenge(error, request.headers()))?
@@ -189,6 +193,7 @@ impl Gate {
                 documents: None,
             }),
             audit: OnceLock::new(),
+            told: OnceLock::new(),
             auditing: RwLock::default(),
             first: Mutex::default(),
             sessions: Sessions::new(access.session_max),
@@ -267,6 +272,22 @@ impl Gate {
             true => Arc::clone(&WITHOUT_AUDIT).into(),
             false => Restriction::default(),
         }
+    }
+
+    /// The limits of a caller's queries.
+    fn limits(&self, principal: &Principal) -> UserLimits {
+        let own = principal.rights.as_ref().map(|rights| rights.limits).unwrap_or_default();
+        own.or(&self.access().limits)
+    }
+
+    /// Has `told` called with the users and tokens in force, now and whenever they change. Called
+    /// once.
+    pub fn tell_changes(&self, told: Box<dyn Fn(QueueOwners) + Send + Sync>) {
+        let sources = self.sources();
+        if let Ok(all) = sources.kept.added_to(&sources.configured) {
+            told(all.owners());
+        }
+        assert!(self.0.told.set(told).is_ok(), "one is told");
     }
 
     /// Notes in the audit log that a call was denied, within the limit of its address.

@@ -9,6 +9,7 @@ pub mod authority;
 pub mod gate;
 pub mod guard;
 pub mod kept;
+pub mod limits;
 pub mod login;
 pub mod params;
 pub mod principal;

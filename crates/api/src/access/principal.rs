@@ -12,6 +12,7 @@ use query::Restriction;
 
 use super::audit_log::AuditLog;
 use super::gate::Gate;
+use super::limits::UserLimits;
 use super::rights::Rights;
 use crate::wire::error::ApiError;
 use node::cluster::Missing;
@@ -132,24 +133,37 @@ pub struct Principal {
     /// rights, and for callers that may not read the audit log. Handlers get it through
     /// [`Params`](crate::access::params::Params), together with `extra_filters`.
     pub restriction: Restriction,
+    /// Limits of the caller's queries, from the rights or by default. The gate sets them.
+    pub limits: UserLimits,
 }
 
 impl Principal {
     /// A caller without credentials.
     pub fn nobody() -> Principal {
-        Principal { who: Who::Nobody, rights: None, restriction: Restriction::default() }
+        Principal {
+            who: Who::Nobody,
+            rights: None,
+            restriction: Restriction::default(),
+            limits: UserLimits::default(),
+        }
     }
 
     /// Any caller, if no credentials are needed.
     pub fn anybody() -> Principal {
         let rights = Some(Arc::new(Role::Admin.into()));
-        Principal { who: Who::Anybody, rights, restriction: Restriction::default() }
+        Principal {
+            who: Who::Anybody,
+            rights,
+            restriction: Restriction::default(),
+            limits: UserLimits::default(),
+        }
     }
 
     /// A user or a token.
     pub fn named(name: Arc<str>, rights: Arc<Rights>) -> Principal {
         let restriction = Restriction::default();
-        Principal { who: Who::Named(name), rights: Some(rights), restriction }
+        let limits = UserLimits::default();
+        Principal { who: Who::Named(name), rights: Some(rights), restriction, limits }
     }
 
     /// The role of a caller with credentials.
@@ -206,6 +220,21 @@ impl Caller {
             Some(name) => format!("{name} {}", self.peer),
             None => self.peer.to_string(),
         }
+    }
+}
+
+impl Caller {
+    /// The user, or the address where nobody logs in, that limits hold for.
+    pub fn owner(&self) -> String {
+        client_owner(&self.client()).to_owned()
+    }
+}
+
+/// The user or the address in the text of [`Caller::client`].
+pub fn client_owner(client: &str) -> &str {
+    match client.split_once(' ') {
+        Some((name, _)) => name,
+        None => client.rsplit_once(':').map_or(client, |(address, _)| address),
     }
 }
 

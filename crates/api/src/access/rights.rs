@@ -12,6 +12,7 @@ use std::sync::Arc;
 use query::{Filter, HiddenFields, Restriction};
 use serde::{Deserialize, Serialize};
 
+use super::limits::{LimitsText, UserLimits};
 use super::principal::Role;
 
 /// Longest filter. A longer one is refused.
@@ -28,6 +29,9 @@ pub struct RightsText {
     /// The fields that are hidden; `NAME*` for all that begin with a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide_fields: Vec<String>,
+    /// Limits of its queries.
+    #[serde(default, skip_serializing_if = "LimitsText::is_empty")]
+    pub limits: LimitsText,
 }
 
 /// What a user or a token may do.
@@ -39,11 +43,13 @@ pub struct Rights {
     pub filter: Option<Arc<Filter>>,
     /// The fields that are hidden.
     pub hidden: Option<Arc<HiddenFields>>,
+    /// Limits of its queries; what is missing is the default.
+    pub limits: UserLimits,
 }
 
 impl From<Role> for Rights {
     fn from(role: Role) -> Rights {
-        Rights { role, filter: None, hidden: None }
+        Rights { role, filter: None, hidden: None, limits: UserLimits::default() }
     }
 }
 
@@ -71,7 +77,8 @@ impl RightsText {
             let parsed = Filter::of_restriction(text, hidden.as_deref());
             parsed.map(Arc::new).map_err(|why| format!("filter: '{text}': {why}"))
         });
-        let rights = Rights { role, filter: filter.transpose()?, hidden };
+        let limits = self.limits.checked()?;
+        let rights = Rights { role, filter: filter.transpose()?, hidden, limits };
         match rights.is_restricted() && role != Role::Read {
             true => Err(format!(
                 "the role {} cannot be restricted by filter or hide_fields; only the role read can",
@@ -108,6 +115,7 @@ mod tests {
             role: role.to_owned(),
             filter: filter.map(str::to_owned),
             hide_fields: hide_fields.iter().map(|name| (*name).to_owned()).collect(),
+            limits: LimitsText::default(),
         }
     }
 

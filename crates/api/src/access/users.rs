@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 
+use super::limits::UserLimits;
 use super::principal::Role;
 use super::rights::Rights;
 
@@ -25,6 +26,8 @@ pub struct AccessOptions {
     pub tokens: Vec<Token>,
     /// How long a login at the page lasts.
     pub session_max: Duration,
+    /// Limits of each user, token and address that has no others.
+    pub limits: UserLimits,
 }
 
 /// A person, who authenticates by password.
@@ -86,6 +89,7 @@ impl Default for AccessOptions {
             users: Vec::new(),
             tokens: Vec::new(),
             session_max: Duration::from_secs(12 * 3600),
+            limits: UserLimits::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use platform::memory::Purpose;
 use query::source::{Hiding, Source, TimeRange};
 use query::time::{parse_duration, parse_time};
@@ -14,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::access::audit;
+use crate::access::limits::UserLimits;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::app::App;
@@ -150,7 +152,11 @@ impl PendingQuery {
             lines: LinesOf::All,
             missing: None,
             context: Context {
-                limits: app.query_options().limits,
+                limits: {
+                    let mut limits = app.query_options().limits;
+                    caller.principal.limits.lower(&mut limits);
+                    limits
+                },
                 account: Account::new(app.memory(), Purpose::Query),
                 tables: Some(Arc::clone(&app.pipeline()?.lookups) as _),
                 restriction: caller.principal.restriction.clone(),
@@ -220,6 +226,7 @@ impl PendingQuery {
     ) -> ApiResult<T> {
         let queue = &self.app.queue;
         let mut told = Told::new(&self);
+        let limits = self.caller.principal.limits;
         let entered =
             queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
                 link.holds(queue, ticket.id());
@@ -276,7 +283,7 @@ impl PendingQuery {
         drop(end);
         told.ends(state.name(), error.clone());
         permit.finish(state, error);
-        result.map_err(|error| ended(&error))
+        result.map_err(|error| ended(&error, &limits))
     }
 }
 
@@ -488,7 +495,26 @@ impl Link {
     }
 }
 
-fn ended(error: &RunError) -> ApiError {
+/// The answer for a query that failed. A limit of the caller is named as one.
+fn ended(error: &RunError, own: &UserLimits) -> ApiError {
+    let seconds = own.run_max.map(|most| most.as_secs_f64());
+    let setting = match error {
+        RunError::TimeLimit(most) if seconds == Some(*most) => Some("run_max"),
+        RunError::MemoryLimit(most) if own.memory_bytes_max == Some(*most) => {
+            Some("memory_bytes_max")
+        }
+        RunError::RowLimit(most) if own.rows_max == Some(*most) => Some("rows_max"),
+        _ => None,
+    };
+    if let Some(setting) = setting {
+        return ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!(
+                "{error}; this is the limit {setting} of this user or address, which an \
+                 administrator may raise for the user, or in [limits.users]"
+            ),
+        );
+    }
     match error {
         RunError::Source(_) | RunError::Damaged(_) => ApiError::internal(error.to_string()),
         RunError::NoTable(_) => ApiError::bad_request(error.to_string()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
-use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser};
+use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser, RawUserLimits};
 use crate::config::{duration, unless_off};
 use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
@@ -23,7 +23,12 @@ const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Checks names, hashes and roles.
-pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
+pub fn access(
+    access: &RawAccess,
+    limits: &RawUserLimits,
+    users: &[RawUser],
+    tokens: &[RawToken],
+) -> Result<AccessOptions> {
     let session_max = duration("access.session_max", &access.session_max)?;
     ensure!(
         (SESSION_MIN..=SESSION_MAX).contains(&session_max),
@@ -56,7 +61,11 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
             digest.and_then(|text| parse_token_hash(&text).map_err(Error::msg)).map_err(at)?;
         Ok(Token::new(name.clone(), digest, rights(&raw.rights()).map_err(at)?))
     });
-    Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max })
+    let limits = limits
+        .text()
+        .checked()
+        .map_err(|why| anyhow!("{}", why.replacen("limits.", "limits.users.", 1)))?;
+    Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max, limits })
 }
 
 /// The settings of the audit log. In a cluster on engines no node has a store of its own for it.
@@ -127,6 +136,7 @@ mod tests {
             role: role.into(),
             filter: None,
             hide_fields: Vec::new(),
+            limits: Default::default(),
         }
     }
 
@@ -138,11 +148,12 @@ mod tests {
             role: role.into(),
             filter: None,
             hide_fields: Vec::new(),
+            limits: Default::default(),
         }
     }
 
     fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
-        access(&RawAccess::default(), users, tokens)
+        access(&RawAccess::default(), &RawUserLimits::default(), users, tokens)
     }
 
     #[test]
@@ -202,8 +213,16 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("hunter2") && !error.contains("MDEy"), "{error}");
         }
+        let wrong = RawUserLimits { run_max: "soon".into(), ..RawUserLimits::default() };
+        let why = access(&RawAccess::default(), &wrong, &[], &[]).unwrap_err().to_string();
+        assert!(why.starts_with("limits.users.run_max: 'soon'"), "{why}");
         let short = RawAccess { session_max: "0s".into() };
-        assert!(access(&short, &[], &[]).unwrap_err().to_string().contains("between 1s and 366d"));
+        assert!(
+            access(&short, &RawUserLimits::default(), &[], &[])
+                .unwrap_err()
+                .to_string()
+                .contains("between 1s and 366d")
+        );
     }
 
     #[test]

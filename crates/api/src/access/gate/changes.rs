@@ -10,6 +10,7 @@ use ring::hmac;
 
 use super::Gate;
 use crate::access::kept::Kept;
+use crate::access::limits::UserLimits;
 use crate::access::principal::Principal;
 use crate::access::users::{AccessOptions, Token, User};
 use crate::wire::error::{ApiError, ApiResult};
@@ -26,6 +27,8 @@ pub(super) struct Sources {
 pub(super) struct Access {
     pub(super) users: Vec<Known>,
     pub(super) tokens: Vec<Token>,
+    /// Those of each caller that has no others.
+    pub(super) limits: UserLimits,
 }
 
 /// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
@@ -153,6 +156,9 @@ impl Gate {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
         *self.0.access.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
+        if let Some(told) = self.0.told.get() {
+            told(access.owners());
+        }
         self.0.sessions.set_lasts(access.session_max);
         self.0.sessions.keep(|name| {
             let hash = |access: &Access| access.user(name).map(|known| known.user.hash.clone());
@@ -180,7 +186,11 @@ impl Access {
             }
             token
         });
-        Access { users: options.users.iter().map(known).collect(), tokens: tokens.collect() }
+        Access {
+            users: options.users.iter().map(known).collect(),
+            tokens: tokens.collect(),
+            limits: options.limits,
+        }
     }
 
     pub(super) fn user(&self, name: &str) -> Option<&Known> {

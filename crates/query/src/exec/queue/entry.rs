@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::owners::Used;
 use super::places::{Places, QueryState};
 use crate::base::{Pauses, Progress, TimeRange};
 
@@ -133,6 +134,18 @@ impl QueueEntry {
             self.ran_from.map_or(Duration::ZERO, |from| end.saturating_duration_since(from));
         let run = since.saturating_sub(self.pauses.time(end));
         (self.before.0 + wait, self.before.1 + run)
+    }
+
+    /// What the query took.
+    pub fn used(&self) -> Used {
+        Used {
+            queries: 1,
+            refused: 0,
+            run: self.times().1,
+            lines_scanned: self.progress.lines_scanned.load(Relaxed),
+            bytes_scanned: self.progress.bytes_scanned.load(Relaxed),
+            rows: self.progress.rows.load(Relaxed),
+        }
     }
 
     /// Sets the progress to that of a query that was listed before.
