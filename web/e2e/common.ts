@@ -4,7 +4,7 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, test as base, type APIRequestContext, type Locator, type Page } from '@playwright/test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/lines/rows';
-import { real, startSecured, startServer } from './servers';
+import { real, startSecured, startServer, startWithProvider } from './servers';
 
 export { expect } from '@playwright/test';
 export { LEVEL, real, TYPE };
@@ -13,11 +13,11 @@ export { LEVEL, real, TYPE };
 const START_MS = 1_800_000;
 
 /**
- * A test with the server of its worker behind `page` and `request`. Both servers are fixtures of
+ * A test with the server of its worker behind `page` and `request`. All servers are fixtures of
  * all tests, because another set of fixtures would be another worker, with servers of its own; one
  * that no test of a worker asks for is not started.
  */
-export const test = base.extend<object, { serverUrl: string; securedUrl: string }>({
+export const test = base.extend<object, { serverUrl: string; securedUrl: string; providerUrl: string }>({
   serverUrl: [
     // Playwright reads the names of fixtures from a pattern, also where there are none.
     async ({}, use) => {
@@ -31,6 +31,14 @@ export const test = base.extend<object, { serverUrl: string; securedUrl: string 
   securedUrl: [
     async ({}, use) => {
       const server = await startSecured();
+      await use(server.url);
+      await server.stop();
+    },
+    { scope: 'worker', timeout: START_MS },
+  ],
+  providerUrl: [
+    async ({}, use) => {
+      const server = await startWithProvider();
       await use(server.url);
       await server.stop();
     },

@@ -11,6 +11,7 @@
 
 import { spawn, type ChildProcess, execFileSync } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -59,7 +60,8 @@ class Processes {
   /** Starts a server and returns what its ready file says. */
   async serve(name: string, args: readonly string[]): Promise<Record<string, string>> {
     const ready = join(this.folder, `${name}.json`);
-    const child = this.start(name, ['serve', '--data-dir', join(this.folder, name), '--http-listen', '127.0.0.1:0', '--ready-file', ready, ...args]);
+    const listen = args.includes('--http-listen') ? [] : ['--http-listen', '127.0.0.1:0'];
+    const child = this.start(name, ['serve', '--data-dir', join(this.folder, name), ...listen, '--ready-file', ready, ...args]);
     while (!existsSync(ready) || readFileSync(ready, 'utf8') === '') {
       if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}; ${LOGS} has its log`);
       await pause(50);
@@ -109,13 +111,19 @@ async function servePage(behind: string | undefined): Promise<Server> {
   return { url: `http://127.0.0.1:${port}`, stop: () => served.close() };
 }
 
+/** The files of a certificate for this machine. */
+function makeCertificate(folder: string): { key: string; certificate: string } {
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
+  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=critical,CA:FALSE'];
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc', '-days', '2', '-keyout', key, '-out', certificate, ...names], { stdio: 'ignore' });
+  return { key, certificate };
+}
+
 /** A server with users, over HTTPS. */
 export async function startSecured(): Promise<Server> {
   const processes = new Processes();
   const at = (name: string): string => join(processes.folder, name);
-  const [key, certificate] = [at('key.pem'), at('certificate.pem')];
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=critical,CA:FALSE'];
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc', '-days', '2', '-keyout', key, '-out', certificate, ...names], { stdio: 'ignore' });
+  const { key, certificate } = makeCertificate(processes.folder);
   const users = [['ann', 'operate'], ['rob', 'read'], ['ship', 'ingest']].map(([name, role]) => {
     const hash = execFileSync(resolve(BIN as string), ['hash-password'], { input: `${PASSWORD}\n`, encoding: 'utf8' }).trim();
     return `[[users]]\nname = "${name}"\nrole = "${role}"\npassword_hash = "${hash}"\n`;
@@ -123,4 +131,71 @@ export async function startSecured(): Promise<Server> {
   writeFileSync(at('secured.toml'), `[http_tls]\ncertificate = "${certificate}"\nkey = "${key}"\n${users.join('')}`);
   const ready = await processes.serve('secured', ['--config', at('secured.toml'), '--syslog-tcp-listen', 'off', '--syslog-udp-listen', 'off']);
   return { url: `https://${ready['http']}`, stop: () => processes.stop() };
+}
+
+/** A port that is free; the addresses of both sides of a login by a provider are fixed before either starts. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((done) => server.once('listening', done));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/** The groups of the users of the provider; the name of a user is also that of the login. */
+const GROUPS: Record<string, string[]> = { olga: ['ops', 'staff'], sam: ['staff'], carl: ['cooks'] };
+
+/**
+ * A server over HTTPS whose users log in by the package `oidc-provider` and have no passwords here:
+ * olga (operate), sam (read), and carl, whom no group lets in.
+ */
+export async function startWithProvider(): Promise<Server> {
+  const processes = new Processes();
+  const { key, certificate } = makeCertificate(processes.folder);
+  const url = `https://127.0.0.1:${await freePort()}`;
+  const issuer = createServer().listen(0, '127.0.0.1');
+  await new Promise((done) => issuer.once('listening', done));
+  const issuerUrl = `http://localhost:${(issuer.address() as AddressInfo).port}`;
+  const { default: Provider } = await import('oidc-provider');
+  const provider = new Provider(issuerUrl, {
+    clients: [
+      {
+        client_id: 'loginson',
+        client_secret: 'the secret of the client',
+        redirect_uris: [`${url}/api/v1/login/oidc/corp/callback`],
+        post_logout_redirect_uris: [`${url}/`],
+        grant_types: ['authorization_code', 'refresh_token'],
+      },
+    ],
+    claims: { openid: ['sub'], profile: ['preferred_username'], groups: ['groups'] },
+    scopes: ['openid', 'profile', 'groups', 'offline_access'],
+    findAccount: (_: unknown, id: string) => ({
+      accountId: id,
+      claims: () => ({ sub: id, preferred_username: id, groups: GROUPS[id] ?? [] }),
+    }),
+    pkce: { required: () => true },
+    cookies: { keys: ['a key of the test'] },
+  });
+  issuer.on('request', provider.callback());
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(processes.folder, name), text);
+    return join(processes.folder, name);
+  };
+  const config = file(
+    'provider.toml',
+    `[http_tls]\ncertificate = "${certificate}"\nkey = "${key}"\n[access]\nexternal_url = "${url}"\n` +
+      `[[access.oidc]]\nname = "corp"\nissuer = "${issuerUrl}"\nclient_id = "loginson"\n` +
+      `client_secret_file = "${file('client.secret', 'the secret of the client')}"\n` +
+      'scopes = ["openid", "profile", "groups", "offline_access"]\nrecheck = "1s"\n' +
+      '[[access.groups]]\ngroup = "ops"\nrole = "operate"\n[[access.groups]]\ngroup = "staff"\nrole = "read"\n',
+  );
+  await processes.serve('provider', ['--config', config, '--http-listen', new URL(url).host, '--syslog-tcp-listen', 'off', '--syslog-udp-listen', 'off']);
+  return {
+    url,
+    stop: async () => {
+      await processes.stop();
+      issuer.closeAllConnections();
+      issuer.close();
+    },
+  };
 }

@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::access::gate::Gate;
 use crate::access::guard::Guard;
+use crate::access::principal::{Caller, Scope};
 use crate::options::ApiOptions;
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
@@ -124,12 +125,8 @@ impl App {
         cluster: Option<Arc<Cluster>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let queue = QueryQueue::new(options.query.queue);
-        let gate = Gate::new(&options.access, address, options.is_https);
-        let told = queue.clone();
-        gate.tell_changes(Box::new(move |owners| told.set_owners(owners)));
         App {
-            queue,
+            queue: QueryQueue::new(options.query.queue),
             page_permits: Arc::new(Semaphore::new(options.pages_max)),
             pages_refused: AtomicU64::new(0),
             clients: Clients::new(
@@ -144,7 +141,7 @@ impl App {
                 false => OnceLock::from(Arc::new(views_in_folders(&options))),
                 true => OnceLock::new(),
             },
-            gate,
+            gate: Gate::new(&options.access, address, options.is_https),
             memory: Budget::new(options.memory_bytes_max),
             query_options: RwLock::new(options.query),
             reload: OnceLock::new(),
@@ -166,6 +163,13 @@ impl App {
             stopping,
             is_ending: AtomicBool::new(false),
         }
+    }
+
+    /// The caller as the queue of queries shows it, which knows its limits from then on.
+    pub(crate) fn client_in_queue(&self, caller: &Caller) -> String {
+        let (client, principal) = (caller.client(), &caller.principal);
+        self.queue.note_owner(&client, principal.limits.in_queue(principal.may(Scope::Operate)));
+        client
     }
 
     /// The limits of queries that begin now.

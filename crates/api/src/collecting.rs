@@ -15,6 +15,7 @@ use crate::access::gate::Gate;
 use crate::access::guard;
 use crate::access::guard::Guard;
 use crate::access::principal::Scope;
+use crate::access::proxy;
 use crate::access::routes::Routes;
 use crate::admin::forwarding;
 use crate::admin::metrics;
@@ -92,8 +93,9 @@ pub fn router(seen: Arc<Collecting>, inserting: Arc<Inserting>) -> Router {
     router
         .fallback(move |request: Request| nothing_else(seen, request))
         .method_not_allowed_fallback(wrong_method)
-        .layer(Extension(gate))
+        .layer(Extension(gate.clone()))
         .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn_with_state(gate, proxy::client))
 }
 
 async fn nothing_else(seen: Arc<Collecting>, mut request: Request) -> Response {

@@ -5,8 +5,9 @@
 //! Elasticsearch and Loki that can be ignored without harm are in the lists [`IGNORED`],
 //! [`ELASTIC`] and [`LOKI`], each with its reason.
 //!
-//! Tenants (`AccountID`, `ProjectID`, as parameters or headers) are those of VictoriaLogs: there is
-//! one here, 0:0. Another one is refused, because its lines would be visible to all.
+//! Tenants (`AccountID`, `ProjectID`, as parameters or headers) are those of VictoriaLogs, which the
+//! gate knows (`access/tenants.rs`). Where none are configured there is one, 0:0. Another one is
+//! refused, because its lines would be visible to all.
 //!
 //! Left out: `/health`, `/ready`, `/metrics` and the page, which accept any parameters and ignore
 //! them.
@@ -27,6 +28,15 @@ pub const TOKEN_PATHS: [&str; 3] = ["/insert/pubsub", "/insert/eventgrid", "/ins
 /// Of VictoriaLogs. Tenants are checked separately; the others control its caches, its partial
 /// responses and its traces, which do not exist here.
 const IGNORED: &[&str] = &["AccountID", "ProjectID", "allow_partial_response", "nocache", "trace"];
+/// By which clients of VictoriaLogs name a tenant: headers, or parameters in the address.
+pub const TENANT_NUMBERS: [&str; 2] = ["AccountID", "ProjectID"];
+/// The parameter that names several tenants, in the address only.
+pub const TENANTS: &str = "tenants";
+
+/// Mark of a request whose tenants the gate has read, in the address and in headers.
+#[derive(Clone, Copy, Debug)]
+pub struct TenantsAreRead;
+
 /// Parameters that queries share.
 const QUERY: &[&str] =
     &["query", "start", "end", "timeout", "extra_filters", "extra_stream_filters", "all_revisions"];
@@ -162,6 +172,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
             // Name and password are accepted in the form only, because addresses end up in logs.
             ["login" | "logout" | "me"] => return Some(Vec::new()),
+            ["login", "oidc", _] => return Some(vec![&["to"]]),
+            // Providers add parameters of their own.
+            ["login", "oidc", _, "callback"] => return None,
             ["context"] => {
                 return Some(vec![&[
                     "id",
@@ -265,8 +278,11 @@ pub async fn checked(request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> =
         form_urlencoded::parse(query.as_bytes()).collect();
-    let checked = check(path, pairs.iter().map(|(name, value)| (&**name, &**value)))
-        .and_then(|()| check_headers(path, request.headers()));
+    let has_tenants = request.extensions().get::<TenantsAreRead>().is_some();
+    let is_read = |name: &str| has_tenants && (TENANT_NUMBERS.contains(&name) || name == TENANTS);
+    let others = pairs.iter().filter(|(name, _)| !is_read(name));
+    let checked = check(path, others.map(|(name, value)| (&**name, &**value)))
+        .and_then(|()| check_headers(path, request.headers(), has_tenants));
     match checked {
         Ok(()) => next.run(request).await,
         Err(error) if path.starts_with("/loki/") => error.into_text(),
@@ -275,10 +291,10 @@ pub async fn checked(request: Request, next: Next) -> Response {
 }
 
 /// Refuses a header that the call at `path` does not take.
-fn check_headers(path: &str, headers: &HeaderMap) -> ApiResult<()> {
+fn check_headers(path: &str, headers: &HeaderMap, has_tenants: bool) -> ApiResult<()> {
     let Some(lists) = lists(path) else { return Ok(()) };
-    for name in ["AccountID", "ProjectID"] {
-        for value in headers.get_all(name) {
+    for name in TENANT_NUMBERS {
+        for value in headers.get_all(name).iter().filter(|_| !has_tenants) {
             check_tenant(name, &String::from_utf8_lossy(value.as_bytes()))?;
         }
     }
@@ -295,13 +311,12 @@ fn check_headers(path: &str, headers: &HeaderMap) -> ApiResult<()> {
 }
 
 fn check_tenant(name: &str, value: &str) -> ApiResult<()> {
-    let is_tenant = name == "AccountID" || name == "ProjectID";
-    if !is_tenant || matches!(value.trim(), "" | "0") {
+    if !TENANT_NUMBERS.contains(&name) || matches!(value.trim(), "" | "0") {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
-        "{name} is '{value}', but there is only the tenant 0 here: run a server for each tenant, or tell \
-         tenants apart by a field"
+        "{name} is '{value}', but there is only the tenant 0 here: list tenants in [[tenants]] of the \
+         configuration, and name one in the address or by headers (docs/tenants.md)"
     )))
 }
 
@@ -388,7 +403,7 @@ mod tests {
         let check = |path: &str, name: &'static str, value: &str, admitted: bool| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            assert_eq!(check_headers(path, &headers).is_ok(), admitted, "{path} {name}");
+            assert_eq!(check_headers(path, &headers, false).is_ok(), admitted, "{path} {name}");
         };
         for path in ["/insert/jsonline", "/select/logsql/query", "/loki/api/v1/push", "/a/_bulk"] {
             check(path, "accountid", "0", true);

@@ -64,6 +64,7 @@ fn inserting(app: &Arc<App>) -> Arc<Inserting> {
 fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
     Routes::new()
         .merge(access::login::routes(app.gate.clone()))
+        .merge(access::oidc::routes::routes(app.gate.clone()))
         .merge(access::accounts::routes(app.gate.clone()))
         .merge(admin::status::routes())
         .merge(loki::ways_in(inserting))
@@ -80,6 +81,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(queries::context::routes())
         .merge(queries::lucene::routes())
         .merge(admin::deletions::routes())
+        .merge(admin::tenants::routes())
         .merge(queries::summary::routes())
         .merge(programs::routes())
         .merge(rules::routes())
@@ -134,8 +136,9 @@ pub fn ingest_router(inserting: Arc<Inserting>, guard: Guard, gate: Gate) -> Rou
 fn closed(router: Router, guard: Guard, gate: Gate) -> Router {
     router
         .method_not_allowed_fallback(wire::error::wrong_method)
-        .layer(Extension(gate))
+        .layer(Extension(gate.clone()))
         .layer(middleware::from_fn_with_state(guard, access::guard::check))
+        .layer(middleware::from_fn_with_state(gate, access::proxy::client))
 }
 
 async fn only_otlp() -> ApiError {
@@ -151,10 +154,11 @@ fn main_router(app: Arc<App>, inserting: Arc<Inserting>) -> Router {
     router
         .fallback(move |request: axum::extract::Request| page::get(bells, request))
         .method_not_allowed_fallback(wire::error::wrong_method)
-        .layer(Extension(gate))
+        .layer(Extension(gate.clone()))
         .layer(Extension(Arc::clone(&app)))
         .layer(middleware::from_fn(wire::compress::answers))
         .layer(middleware::from_fn(wire::missing::name))
         .layer(middleware::from_fn_with_state(guard, access::guard::check))
+        .layer(middleware::from_fn_with_state(gate, access::proxy::client))
         .with_state(app)
 }

@@ -6,9 +6,12 @@ mod auditing;
 mod elastic;
 mod gate;
 mod loki;
+mod oidc;
 mod otlp;
+mod proxies;
 mod pushes;
 mod restricted;
+mod tenants;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -51,14 +54,22 @@ struct Fixture {
 
 impl Fixture {
     fn new(change: impl FnOnce(&mut ApiOptions)) -> Fixture {
+        Fixture::of_tenants(Arc::default(), change)
+    }
+
+    fn of_tenants(
+        tenants: Arc<node::ingest::tenants::Tenants>,
+        change: impl FnOnce(&mut ApiOptions),
+    ) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
-        let node = NodeOptions::new(dir.path().join("data"));
+        let node = NodeOptions { tenants, ..NodeOptions::new(dir.path().join("data")) };
         let mut options = ApiOptions::new(&node);
         change(&mut options);
         let accounting = Arc::new(Accounting::default());
         let (stop, stopping) = watch::channel(false);
         let app =
             Arc::new(App::new(options, ADDRESS, Arc::clone(&accounting), None, None, stopping));
+        app.gate().set_tenants(Arc::clone(&node.tenants)).unwrap();
         let runs_queries = Box::new(|| false);
         let pipeline = Pipeline::start(&node, accounting, app.memory(), runs_queries).unwrap();
         let disk = Arc::new(RealDisk);

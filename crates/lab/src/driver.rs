@@ -9,6 +9,7 @@ pub mod aggregate;
 pub(crate) mod collector;
 pub mod durability;
 pub(crate) mod http;
+pub(crate) mod json_lines;
 pub(crate) mod logsql;
 pub mod null;
 pub(crate) mod ring;
@@ -333,9 +334,11 @@ pub enum Settle {
 }
 
 /// What the scans of a store return.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scans {
     /// All rows whose insert was acknowledged before, in the order of keys.
+    #[default]
     InOrder,
     /// Rows in the order of keys, the newest only after [`Settle::Visible`].
     Late,
@@ -371,6 +374,13 @@ pub trait Driver: Send + Sync {
 
     /// Returns once everything acknowledged has reached that state.
     async fn settle(&self, schema: &Schema, settle: Settle) -> Result<(), StoreError>;
+
+    /// Returns once everything acknowledged is parsed and in the form in which most queries read
+    /// it. At once for a store that does this before it acknowledges, and for one that never does.
+    async fn process(&self, schema: &Schema) -> Result<(), StoreError> {
+        let _ = schema;
+        Ok(())
+    }
 
     /// Bytes of the table on disk (in memory, for a store in memory) as the store reports them,
     /// with indexes; `None` if it does not report them.

@@ -37,14 +37,15 @@ pub struct Generators {
 }
 
 impl Generators {
-    /// Starts the requested processes.
-    pub async fn start(args: &GeneratorArgs) -> std::io::Result<Generators> {
+    /// Starts the requested processes, which know the stores of the user's own in `programs`.
+    pub async fn start(args: &GeneratorArgs, programs: &[String]) -> std::io::Result<Generators> {
         let secret = args.secret_file.as_deref().map(agent::read_secret).transpose()?;
         let Some(count) = args.processes.filter(|count| *count > 1) else {
             return Ok(Generators { agents: args.agents.clone(), secret, _processes: None });
         };
         let program: PathBuf = std::env::current_exe()?;
-        let starting = tokio::task::spawn_blocking(move || Processes::start(&program, count));
+        let own: Vec<String> = programs.iter().map(|own| format!("--program={own}")).collect();
+        let starting = tokio::task::spawn_blocking(move || Processes::start(&program, count, &own));
         let processes = starting.await.map_err(std::io::Error::other)??;
         let agents = processes.addresses().to_vec();
         Ok(Generators { agents, secret, _processes: Some(processes) })

@@ -22,7 +22,7 @@ use tokio::time::{Duration, Instant, interval_at, sleep_until};
 use crate::driver::stream::Sum;
 use crate::driver::{Ability, Driver, Session, Settle};
 use crate::measure::process::{Sampler, Watched};
-use crate::results::{End, Line, Outcome, WRITTEN_ROWS, WRITTEN_TEXT_BYTES};
+use crate::results::{End, Line, Outcome, PROCESSED_ROWS_PER_S, WRITTEN_ROWS, WRITTEN_TEXT_BYTES};
 use crate::trial::{Load, RealTime, Trial, Work};
 use crate::workload::{Opening, Workload, WorkloadPlan, lines, logs};
 
@@ -541,10 +541,14 @@ impl Running {
                 let _ = lines.send(Line::Value { name: name.to_owned(), value }).await;
             }
         }
+        let rest = async {
+            process(&shared, &lines).await;
+            compare_streams(&shared, &lines).await;
+        };
         tokio::select! {
             biased;
             () = stopped(stop) => return None,
-            () = compare_streams(&shared, &lines) => {}
+            () = rest => {}
         }
         let last = shared.visible.get().copied().or_else(|| shared.recorder.last(shared.until));
         let last = last.unwrap_or(shared.measured_from);
@@ -563,6 +567,21 @@ impl Running {
         }
         let outcome = shared.ended.lock().expect("nothing panics here").take();
         Some(End { outcome: outcome.unwrap_or(Outcome::Completed), seconds })
+    }
+}
+
+/// Waits until what is visible is also processed, and says how many rows a second that was.
+async fn process(shared: &Shared, lines: &LineSender) {
+    if shared.visible.get().is_none() {
+        return;
+    }
+    if let Err(error) = shared.driver.process(&shared.schema).await {
+        return shared.fail(format_args!("what is visible is not processed: {error}"));
+    }
+    let seconds = (Instant::now() - shared.measured_from).as_secs_f64();
+    let (name, rows) = (PROCESSED_ROWS_PER_S.to_owned(), shared.rows.load(Ordering::Relaxed));
+    if rows > 0 && seconds > 0.0 {
+        let _ = lines.send(Line::Value { name, value: rows as f64 / seconds }).await;
     }
 }
 

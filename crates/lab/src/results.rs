@@ -186,6 +186,10 @@ pub const WRITTEN_ROWS: &str = "written_rows";
 /// refer to.
 pub const WRITTEN_TEXT_BYTES: &str = "written_text_bytes";
 
+/// Rows a second until the store had parsed and sealed the last one, of a trial that lasts until
+/// all are visible.
+pub const PROCESSED_ROWS_PER_S: &str = "processed_rows_per_s";
+
 /// Acknowledged rows that were read again after a trial, and had what was written last.
 pub const READ_BACK_ROWS: &str = "read_back_rows";
 

@@ -57,6 +57,14 @@ mod mysql {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+pub(crate) mod own {
+    mod description;
+    pub(crate) mod driver;
+    pub(crate) mod process;
+    mod protocol;
+    pub(crate) mod registry;
+    pub(crate) mod server;
+}
 mod opensearch {
     pub(crate) mod server;
 }
@@ -691,14 +699,23 @@ impl Store {
 
 /// The store of this name.
 pub fn find(name: &str) -> Result<&'static Store, OpenError> {
-    let found = STORES.iter().find(|store| store.name == name);
     let unknown = || OpenError::Unknown { name: name.to_owned(), known: names().join(", ") };
-    found.ok_or_else(unknown)
+    all().into_iter().find(|store| store.name == name).ok_or_else(unknown)
+}
+
+/// The stores of [`STORES`], and those that were added.
+pub fn all() -> Vec<&'static Store> {
+    STORES.iter().chain(own::registry::added()).collect()
 }
 
 /// The names of all stores.
 pub fn names() -> Vec<&'static str> {
-    STORES.iter().map(|store| store.name).collect()
+    all().into_iter().map(|store| store.name).collect()
+}
+
+/// Adds a store of the user's own, given as `NAME=PROGRAM`: see `docs/lab/own-store.md`.
+pub async fn add(text: &str) -> Result<&'static Store, String> {
+    own::registry::add(text).await
 }
 
 /// The driver for `spec`; it connects when it is first used.
@@ -708,7 +725,7 @@ pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 
 /// The servers of all stores, which live in `home`.
 pub fn servers(home: Home) -> Servers {
-    Servers::new(STORES.iter().filter_map(|store| store.server).collect(), home)
+    Servers::new(all().into_iter().filter_map(|store| store.server).collect(), home)
 }
 
 #[cfg(test)]
@@ -748,7 +765,7 @@ mod tests {
 
     #[test]
     fn names_are_sorted_and_those_of_the_servers() {
-        assert!(names().is_sorted(), "{:?}", names());
+        assert!(STORES.is_sorted_by_key(|store| store.name));
         for store in STORES {
             let server = store.server.map_or(store.name, |server| server.name());
             assert_eq!(server, store.name);

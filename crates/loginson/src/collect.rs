@@ -34,6 +34,7 @@ use node::cluster::engines::KafkaAppend;
 use node::ingest::http_lines::HttpLines;
 use node::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use node::ingest::sources::{SourceContext, Sources, addresses};
+use node::ingest::tenants;
 use node::lookups::Lookups;
 use node::process::memory;
 use node::storage::stored::Parsers;
@@ -104,8 +105,10 @@ async fn collect(
     lookups.watch()?;
     let rules = RuleSet::new(&config.node.rules, &RuleSet::default(), Some(&lookups.for_rules()));
     let rules = Arc::new(Rules::new(rules.map_err(anyhow::Error::msg).context("[[rules]]")?));
-    let deliver: Arc<dyn Deliver> =
-        Arc::new(RuledDelivery::new(deliver, Arc::clone(&rules), Arc::clone(&parsers)));
+    let tenants = Arc::clone(&config.node.tenants);
+    let deliver = tenants::delivery(deliver, &tenants, |deliver| {
+        Arc::new(RuledDelivery::new(deliver, Arc::clone(&rules), Arc::clone(&parsers)))
+    });
     let lines = Arc::new(HttpLines::start(
         Arc::clone(&deliver),
         Arc::clone(&accounting),
@@ -126,6 +129,7 @@ async fn collect(
     let https_credentials = tls.iter().map(|tls| Arc::clone(tls.credentials()));
     let credentials: Vec<_> = sources.credentials().into_iter().chain(https_credentials).collect();
     let gate = api::Gate::new(&config.api.access, address, tls.is_some());
+    gate.set_tenants(Arc::clone(&config.node.tenants)).map_err(anyhow::Error::msg)?;
     warn_of_access(&config, &gate, address);
     let reloader = Arc::new(Reloader::new(
         settings,
@@ -204,6 +208,7 @@ async fn collect(
     }
     let stopped = tokio::task::spawn_blocking(move || {
         forwarder.begin_stop();
+        tenants.close();
         *sources.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Sources::default();
         lines.stop();
         forwarder.stop();

@@ -100,6 +100,8 @@ async fn serve(
     let kept = Arc::new(DocumentFolder::new(config.node.data_dir()));
     app.gate().keep_in(kept).map_err(anyhow::Error::msg)?;
     app.gate().set_auditing(config.api.auditing).map_err(anyhow::Error::msg)?;
+    let tenants = Arc::clone(&config.node.tenants);
+    app.gate().set_tenants(tenants).map_err(anyhow::Error::msg)?;
     warn_of_access(&config, app.gate(), address);
     offer_first(&config, app.gate(), address, tls.is_some());
     let (router, otlp_routers) = api::routers(Arc::clone(&app), &otlp_addresses);

@@ -67,6 +67,7 @@ use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
 use crate::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use crate::ingest::sources::{SourceContext, Sources};
+use crate::ingest::tenants::{self, Tenants};
 use crate::lookups::Lookups;
 use crate::process::disk_full::is_disk_full;
 use crate::process::stages::{StageThread, Stages, lock};
@@ -116,6 +117,8 @@ pub struct Pipeline {
     pub delivery: Arc<StoreDelivery>,
     /// What becomes of lines before they are durable.
     pub rules: Arc<Rules>,
+    /// Whose lines there can be.
+    pub tenants: Arc<Tenants>,
     /// The tables that rules and queries look values up in.
     pub lookups: Arc<Lookups>,
     /// Parses durable frames, and hands them to live tails.
@@ -180,8 +183,10 @@ impl Pipeline {
         lookups.watch()?;
         let rules = RuleSet::new(&options.rules, &RuleSet::default(), Some(&lookups.for_rules()));
         let rules = Arc::new(Rules::new(rules.map_err(anyhow::Error::msg).context("[[rules]]")?));
-        let deliver: Arc<dyn Deliver> =
-            Arc::new(RuledDelivery::new(deliver, Arc::clone(&rules), Arc::clone(&parsers)));
+        let tenants = Arc::clone(&options.tenants);
+        let deliver = tenants::delivery(deliver, &tenants, |deliver| {
+            Arc::new(RuledDelivery::new(deliver, Arc::clone(&rules), Arc::clone(&parsers)))
+        });
         let own = Intake::start(
             SourceKind::Internal,
             FRAME_AGE_AWAITED_MS,
@@ -283,6 +288,7 @@ impl Pipeline {
             audit_rows,
             delivery: Arc::clone(&delivery),
             rules,
+            tenants,
             lookups,
             parsing,
             summary,
@@ -324,6 +330,7 @@ impl Pipeline {
         if let Some(forwarder) = &self.forwarder {
             forwarder.begin_stop();
         }
+        self.tenants.close();
         let sources = std::mem::take(&mut *lock(&self.sources));
         sources.stop();
         self.http.stop();

@@ -45,7 +45,7 @@ pub use exec::ResultRows;
 pub use exec::explain::{Amount, ExplainedPipe, Explanation, explain};
 pub use exec::queue::{
     BACKGROUND, Cancel, EXPORT, OwnerLimits, OwnerUsage, Permit, QueryInfo, QueryQueue, QueryState,
-    QueueChange, QueueError, QueueLimits, QueueOwners, SHARE, TAIL, Ticket, USAGE_MINUTES, Used,
+    QueueChange, QueueError, QueueLimits, SHARE, TAIL, Ticket, USAGE_MINUTES, Used,
 };
 pub use exec::tail::TailQuery;
 pub use lang::context::Context;

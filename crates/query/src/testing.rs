@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Transport};
+use record::{Batch, BatchBuilder, Format, FrameBuilder, LineId, Origin, Tenant, Transport};
 
 use columns::BatchColumns;
 
@@ -179,6 +179,15 @@ impl ScanUnit for Unit {
         self.check()?;
         let rows = self.batch.frame().and_then(|frame| choose(frame));
         Ok(rows.map(|rows| SomeLines { batch: self.batch.clone(), rows }))
+    }
+
+    fn tenant(&self) -> Option<Tenant> {
+        self.columns?;
+        let of = |row: record::Row<'_>| {
+            self.batch.origins()[usize::from(row.origin_index())].hints.tenant
+        };
+        let first = of(self.batch.rows().next()?);
+        self.batch.rows().all(|row| of(row) == first).then_some(first)
     }
 
     /// Gives exact answers, so that as many tests as possible are ruled out.

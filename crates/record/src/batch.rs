@@ -18,9 +18,9 @@
 //! values: a value is bytes, as in the line.
 //!
 //! Fields that Loginson adds to a line have names that begin with an underscore: `_type`, `_level`,
-//! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed) are stored as fields;
-//! `_time`, `_received`, `_stream`, the line itself and its id are computed from the row. A line
-//! that has a field with such a name keeps its own value under it.
+//! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed), `_tenant` are stored as
+//! fields; `_time`, `_received`, `_stream`, the line itself and its id are computed from the row. A line
+//! that has a field with such a name keeps its own value under it, but for `_tenant`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,6 +66,12 @@ pub const SENT_AUDIT_TYPE: &str = "sent.audit";
 
 /// The types of the lines that Loginson makes itself. Only queries that name such a type see them.
 pub const OWN_TYPES: [&str; 3] = [OWN_TYPE, ALERT_TYPE, AUDIT_TYPE];
+
+/// The field with the [`Tenant`](crate::Tenant) of a line, which lines of the default tenant do not
+/// have. It comes from the origin alone: no line can bring it.
+pub const TENANT: &str = "_tenant";
+/// The field that keeps what a sender calls [`TENANT`].
+pub const SENT_TENANT: &str = "sent.tenant";
 
 /// The field with the stream of a line, for lines that have their own.
 pub const STREAM: &str = "_stream";

@@ -36,6 +36,7 @@ mod memory;
 mod origin;
 pub(crate) mod pieces;
 mod rewrite;
+mod tenant;
 
 use memory::Memory;
 
@@ -47,6 +48,7 @@ pub use header::{
 pub use line_id::LineId;
 pub use origin::{UnknownField, decode_origins, encode_origin};
 pub use rewrite::LineChange;
+pub use tenant::{NoTenant, Tenant};
 
 /// Bytes of one entry of the table of runs.
 pub const RUN_BYTES: usize = 24;
@@ -203,6 +205,9 @@ pub struct Hints {
     /// Whether lines arrived as they were written although they come from a file: they were
     /// appended while it was followed.
     pub live: bool,
+    /// Whose lines they are. Only Loginson sets it, by who sent the lines or where they arrived,
+    /// never by what they contain.
+    pub tenant: Tenant,
     /// Fields of the origin that this program does not know, in the order of their tags; kept for
     /// programs that do.
     pub unknown: Vec<UnknownField>,
@@ -383,6 +388,28 @@ impl Frame {
         let body_crc = crc32c::crc32c(&self.bytes[HEADER_BYTES..]);
         self.set_header(FrameHeader { received_min_ns, received_max_ns, body_crc, ..self.header });
         lines
+    }
+
+    /// Gives the lines of those origins a tenant for which `tenant` names one.
+    pub fn assign_tenants(&mut self, tenant: impl Fn(&Origin) -> Option<Tenant>) {
+        let mut origins = self.origins.clone();
+        let mut is_changed = false;
+        for origin in &mut origins {
+            let Some(tenant) = tenant(origin) else { continue };
+            is_changed |= origin.hints.tenant != tenant;
+            Arc::make_mut(&mut origin.hints).tenant = tenant;
+        }
+        if !is_changed {
+            return;
+        }
+        let mut bytes = self.bytes[..self.header.origins_offset()].to_vec();
+        origins.iter().for_each(|origin| encode_origin(origin, &mut bytes));
+        let origins_bytes = (bytes.len() - self.header.origins_offset()) as u32;
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let body_crc = crc32c::crc32c(&bytes[HEADER_BYTES..]);
+        self.bytes = Arc::new(bytes.into());
+        self.origins = origins;
+        self.set_header(FrameHeader { origins_bytes, body_crc, ..self.header });
     }
 
     /// The earliest and the latest arrival in the runs; `None` without runs.

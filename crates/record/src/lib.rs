@@ -27,7 +27,8 @@ pub use batch::{
     Batch, BatchBuilder, FieldId, Place, RestoredBuilder, Row, RowsWriter, StemId, read_rows,
 };
 pub use frame::{
-    Format, Frame, FrameBuilder, FrameError, Hints, Line, LineId, MessageFormat, Origin, Transport,
+    Format, Frame, FrameBuilder, FrameError, Hints, Line, LineId, MessageFormat, NoTenant, Origin,
+    Tenant, Transport,
 };
 pub use node::NodeIdentity;
 pub use numbers::Numbers;

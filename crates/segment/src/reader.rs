@@ -7,7 +7,7 @@ use record::frame::{FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES};
 use record::{Frame, FrameError};
 
 use crate::error::SegmentError;
-use crate::header::{HEADER_BYTES, SegmentHeader};
+use crate::header::SegmentHeader;
 use crate::index::{FrameEntry, INDEX_MAGIC, read_exact, read_index};
 
 /// Bytes that a scan reads at once; more for larger frames.
@@ -52,6 +52,9 @@ pub enum Origin {
 pub struct Contents {
     /// The header; an error when it is damaged, while frames may be intact.
     pub header: Result<SegmentHeader, SegmentError>,
+    /// Bytes of the header, behind which the frames begin: as far as its first block tells, else
+    /// those of one block.
+    pub header_bytes: u64,
     /// Its frames, in order.
     pub frames: Vec<FrameEntry>,
     /// First byte behind the frames.
@@ -77,15 +80,15 @@ pub fn read_segment(
 ) -> Result<Contents, SegmentError> {
     let file = disk.open(path, Access::Read).map_err(SegmentError::io(path, "open"))?;
     let file_bytes = file.bytes().map_err(SegmentError::io(path, "get the length"))?;
-    let first = read_exact(&*file, path, 0, (file_bytes as usize).min(HEADER_BYTES))?;
-    let header = SegmentHeader::decode(&first, path);
+    let (header, header_bytes) = SegmentHeader::read(&*file, path, file_bytes)?;
     if let Err(error @ SegmentError::Version { .. }) = header {
         return Err(error);
     }
     let mut scan = Scan::default();
     match read_index(&*file, path, segment) {
         Ok(Some((data_end, frames))) => {
-            return Ok(Contents { header, frames, data_end, file_bytes, origin: Origin::Index });
+            let origin = Origin::Index;
+            return Ok(Contents { header, header_bytes, frames, data_end, file_bytes, origin });
         }
         Ok(None) => {}
         Err(error @ (SegmentError::Io { .. } | SegmentError::Version { .. })) => return Err(error),
@@ -93,12 +96,13 @@ pub fn read_segment(
     }
     let end = limit.unwrap_or(file_bytes).min(file_bytes);
     let mut window = Window { file: &*file, path, end, start: 0, bytes: Vec::new() };
-    let frames = scan_frames(&mut window, &mut scan)?;
-    let data_end = frames.last().map_or(HEADER_BYTES as u64, FrameEntry::end);
+    let frames = scan_frames(&mut window, header_bytes, &mut scan)?;
+    let data_end = frames.last().map_or(header_bytes, FrameEntry::end);
     if limit.is_none() {
         scan_tail(&mut window, data_end, &mut scan)?;
     }
-    Ok(Contents { header, frames, data_end, file_bytes, origin: Origin::Scan(scan) })
+    let origin = Origin::Scan(scan);
+    Ok(Contents { header, header_bytes, frames, data_end, file_bytes, origin })
 }
 
 /// Reads and checks one frame.
@@ -154,9 +158,12 @@ impl Window<'_> {
     }
 }
 
-fn scan_frames(window: &mut Window<'_>, scan: &mut Scan) -> Result<Vec<FrameEntry>, SegmentError> {
+fn scan_frames(
+    window: &mut Window<'_>,
+    mut offset: u64,
+    scan: &mut Scan,
+) -> Result<Vec<FrameEntry>, SegmentError> {
     let mut frames = Vec::new();
-    let mut offset = HEADER_BYTES as u64;
     // Damage counts once a valid frame follows; without one it is the tail.
     let mut skipped = Skipped::default();
     loop {

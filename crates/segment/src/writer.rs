@@ -51,18 +51,26 @@ impl HotWriter {
         header: &SegmentHeader,
     ) -> Result<Self, SegmentError> {
         let file = disk.open(path, Access::Create).map_err(SegmentError::io(path, "create"))?;
-        let mut staging = AlignedBuffer::new(STAGING_BYTES_MIN);
+        let end = header.bytes();
+        let mut staging = AlignedBuffer::new(STAGING_BYTES_MIN.max(end as usize));
         header.encode(&mut staging);
-        file.write_at(&staging[..HEADER_BYTES], 0).map_err(SegmentError::io(path, "write"))?;
-        file.sync_data().map_err(SegmentError::io(path, "sync"))?;
+        let write = |range: std::ops::Range<usize>| {
+            let (at, bytes) = (range.start as u64, &staging[range]);
+            file.write_at(bytes, at).map_err(SegmentError::io(path, "write"))?;
+            file.sync_data().map_err(SegmentError::io(path, "sync"))
+        };
+        // The first block tells how long the header is, so it is there before the others.
+        write(0..HEADER_BYTES)?;
+        if end > HEADER_BYTES as u64 {
+            write(HEADER_BYTES..end as usize)?;
+        }
         let dir = path.parent().expect("a segment is in a directory");
         disk.sync_dir(dir).map_err(SegmentError::io(dir, "sync the directory"))?;
-        let end = HEADER_BYTES as u64;
         Ok(HotWriter {
             path: path.to_owned(),
             file,
             segment: header.segment,
-            staging,
+            staging: AlignedBuffer::new(STAGING_BYTES_MIN),
             staging_at: end,
             filled: 0,
             flushed: 0,
@@ -92,8 +100,9 @@ impl HotWriter {
             let read = read_exact(&*file, path, at, bytes)?;
             file.write_at(&read, at).map_err(SegmentError::io(path, "write"))
         };
-        again(0, HEADER_BYTES)?;
-        let mut at = data_end.saturating_sub(commit_bytes_max).max(HEADER_BYTES as u64);
+        let (_, header_bytes) = SegmentHeader::read(&*file, path, data_end)?;
+        again(0, header_bytes.min(data_end) as usize)?;
+        let mut at = data_end.saturating_sub(commit_bytes_max).max(header_bytes);
         while at < data_end {
             let bytes = (data_end - at).min(STAGING_BYTES_MAX as u64);
             again(at, bytes as usize)?;

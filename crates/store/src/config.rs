@@ -7,6 +7,16 @@ use record::frame::FRAME_BYTES_MAX;
 
 use crate::error::StoreError;
 
+/// Most nodes that a store takes frames from. Each needs an entry in every segment's header, and
+/// one more for each gap in its numbers. Beyond this number an absent node is forgotten: of the
+/// nodes that sent nothing, the one that was seen first; if there is none, of the nodes that were
+/// not seen for `node_age_ns` of the configuration. If there is none either, the new node is
+/// refused.
+///
+/// limits.md, Several machines: collectors known to a store | {} | one that is away and never
+/// delivered lines is replaced, or one not seen for `store.collector_age` (30 days); else the new
+/// collector is refused
+pub const NODES_MAX: usize = 10_000;
 /// Largest group of frames that is written and synced together, bytes. More frames wait for the
 /// next group: a sync of 32 MiB takes some 20 ms on an ordinary disk, which bounds the time of an
 /// acknowledgement.
@@ -148,12 +158,18 @@ pub struct StoreConfig {
     /// Age at which a segment is re-encoded, nanoseconds since its newest line arrived. Re-encoding
     /// costs several times what sealing does: it pays for segments that stay for long.
     pub reencode_age_ns: i64,
+    /// Most other nodes whose frames are told apart.
+    pub nodes_max: usize,
+    /// After this time without a connection another node may be forgotten, nanoseconds: what it
+    /// would send again is long acknowledged, or given up.
+    pub node_age_ns: i64,
 }
 
 impl StoreConfig {
     /// The defaults: segments of 1 GiB, 262,144 frames or 30 seconds, 64 MiB of queue, 512 MiB of
     /// cache, 10 ms, 256 MiB left free, no deletion, sealing at normal priority beyond 4 GiB of
-    /// backlog and at 512 MiB/s below, and re-encoding after a day, when idle.
+    /// backlog and at 512 MiB/s below, re-encoding after a day, when idle, and 10,000 other nodes,
+    /// which may be forgotten after 30 days.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         StoreConfig {
             data_dir: data_dir.into(),
@@ -175,6 +191,8 @@ impl StoreConfig {
             sealing_threads: 1,
             reencode: true,
             reencode_age_ns: 86_400_000_000_000,
+            nodes_max: NODES_MAX,
+            node_age_ns: 30 * 86_400_000_000_000,
         }
     }
 

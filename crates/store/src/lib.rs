@@ -48,7 +48,7 @@ pub use at_rest::{
 pub use background::{Step, Urgency};
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
 pub use catalog::{Deletion, DeletionState};
-pub use config::{Retention, RetentionRule, StoreConfig};
+pub use config::{NODES_MAX, Retention, RetentionRule, StoreConfig};
 pub use error::StoreError;
 pub use position::Position;
 pub use recovery::report::{Dropped, RecoveryReport};
@@ -60,7 +60,7 @@ pub use store::{
 pub use store_core::deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX,
 };
-pub use store_core::nodes::{NODES_MAX, NodeRefusal, RANGES_KEPT};
+pub use store_core::nodes::{NodeRefusal, RANGES_KEPT};
 pub use store_core::write_state::StoreState;
 pub use unit::frame::{CommittedFrame, FrameHandle};
 pub use unit::group::FrameGroup;

@@ -287,7 +287,7 @@ impl Recovered {
             true => self.set_aside(id, &path, row.as_ref(), &contents, disk, report)?,
             false => 0,
         };
-        let Contents { header, frames, mut data_end, file_bytes, origin } = contents;
+        let Contents { header, frames, mut data_end, file_bytes, origin, .. } = contents;
         let header = header.unwrap_or_else(|error| {
             if !is_damaged {
                 report.warnings.push(error.to_string());

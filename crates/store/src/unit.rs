@@ -5,8 +5,8 @@ pub(crate) mod group;
 
 use std::sync::Arc;
 
-use record::Batch;
 use record::columns::{ColumnError, Columns};
+use record::{Batch, Tenant};
 use segment::SegmentError;
 use segment::sealed::{BlockColumns, SealedFile};
 use segment::tokens::TokenHash;
@@ -84,6 +84,23 @@ impl Unit {
         }
     }
 
+    /// Whose lines it holds, where all are those of one tenant and that is known without reading
+    /// them: that of a block.
+    pub fn tenant(&self) -> Option<Tenant> {
+        match self {
+            Unit::Frame(_) => None,
+            Unit::Block(block) => block.tenant,
+        }
+    }
+
+    /// Bytes that a block takes on disk; none for a frame.
+    pub fn bytes_disk(&self) -> u64 {
+        match self {
+            Unit::Frame(_) => 0,
+            Unit::Block(block) => block.bytes_disk,
+        }
+    }
+
     /// Segment, and index there of the frame or block. Positions of segments of different kinds do
     /// not give the order of lines.
     pub fn position(&self) -> Position {
@@ -107,6 +124,9 @@ pub struct BlockHandle {
     pub(crate) bytes_raw: u64,
     pub(crate) time_ns: (i64, i64),
     pub(crate) is_internal: bool,
+    /// Unknown of a segment whose file cannot be opened.
+    pub(crate) tenant: Option<Tenant>,
+    pub(crate) bytes_disk: u64,
 }
 
 /// See [`BlockHandle::of_damaged`].
@@ -127,6 +147,8 @@ impl BlockHandle {
             bytes_raw: segment.bytes_raw,
             time_ns: segment.time_ns.unwrap_or((i64::MIN, i64::MAX)),
             is_internal: segment.lines > 0 && segment.own.lines == segment.lines,
+            tenant: None,
+            bytes_disk: segment.bytes_disk,
         }
     }
 
@@ -152,6 +174,8 @@ impl BlockHandle {
             bytes_raw: entry.bytes_raw,
             time_ns: entry.time_ns,
             is_internal: entry.lines_internal == entry.lines && entry.lines > 0,
+            tenant: Some(entry.tenant),
+            bytes_disk: entry.bytes_disk(),
         };
         blocks.map(handle).collect()
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use platform::{BLOCK_BYTES, DiskSpace};
 use record::Frame;
-use segment::{FrameEntry, HEADER_BYTES, HotWriter, SegmentError, SegmentHeader, index_bytes};
+use segment::{FrameEntry, HotWriter, SegmentError, SegmentHeader, index_bytes};
 
 use crate::catalog::RowState;
 use crate::config::{
@@ -250,7 +250,7 @@ impl Writer {
         self.with_reserve(|writer| {
             // Its few bytes may exceed the limit on bytes until the deletion: nothing is deleted to
             // make room for it, since that could be what a rewrite is about to keep.
-            writer.check_free(created_bytes(0))?;
+            writer.check_free(writer.created_bytes(0))?;
             writer.create_file()
         })
     }
@@ -265,10 +265,16 @@ impl Writer {
 
     /// Creates the next segment, with room for a first frame of `frame_bytes`.
     pub(crate) fn create(&mut self, frame_bytes: u64) -> Result<(), SegmentError> {
-        let bytes = created_bytes(frame_bytes);
+        let bytes = self.created_bytes(frame_bytes);
         self.make_room(bytes);
         self.check_free(bytes)?;
         self.create_file()
+    }
+
+    /// Bytes of a new segment with one frame of `frame_bytes`.
+    fn created_bytes(&self, frame_bytes: u64) -> u64 {
+        let header = SegmentHeader::bytes_of(self.core.nodes.header_ranges_count());
+        header + frame_bytes + index_bytes(1)
     }
 
     fn create_file(&mut self) -> Result<(), SegmentError> {
@@ -484,11 +490,6 @@ impl Writer {
         write(&active.segment.index).file_bytes = active.file.close()?;
         Ok(())
     }
-}
-
-/// Bytes of a segment with one frame of `frame_bytes`.
-fn created_bytes(frame_bytes: u64) -> u64 {
-    HEADER_BYTES as u64 + frame_bytes + index_bytes(1)
 }
 
 impl Active {

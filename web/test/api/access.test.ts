@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { ANYBODY, mayOperate, meOf, screenOf, seesAllQueries, whoText, type Me } from '../../src/lib/api/access';
+import { ANYBODY, loggedOut, loginBy, mayOperate, meOf, screenOf, seesAllQueries, whoText, type Me } from '../../src/lib/api/access';
 
-const of = (role: Me['role'], name: string | null = 'ann'): Me => ({ login: 'on', name, role, exposed: false });
+const of = (role: Me['role'], name: string | null = 'ann'): Me => ({ login: 'on', name, role, exposed: false, passwords: true, providers: [] });
 
 describe('what the page shows', () => {
   test('by role', () => {
@@ -26,4 +26,11 @@ test('anything but an answer of the server counts as not logged in', () => {
   for (const answer of [null, undefined, {}, 'x', [], { role: 'root', name: 7, login: 1 }]) {
     expect(meOf(answer)).toEqual(of(null, null));
   }
+});
+
+test('a login by a provider leads back to the same view', () => {
+  expect(meOf({ providers: ['corp', 7], passwords: false })).toEqual({ ...of(null, null), passwords: false, providers: ['corp'] });
+  expect(loginBy('a.b', '/?view=status&query=a b#x')).toBe('/api/v1/login/oidc/a.b?to=%2F%3Fview%3Dstatus%26query%3Da+b%23x');
+  expect(loggedOut({ ...of('admin'), providers: ['corp'] })).toEqual({ ...of(null, null), providers: ['corp'] });
+  expect(loggedOut(null)).toEqual(of(null, null));
 });

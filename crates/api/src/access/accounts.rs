@@ -69,9 +69,9 @@ fn fields(body: &str, known: &[&str]) -> ApiResult<Params> {
 }
 
 /// The fields of rights.
-const RIGHTS: [&str; 10] = {
+const RIGHTS: [&str; 11] = {
     let [a, b, c, d, e, f, g] = limits::NAMES;
-    ["role", "filter", "hide_fields", a, b, c, d, e, f, g]
+    ["role", "filter", "hide_fields", "tenant", a, b, c, d, e, f, g]
 };
 
 /// The rights in the fields of a body, on top of those before. A field with an empty value takes
@@ -87,6 +87,7 @@ fn rights(fields: &Params, before: RightsText) -> ApiResult<RightsText> {
                 let all = all.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
                 rights.hide_fields = all.collect();
             }
+            "tenant" => rights.tenant = (!text.is_empty()).then_some(text),
             name if limits::NAMES.contains(&name) => {
                 rights.limits.set(name, &text).map_err(ApiError::bad_request)?;
             }
@@ -112,6 +113,10 @@ fn add_rights(rights: &Rights, to: &mut Value) {
         "rows_max": limits.rows_max,
         "results_bytes_max": limits.results_bytes_max,
     });
+    to["tenant"] = match rights.tenant.to_string() {
+        unsaid if unsaid.is_empty() => Value::Null,
+        tenant => tenant.into(),
+    };
 }
 
 /// The rights in words, for the audit log.
@@ -122,6 +127,9 @@ fn shown_rights(rights: &RightsText) -> String {
     }
     if !rights.hide_fields.is_empty() {
         shown += &format!(", the hidden fields {}", rights.hide_fields.join(", "));
+    }
+    if let Some(tenant) = &rights.tenant {
+        shown += &format!(", the tenant {tenant}");
     }
     if !rights.limits.is_empty() {
         shown += &format!(", the limits {}", json!(rights.limits));
@@ -201,6 +209,18 @@ async fn users(State(gate): State<Gate>) -> ApiResult {
         });
         shown.collect::<Vec<Value>>()
     });
+    // Those of other systems are known while they are logged in.
+    let outside = gate.sessions().outside();
+    let outside = outside.iter().map(|(name, outside)| {
+        let mut shown = json!({
+            "name": &**name, "from": &*outside.source, "created": null, "role": null,
+        });
+        if let Some(rights) = gate.rights_outside(outside) {
+            add_rights(&rights, &mut shown);
+        }
+        shown
+    });
+    let shown: Vec<Value> = shown.into_iter().chain(outside).collect();
     Ok(Json(json!({ "users": shown })).into_response())
 }
 
@@ -238,7 +258,7 @@ async fn new_user(
     password: String,
 ) -> ApiResult<KeptUser> {
     check_name(&name).map_err(ApiError::bad_request)?;
-    rights.checked().map_err(ApiError::bad_request)?;
+    gate.check_rights(&rights)?;
     check_password(&password).map_err(ApiError::bad_request)?;
     let password_hash = gate.hash(password).await?.to_string();
     Ok(KeptUser { name, rights, password_hash, created_s: now_ns() / NS_PER_S })
@@ -263,15 +283,15 @@ async fn change_user(
     let has_rights = fields.pairs().iter().any(|(name, _)| RIGHTS.contains(&&**name));
     if !has_hash && !has_rights {
         return Err(ApiError::bad_request(
-            "send a password, or some of the rights: role, filter, hide_fields, limits",
+            "send a password, or some of the rights: role, filter, hide_fields, tenant, limits",
         ));
     }
-    let of = name.clone();
+    let (of, checking) = (name.clone(), gate.clone());
     let rights = changed(&gate, move |kept, configured| {
         let user = kept.users.iter_mut().find(|user| user.name == of);
         let user = user.ok_or_else(|| not_kept("user", &of, configured))?;
         let rights = rights(&fields, user.rights.clone())?;
-        rights.checked().map_err(ApiError::bad_request)?;
+        checking.check_rights(&rights)?;
         user.password_hash = hash.unwrap_or_else(|| user.password_hash.clone());
         user.rights = rights.clone();
         Ok(rights)
@@ -337,7 +357,7 @@ async fn add_token(
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
     let rights = rights(&fields, RightsText::default())?;
-    rights.checked().map_err(ApiError::bad_request)?;
+    gate.check_rights(&rights)?;
     let now_s = now_ns() / NS_PER_S;
     let expires_s = seconds(&fields, "expires", EXPIRY_S_MAX)?.map(|s| now_s.saturating_add(s));
     let (token, digest) = new_token().map_err(ApiError::internal)?;

@@ -4,10 +4,11 @@
 //!
 //! Credentials, in the order in which the gate looks for them:
 //!
+//! - the headers of a proxy ([`super::proxy`]);
 //! - `Authorization: Bearer TOKEN`, or another of `SCHEMES`, as senders of others write it;
 //! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
 //! - a token in the header of a sender of another product (`KEYS`);
-//! - the parameter `token`, at the addresses of [`TOKEN_PATHS`];
+//! - the parameter `token`, at the addresses of [`crate::known::TOKEN_PATHS`];
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
 //!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
 //!   before, so pages of other sites cannot use the cookie.
@@ -27,6 +28,7 @@ mod changes;
 mod credentials;
 mod first;
 mod hashing;
+mod outside;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -36,7 +38,8 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use query::{Filter, QueueOwners, Restriction};
+use node::ingest::tenants::Tenants;
+use query::{Filter, Restriction};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use tokio::sync::Semaphore;
@@ -47,9 +50,12 @@ use super::audit_log::AuditLog;
 use super::limits::UserLimits;
 use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
+use super::tenants::OfTenants;
 use crate::access::kept::Kept;
 use crate::access::principal::Role;
+use crate::access::rights::RightsText;
 use crate::access::users::AccessOptions;
+use crate::known::TenantsAreRead;
 use crate::wire::body;
 use crate::wire::error::{ApiError, ApiResult};
 use changes::{Access, Sources, write};
@@ -67,8 +73,6 @@ struct Shared {
     /// Where users and tokens come from. Held while they change.
     sources: Mutex<Sources>,
     audit: OnceLock<AuditLog>,
-    /// Is told what the queue has to know when users or tokens change.
-    told: OnceLock<Box<dyn Fn(QueueOwners) + Send + Sync>>,
     /// What decides who sees lines of the audit log.
     auditing: RwLock<Auditing>,
     /// The link for the first administrator, if one was given.
@@ -82,6 +86,7 @@ struct Shared {
     /// Key of the marks of right passwords; random for each process.
     key: hmac::Key,
     hides_audit: AtomicBool,
+    tenants: OnceLock<Arc<Tenants>>,
     cookie: String,
     is_https: bool,
     /// Whether only this machine can reach the listener.
@@ -153,14 +158,18 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
         Scope::Open => Principal::nobody(),
         _ => {
             let peer = peer(request);
-            let identified = match gate.by_address(request, peer) {
+            let identified = match gate.by_request(request, peer) {
                 Some(found) => found,
                 None => gate.identify(request.method(), request.headers(), peer).await,
             };
-            let checked = identified.and_then(|principal| {
-                let mut principal = gate.check(principal, scope).inspect_err(|error| {
-                    gate.note_denial(request, error, peer);
-                })?;
+            let checked = identified.and_then(|mut principal| {
+                let of_tenants = gate.of_tenants(&principal, scope, request);
+                principal.tenants = of_tenants.as_ref().ok().cloned().unwrap_or_default();
+                let mut principal = gate
+                    .check(principal, scope)
+                    .and_then(|known| of_tenants.map(|_| known))
+                    .inspect_err(|error| gate.note_denial(request, error, peer))?;
+                principal.name_tenant();
                 if scope != Scope::Ingest {
                     gate.0.audit.get().map_or(Ok(()), AuditLog::check)?;
                 }
@@ -171,6 +180,9 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
             checked.map_err(|error| challenge(error, request.headers()))?
         }
     };
+    if principal.tenants.are_there() {
+        request.extensions_mut().insert(TenantsAreRead);
+    }
     request.extensions_mut().insert(principal);
     Ok(())
 }
@@ -193,7 +205,6 @@ impl Gate {
                 documents: None,
             }),
             audit: OnceLock::new(),
-            told: OnceLock::new(),
             auditing: RwLock::default(),
             first: Mutex::default(),
             sessions: Sessions::new(access.session_max),
@@ -205,6 +216,7 @@ impl Gate {
             // Browsers send cookies to all ports of a host. With the port in the name, servers on
             // the same host do not overwrite each other's cookies.
             hides_audit: AtomicBool::new(false),
+            tenants: OnceLock::new(),
             cookie: format!("loginson_session_{}", address.port()),
             is_https,
             is_loopback,
@@ -241,6 +253,59 @@ impl Gate {
         Ok(())
     }
 
+    /// Sets the tenants. Once there were some, callers are restricted to tenants for good, because
+    /// their lines stay in the store. Called once, before requests are answered. Blocks.
+    ///
+    /// # Errors
+    /// That cannot be written.
+    pub fn set_tenants(&self, tenants: Arc<Tenants>) -> Result<(), String> {
+        let mut sources = self.sources();
+        if !tenants.is_off() && !sources.kept.had_tenants {
+            let kept = Kept { had_tenants: true, ..sources.kept.clone() };
+            if let Some(documents) = &sources.documents {
+                write(&**documents, &kept).map_err(|error| error.to_string())?;
+            }
+            sources.kept = kept;
+        }
+        let tenants = match tenants.is_off() && sources.kept.had_tenants {
+            true => Arc::new(Tenants::of_default()),
+            false => tenants,
+        };
+        assert!(self.0.tenants.set(tenants).is_ok(), "tenants are set once");
+        Ok(())
+    }
+
+    /// The tenants; none if there are none.
+    pub fn tenants(&self) -> Option<&Arc<Tenants>> {
+        self.0.tenants.get().filter(|tenants| !tenants.is_off())
+    }
+
+    /// Checks rights that are to be given away.
+    ///
+    /// # Errors
+    /// 400 if they are wrong, or name a tenant that is not there.
+    pub fn check_rights(&self, text: &RightsText) -> ApiResult<()> {
+        let rights = text.checked().map_err(ApiError::bad_request)?;
+        let none = Tenants::default();
+        let tenants = self.tenants().map_or(&none, |tenants| &**tenants);
+        rights.tenant.check(tenants).map_err(ApiError::bad_request)
+    }
+
+    /// Whose lines a request writes and reads.
+    fn of_tenants(
+        &self,
+        principal: &Principal,
+        scope: Scope,
+        request: &Request,
+    ) -> ApiResult<OfTenants> {
+        match (self.tenants(), &principal.rights) {
+            (Some(tenants), Some(rights)) => {
+                OfTenants::of(tenants, &rights.tenant, rights.role, scope, request)
+            }
+            _ => Ok(OfTenants::default()),
+        }
+    }
+
     /// The store is open: the audit log is written from now on.
     pub fn audit_to(&self, log: AuditLog) {
         assert!(self.0.audit.set(log).is_ok(), "the store is opened once");
@@ -258,6 +323,14 @@ impl Gate {
     /// What a caller sees by calls of that scope. Nodes ask for shares of queries that were
     /// restricted where they began.
     fn restriction(&self, principal: &Principal, scope: Scope) -> Restriction {
+        let of_rights = self.restriction_of_rights(principal, scope);
+        match principal.tenants.filter() {
+            Some(filter) => Restriction::from(Arc::new(filter)).and(&of_rights),
+            None => of_rights,
+        }
+    }
+
+    fn restriction_of_rights(&self, principal: &Principal, scope: Scope) -> Restriction {
         // The restriction of rights leaves out the audit log, too.
         if let Some(rights) = principal.rights.as_ref().filter(|rights| rights.is_restricted()) {
             return rights.restriction();
@@ -280,16 +353,6 @@ impl Gate {
         own.or(&self.access().limits)
     }
 
-    /// Has `told` called with the users and tokens in force, now and whenever they change. Called
-    /// once.
-    pub fn tell_changes(&self, told: Box<dyn Fn(QueueOwners) + Send + Sync>) {
-        let sources = self.sources();
-        if let Ok(all) = sources.kept.added_to(&sources.configured) {
-            told(all.owners());
-        }
-        assert!(self.0.told.set(told).is_ok(), "one is told");
-    }
-
     /// Notes in the audit log that a call was denied, within the limit of its address.
     fn note_denial(&self, request: &Request, error: &ApiError, peer: Option<SocketAddr>) {
         let (Some(audit), Some(peer)) = (self.0.audit.get(), peer) else { return };
@@ -301,10 +364,10 @@ impl Gate {
         }
     }
 
-    /// Whether no credentials are needed, as there are no users and no tokens.
+    /// Whether no credentials are needed, as there are no users and no tokens, and no other system
+    /// vouches for users.
     pub fn is_off(&self) -> bool {
-        let access = self.access();
-        access.users.is_empty() && access.tokens.is_empty()
+        self.access().is_off
     }
 
     /// Whether no credentials are needed although other machines can reach the listener.

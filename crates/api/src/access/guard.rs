@@ -12,7 +12,8 @@
 //!   changes `Host`.
 //! - **Site.** A request that another site or origin made, according to the browser
 //!   (`Sec-Fetch-Site`), is refused, even if it only reads: an `<img>` would run a query. A link to
-//!   the page itself may be anywhere.
+//!   the page itself may be anywhere, and a provider of logins sends the browser back to
+//!   [`oidc::is_callback`].
 //!
 //! Programs send neither `Origin` nor `Sec-Fetch-Site` and pass. Every response has a content
 //! security policy, so text of logs cannot become code even if the page had a bug. Browsers do not
@@ -35,6 +36,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::access::authority::{Authority, Host};
+use crate::access::oidc;
 use crate::wire::error::ApiError;
 
 /// Without `frame-ancestors`, which depend on the configuration.
@@ -302,7 +304,7 @@ fn check_site(
     let navigates = headers.contains_key("sec-fetch-mode")
         && says("sec-fetch-mode", b"navigate")
         && (says("sec-fetch-dest", b"document") || framed && says("sec-fetch-dest", b"iframe"));
-    match reads && navigates && is_document(path) {
+    match reads && navigates && (is_document(path) || oidc::is_callback(path)) {
         true => Ok(()),
         false => Err(Refusal::new(
             Reason::Site,

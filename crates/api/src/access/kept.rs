@@ -8,7 +8,7 @@
 //!  "audited":false}
 //! ```
 //!
-//! An entry with restricted rights has `filter` and `hide_fields` beside `role`.
+//! An entry with restricted rights has `filter`, `hide_fields` and `tenant` beside `role`.
 //!
 //! The file is replaced as a whole and atomically. A file that cannot be read ends the start:
 //! without it, everybody might be let in. Users and tokens of the configuration have precedence: an
@@ -36,6 +36,9 @@ pub struct Kept {
     /// The store may hold lines of the audit log, also after it was switched off.
     #[serde(default)]
     pub audited: bool,
+    /// The store may hold lines of tenants, also after the configuration lost them.
+    #[serde(default)]
+    pub had_tenants: bool,
 }
 
 /// A user.
@@ -196,7 +199,7 @@ mod tests {
     }
 
     fn kept_of(users: Vec<KeptUser>, tokens: Vec<KeptToken>) -> Kept {
-        Kept { users, tokens, audited: false }
+        Kept { users, tokens, ..Kept::default() }
     }
 
     #[test]

@@ -3,14 +3,10 @@
 //!
 //! A limit of one never raises a limit of the server.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use query::{Limits, OwnerLimits, QueueOwners};
+use query::{Limits, OwnerLimits};
 use serde::{Deserialize, Serialize};
-
-use super::principal::{Role, Scope};
-use super::users::AccessOptions;
 
 /// The names of the limits, for calls of the API.
 pub const NAMES: [&str; 7] = [
@@ -143,30 +139,14 @@ impl UserLimits {
         limits.rows_max = limits.rows_max.min(self.rows_max.unwrap_or(u64::MAX));
     }
 
-    fn in_queue(&self, is_operator: bool) -> OwnerLimits {
+    /// What the queue of queries has to know of a caller with these limits.
+    pub fn in_queue(&self, is_operator: bool) -> OwnerLimits {
         OwnerLimits {
             queries_max: self.queries_max,
             background_max: self.background_max,
             tails_max: self.tails_max,
             is_operator,
         }
-    }
-}
-
-impl AccessOptions {
-    /// What the queue of queries has to know of users, tokens and addresses.
-    pub fn owners(&self) -> QueueOwners {
-        let one = |name: &str, role: Role, limits: &UserLimits| {
-            (name.to_owned(), limits.or(&self.limits).in_queue(role.may(Scope::Operate)))
-        };
-        let users = self.users.iter().map(|user| (&user.name, &user.rights));
-        let tokens = self.tokens.iter().map(|token| (&token.name, &token.rights));
-        let named: HashMap<String, OwnerLimits> = users
-            .chain(tokens)
-            .map(|(name, rights)| one(name, rights.role, &rights.limits))
-            .collect();
-        // Without users and tokens, everybody may do everything.
-        QueueOwners { named, others: self.limits.in_queue(self.is_off()) }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Scripts cannot read the cookie (`HttpOnly`), and browsers do not send it with requests of other
 //! sites (`SameSite=Strict`). If the login came over HTTPS, browsers send the cookie over HTTPS
 //! only (`Secure`). Behind a proxy that speaks HTTPS, the `Origin` of the login says so.
+//!
+//! Logins by a provider of OpenID Connect are in [`super::oidc`].
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -81,24 +83,30 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
     Ok(([(SET_COOKIE, cookie?)], Json(shown(&gate, &principal))).into_response())
 }
 
-/// Ends the session of the cookie.
+/// Ends the session of the cookie. `next` of the answer is where the browser logs out at the
+/// provider as well.
 async fn logout(State(gate): State<Gate>, request: Request) -> ApiResult {
+    let mut next = None;
     for cookie in gate.cookies(request.headers()) {
-        if let Some(user) = gate.sessions().end(cookie)
-            && let Some(peer) = gate::peer(&request)
-        {
-            audit::note_login(gate.audit(), peer, &user, "logged out");
+        let Some(session) = gate.sessions().end(cookie) else { continue };
+        if let Some(peer) = gate::peer(&request) {
+            audit::note_login(gate.audit(), peer, &session.user, "logged out");
         }
+        next = session.outside.and_then(|outside| gate.logout_url(&outside)).or(next);
     }
     let cookie = set_cookie(&gate, request.headers(), "", 0)?;
-    Ok(([(SET_COOKIE, cookie)], Json(json!({}))).into_response())
+    Ok(([(SET_COOKIE, cookie)], Json(json!({ "next": next }))).into_response())
 }
 
 /// Returns who is logged in. This call is never refused: its response tells the page whether to
 /// show a login.
 async fn me(State(gate): State<Gate>, request: Request) -> Response {
-    let identified = gate.identify(request.method(), request.headers(), gate::peer(&request));
-    let principal = identified.await.unwrap_or_else(|_| Principal::nobody());
+    let peer = gate::peer(&request);
+    let identified = match gate.by_request(&request, peer) {
+        Some(found) => found,
+        None => gate.identify(request.method(), request.headers(), peer).await,
+    };
+    let principal = identified.unwrap_or_else(|_| Principal::nobody());
     Json(shown(&gate, &principal)).into_response()
 }
 
@@ -109,14 +117,21 @@ fn shown(gate: &Gate, principal: &Principal) -> Value {
         "role": principal.role().map(|role| role.name()),
         "exposed": gate.is_exposed(),
         "restricted": principal.is_restricted(),
+        "passwords": gate.has_users(),
+        "providers": gate.providers().names(),
     })
 }
 
 fn set_cookie(gate: &Gate, headers: &HeaderMap, id: &str, age_s: u64) -> ApiResult<HeaderValue> {
     let came_encrypted = gate.is_https()
         || headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
-    let secure = if came_encrypted { "; Secure" } else { "" };
+    let cookie = session_cookie(gate, id, age_s, came_encrypted);
+    HeaderValue::from_str(&cookie).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// The cookie of a session.
+pub fn session_cookie(gate: &Gate, id: &str, age_s: u64, is_https: bool) -> String {
+    let secure = if is_https { "; Secure" } else { "" };
     let name = gate.cookie();
-    let text = format!("{name}={id}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}");
-    HeaderValue::from_str(&text).map_err(|error| ApiError::internal(error.to_string()))
+    format!("{name}={id}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
 }

@@ -14,11 +14,12 @@ use super::audit_log::AuditLog;
 use super::gate::Gate;
 use super::limits::UserLimits;
 use super::rights::Rights;
+use super::tenants::OfTenants;
 use crate::wire::error::ApiError;
 use node::cluster::Missing;
 
-/// The role of a user or a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The role of a user or a token. They are in order, the least powerful first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Inserts lines, reads none.
     Ingest,
@@ -135,35 +136,36 @@ pub struct Principal {
     pub restriction: Restriction,
     /// Limits of the caller's queries, from the rights or by default. The gate sets them.
     pub limits: UserLimits,
+    /// Whose lines the request writes and reads, where there are tenants. The gate sets it.
+    pub tenants: OfTenants,
 }
 
 impl Principal {
     /// A caller without credentials.
     pub fn nobody() -> Principal {
-        Principal {
-            who: Who::Nobody,
-            rights: None,
-            restriction: Restriction::default(),
-            limits: UserLimits::default(),
-        }
+        Principal::of(Who::Nobody, None)
     }
 
     /// Any caller, if no credentials are needed.
     pub fn anybody() -> Principal {
-        let rights = Some(Arc::new(Role::Admin.into()));
-        Principal {
-            who: Who::Anybody,
-            rights,
-            restriction: Restriction::default(),
-            limits: UserLimits::default(),
-        }
+        Principal::of(Who::Anybody, Some(Arc::new(Role::Admin.into())))
     }
 
     /// A user or a token.
     pub fn named(name: Arc<str>, rights: Arc<Rights>) -> Principal {
-        let restriction = Restriction::default();
-        let limits = UserLimits::default();
-        Principal { who: Who::Named(name), rights: Some(rights), restriction, limits }
+        Principal::of(Who::Named(name), Some(rights))
+    }
+
+    fn of(who: Who, rights: Option<Arc<Rights>>) -> Principal {
+        let (restriction, tenants) = (Restriction::default(), OfTenants::default());
+        Principal { who, rights, restriction, limits: UserLimits::default(), tenants }
+    }
+
+    /// Adds the tenant that the request names to the name of a caller that names one with each.
+    pub fn name_tenant(&mut self) {
+        if let (Who::Named(name), Some(suffix)) = (&self.who, self.tenants.suffix()) {
+            self.who = Who::Named(format!("{name}{suffix}").into());
+        }
     }
 
     /// The role of a caller with credentials.
@@ -171,9 +173,10 @@ impl Principal {
         self.rights.as_ref().map(|rights| rights.role)
     }
 
-    /// Whether the rights of the caller leave out lines or fields.
+    /// Whether the rights of the caller leave out lines or fields, as those of a caller that is not
+    /// for all tenants do.
     pub fn is_restricted(&self) -> bool {
-        self.rights.as_ref().is_some_and(|rights| rights.is_restricted())
+        self.tenants.is_bound() || self.rights.as_ref().is_some_and(|rights| rights.is_restricted())
     }
 
     /// The name of a user or a token.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{LimitsText, UserLimits};
 use super::principal::Role;
+use super::tenants::TenantRight;
 
 /// Longest filter. A longer one is refused.
 pub const FILTER_BYTES_MAX: usize = 16 << 10;
@@ -32,6 +33,9 @@ pub struct RightsText {
     /// Limits of its queries.
     #[serde(default, skip_serializing_if = "LimitsText::is_empty")]
     pub limits: LimitsText,
+    /// The tenant that it is bound to, by name or id; `named`: each request names one; `all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 /// What a user or a token may do.
@@ -45,11 +49,19 @@ pub struct Rights {
     pub hidden: Option<Arc<HiddenFields>>,
     /// Limits of its queries; what is missing is the default.
     pub limits: UserLimits,
+    /// The tenants whose lines it writes and reads, where there are tenants.
+    pub tenant: TenantRight,
 }
 
 impl From<Role> for Rights {
     fn from(role: Role) -> Rights {
-        Rights { role, filter: None, hidden: None, limits: UserLimits::default() }
+        Rights {
+            role,
+            filter: None,
+            hidden: None,
+            limits: UserLimits::default(),
+            tenant: TenantRight::default(),
+        }
     }
 }
 
@@ -78,7 +90,11 @@ impl RightsText {
             parsed.map(Arc::new).map_err(|why| format!("filter: '{text}': {why}"))
         });
         let limits = self.limits.checked()?;
-        let rights = Rights { role, filter: filter.transpose()?, hidden, limits };
+        let tenant = TenantRight::parse(self.tenant.as_deref().unwrap_or_default());
+        if let Some(why) = tenant.refusal(role) {
+            return Err(format!("tenant: {why}"));
+        }
+        let rights = Rights { role, filter: filter.transpose()?, hidden, limits, tenant };
         match rights.is_restricted() && role != Role::Read {
             true => Err(format!(
                 "the role {} cannot be restricted by filter or hide_fields; only the role read can",
@@ -116,6 +132,7 @@ mod tests {
             filter: filter.map(str::to_owned),
             hide_fields: hide_fields.iter().map(|name| (*name).to_owned()).collect(),
             limits: LimitsText::default(),
+            tenant: None,
         }
     }
 

@@ -13,6 +13,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
+use super::outside::Outside;
+
 /// Sessions at a time. If another one begins, the oldest ends.
 ///
 /// limits.md, Lines on their way in: sessions of the page | {}; {USER_SESSIONS_MAX} of one user |
@@ -31,8 +33,13 @@ pub struct Sessions {
     table: Mutex<HashMap<[u8; 32], Session>>,
 }
 
-struct Session {
-    user: Arc<str>,
+/// A session.
+#[derive(Clone)]
+pub struct Session {
+    /// Who logged in.
+    pub user: Arc<str>,
+    /// What another system says of the user; `None` for users of this server.
+    pub outside: Option<Arc<Outside>>,
     begun: Instant,
 }
 
@@ -54,9 +61,19 @@ impl Sessions {
         self.lasts_ns.store(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Ends the sessions of all users but those for whom `stays` holds.
-    pub fn keep(&self, stays: impl Fn(&str) -> bool) {
-        self.lock().retain(|_, session| stays(&session.user));
+    /// Ends all sessions but those for which `stays` holds.
+    pub fn keep(&self, stays: impl Fn(&Session) -> bool) {
+        self.lock().retain(|_, session| stays(session));
+    }
+
+    /// The users whom other systems vouch for, each once, by name.
+    pub fn outside(&self) -> Vec<(Arc<str>, Arc<Outside>)> {
+        let table = self.lock();
+        let of = |session: &Session| Some((Arc::clone(&session.user), session.outside.clone()?));
+        let mut found: Vec<_> = table.values().filter_map(of).collect();
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        found.dedup_by(|(one, _), (other, _)| one == other);
+        found
     }
 
     /// Sessions that have not ended.
@@ -66,9 +83,14 @@ impl Sessions {
         table.len()
     }
 
+    /// Begins a session of a user of this server; see [`Sessions::begin_outside`].
+    pub fn begin(&self, user: Arc<str>) -> Option<String> {
+        self.begin_outside(user, None)
+    }
+
     /// Begins a session and returns the value of its cookie; none if the system has no random
     /// numbers.
-    pub fn begin(&self, user: Arc<str>) -> Option<String> {
+    pub fn begin_outside(&self, user: Arc<str>, outside: Option<Arc<Outside>>) -> Option<String> {
         let mut id = [0; ID_BYTES];
         SystemRandom::new().fill(&mut id).ok()?;
         let mut table = self.lock();
@@ -80,12 +102,18 @@ impl Sessions {
             let oldest = candidates.min_by_key(|(_, session)| session.begun).map(|(key, _)| *key);
             oldest.map(|key| table.remove(&key));
         }
-        table.insert(key(&id), Session { user, begun: Instant::now() });
+        table.insert(key(&id), Session { user, outside, begun: Instant::now() });
         Some(URL_SAFE_NO_PAD.encode(id))
     }
 
     /// The user of the session with that cookie, unless it has ended.
+    #[cfg(test)]
     pub fn user(&self, cookie: &[u8]) -> Option<Arc<str>> {
+        self.get(cookie).map(|session| session.user)
+    }
+
+    /// The session with that cookie, unless it has ended.
+    pub fn get(&self, cookie: &[u8]) -> Option<Session> {
         let key = key(&decode(cookie)?);
         let mut table = self.lock();
         let session = table.get(&key)?;
@@ -93,13 +121,13 @@ impl Sessions {
             table.remove(&key);
             return None;
         }
-        Some(Arc::clone(&session.user))
+        Some(session.clone())
     }
 
-    /// Ends the session with that cookie, and returns its user.
-    pub fn end(&self, cookie: &[u8]) -> Option<Arc<str>> {
+    /// Ends the session with that cookie, and returns it.
+    pub fn end(&self, cookie: &[u8]) -> Option<Session> {
         let key = key(&decode(cookie)?);
-        self.lock().remove(&key).map(|session| session.user)
+        self.lock().remove(&key)
     }
 
     fn forget_ended(&self, table: &mut HashMap<[u8; 32], Session>) {
@@ -138,8 +166,9 @@ mod tests {
         for wrong in ["", "x", &first[..42], &"A".repeat(43), &format!("{first}A"), &long, "é"] {
             assert_eq!(sessions.user(wrong.as_bytes()), None, "{wrong:.50}");
         }
-        assert_eq!(sessions.end(first.as_bytes()).as_deref(), Some("ann"));
-        assert_eq!((sessions.user(first.as_bytes()), sessions.end(first.as_bytes())), (None, None));
+        assert_eq!(&*sessions.end(first.as_bytes()).unwrap().user, "ann");
+        assert!(sessions.get(first.as_bytes()).is_none());
+        assert!(sessions.end(first.as_bytes()).is_none());
         assert_eq!(sessions.open(), 1);
     }
 

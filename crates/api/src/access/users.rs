@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 
+use super::groups::Groups;
 use super::limits::UserLimits;
+use super::oidc::options::OidcOptions;
 use super::principal::Role;
+use super::proxy::Proxy;
 use super::rights::Rights;
 
 /// Limit of a name, in characters.
@@ -17,7 +20,8 @@ const NAME_CHARS_MAX: usize = 64;
 /// Limit of the number of users and tokens together. Further ones are refused.
 pub const NAMES_MAX: usize = 10_000;
 
-/// Users and tokens. If there are none, everybody may call everything.
+/// Users and tokens, and who else may vouch for users. If there are none, everybody may call
+/// everything.
 #[derive(Clone, Debug)]
 pub struct AccessOptions {
     /// People, with passwords.
@@ -28,6 +32,12 @@ pub struct AccessOptions {
     pub session_max: Duration,
     /// Limits of each user, token and address that has no others.
     pub limits: UserLimits,
+    /// Providers of OpenID Connect, by which users log in.
+    pub oidc: Vec<OidcOptions>,
+    /// A proxy that vouches for users, or names the addresses of clients.
+    pub proxy: Proxy,
+    /// What users of other systems may do.
+    pub groups: Groups,
 }
 
 /// A person, who authenticates by password.
@@ -90,6 +100,9 @@ impl Default for AccessOptions {
             tokens: Vec::new(),
             session_max: Duration::from_secs(12 * 3600),
             limits: UserLimits::default(),
+            oidc: Vec::new(),
+            proxy: None,
+            groups: Groups::default(),
         }
     }
 }
@@ -117,10 +130,12 @@ impl AccessOptions {
     pub fn has_admin(&self) -> bool {
         self.users.iter().any(|user| user.rights.role == Role::Admin)
             || self.tokens.iter().any(|token| token.rights.role == Role::Admin)
+            || self.groups.has_admin()
     }
 
     /// Whether no credentials are needed.
     pub fn is_off(&self) -> bool {
-        self.users.is_empty() && self.tokens.is_empty()
+        let by_proxy = self.proxy.as_ref().is_some_and(|proxy| proxy.user_header.is_some());
+        self.users.is_empty() && self.tokens.is_empty() && self.oidc.is_empty() && !by_proxy
     }
 }

@@ -13,3 +13,4 @@ pub mod metrics;
 pub mod nodes;
 pub mod seal;
 pub mod status;
+pub mod tenants;

@@ -50,8 +50,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::access::params::Params;
-use crate::access::principal::Scope;
+use crate::access::principal::{Principal, Scope};
 use crate::access::routes::Routes;
+use crate::access::tenants::OfTenants;
 use crate::wire::body::{BodyLimits, BodyReader};
 use crate::wire::error::{ApiError, ApiResult};
 pub use cloud::WebhookSecret;
@@ -186,6 +187,7 @@ fn answer(result: ApiResult<Counts>) -> Response {
 /// The parts of a request that are known before the body is read.
 pub struct Request {
     peer: SocketAddr,
+    tenants: OfTenants,
     params: Params,
     /// Headers.
     pub headers: HeaderMap,
@@ -222,7 +224,9 @@ impl FromRequestParts<Arc<Inserting>> for Request {
     ) -> Result<Request, ExtensionRejection> {
         let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, state).await?;
         let params = Params::parse(parts.uri.query().unwrap_or_default().as_bytes());
-        Ok(Request { peer, params, headers: std::mem::take(&mut parts.headers) })
+        let principal = parts.extensions.get::<Principal>();
+        let tenants = principal.map(|principal| principal.tenants.clone()).unwrap_or_default();
+        Ok(Request { peer, tenants, params, headers: std::mem::take(&mut parts.headers) })
     }
 }
 
@@ -333,6 +337,7 @@ async fn prepare(
 ) -> ApiResult<(Keeper, Slot)> {
     let encoding = encoding?;
     let origin = options::origin(request, shape)?;
+    request.tenants.check_rate()?;
     let slot = Slot::take(&inserting.slots).await?;
     let to = inserting.destination().await?;
     if let Some(refusal) = to.refusal() {

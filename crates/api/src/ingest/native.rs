@@ -80,7 +80,7 @@ async fn take(request: &Request, body: &mut WholeBody<'_>, has_tenants: bool) ->
             "the block has more than {BODY_BYTES_MAX} bytes; set -remoteWrite.maxBlockSize of vlagent lower"
         ))
     })?;
-    let rows = Rows::read(&content, has_tenants);
+    let rows = Rows::read(&content, has_tenants.then(|| request.tenants.written()));
     let mut rows = rows.map_err(|error| ApiError::bad_request(error.to_string()))?;
     while let Some(tags) = rows.next_group() {
         body.name_streams(tags)?;

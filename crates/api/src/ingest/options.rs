@@ -125,6 +125,7 @@ pub fn origin(request: &Request, shape: Shape) -> ApiResult<Origin> {
         extra_fields,
         file,
         zone: zone(request)?,
+        tenant: request.tenants.written(),
         ..Hints::default()
     };
     check_bounds(&hints)?;

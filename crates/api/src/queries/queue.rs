@@ -117,10 +117,16 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         format: format.to_owned(),
         include: params.include()?,
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
-        client: caller.client(),
+        client: app.client_in_queue(&caller),
         seen: caller.principal.restriction.to_string(),
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
+    // Tables belong to all tenants. The query may look values up at any depth.
+    if caller.principal.tenants.is_bound() && query.to_string().contains("| lookup ") {
+        return Err(ApiError::bad_request(
+            "lookup: the tables belong to those who may read the lines of all tenants",
+        ));
+    }
     if known == Format::Raw && query.pipes().iter().any(|pipe| !pipe.is_row_wise()) {
         return Err(ApiError::bad_request(node::queries::export::EncodeError::NoLine.to_string()));
     }

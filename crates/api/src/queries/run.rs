@@ -158,7 +158,11 @@ impl PendingQuery {
                     limits
                 },
                 account: Account::new(app.memory(), Purpose::Query),
-                tables: Some(Arc::clone(&app.pipeline()?.lookups) as _),
+                tables: match caller.principal.tenants.is_bound() {
+                    // They belong to all tenants.
+                    true => None,
+                    false => Some(Arc::clone(&app.pipeline()?.lookups) as _),
+                },
                 restriction: caller.principal.restriction.clone(),
                 ..Context::default()
             },
@@ -227,8 +231,9 @@ impl PendingQuery {
         let queue = &self.app.queue;
         let mut told = Told::new(&self);
         let limits = self.caller.principal.limits;
-        let entered =
-            queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
+        let entered = queue
+            .enter(self.kind, &self.text, &self.app.client_in_queue(&self.caller))
+            .and_then(|ticket| {
                 link.holds(queue, ticket.id());
                 queue.covers(ticket.id(), self.context.range);
                 ticket.wait()

@@ -141,7 +141,7 @@ fn both(hides: bool) -> (Fixture, Fixture) {
         for (fixture, lines) in [(&whole, &all), (&part, &seen)] {
             fixture.push(lines.as_bytes());
             if seals {
-                fixture.seal();
+                fixture.seal_all();
             }
         }
     }
@@ -150,7 +150,7 @@ fn both(hides: bool) -> (Fixture, Fixture) {
 
 impl Fixture {
     /// Seals what was sent, and waits for that.
-    fn seal(&self) {
+    fn seal_all(&self) {
         let store = self.pipeline.store();
         store.roll();
         while store.segments().iter().any(|segment| segment.state != store::SegmentState::Sealed) {

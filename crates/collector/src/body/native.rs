@@ -15,6 +15,7 @@
 //! is kept; memory beside the body is 4 bytes a row. Rows with the same names of tags are written
 //! together.
 
+use record::Tenant;
 use record::frame::LINE_BYTES_MAX;
 use text::json::write_text;
 use text::time::write_time;
@@ -37,8 +38,8 @@ pub enum NativeError {
     Broken(u64),
     /// It has lines of another tenant.
     #[error(
-        "row {row} is of the tenant {account}:{project}, but there is only the tenant 0:0 here; let vlagent \
-         send to /insert/native, or run a server for each tenant"
+        "row {row} is of the tenant {account}:{project}, which is not that of the request; let vlagent \
+         send to /insert/native, with a token or AccountID and ProjectID for each tenant"
     )]
     Tenant {
         /// Its row, from 0.
@@ -68,9 +69,9 @@ struct Group<'b> {
 }
 
 impl<'b> Rows<'b> {
-    /// Finds the rows of a body, which has less than 4 GiB. With `has_tenants`, rows of other
-    /// tenants than 0:0 are an error; otherwise the request says whose they are.
-    pub fn read(content: &'b [u8], has_tenants: bool) -> Result<Rows<'b>, NativeError> {
+    /// Finds the rows of a body, which has less than 4 GiB. With `tenant`, rows of other tenants are
+    /// an error; otherwise the request says whose they are.
+    pub fn read(content: &'b [u8], tenant: Option<Tenant>) -> Result<Rows<'b>, NativeError> {
         let mut groups: Vec<Group<'b>> = Vec::new();
         let mut last: (&[u8], usize) = (b"", usize::MAX);
         let mut rest = content;
@@ -79,7 +80,7 @@ impl<'b> Rows<'b> {
             let broken = || NativeError::Broken(row);
             let account = u32::from_be_bytes(take_array(&mut rest).ok_or_else(broken)?);
             let project = u32::from_be_bytes(take_array(&mut rest).ok_or_else(broken)?);
-            if has_tenants && (account, project) != (0, 0) {
+            if tenant.is_some_and(|tenant| tenant != Tenant { account, project }) {
                 return Err(NativeError::Tenant { row, account, project });
             }
             let stream = take_text(&mut rest).ok_or_else(broken)?;
@@ -257,7 +258,7 @@ mod tests {
 
     /// The names of tags of each group, and its lines.
     fn groups(content: &[u8]) -> Vec<(String, String)> {
-        let mut rows = Rows::read(content, false).unwrap();
+        let mut rows = Rows::read(content, Some(Tenant::DEFAULT)).unwrap();
         let mut groups = Vec::new();
         while let Some(tags) = rows.next_group() {
             let mut out = Vec::new();
@@ -277,7 +278,7 @@ mod tests {
             row(3, &[("app", "db"), ("host", "a")], 1, &[("_msg", &long)]),
         ]
         .concat();
-        assert_eq!(Rows::read(&content, false).unwrap().count(), 3);
+        assert_eq!(Rows::read(&content, None).unwrap().count(), 3);
         let long =
             format!("{{\"_time\":\"1970-01-01T00:00:00.000000001Z\",\"_msg\":\"{long}\"}}\n");
         let first = "{\"_time\":\"2026-01-31T12:00:00.250000001Z\",\"app\":\"web\",\"_msg\":\"one \\\"1\\\"\\n\"}\n";
@@ -287,7 +288,7 @@ mod tests {
         ];
         assert_eq!(groups(&content), expected);
         let tenant = NativeError::Tenant { row: 2, account: 3, project: 0 };
-        assert_eq!(Rows::read(&content, true).err(), Some(tenant));
+        assert_eq!(Rows::read(&content, Some(Tenant::DEFAULT)).err(), Some(tenant));
     }
 
     #[test]
@@ -295,7 +296,7 @@ mod tests {
         let whole = row(0, &[("app", "web")], 1, &[("app", "web"), ("_msg", "x")]);
         for cut in 1..whole.len() {
             let content = [&whole[..], &whole[..cut]].concat();
-            assert_eq!(Rows::read(&content, false).err(), Some(NativeError::Broken(1)), "{cut}");
+            assert_eq!(Rows::read(&content, None).err(), Some(NativeError::Broken(1)), "{cut}");
         }
         for wrong in [
             // Too many fields, a count of tags beyond their bytes, and what follows the tags.
@@ -304,9 +305,13 @@ mod tests {
             [&[0; 8][..], &text("\0a"), &[0; 9]].concat(),
             b"{\"_msg\":\"x\"}".to_vec(),
         ] {
-            assert_eq!(Rows::read(&wrong, false).err(), Some(NativeError::Broken(0)), "{wrong:?}");
+            assert_eq!(
+                Rows::read(&wrong, Some(Tenant::DEFAULT)).err(),
+                Some(NativeError::Broken(0)),
+                "{wrong:?}"
+            );
         }
-        assert_eq!(Rows::read(b"", true).unwrap().count(), 0);
+        assert_eq!(Rows::read(b"", None).unwrap().count(), 0);
     }
 
     #[test]
@@ -325,7 +330,7 @@ mod tests {
     fn a_row_that_would_be_cut_is_counted() {
         let long = "\u{1}".repeat(LINE_BYTES_MAX / 6);
         let content = [row(0, &[], 1, &[("", &long)]), row(0, &[], 1, &[("", "short")])].concat();
-        let mut rows = Rows::read(&content, false).unwrap();
+        let mut rows = Rows::read(&content, None).unwrap();
         let mut out = Vec::new();
         while rows.write_next(&mut out) {}
         assert_eq!(out, b"{\"_time\":\"1970-01-01T00:00:00.000000001Z\",\"_msg\":\"short\"}\n");

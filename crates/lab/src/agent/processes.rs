@@ -12,13 +12,19 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Starts `count` agents, each `program` with the arguments of an agent on a free port, which
-    /// prints its address in the first line of its output. Blocks until all have.
-    pub fn start(program: &std::path::Path, count: u32) -> std::io::Result<Processes> {
+    /// Starts `count` agents, each `program` with the arguments of an agent on a free port and
+    /// `arguments`, which prints its address in the first line of its output. Blocks until all
+    /// have.
+    pub fn start(
+        program: &std::path::Path,
+        count: u32,
+        arguments: &[String],
+    ) -> std::io::Result<Processes> {
         let mut processes = Processes { children: Vec::new(), addresses: Vec::new() };
         for _ in 0..count {
             let mut child = Command::new(program)
                 .args(["agent", "--until-input-ends", "--listen", "127.0.0.1:0"])
+                .args(arguments)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()?;

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use crate::scale::Scale;
-use stores::{HomeArgs, StoresCommand};
+use stores::{HomeArgs, ProgramArgs, StoresCommand};
 
 #[derive(Parser)]
 #[command(
@@ -23,6 +23,7 @@ use stores::{HomeArgs, StoresCommand};
   loginson-lab run study1 --scale smoke --stores postgres    does it all work here? Fetches and starts PostgreSQL
   loginson-lab run study1 --scale small                      minutes to an hour; the report is beside the results
   loginson-lab run ycsb --endpoint redis=db7:6379 --stores redis     a server that runs already
+  loginson-lab run logstores --stores sqlite,loginson --program sqlite=./sqlite.py    a store of your own
   loginson-lab run ./workloada -p threadcount=64 --stores redis      a property file of YCSB, as it is
   loginson-lab resume lab-results/study1-small               go on after Ctrl-C
   loginson-lab report lab-results/study1-small               make the report again
@@ -31,6 +32,8 @@ use stores::{HomeArgs, StoresCommand};
 struct Cli {
     #[command(flatten)]
     home: HomeArgs,
+    #[command(flatten)]
+    programs: ProgramArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -87,18 +90,32 @@ enum Command {
         #[arg(long)]
         data: std::path::PathBuf,
     },
+    /// Start a program of the user's own for each connection
+    #[command(name = crate::stores::own::process::COMMAND, hide = true)]
+    Own {
+        /// Address to listen on
+        #[arg(long)]
+        listen: String,
+        /// Directory of the store
+        #[arg(long)]
+        data: std::path::PathBuf,
+        /// The program
+        #[arg(long)]
+        starts: std::path::PathBuf,
+    },
 }
 
 /// Runs the command of the command line. Returns whether everything succeeded.
 pub async fn main() -> anyhow::Result<bool> {
-    let Cli { home, command } = Cli::parse();
+    let Cli { home, programs, command } = Cli::parse();
+    programs.add().await?;
     match command {
         Command::List => print(&studies::list()?),
         Command::Show { study, scale, definition } => {
             print(&studies::show(&study, scale, definition)?);
         }
-        Command::Run(args) => return run::run(*args, home.servers()?).await,
-        Command::Resume(args) => return run::resume(args, home.servers()?).await,
+        Command::Run(args) => return run::run(*args, programs, home.servers()?).await,
+        Command::Resume(args) => return run::resume(args, &home).await,
         Command::Stores { command } => stores::run(command, &home.servers()?).await?,
         Command::Report(args) => crate::report::cli::run(&args)?,
         Command::Compare(args) => crate::compare::cli::run(&args)?,
@@ -112,6 +129,7 @@ pub async fn main() -> anyhow::Result<bool> {
             agent(&listen, secret_file.as_deref()).await?;
         }
         Command::Files { listen, data } => files(&listen, &data).await?,
+        Command::Own { listen, data, starts } => own(&listen, &data, &starts).await?,
     }
     Ok(true)
 }
@@ -127,6 +145,17 @@ async fn files(listen: &str, data: &std::path::Path) -> anyhow::Result<()> {
     let listener =
         tokio::net::TcpListener::bind(listen).await.with_context(|| listen.to_owned())?;
     Ok(serve(listener, std::sync::Arc::new(Tables::new(data))).await?)
+}
+
+/// Starts the program for each connection, until SIGTERM.
+async fn own(
+    listen: &str,
+    data: &std::path::Path,
+    program: &std::path::Path,
+) -> anyhow::Result<()> {
+    let listener =
+        tokio::net::TcpListener::bind(listen).await.with_context(|| listen.to_owned())?;
+    Ok(crate::stores::own::process::serve(listener, program, data).await?)
 }
 
 /// Runs trials until Ctrl-C. The first line of output is its address.
@@ -145,4 +174,15 @@ async fn agent(listen: &str, secret_file: Option<&std::path::Path>) -> anyhow::R
     std::io::stdout().flush()?;
     crate::agent::serve(listener, crate::stores::open, secret, run::stop_on_signal()).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_declared_without_contradiction() {
+        Cli::command().debug_assert();
+    }
 }

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::shown::Shown;
+use super::stores::{HomeArgs, ProgramArgs};
 use crate::definition::{self, Study};
 use crate::driver::durability::{Durability, Level};
 use crate::fleet::Fleet;
@@ -67,6 +68,10 @@ pub struct RunArgs {
     /// Leave the servers running at the end; their data is below DIRECTORY/servers
     #[arg(long)]
     keep_servers: bool,
+    /// Kept, so that a run that is resumed knows them
+    #[arg(skip)]
+    #[serde(default)]
+    own: ProgramArgs,
 }
 
 /// The arguments of `resume`.
@@ -272,7 +277,8 @@ fn version() -> String {
 }
 
 /// Runs a study from the beginning.
-pub async fn run(args: RunArgs, servers: Servers) -> anyhow::Result<bool> {
+pub async fn run(args: RunArgs, own: ProgramArgs, servers: Servers) -> anyhow::Result<bool> {
+    let args = RunArgs { own, ..args };
     let text = definition::text(&args.study, &args.properties)?;
     let study = Study::parse(&args.study, &text, args.scale)?;
     let out = args.out.clone().unwrap_or_else(|| {
@@ -305,7 +311,7 @@ pub async fn run(args: RunArgs, servers: Servers) -> anyhow::Result<bool> {
 }
 
 /// Resumes a run that was stopped.
-pub async fn resume(args: ResumeArgs, servers: Servers) -> anyhow::Result<bool> {
+pub async fn resume(args: ResumeArgs, home: &HomeArgs) -> anyhow::Result<bool> {
     let (directory, run) = Directory::open(&args.directory)?;
     let path = arguments(&args.directory);
     let kept = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -315,7 +321,8 @@ pub async fn resume(args: ResumeArgs, servers: Servers) -> anyhow::Result<bool> 
         let forgotten = directory.forget_failed()?;
         eprintln!("{forgotten} trials that failed are repeated");
     }
-    go_on(&kept, directory, run, servers).await
+    kept.own.add().await?;
+    go_on(&kept, directory, run, home.servers()?).await
 }
 
 fn arguments(directory: &Path) -> PathBuf {
@@ -338,7 +345,7 @@ async fn go_on(
     let servers = servers.apart(&server_files)?;
     let settings = args.settings(&study, &stores, &servers)?;
     let mut fleet = Fleet::new(servers, args.external(), settings, shown.sayer());
-    let generators = Generators::start(&args.generators).await?;
+    let generators = Generators::start(&args.generators, &args.own.programs).await?;
     let stop = stop_on_signal();
     let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
     let outcome = runner.steps(&steps, &mut shown).await;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::directory_bytes;
 use crate::options::Known;
@@ -35,11 +36,29 @@ impl HomeArgs {
     }
 }
 
+/// The stores of the user's own, for all commands that use stores.
+#[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
+pub struct ProgramArgs {
+    /// A store of your own: its name, and the program that knows it (docs/lab/own-store.md)
+    #[arg(long = "program", value_name = "NAME=PROGRAM", global = true)]
+    #[serde(default)]
+    pub programs: Vec<String>,
+}
+
+impl ProgramArgs {
+    /// Makes the stores known to this process.
+    pub async fn add(&self) -> anyhow::Result<()> {
+        for text in &self.programs {
+            stores::add(text).await.map_err(anyhow::Error::msg)?;
+        }
+        Ok(())
+    }
+}
+
 /// Settings of a server.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
     /// The store
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(startable()))]
     pub name: String,
     /// An option of the server; `loginson-lab stores options` lists them
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = pair)]
@@ -50,11 +69,6 @@ impl StoreArgs {
     fn options(&self) -> BTreeMap<String, String> {
         self.set.iter().cloned().collect()
     }
-}
-
-/// The stores whose servers the lab can start.
-fn startable() -> impl Iterator<Item = &'static str> {
-    stores::STORES.iter().filter_map(|store| store.server).map(|server| server.name())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -83,7 +97,6 @@ pub enum StoresCommand {
     /// Stop a store; its data stays
     Stop {
         /// The store
-        #[arg(value_parser = clap::builder::PossibleValuesParser::new(startable()))]
         name: String,
     },
     /// Show the running stores
@@ -91,7 +104,6 @@ pub enum StoresCommand {
     /// Stop a store and remove its data and logs; the software stays
     Wipe {
         /// The store
-        #[arg(value_parser = clap::builder::PossibleValuesParser::new(startable()))]
         name: String,
     },
     /// List all options of all servers

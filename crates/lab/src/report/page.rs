@@ -76,7 +76,14 @@ fn chapter(document: &mut Document, summary: &Summary, experiment: &Experiment, 
         document.list(sentences(experiment));
     }
     let name = experiment.measure.name();
-    let columns = ["store", &name, "95% interval", "relative to the best", "reached per second"];
+    let columns = [
+        "store",
+        &name,
+        "95% interval",
+        tables::PROCESSED,
+        "relative to the best",
+        "reached per second",
+    ];
     document.table(only(tables::ranking(summary, experiment, None), &columns));
 }
 

@@ -9,7 +9,7 @@ use crate::number::{
     bytes, count, detectable_ratio, interval, of_name, percent, plain, probability, ratio,
 };
 use crate::reference::{Reference, Wanted};
-use crate::results::{HOST, is_server};
+use crate::results::{HOST, PROCESSED_ROWS_PER_S, is_server};
 use crate::samples::{ALL, Measure, PERCENTILES, Repetition, Usage, value_at_percentile};
 use crate::statistics::{mean as average, quantile, trend};
 
@@ -47,6 +47,7 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
             "durability",
             &name,
             "95% interval",
+            PROCESSED,
             "repetitions",
             "spread",
             "relative to the best",
@@ -84,6 +85,7 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
                 durability(summary, &group.store),
                 plain(found.mean),
                 found.interval.map(interval).unwrap_or_default(),
+                processed(group),
                 found.count.to_string(),
                 if found.count > 1 { percent(found.deviation) } else { String::new() },
                 match all.len() {
@@ -121,6 +123,16 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
         }
     }
     table.compact()
+}
+
+/// The column of [`processed`].
+pub const PROCESSED: &str = "until processed";
+
+/// Rows a second until the last one was processed, where a trial lasts until all are visible.
+fn processed(group: &Group) -> String {
+    let measure = Measure::Value(PROCESSED_ROWS_PER_S.to_owned());
+    let all = ranked(std::slice::from_ref(group), &measure);
+    all.first().map(|entry| plain(entry.estimate.mean)).unwrap_or_default()
 }
 
 /// Processors that these processes used, mean of the repetitions.

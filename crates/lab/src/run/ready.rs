@@ -332,7 +332,8 @@ pub(super) fn keep(
 /// The note on a version that the driver is not tested with.
 fn untested(tested: &[&str], version: &str) -> Option<String> {
     let known = tested.iter().any(|beginning| version.starts_with(beginning));
-    (!known).then(|| {
+    // Nobody promises a version of a store of the user's own.
+    (!known && !tested.is_empty()).then(|| {
         format!(
             "this version is not one that the lab is tested with ({}…): every answer is checked all the same",
             tested.join("…, ")

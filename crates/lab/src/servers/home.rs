@@ -177,6 +177,15 @@ pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
+/// The path of this program, or, in a test, of the program that was built beside the test.
+pub(crate) fn program() -> Result<PathBuf, ServerError> {
+    const NAME: &str = "loginson-lab";
+    beside(NAME).ok_or_else(|| ServerError::Missing {
+        what: format!("there is no program {NAME} beside this one"),
+        remedy: "build it: make lab".to_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! Every driver keeps the same contract against its real server: what is written comes back byte
 //! for byte, counts are those of a reference model, what is not declared is refused, and a store
 //! that dies is reported. Servers have data, addresses and ports of this test alone, and are
-//! stopped also where it fails. `CONTRACT_STORES=redis,postgres` tests only the named stores.
+//! stopped also where it fails. `CONTRACT_STORES=redis,postgres` tests only the named stores, and
+//! `CONTRACT_PROGRAM=mine=./mine.py` a store of the user's own.
 
 mod checks;
 mod table;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use self::checks::Subject;
 use lab::driver::StoreSpec;
 use lab::servers::{Home, Logs, Process, Running, Say, Servers, Signal};
-use lab::stores::{STORES, Store, servers};
+use lab::stores::{Store, all, servers};
 
 #[test]
 fn every_store_keeps_its_contract() {
@@ -28,7 +29,17 @@ fn every_store_keeps_its_contract() {
         Some("all") => true,
         Some(only) => only.split(',').any(|name| name == store.name),
     };
-    let tested = || STORES.iter().filter(|store| store.server.is_some() && wanted(store));
+    // The example of the documents is always tested; a store of the user's own alone.
+    let example = "../../docs/lab/sqlite.py";
+    let program = std::env::var("CONTRACT_PROGRAM").ok();
+    let own = program.clone().unwrap_or_else(|| format!("sqlite={example}"));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let own = runtime.block_on(lab::stores::add(&own)).unwrap_or_else(|why| panic!("{why}"));
+    let wanted = |store: &Store| match program {
+        Some(_) => store.name == own.name,
+        None => wanted(store),
+    };
+    let tested = || all().into_iter().filter(|store| store.server.is_some() && wanted(store));
     let (heavy, light): (Vec<&Store>, Vec<&Store>) = tested().partition(is_heavy);
     let failed: Vec<&str> = std::thread::scope(|scope| {
         let halves = [heavy, light].map(|stores| scope.spawn(|| failing(stores)));
@@ -143,7 +154,7 @@ fn pairs(options: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// ports has each at a distance of ten, which leaves room for those of further nodes.
 fn addresses(store: &Store) -> BTreeMap<String, String> {
     let id = std::process::id();
-    let place = STORES.iter().position(|other| other.name == store.name).expect("in the table");
+    let place = all().iter().position(|other| other.name == store.name).expect("in the table");
     let mut port = 20_000 + id % 20 * 600 + 30 * place as u32;
     let mut options = BTreeMap::new();
     for known in store.server.expect("is tested").options() {

@@ -90,6 +90,9 @@ struct RestrictionArgs {
     /// Fields that are not seen, separated by commas; NAME* hides all that begin with a name
     #[arg(long, value_name = "NAMES")]
     hide_fields: Option<String>,
+    /// Tenant whose lines are written and seen, by name or id; named: each request names one; all
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
     /// Limit of its queries, such as queries_max=2 or run_max=10s; an empty value: the default
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     limit: Vec<(String, String)>,
@@ -111,8 +114,9 @@ impl RestrictionArgs {
     fn form(&self) -> Vec<(&str, String)> {
         let filter = self.filter.iter().map(|filter| ("filter", filter.clone()));
         let hidden = self.hide_fields.iter().map(|names| ("hide_fields", names.clone()));
+        let tenant = self.tenant.iter().map(|tenant| ("tenant", tenant.clone()));
         let limits = self.limit.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        filter.chain(hidden).chain(limits).collect()
+        filter.chain(hidden).chain(tenant).chain(limits).collect()
     }
 }
 
@@ -277,8 +281,9 @@ fn restrictions(listed: &Value) -> Option<String> {
     let hidden = hidden.collect::<Vec<_>>().join(",");
     let filter = listed["filter"].as_str().map(|filter| format!("sees {}", escaped(filter)));
     let hidden = (!hidden.is_empty()).then(|| format!("without {hidden}"));
-    let both: Vec<String> = filter.into_iter().chain(hidden).collect();
-    (!both.is_empty()).then(|| both.join(" "))
+    let tenant = listed["tenant"].as_str().map(|tenant| format!("tenant {}", escaped(tenant)));
+    let all: Vec<String> = filter.into_iter().chain(hidden).chain(tenant).collect();
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// Prints a new token, or writes it to a file.

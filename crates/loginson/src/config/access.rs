@@ -12,11 +12,12 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser, RawUserLimits};
-use crate::config::{duration, unless_off};
+use crate::config::{duration, logins, unless_off};
 use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
 use api::access::secrets::{parse_password_hash, parse_token_hash};
 use api::access::users::{AccessOptions, NAMES_MAX, Token, User, check_name};
+use node::ingest::tenants::Tenants;
 
 /// The shortest and the longest session.
 const SESSION_MIN: Duration = Duration::from_secs(1);
@@ -28,7 +29,9 @@ pub fn access(
     limits: &RawUserLimits,
     users: &[RawUser],
     tokens: &[RawToken],
+    tenants: &Tenants,
 ) -> Result<AccessOptions> {
+    let rights = |text: &RightsText| rights(text, tenants);
     let session_max = duration("access.session_max", &access.session_max)?;
     ensure!(
         (SESSION_MIN..=SESSION_MAX).contains(&session_max),
@@ -65,7 +68,15 @@ pub fn access(
         .text()
         .checked()
         .map_err(|why| anyhow!("{}", why.replacen("limits.", "limits.users.", 1)))?;
-    Ok(AccessOptions { users, tokens: tokens.collect::<Result<_>>()?, session_max, limits })
+    Ok(AccessOptions {
+        users,
+        tokens: tokens.collect::<Result<_>>()?,
+        session_max,
+        limits,
+        oidc: logins::oidc(access)?,
+        proxy: logins::proxy(&access.proxy)?,
+        groups: logins::groups(access, tenants)?,
+    })
 }
 
 /// The settings of the audit log. In a cluster on engines no node has a store of its own for it.
@@ -78,8 +89,10 @@ pub fn auditing(raw: &RawAudit, in_cluster: bool) -> Result<Auditing> {
     Ok(Auditing { enabled: raw.enabled, admins_read: raw.admins_read })
 }
 
-fn rights(text: &RightsText) -> Result<Rights> {
-    text.checked().map_err(Error::msg)
+pub fn rights(text: &RightsText, tenants: &Tenants) -> Result<Rights> {
+    let rights = text.checked().map_err(Error::msg)?;
+    rights.tenant.check(tenants).map_err(Error::msg)?;
+    Ok(rights)
 }
 
 /// The value of a key, or the content of the file that the key with the suffix `_file` names.
@@ -137,6 +150,7 @@ mod tests {
             filter: None,
             hide_fields: Vec::new(),
             limits: Default::default(),
+            tenant: None,
         }
     }
 
@@ -149,11 +163,13 @@ mod tests {
             filter: None,
             hide_fields: Vec::new(),
             limits: Default::default(),
+            tenant: None,
         }
     }
 
     fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
-        access(&RawAccess::default(), &RawUserLimits::default(), users, tokens)
+        let limits = RawUserLimits::default();
+        access(&RawAccess::default(), &limits, users, tokens, &Tenants::default())
     }
 
     #[test]
@@ -185,6 +201,16 @@ mod tests {
                 "users: ann: filter: 'a |'",
             ),
             (
+                vec![RawUser { tenant: Some("shop".into()), ..user("ann", HASH, "read") }],
+                vec![],
+                "there are no tenants",
+            ),
+            (
+                vec![RawUser { tenant: Some("shop".into()), ..user("ann", HASH, "admin") }],
+                vec![],
+                "the role admin is for all tenants",
+            ),
+            (
                 vec![RawUser { hide_fields: vec!["a".into()], ..user("ann", HASH, "admin") }],
                 vec![],
                 "users: ann: the role admin cannot be restricted",
@@ -213,12 +239,14 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("hunter2") && !error.contains("MDEy"), "{error}");
         }
+        let (none, tenants) = (RawUserLimits::default(), Tenants::default());
         let wrong = RawUserLimits { run_max: "soon".into(), ..RawUserLimits::default() };
-        let why = access(&RawAccess::default(), &wrong, &[], &[]).unwrap_err().to_string();
+        let wrong = access(&RawAccess::default(), &wrong, &[], &[], &tenants);
+        let why = wrong.unwrap_err().to_string();
         assert!(why.starts_with("limits.users.run_max: 'soon'"), "{why}");
-        let short = RawAccess { session_max: "0s".into() };
+        let short = RawAccess { session_max: "0s".into(), ..RawAccess::default() };
         assert!(
-            access(&short, &RawUserLimits::default(), &[], &[])
+            access(&short, &none, &[], &[], &tenants)
                 .unwrap_err()
                 .to_string()
                 .contains("between 1s and 366d")

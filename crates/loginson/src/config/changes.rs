@@ -27,6 +27,14 @@ pub fn of_access(before: &AccessOptions, after: &AccessOptions, changed: &mut Ve
         });
         named.chain(tokens).collect::<Vec<_>>()
     };
+    if before.oidc != after.oidc {
+        let names: Vec<&str> = after.oidc.iter().map(|oidc| &*oidc.name).collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("access.oidc: {shown}"));
+    }
+    if before.groups != after.groups {
+        changed.push(format!("access.groups: {} rules", after.groups.0.len()));
+    }
     let (before, after) = (users(before), users(after));
     for (name, rights, secret) in &after {
         let role = rights.role.name();
@@ -107,6 +115,7 @@ pub fn needs_restart(start: &RawConfig, after: &RawConfig) -> Vec<String> {
         .collect();
     for (key, differs) in [
         ("[[types]]", start.types != after.types),
+        ("[[tenants]]", start.tenants != after.tenants),
         ("[[files]]", start.files != after.files),
         ("[[kafka]]", start.kafka != after.kafka),
         ("[[programs]]", start.programs != after.programs),

@@ -14,12 +14,14 @@ mod files;
 mod kafka;
 pub mod listen;
 mod located;
+mod logins;
 pub mod mistakes;
 mod placement;
 mod programs;
 mod raw;
 mod secret;
 mod stores;
+mod tenants;
 mod tls;
 pub mod zones;
 
@@ -138,6 +140,11 @@ impl TryFrom<RawConfig> for Config {
             (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes_max),
             "store.segment_bytes_max must be between 1MiB and 64GiB"
         );
+        let (tenants, of_tenants) = tenants::check(&raw.tenants)?;
+        let rules = raw.retention.rules.iter().map(retention_rule);
+        let mut retention_rules: Vec<RetentionRule> = rules.collect::<Result<_>>()?;
+        let has_retention_rules = !(retention_rules.is_empty() && of_tenants.is_empty());
+        retention_rules.extend(of_tenants);
         let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
         let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
         let placement = raw.placement.placement(processors())?;
@@ -159,7 +166,7 @@ impl TryFrom<RawConfig> for Config {
             )?,
             age_ns: age.map(text::duration::ns),
             bytes_max: unless_off(&raw.retention.bytes, |t| bytes("retention.bytes", t))?,
-            rules: raw.retention.rules.iter().map(retention_rule).collect::<Result<_>>()?,
+            rules: retention_rules,
             segment_age_ns: text::duration::ns(duration(
                 "store.segment_age",
                 &raw.store.segment_age,
@@ -169,6 +176,10 @@ impl TryFrom<RawConfig> for Config {
             reencode_age_ns: text::duration::ns(duration(
                 "store.reencode_age",
                 &raw.store.reencode_age,
+            )?),
+            node_age_ns: text::duration::ns(duration(
+                "store.collector_age",
+                &raw.store.collector_age,
             )?),
             sealing_threads: placement.sealing_threads,
             background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
@@ -256,8 +267,8 @@ impl TryFrom<RawConfig> for Config {
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
         ensure!(
-            engines.is_none() || raw.retention.rules.is_empty(),
-            "retention.rules do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
+            engines.is_none() || !has_retention_rules,
+            "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
         );
         ensure!(
             engines.is_none() || raw.node_listen == "off",
@@ -311,7 +322,13 @@ impl TryFrom<RawConfig> for Config {
             hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
             frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
             is_https: http_tls.is_some(),
-            access: access::access(&raw.access, &raw.limits.users, &raw.users, &raw.tokens)?,
+            access: access::access(
+                &raw.access,
+                &raw.limits.users,
+                &raw.users,
+                &raw.tokens,
+                &tenants,
+            )?,
             auditing: access::auditing(&raw.audit, engines.is_some())?,
             insert,
             query,
@@ -329,7 +346,8 @@ impl TryFrom<RawConfig> for Config {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
             no_server_fields: !raw.parse.fields,
-            rules: ingest_rules(raw.rules)?,
+            rules: ingest_rules(tenants::resolved(raw.rules, &tenants)?)?,
+            tenants,
             lookups: raw.lookups,
             sources,
             forward: ForwardConfig { secret: node_secret, ..collect },

@@ -22,6 +22,7 @@ use crate::config::alerts::RawAlerts;
 use crate::config::collect::RawCollect;
 use crate::config::engines::RawCluster;
 use crate::config::kafka::RawTopics;
+use crate::config::logins::{RawGroupRule, RawOidc, RawProxy};
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::stores::RawStores;
@@ -72,6 +73,8 @@ pub struct RawConfig {
     pub users: Vec<RawUser>,
     #[serde(skip_serializing)]
     pub tokens: Vec<RawToken>,
+    #[serde(skip_serializing)]
+    pub tenants: Vec<RawTenant>,
     #[serde(skip_serializing)]
     pub types: Vec<TypeRule>,
     #[serde(skip_serializing)]
@@ -124,11 +127,23 @@ impl Default for RawHttpTls {
 #[serde(deny_unknown_fields, default)]
 pub struct RawAccess {
     pub session_max: String,
+    pub external_url: String,
+    pub proxy: RawProxy,
+    #[serde(skip_serializing)]
+    pub oidc: Vec<RawOidc>,
+    #[serde(skip_serializing)]
+    pub groups: Vec<RawGroupRule>,
 }
 
 impl Default for RawAccess {
     fn default() -> Self {
-        RawAccess { session_max: "12h".into() }
+        RawAccess {
+            session_max: "12h".into(),
+            external_url: "off".into(),
+            proxy: RawProxy::default(),
+            oidc: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 }
 
@@ -159,6 +174,9 @@ pub struct RawUser {
     /// Limits of its queries; what is missing is that of `[limits.users]`.
     #[serde(default)]
     pub limits: LimitsText,
+    /// The tenant whose lines it writes and reads.
+    #[serde(default)]
+    pub tenant: Option<String>,
 }
 
 impl RawUser {
@@ -169,6 +187,7 @@ impl RawUser {
             filter: self.filter.clone(),
             hide_fields: self.hide_fields.clone(),
             limits: self.limits.clone(),
+            tenant: self.tenant.clone(),
         }
     }
 }
@@ -192,6 +211,9 @@ pub struct RawToken {
     /// Limits of its queries; what is missing is that of `[limits.users]`.
     #[serde(default)]
     pub limits: LimitsText,
+    /// The tenant whose lines it writes and reads.
+    #[serde(default)]
+    pub tenant: Option<String>,
 }
 
 impl RawToken {
@@ -202,8 +224,26 @@ impl RawToken {
             filter: self.filter.clone(),
             hide_fields: self.hide_fields.clone(),
             limits: self.limits.clone(),
+            tenant: self.tenant.clone(),
         }
     }
+}
+
+/// `[[tenants]]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawTenant {
+    pub id: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub listeners: Vec<String>,
+    #[serde(default)]
+    pub retention: Option<String>,
+    #[serde(default)]
+    pub bytes_per_s: Option<String>,
+    #[serde(default)]
+    pub lines_per_s: Option<u64>,
 }
 
 /// `[memory]`
@@ -394,6 +434,7 @@ pub struct RawStore {
     pub backlog_bytes_max: String,
     pub reencode: bool,
     pub reencode_age: String,
+    pub collector_age: String,
 }
 
 /// `[insert]`
@@ -581,6 +622,7 @@ impl Default for RawConfig {
             cluster: RawCluster::default(),
             users: Vec::new(),
             tokens: Vec::new(),
+            tenants: Vec::new(),
             types: Vec::new(),
             rules: Vec::new(),
             lookups: Vec::new(),
@@ -623,6 +665,7 @@ impl Default for RawStore {
             backlog_bytes_max: "4GiB".into(),
             reencode: true,
             reencode_age: "1d".into(),
+            collector_age: "30d".into(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub use engines::Engines;
 pub use node::{Node, NodeError};
 pub use options::StoresOptions;
 pub use source::ClusterSource;
-pub use trust::roots;
+pub use trust::{roots, tls_config};
 
 use choice::{Choice, Lack, all_lacks, choose};
 use watch::{Seen, Watch};

@@ -3,18 +3,17 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use ureq::http::{Method, StatusCode};
-use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 use super::frames::{FRAMES_PATH, StoreFrames, Told};
 use super::message::{Message, ShareRequest};
-use super::trust::roots;
+use super::trust::tls_config;
 
 /// Marks a call that was handed on: the node that gets it does not hand it on once more.
 pub const HANDED_ON: HeaderName = HeaderName::from_static("loginson-handed-on");
@@ -114,13 +113,7 @@ impl Node {
             // used again.
             .max_idle_connections_per_host(4);
         if url.starts_with("https://") {
-            let provider = Arc::new(rustls::crypto::ring::default_provider());
-            let tls = TlsConfig::builder()
-                .provider(TlsProvider::Rustls)
-                .unversioned_rustls_crypto_provider(provider)
-                .root_certs(RootCerts::Specific(Arc::new(roots(ca_file)?)))
-                .build();
-            config = config.tls_config(tls);
+            config = config.tls_config(tls_config(ca_file)?);
         }
         let name = url.split_once("://").map_or(url, |(_, authority)| authority);
         Ok(Node {

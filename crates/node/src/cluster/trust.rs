@@ -1,11 +1,12 @@
 //! The certificates by which this program verifies servers that it calls.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use ureq::tls::Certificate;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 /// Files with the CAs that the system trusts, where distributions place them.
 const SYSTEM_ROOTS: [&str; 4] = [
@@ -31,4 +32,13 @@ pub fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>> {
     let found = found.map_err(|_| anyhow!("{} is damaged", file.display()))?;
     ensure!(!found.is_empty(), "there is no PEM certificate in {}", file.display());
     Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
+}
+
+/// TLS of `ureq` that verifies servers with [`roots`].
+pub fn tls_config(ca: Option<&Path>) -> Result<TlsConfig> {
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(roots(ca)?)))
+        .build())
 }

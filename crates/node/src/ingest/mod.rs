@@ -8,3 +8,4 @@ pub mod options;
 pub mod recall;
 pub mod rules;
 pub mod sources;
+pub mod tenants;

@@ -1,6 +1,7 @@
 //! What a node is told: the settings of all its parts, checked.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use collector::node::ForwardConfig;
 use programs::summary::SummaryConfig;
@@ -12,6 +13,7 @@ use crate::cluster::engines::EngineOptions;
 use crate::data_dir::PROGRAMS_FOLDER;
 use crate::ingest::options::SourceOptions;
 use crate::ingest::rules::RuleSpec;
+use crate::ingest::tenants::Tenants;
 use crate::lookups::LookupSpec;
 use crate::programs::stage::ProgramOptions;
 use crate::queries::QueryOptions;
@@ -28,6 +30,8 @@ pub struct NodeOptions {
     pub no_server_fields: bool,
     /// What becomes of lines before they are durable.
     pub rules: Vec<RuleSpec>,
+    /// Whose lines there can be.
+    pub tenants: Arc<Tenants>,
     /// The tables that rules and queries look values up in.
     pub lookups: Vec<LookupSpec>,
     /// How lines are received.
@@ -62,6 +66,7 @@ impl NodeOptions {
             zone: Zone::UTC,
             no_server_fields: false,
             rules: Vec::new(),
+            tenants: Arc::default(),
             lookups: Vec::new(),
             sources: SourceOptions::none(&data_dir),
             forward: ForwardConfig::default(),

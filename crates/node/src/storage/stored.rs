@@ -11,7 +11,7 @@ use query::source::{
     Answers, ChooseLines, DamagedUnit, EachCount, Grouped, Phrase, Phrases, Revisions, ScanUnit,
     SomeLines, Source, SourceError, Tables, TimeRange, UnitKey, Whose, WithColumns,
 };
-use record::{Batch, Frame, LineId, Parser};
+use record::{Batch, Frame, LineId, Parser, Tenant};
 use segment::tokens::{TokenHash, required_tokens};
 use store::{Committed, FrameGroup, FrameHandle, Store, StoreError, Unit};
 
@@ -374,6 +374,10 @@ impl ScanUnit for StoredUnit {
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         self.unit.may_contain(words_of(phrases)).map_err(source_error)
+    }
+
+    fn tenant(&self) -> Option<Tenant> {
+        self.unit.tenant()
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {

@@ -184,7 +184,7 @@ impl Check<'_> {
         let path = &self.segment.path;
         let contents = read_segment(self.disk, path, self.segment.id, self.segment.limit())?;
         let lacks_frames = self.segment.lacks_frames(&contents);
-        let Contents { header, frames, data_end, origin, .. } = contents;
+        let Contents { header, header_bytes, frames, data_end, origin, .. } = contents;
         match header {
             Ok(header) => {
                 self.same(16, "the file header", "segment", self.segment.id, header.segment)
@@ -192,7 +192,7 @@ impl Check<'_> {
             Err(error) => self.fault(error.into()),
         }
         match origin {
-            Origin::Index => self.index(&frames, data_end),
+            Origin::Index => self.index(header_bytes, &frames, data_end),
             Origin::Scan(scan) => {
                 let reported = scan.damages.len() as u64;
                 scan.damages.into_iter().for_each(|damage| self.fault(damage.into()));
@@ -251,8 +251,8 @@ impl Check<'_> {
     }
 
     /// Checks that the frames in the index are adjacent.
-    fn index(&mut self, frames: &[FrameEntry], data_end: u64) {
-        let mut at = segment::HEADER_BYTES as u64;
+    fn index(&mut self, header_bytes: u64, frames: &[FrameEntry], data_end: u64) {
+        let mut at = header_bytes;
         for entry in frames {
             self.same(entry.offset, "the index", "a frame at byte", at, entry.offset);
             at = entry.end();

@@ -23,7 +23,7 @@ pub(crate) fn is_stored(name: &str) -> bool {
 }
 
 /// Stored fields that Loginson adds to lines by itself.
-const ADDED: [&str; 5] = ["_type", "_level", "_remote_ip", "_file", "_note"];
+const ADDED: [&str; 6] = ["_type", "_level", "_remote_ip", "_file", "_note", "_tenant"];
 
 /// Whether Loginson adds the field of this name to lines by itself.
 pub(crate) fn is_added(name: &str) -> bool {

@@ -333,13 +333,13 @@ impl<'q> Scan<'q> {
         let _ = tell.send(Told { skipped, found: None });
     }
 
-    /// Whether so few of `units` are left by their words that no helper is worth its start.
+    /// Whether so few of `units` are left by their words and tenants that no helper is worth its start.
     pub fn leaves_few(&self, units: &[Box<dyn ScanUnit>]) -> bool {
         let needs = &self.plan.needs;
         let is_left =
             |unit: &&dyn ScanUnit| !matches!(ruled_out(needs, *unit), Ok(words) if words.unit);
         let left = units.iter().map(|unit| &**unit).filter(is_left);
-        !needs.phrases().all().is_empty()
+        needs.ask()
             && units.len() <= RULED_OUT_ALONE
             && left.take(UNITS_ALONE).count() < UNITS_ALONE
     }

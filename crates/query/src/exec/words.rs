@@ -1,4 +1,4 @@
-//! Asks units which words they may hold. By the answers, units are skipped and tests are ruled out,
+//! Asks units which words they may hold, and whose lines. By the answers, units are skipped and tests are ruled out,
 //! without reading the units.
 
 use crate::base::SourceError;
@@ -9,6 +9,9 @@ use crate::plan::needs::{Needs, RuledOut};
 
 /// What the words of a unit rule out.
 pub(crate) fn ruled_out(needs: &Needs, unit: &dyn ScanUnit) -> Result<RuledOut, SourceError> {
+    if unit.tenant().is_some_and(|tenant| needs.rules_out(tenant)) {
+        return Ok(RuledOut { unit: true, tests: Vec::new() });
+    }
     if needs.phrases().all().is_empty() {
         return Ok(RuledOut::default());
     }

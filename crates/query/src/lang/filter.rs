@@ -23,7 +23,8 @@ mod word;
 
 use std::fmt;
 
-use record::batch::{AUDIT_TYPE, OWN_TYPES};
+use record::Tenant;
+use record::batch::{AUDIT_TYPE, OWN_TYPES, TENANT};
 
 pub(crate) use columns::{ColumnSelector, Fields};
 pub use day_range::DayRange;
@@ -146,6 +147,34 @@ impl Filter {
     /// Whether the filter names the type of rows of programs, as [`Filter::whose`] tells it.
     pub(crate) fn names_summary(&self) -> bool {
         self.names(&OWN_TYPES[..1])
+    }
+
+    /// Selects the lines of these tenants; no lines for none.
+    pub fn of_tenants(tenants: &[Tenant]) -> Filter {
+        let mut values: Vec<String> = tenants.iter().map(|tenant| tenant.field_value()).collect();
+        let test = match values.len() {
+            1 => Test::Exact(values.remove(0)),
+            _ => Test::In(values),
+        };
+        Filter::field(TENANT, test)
+    }
+
+    /// The only tenants whose lines it selects, as far as it names them; none where it may select
+    /// lines of any.
+    pub(crate) fn tenants(&self) -> Option<Vec<Tenant>> {
+        let of_value = |value: &String| match value.as_str() {
+            "" => Some(Tenant::DEFAULT),
+            value => value.parse().ok(),
+        };
+        match self {
+            Filter::And(filters) => filters.iter().find_map(Filter::tenants),
+            Filter::Field { name, test } if name == TENANT => match test {
+                Test::Exact(value) => Some(of_value(value).into_iter().collect()),
+                Test::In(values) => Some(values.iter().filter_map(of_value).collect()),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     fn names(&self, types: &[&str]) -> bool {

@@ -8,6 +8,7 @@
 //! Left out: case-insensitive texts, numbers and computed fields, since a filter on those may
 //! select lines of any unit; and asking the units, which `exec/words.rs` does.
 
+use record::Tenant;
 use text::quoted::quote;
 
 use crate::base::names::is_stored;
@@ -20,6 +21,8 @@ pub(crate) struct Needs {
     /// The need of each [test](tests_of) of the filter, negated tests included.
     tests: Vec<Need>,
     phrases: Phrases,
+    /// The only tenants of whom it selects lines; none where it may be any.
+    tenants: Option<Vec<Tenant>>,
 }
 
 /// What the words of a unit rule out, before the unit is read. By default nothing.
@@ -48,7 +51,18 @@ impl Needs {
         let mut phrases = Phrases::default();
         let each = tests_of(filter).into_iter();
         let tests: Vec<Need> = each.map(|test| Need::of_test(test, &mut phrases.all)).collect();
-        Needs { need: Need::of(filter, &mut tests.iter()), tests, phrases }
+        let need = Need::of(filter, &mut tests.iter());
+        Needs { need, tests, phrases, tenants: filter.tenants() }
+    }
+
+    /// Whether a unit that holds only lines of that tenant has none that the filter selects.
+    pub fn rules_out(&self, tenant: Tenant) -> bool {
+        self.tenants.as_ref().is_some_and(|wanted| !wanted.contains(&tenant))
+    }
+
+    /// Whether there is something to ask a unit, before it is read.
+    pub fn ask(&self) -> bool {
+        self.tenants.is_some() || !self.phrases.all.is_empty()
     }
 
     /// What the phrases of a unit rule out: `held` says for each phrase whether the unit may hold

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::pieces::{Rest, put_piece, put_varint};
-use super::{Format, FrameError, Hints, MessageFormat, Origin, Transport};
+use super::{Format, FrameError, Hints, MessageFormat, Origin, Tenant, Transport};
 
 /// A field of an origin that this program does not know: tag and value.
 pub type UnknownField = (u64, Vec<u8>);
@@ -31,6 +31,7 @@ const SUMMARISED_THROUGH: u64 = 26;
 const DECOLORIZE_FIELDS: u64 = 27;
 const ZONE: u64 = 32;
 const LIVE: u64 = 33;
+const TENANT: u64 = 34;
 
 impl Transport {
     fn of(number: u8) -> Option<Transport> {
@@ -130,6 +131,12 @@ pub fn encode_origin(origin: &Origin, out: &mut Vec<u8>) {
     if hints.live {
         fields.push((LIVE, Vec::new()));
     }
+    if !hints.tenant.is_default() {
+        let mut bytes = Vec::with_capacity(10);
+        put_varint(&mut bytes, u64::from(hints.tenant.account));
+        put_varint(&mut bytes, u64::from(hints.tenant.project));
+        fields.push((TENANT, bytes));
+    }
     fields.extend(hints.unknown.iter().cloned());
     fields.sort_by_key(|field| field.0);
     let mut body = Vec::with_capacity(64);
@@ -208,6 +215,8 @@ fn decode_origin(bytes: &[u8]) -> Result<Origin, FrameError> {
             DECOLORIZE_FIELDS => hints.decolorize_fields = texts(value)?,
             ZONE => hints.zone = Some(text()?),
             LIVE if value.is_empty() => hints.live = true,
+            // Lines whose tenant cannot be read must not become those of another one.
+            TENANT => hints.tenant = tenant_of(value)?,
             _ => is_known = false,
         }
         if !is_known {
@@ -232,6 +241,14 @@ fn sender_of(bytes: &[u8]) -> Option<SocketAddr> {
     }
     let v6 = <[u8; 16]>::try_from(address).ok()?;
     Some((Ipv6Addr::from(v6), port).into())
+}
+
+fn tenant_of(bytes: &[u8]) -> Result<Tenant, FrameError> {
+    const WRONG: FrameError = FrameError::Malformed("the tenant of an origin");
+    let mut rest = Rest(bytes);
+    let mut number = || u32::try_from(rest.varint()?).map_err(|_| WRONG);
+    let tenant = Tenant { account: number()?, project: number()? };
+    if rest.0.is_empty() && !tenant.is_default() { Ok(tenant) } else { Err(WRONG) }
 }
 
 fn pieces<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<u8> {
@@ -301,6 +318,11 @@ mod tests {
             b"\x01\x01\x04\x00\x00",
             b"\x01\x01\x04\x10\x01\xff",
             b"\x01\x01\x04\x19\x00",
+            // A tenant of one number, of three, that is the default one, and that is too large.
+            b"\x01\x01\x04\x22\x01\x05",
+            b"\x01\x01\x04\x22\x03\x05\x05\x05",
+            b"\x01\x01\x04\x22\x02\x00\x00",
+            b"\x01\x01\x04\x22\x06\xff\xff\xff\xff\x7f\x01",
         ] {
             let mut bytes = Vec::new();
             put_piece(&mut bytes, body);
@@ -317,10 +339,10 @@ mod tests {
             any::<([u8; 16], u16)>().prop_map(|(ip, port)| Some((ip, port).into())),
         ];
         let unknown =
-            prop::collection::btree_map(34u64.., prop::collection::vec(any::<u8>(), 0..5), 0..3);
+            prop::collection::btree_map(35u64.., prop::collection::vec(any::<u8>(), 0..5), 0..3);
         let fields = (names(), names(), names(), names(), names(), names());
         let extra = prop::collection::vec(("[a-z]{1,3}", ".{0,3}"), 0..3);
-        let zone = (any::<Option<String>>(), any::<bool>());
+        let zone = (any::<Option<String>>(), any::<bool>(), any::<(u32, u8)>());
         let texts = (any::<Option<String>>(), any::<Option<String>>(), extra, zone);
         (0u8..7, 0u8..3, sender, fields, texts, numbers, 0usize..6, unknown).prop_map(
             |(transport, format, sender, names, texts, numbers, message, unknown)| {
@@ -339,6 +361,7 @@ mod tests {
                     decolorize_fields: names.5,
                     zone: texts.3.0,
                     live: texts.3.1,
+                    tenant: Tenant { account: texts.3.2.0, project: u32::from(texts.3.2.1) },
                     unknown: unknown.into_iter().collect(),
                 };
                 Origin {

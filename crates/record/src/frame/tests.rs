@@ -149,3 +149,29 @@ proptest! {
         let _ = Frame::decode(bytes);
     }
 }
+
+#[test]
+fn tenants_are_assigned_by_origin() {
+    let origins = [Transport::Http, Transport::SyslogUdp, Transport::Beats]
+        .map(|transport| Origin::new(transport, Format::Auto, None));
+    let mut builder = FrameBuilder::new();
+    for index in 0..10 {
+        let line = format!("line {index}");
+        builder.push_line(&origins[index % 3], 7, line.as_bytes(), false);
+    }
+    let before = builder.finish(1, 5).unwrap();
+    let shop = Tenant { account: 12, project: u32::MAX };
+    let mut frame = before.clone();
+    frame.assign_tenants(|origin| (origin.transport == Transport::Beats).then_some(shop));
+    let again = Frame::decode(frame.bytes().to_vec()).unwrap();
+    assert_eq!(again, frame);
+    for (line, old) in again.lines().zip(before.lines()) {
+        assert_eq!((line.bytes, line.received_ns), (old.bytes, old.received_ns));
+        let expected = if line.index % 3 == 2 { shop } else { Tenant::DEFAULT };
+        assert_eq!(line.origin.hints.tenant, expected);
+    }
+    // Where nothing changes, the frame stays as it is.
+    let mut same = before.clone();
+    same.assign_tenants(|_| None);
+    assert_eq!(same.bytes(), before.bytes());
+}

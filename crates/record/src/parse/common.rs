@@ -15,6 +15,8 @@ pub(crate) struct Common {
     pub sender: Option<IpAddr>,
     pub remote_ip: Option<Kept>,
     pub file: Option<Kept>,
+    /// The tenant, unless it is the default one.
+    pub tenant: Option<Kept>,
     pub extra: Vec<(FieldId, Kept)>,
     /// Whether the lines come from a sender, and not from Loginson itself.
     pub is_sent: bool,
@@ -92,6 +94,8 @@ impl Common {
             sender,
             remote_ip: sender.map(|ip| rows.builder.keep(ip.to_string().as_bytes())),
             file: hints.file.as_ref().map(|file| rows.builder.keep(file.as_bytes())),
+            tenant: (!hints.tenant.is_default())
+                .then(|| rows.builder.keep(hints.tenant.to_string().as_bytes())),
             extra,
             type_name: type_name.map(|name| rows.builder.keep(name.as_bytes())),
             forced,

@@ -461,6 +461,7 @@ impl Parser {
                 put_kept(own, value, rows);
             }
         }
+        put_kept(Own::Tenant, common.tenant, rows);
         for &(id, value) in &common.extra {
             rows.builder.push_kept(id, value);
         }

@@ -9,7 +9,9 @@
 //! names of a batch.
 
 use super::servers::{NAMES_COUNT, Name};
-use crate::batch::{AUDIT_TYPE, BatchBuilder, FieldId, ROW_FIELDS_MAX, SENT_AUDIT_TYPE};
+use crate::batch::{
+    AUDIT_TYPE, BatchBuilder, FieldId, ROW_FIELDS_MAX, SENT_AUDIT_TYPE, SENT_TENANT, TENANT,
+};
 use crate::frame::Line;
 
 /// Length of a field name. A longer key, including the enclosing keys, stays only in the raw line,
@@ -42,7 +44,7 @@ own_names! {
     ProcId = "proc_id", MsgId = "msg_id", Sequence = "sequence",
     Vhost = "vhost", ClientIp = "client_ip", Ident = "ident", User = "user", Method = "method",
     Path = "path", Protocol = "protocol", Request = "request", Status = "status", Bytes = "bytes",
-    Continuation = "_continuation", Referer = "referer", UserAgent = "user_agent", RemoteIp = "_remote_ip", File = "_file",
+    Continuation = "_continuation", Referer = "referer", UserAgent = "user_agent", RemoteIp = "_remote_ip", File = "_file", Tenant = "_tenant",
 }
 
 /// The level, and keys of JSON objects that contain it if there is no `level`.
@@ -309,8 +311,9 @@ impl<'f> RowsBuilder<'f> {
     }
 
     /// The number of a name from the line. `None` if there are too many names, or this one is too
-    /// long.
+    /// long. The name [`TENANT`] becomes [`SENT_TENANT`]: no line says whose it is.
     pub fn key_id(&mut self, name: &str) -> Option<FieldId> {
+        let name = if name == TENANT { SENT_TENANT } else { name };
         if name.len() > NAME_BYTES_MAX {
             return None;
         }

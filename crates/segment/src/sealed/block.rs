@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use record::batch::{BATCH_NAMES_MAX, ROW_FIELDS_MAX};
 use record::frame::encode_origin;
-use record::{Batch, Origin, Row, Transport};
+use record::{Batch, Origin, Row, Tenant, Transport};
 
 use super::SealOptions;
 use super::bytes::{put_piece, put_varint};
@@ -166,6 +166,8 @@ impl BlockWriter {
         }
         entry.lines = taken as u32;
         entry.lines_internal = self.lines_internal();
+        entry.tenant = self.origin_table.first().map_or(Tenant::DEFAULT, |o| o.hints.tenant);
+        debug_assert!(self.origin_table.iter().all(|o| o.hints.tenant == entry.tenant));
         entry.time_ns = range(self.rows.times_ns.iter().copied());
         entry.received_ns = range(self.rows.received_ns.iter().copied());
         entry.sequence = range(self.rows.sequences.iter().map(|&sequence| sequence as u64));

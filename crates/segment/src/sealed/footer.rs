@@ -14,6 +14,7 @@ use super::compress::{Compressor, Decompressor};
 use super::rollup::{EachCount, Rollup};
 use crate::error::SegmentError;
 use crate::header::array;
+use record::Tenant;
 
 /// Bytes at the start of the file.
 pub const SEALED_HEADER_BYTES: usize = 64;
@@ -112,6 +113,8 @@ pub struct BlockEntry {
     /// How many of the lines were made by Loginson: rows of the summary. They are in blocks of
     /// their own, so that charts read only those.
     pub lines_internal: u32,
+    /// Whose lines they are: a block has lines of one tenant only.
+    pub tenant: Tenant,
     /// Bytes of its raw lines, each with a newline.
     pub bytes_raw: u64,
     /// Earliest and latest event time, both inclusive, nanoseconds since 1970 UTC.
@@ -350,6 +353,7 @@ impl Footer {
         self.rollups.iter().for_each(|rollup| rollup.encode(&mut body));
         put_varint(&mut body, self.pairs.len() as u64);
         self.pairs.iter().for_each(|rollup| rollup.encode(&mut body));
+        self.encode_tenants(&mut body);
         let mut out = Vec::new();
         Compressor::default().compress(&body, FOOTER_LEVEL, &mut out);
         if out.len() >= body.len() {
@@ -366,6 +370,18 @@ impl Footer {
         trailer[44..].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&trailer);
         out
+    }
+
+    /// The tenants of stretches of blocks; nothing where all lines are those of the default one.
+    fn encode_tenants(&self, body: &mut Vec<u8>) {
+        if self.blocks.iter().all(|block| block.tenant.is_default()) {
+            return;
+        }
+        for blocks in self.blocks.chunk_by(|a, b| a.tenant == b.tenant) {
+            put_varint(body, blocks.len() as u64);
+            put_varint(body, u64::from(blocks[0].tenant.account));
+            put_varint(body, u64::from(blocks[0].tenant.project));
+        }
     }
 
     /// Parses the decompressed body.
@@ -390,6 +406,7 @@ impl Footer {
         let lines = blocks.iter().map(|block| u64::from(block.lines)).sum();
         let rollups = read_rollups(&mut cursor, 1, lines)?;
         let pairs = read_rollups(&mut cursor, 2, lines)?;
+        read_tenants(&mut cursor, &mut blocks)?;
         cursor.end()?;
         Ok(Footer {
             header,
@@ -406,6 +423,22 @@ impl Footer {
 
 fn read_rollups(cursor: &mut Cursor<'_>, fields: usize, lines: u64) -> Read<Vec<Rollup>> {
     (0..cursor.count(cursor.left())?).map(|_| Rollup::decode(cursor, fields, lines)).collect()
+}
+
+fn read_tenants(cursor: &mut Cursor<'_>, mut blocks: &mut [BlockEntry]) -> Read<()> {
+    let is_there = cursor.left() > 0;
+    while cursor.left() > 0 {
+        let of_one = cursor.count(blocks.len())?;
+        let mut number = || u32::try_from(cursor.varint()?).map_err(|_| Corrupt("a tenant"));
+        let tenant = Tenant { account: number()?, project: number()? };
+        let (these, rest) = blocks.split_at_mut(of_one);
+        these.iter_mut().for_each(|block| block.tenant = tenant);
+        blocks = rest;
+    }
+    match is_there && !blocks.is_empty() {
+        true => Err(Corrupt("the tenants of blocks")),
+        false => Ok(()),
+    }
 }
 
 fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
@@ -454,6 +487,7 @@ fn read_block(cursor: &mut Cursor<'_>, offset: u64) -> Read<BlockEntry> {
         filter,
         lines,
         lines_internal,
+        tenant: Tenant::DEFAULT,
         bytes_raw,
         time_ns,
         received_ns,

@@ -3,7 +3,8 @@
 //!
 //! Rows are grouped by type, application and service, and within these by what their sender calls
 //! their stream. A group that is large enough gets blocks of its own. What is too small shares
-//! blocks with others of its application, ordered by stream.
+//! blocks with others of its application, ordered by stream. Rows of different tenants never share a
+//! group, however small: no block has texts of two tenants.
 //!
 //! Left out: groups by host. Lines of one kind compress best in the order in which they arrived,
 //! see decision 0021.
@@ -14,7 +15,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use record::{Batch, Row, StemId, Transport};
+use record::{Batch, Row, StemId, Tenant, Transport};
 
 use super::Clustering;
 use super::block::RowRef;
@@ -29,7 +30,7 @@ const DISPLACED_NS: u64 = 60_000_000_000;
 /// a stream of one. Applications differ most, so that a small block of one is worth it.
 const GROUP_PARTS: [usize; LEVELS] = [8, 2];
 /// Groups of one chunk before small ones are joined. Rows of further applications and streams share
-/// one group.
+/// one group, those of each tenant another one.
 const PATHS_MAX: usize = 1 << 15;
 /// Fields that name the program that wrote a line, as the application and the service do, which are
 /// counted.
@@ -43,8 +44,8 @@ pub(crate) struct Pending {
     /// For each batch, how many rows each of its stems has here.
     rows_of_stems: Vec<Vec<u32>>,
     groups: Vec<Group>,
-    /// Index in `groups`, by the path.
-    indexes: HashMap<Path, u32, foldhash::fast::RandomState>,
+    /// Index in `groups`, by tenant and path.
+    indexes: HashMap<(Tenant, Path), u32, foldhash::fast::RandomState>,
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
 }
@@ -58,6 +59,7 @@ type Path = [u64; LEVELS];
 /// Rows that are written into blocks together.
 #[derive(Default)]
 pub(crate) struct Group {
+    tenant: Tenant,
     path: Path,
     pub(crate) rows: Vec<RowRef>,
     /// Bytes of their lines, each with a newline.
@@ -105,7 +107,8 @@ impl Pending {
             let group = &mut key.groups[usize::from(displaced)];
             if *group == UNKNOWN {
                 let [number, stream] = key.path;
-                *group = self.group([number | if displaced { DISPLACED } else { 0 }, stream]);
+                let path = [number | if displaced { DISPLACED } else { 0 }, stream];
+                *group = self.group(key.tenant, path);
             }
             let bytes = row.raw_bytes() + 1;
             let group = &mut self.groups[*group as usize];
@@ -128,26 +131,32 @@ impl Pending {
     }
 
     /// The index of a group.
-    fn group(&mut self, path: Path) -> u32 {
-        let path = match self.indexes.len() < PATHS_MAX || self.indexes.contains_key(&path) {
+    fn group(&mut self, tenant: Tenant, path: Path) -> u32 {
+        let is_known = self.indexes.contains_key(&(tenant, path));
+        let path = match is_known || self.indexes.len() < PATHS_MAX {
             true => path,
             false => [path[0] & (DISPLACED | INTERNAL), 0],
         };
-        *self.indexes.entry(path).or_insert_with(|| {
-            self.groups.push(Group { path, ..Group::default() });
+        *self.indexes.entry((tenant, path)).or_insert_with(|| {
+            self.groups.push(Group { tenant, path, ..Group::default() });
             self.groups.len() as u32 - 1
         })
     }
 
-    /// The groups; those too small for a block of `block_bytes` are joined. Displaced lines are in
-    /// the order of event time, the others by path and then in the order of arrival.
+    /// The groups; those of a tenant that are too small for a block of `block_bytes` are joined.
+    /// Displaced lines are in the order of event time, the others by path and then in the order of
+    /// arrival.
     pub(crate) fn grouped(&mut self, block_bytes: usize) -> Vec<Group> {
         let mut paths = std::mem::take(&mut self.groups);
-        paths.sort_unstable_by_key(|group| (group.has(DISPLACED), group.path));
-        let displaced = paths.split_off(paths.partition_point(|group| !group.has(DISPLACED)));
+        let apart = |group: &Group| (group.has(DISPLACED), group.tenant);
+        paths.sort_unstable_by_key(|group| (apart(group), group.path));
         let mut groups = Vec::new();
-        for paths in [paths, displaced] {
-            let rest = share_out(paths, 0, block_bytes, &mut groups);
+        let mut paths = paths.into_iter().peekable();
+        while let Some(first) = paths.next() {
+            let of = apart(&first);
+            let mut alike = vec![first];
+            alike.extend(std::iter::from_fn(|| paths.next_if(|next| apart(next) == of)));
+            let rest = share_out(alike, 0, block_bytes, &mut groups);
             groups.extend((!rest.rows.is_empty()).then_some(rest));
         }
         for group in groups.iter_mut().filter(|group| group.has(DISPLACED)) {
@@ -159,7 +168,8 @@ impl Pending {
     }
 }
 
-/// Makes groups of these ones, which are ordered by path and have the same path above `level`.
+/// Makes groups of these ones, which are of one tenant, are ordered by path, and have the same path
+/// above `level`.
 /// Returns the rows that are left because they are too few.
 fn share_out(
     paths: Vec<Group>,
@@ -167,8 +177,8 @@ fn share_out(
     block_bytes: usize,
     groups: &mut Vec<Group>,
 ) -> Group {
-    let mut rest =
-        Group { path: paths.first().map_or([0; LEVELS], |first| first.path), ..Group::default() };
+    let (tenant, path) = paths.first().map(|first| (first.tenant, first.path)).unwrap_or_default();
+    let mut rest = Group { tenant, path, ..Group::default() };
     let mut paths = paths.into_iter().peekable();
     while let Some(first) = paths.next() {
         let mut alike = vec![first];
@@ -236,6 +246,7 @@ struct Key<'a> {
     own: Values<'a>,
     has_own: bool,
     counted: ValueNumbers,
+    tenant: Tenant,
     /// Path of the group, without [`DISPLACED`].
     path: Path,
     /// Indexes of the groups without and with [`DISPLACED`]; [`UNKNOWN`] before the first row.
@@ -346,7 +357,8 @@ impl<'a> Keys<'a> {
             INTERNAL => ValueNumbers::default(),
             _ => counter.numbers(values),
         };
-        Key { own, has_own, counted, path, groups: [UNKNOWN; 2] }
+        let tenant = self.batch.origins()[usize::from(row.origin_index())].hints.tenant;
+        Key { own, has_own, counted, tenant, path, groups: [UNKNOWN; 2] }
     }
 }
 
@@ -372,15 +384,19 @@ mod tests {
     fn beyond_the_limit_rows_are_not_told_apart() {
         let mut pending = Pending::default();
         for stream in 0..PATHS_MAX as u64 {
-            assert_eq!(pending.group([1, stream + 1]), stream as u32);
+            assert_eq!(pending.group(Tenant::DEFAULT, [1, stream + 1]), stream as u32);
         }
-        let rest = pending.group([1, u64::MAX]);
+        let rest = pending.group(Tenant::DEFAULT, [1, u64::MAX]);
         assert_eq!(rest as usize, PATHS_MAX);
-        assert_eq!(pending.group([1, u64::MAX - 1]), rest);
-        assert_eq!(pending.group([1, 7]), 6);
-        assert_eq!(pending.group([2, 7]), rest);
-        assert_eq!(pending.group([2 | DISPLACED, 7]), rest + 1);
-        assert_eq!(pending.group([INTERNAL, 0]), rest + 2);
+        let mut group = |path| pending.group(Tenant::DEFAULT, path);
+        assert_eq!(group([1, u64::MAX - 1]), rest);
+        assert_eq!(group([1, 7]), 6);
+        assert_eq!(group([2, 7]), rest);
+        assert_eq!(group([2 | DISPLACED, 7]), rest + 1);
+        assert_eq!(group([INTERNAL, 0]), rest + 2);
+        let other = Tenant { account: 1, project: 0 };
+        assert_eq!(pending.group(other, [1, 7]), rest + 3);
+        assert_eq!(pending.group(other, [2, 7]), rest + 3);
     }
 
     #[test]
@@ -390,7 +406,7 @@ mod tests {
             let group = |&(number, stream, bytes)| Group {
                 path: [number, stream],
                 bytes,
-                rows: Vec::new(),
+                ..Group::default()
             };
             let mut made = Vec::new();
             let rest = share_out(groups.iter().map(group).collect(), 0, 80, &mut made);

@@ -16,10 +16,20 @@ pub(crate) struct NodeRow {
 impl Catalog {
     /// All nodes that were admitted.
     pub(crate) fn nodes(&self) -> Result<Vec<NodeRow>, StoreError> {
+        self.nodes_from(0, u32::MAX)
+    }
+
+    /// The node with this id.
+    pub(crate) fn node_row(&self, node: u32) -> Result<Option<NodeRow>, StoreError> {
+        Ok(self.nodes_from(node, node)?.pop())
+    }
+
+    fn nodes_from(&self, first: u32, last: u32) -> Result<Vec<NodeRow>, StoreError> {
         let read = || {
-            let sql = "SELECT node, key, starts, run, seen_ns FROM nodes ORDER BY node";
+            let sql = "SELECT node, key, starts, run, seen_ns FROM nodes \
+                       WHERE node BETWEEN ?1 AND ?2 ORDER BY node";
             let mut statement = self.connection.prepare(sql)?;
-            let rows = statement.query_map([], |row| {
+            let rows = statement.query_map([first, last], |row| {
                 let identity = NodeIdentity {
                     node: row.get(0)?,
                     key: row.get::<_, i64>(1)? as u64,
@@ -39,6 +49,13 @@ impl Catalog {
         let NodeIdentity { node, key, starts, run } = row.identity;
         let values = params![node, key as i64, starts as i64, run as i64, row.seen_ns];
         self.wrap(self.connection.execute(sql, values)).map(|_| ())
+    }
+
+    /// The number of nodes.
+    pub(crate) fn nodes_count(&self) -> Result<usize, StoreError> {
+        let count = "SELECT count(*) FROM nodes";
+        let count = self.connection.query_row(count, [], |row| row.get::<_, i64>(0));
+        self.wrap(count).map(|count| count as usize)
     }
 
     /// Forgets a node.

@@ -21,7 +21,7 @@
 use std::path::{Path, PathBuf};
 
 use platform::{Access, Disk};
-use segment::{Contents, HEADER_BYTES, Origin, Scan};
+use segment::{Contents, Origin, Scan};
 
 use crate::catalog::{RowState, SegmentRow};
 use crate::config::COMMIT_BYTES_MAX;
@@ -65,7 +65,7 @@ pub(super) fn judge(
         return if is_known { Verdict::Damaged } else { Verdict::Whole };
     };
     // A file that its creation did not finish has no row and no space for frames.
-    let had_header = row.is_some() || contents.file_bytes > HEADER_BYTES as u64;
+    let had_header = row.is_some() || contents.file_bytes > contents.header_bytes;
     let is_short = row.is_some_and(|row| contents.data_end < row.data_end);
     if (contents.header.is_err() && had_header) || is_short {
         return Verdict::Damaged;

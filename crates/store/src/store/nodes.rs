@@ -7,8 +7,10 @@ use record::{NodeIdentity, Numbers};
 use super::Store;
 use crate::catalog::NodeRow;
 use crate::ledger::Ledger;
-use crate::store_core::nodes::{FORGET_NODE_NS, NODES_MAX, NodeRefusal, STARTS_JUMP_MAX};
+use crate::store_core::nodes::{NodeRefusal, STARTS_JUMP_MAX};
 use crate::sync::{lock, read};
+
+const HOUR_NS: i64 = 3_600 * 1_000_000_000;
 
 /// The frames of one other node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +32,7 @@ impl Store {
         }
         let now_ns = self.core.clock.now_ns();
         let mut ledger = lock(&self.ledger);
-        let rows = ledger.catalog.nodes()?;
-        let known = rows.iter().find(|row| row.identity.node == node).map(|row| row.identity);
+        let known = ledger.catalog.node_row(node)?.map(|row| row.identity);
         match known.filter(|_| !self.core.nodes.is_empty_and_away(node)) {
             Some(known) if known.key != identity.key => return Err(NodeRefusal::Taken(node)),
             Some(known)
@@ -45,7 +46,7 @@ impl Store {
             }
             Some(_) => {}
             None if known.is_some() => {}
-            None => self.make_place(&mut ledger, &rows, now_ns)?,
+            None => self.make_place(&mut ledger, now_ns)?,
         }
         ledger.catalog.put_node(&NodeRow { identity: *identity, seen_ns: now_ns })?;
         self.core.nodes.connect(node);
@@ -62,8 +63,7 @@ impl Store {
         }
         let now_ns = self.core.clock.now_ns();
         let ledger = lock(&self.ledger);
-        let written = ledger.catalog.nodes().and_then(|rows| {
-            let row = rows.into_iter().find(|row| row.identity.node == node);
+        let written = ledger.catalog.node_row(node).and_then(|row| {
             row.map_or(Ok(()), |row| ledger.catalog.put_node(&NodeRow { seen_ns: now_ns, ..row }))
         });
         if let Err(error) = written {
@@ -71,23 +71,24 @@ impl Store {
         }
     }
 
-    fn make_place(
-        &self,
-        ledger: &mut Ledger,
-        rows: &[NodeRow],
-        now_ns: i64,
-    ) -> Result<(), NodeRefusal> {
-        if rows.len() < NODES_MAX {
+    fn make_place(&self, ledger: &mut Ledger, now_ns: i64) -> Result<(), NodeRefusal> {
+        let config = &self.core.config;
+        if ledger.catalog.nodes_count()? < config.nodes_max {
             return Ok(());
         }
+        let rows = ledger.catalog.nodes()?;
         let nodes = &self.core.nodes;
         let is_connected = |row: &&NodeRow| nodes.is_connected(row.identity.node);
-        let is_old = |row: &&NodeRow| now_ns.saturating_sub(row.seen_ns) >= FORGET_NODE_NS;
+        let is_old = |row: &&NodeRow| now_ns.saturating_sub(row.seen_ns) >= config.node_age_ns;
         let empty = rows.iter().filter(|row| nodes.is_empty_and_away(row.identity.node));
         let old = || rows.iter().filter(is_old).filter(|row| !is_connected(row));
         let oldest = empty.min_by_key(|row| row.seen_ns);
         let oldest = oldest.or_else(|| old().min_by_key(|row| row.seen_ns));
-        let node = oldest.ok_or(NodeRefusal::TooMany)?.identity.node;
+        let refusal = || NodeRefusal::TooMany {
+            nodes: config.nodes_max,
+            hours: config.node_age_ns / HOUR_NS,
+        };
+        let node = oldest.ok_or_else(refusal)?.identity.node;
         ledger.catalog.remove_node(node)?;
         if nodes.forget(node) {
             tracing::info!("node {node:08x} was not connected for a long time and is forgotten");

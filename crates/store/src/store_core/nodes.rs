@@ -13,13 +13,13 @@
 //!
 //! A node that sent no frame reserves nothing: any other node that needs a place may take its
 //! place, and its id. A node that sent frames keeps its place as long as it may come back for them:
-//! [`FORGET_NODE_NS`] after it was last seen. If it comes back later still, frames that it had sent
-//! and that were not acknowledged may be kept twice; none is lost.
+//! for `node_age_ns` of the configuration after it was last seen. If it comes back later still,
+//! frames that it had sent and that were not acknowledged may be kept twice; none is lost.
 //!
 //! The identity of a node is recorded in the catalog alone. When the catalog is lost, numbers are
 //! still known from the segments, but a copy of a node's directory is no longer detected.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use record::Numbers;
@@ -29,24 +29,12 @@ use segment::{FrameEntry, HELD_MAX, Held};
 use crate::error::StoreError;
 use crate::sync::lock;
 
-/// Most nodes that a store takes frames from, ever. Each needs an entry in every segment's header,
-/// and one more for each gap in its numbers. Beyond this number an absent node is forgotten: of the
-/// nodes that sent nothing, the one that was seen first; if there is none, of the nodes that were
-/// not seen for [`FORGET_NODE_NS`]. If there is none either, the new node is refused.
-///
-/// limits.md, Several machines: collectors known to a store | {} | one that is away and never
-/// delivered lines is replaced, or one not seen for 30 days; else the new collector is refused
-pub const NODES_MAX: usize = 128;
 /// Ranges of numbers that are remembered of each node even after it announced that it will not send
 /// them again: a connection that it gave up may still bring some.
 pub const RANGES_KEPT: usize = 64;
 /// Starts of a node that a store may have missed. A node that claims more has a forged number,
 /// which would lock the real node out.
 pub(crate) const STARTS_JUMP_MAX: u64 = 1 << 20;
-/// After this time without a connection a node may be forgotten: what it would send again is long
-/// acknowledged, or given up.
-pub(crate) const FORGET_NODE_NS: i64 = 30 * 86_400 * 1_000_000_000;
-
 /// Why a node is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeRefusal {
@@ -68,10 +56,15 @@ pub enum NodeRefusal {
     Starts(u32),
     /// The store has frames of too many nodes.
     #[error(
-        "the store has frames of {NODES_MAX} nodes, which is the most it takes, and each of them was here in the last 30 days; \
-         let fewer collectors with longer-lived spool directories deliver to it, or add a store"
+        "the store has frames of {nodes} nodes, which is the most it takes, and each of them was here in the last {hours} hours; \
+         let fewer collectors with longer-lived spool directories deliver to it, set a smaller store.collector_age, or add a store"
     )]
-    TooMany,
+    TooMany {
+        /// The limit.
+        nodes: usize,
+        /// The age at which one that is away is forgotten.
+        hours: i64,
+    },
     /// The catalog cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -111,13 +104,24 @@ impl HeldNumbers {
         };
         let mut nodes: Vec<Vec<Held>> = self.nodes.iter().map(ranges).collect();
         let all: usize = nodes.iter().map(Vec::len).sum();
-        let mut rows = all;
-        while rows > HELD_MAX {
-            let most = nodes.iter_mut().max_by_key(|ranges| ranges.len()).expect("there are rows");
-            most.remove(0);
-            rows -= 1;
+        let omitted = all.saturating_sub(HELD_MAX);
+        let mut left_out = vec![0; nodes.len()];
+        let by_length = nodes.iter().enumerate().map(|(at, ranges)| (ranges.len(), at));
+        let mut by_length: BinaryHeap<(usize, usize)> = by_length.collect();
+        for _ in 0..omitted {
+            let (length, at) = by_length.pop().expect("there are rows");
+            left_out[at] += 1;
+            by_length.push((length - 1, at));
         }
-        (nodes.concat(), all - rows)
+        for (ranges, left_out) in nodes.iter_mut().zip(left_out) {
+            ranges.drain(..left_out);
+        }
+        (nodes.concat(), omitted)
+    }
+
+    /// The number of ranges in a header.
+    fn header_ranges(&self) -> usize {
+        self.nodes.values().map(|numbers| numbers.ranges().count()).sum::<usize>().min(HELD_MAX)
     }
 }
 
@@ -152,6 +156,11 @@ impl RemoteNodes {
     /// [`HeldNumbers::to_header`].
     pub(crate) fn header_ranges(&self) -> (Vec<Held>, usize) {
         lock(&self.state).held.to_header()
+    }
+
+    /// The number of these ranges.
+    pub(crate) fn header_ranges_count(&self) -> usize {
+        lock(&self.state).held.header_ranges()
     }
 
     /// Whether frames of any other node are durable here.

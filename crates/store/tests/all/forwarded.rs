@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use crate::common::{TestHost, all, config, frame_at, lines, lines_of, open, parse_all, work};
 use platform::{Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
 use record::{LineId, NodeIdentity};
-use store::{NODES_MAX, NodeRefusal, Store, StoreConfig};
+use store::{NodeRefusal, Store, StoreConfig};
 
 const NODE: u32 = 77;
 
@@ -18,10 +18,14 @@ fn identity(starts: u64, run: u64) -> NodeIdentity {
 
 /// Makes frames with these numbers durable.
 fn forward(store: &Store, numbers: impl IntoIterator<Item = u64>) {
+    forward_of(store, NODE, numbers);
+}
+
+fn forward_of(store: &Store, node: u32, numbers: impl IntoIterator<Item = u64>) {
     let (sender, receiver) = mpsc::channel();
     for number in numbers {
         let sender = sender.clone();
-        let frame = frame_at((NODE, number), 3, 100, 1);
+        let frame = frame_at((node, number), 3, 100, 1);
         let done: OnDurable = Box::new(move |r| sender.send(r).unwrap());
         store.append(vec![(frame, done)], Patience::Unlimited).unwrap();
     }
@@ -207,7 +211,9 @@ fn numbers_that_a_start_skips_are_not_held() {
 #[test]
 fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
     const DAY_NS: i64 = 86_400_000_000_000;
-    let (config, disk) = (config(Path::new("/data")), Arc::new(SimDisk::new(1)) as Arc<dyn Disk>);
+    const NODES_MAX: usize = 128;
+    let config = StoreConfig { nodes_max: NODES_MAX, ..config(Path::new("/data")) };
+    let disk = Arc::new(SimDisk::new(1)) as Arc<dyn Disk>;
     let manual = Arc::new(ManualClock::new(0));
     let clock: Arc<dyn Clock> = manual.clone();
     let store = open(&config, &disk, &clock);
@@ -232,20 +238,97 @@ fn nodes_that_brought_nothing_make_place_and_the_others_do_not() {
         store.leave(node);
     };
     (2_000_000..2_000_000 + NODES_MAX as u32 - 1).for_each(bring);
-    assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
+    assert!(matches!(come(5), Err(NodeRefusal::TooMany { .. })));
     manual.advance_ns(29 * DAY_NS);
     come(2_000_001).unwrap();
-    assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
+    assert!(matches!(come(5), Err(NodeRefusal::TooMany { .. })));
     // After a long time, nodes that are away give up their places; the connected node and the one
     // that was seen lately do not.
     manual.advance_ns(2 * DAY_NS);
     for node in 3_000_000..3_000_000 + NODES_MAX as u32 - 2 {
         store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();
     }
-    assert!(matches!(come(5), Err(NodeRefusal::TooMany)));
+    assert!(matches!(come(5), Err(NodeRefusal::TooMany { .. })));
     assert_eq!(held(&store), [(1, 1)]);
     assert_eq!(store.held(2_000_001).ranges().collect::<Vec<_>>(), [(1, 1)]);
     assert_eq!(store.held(2_000_002).ranges().count(), 0);
+}
+
+#[test]
+fn thousands_of_nodes_are_told_apart_after_a_start() {
+    // Half of them with a gap: the ranges take a dozen blocks of a header.
+    const NODES: u32 = 1_300;
+    let config = config(Path::new("/data"));
+    let disk = Arc::new(SimDisk::new(1)) as Arc<dyn Disk>;
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(0));
+    let host = TestHost::new();
+    let mut store = open(&config, &disk, &clock);
+    for round in 0..2 {
+        for node in 100..100 + NODES {
+            let numbers: &[u64] = if node % 2 == 0 { &[1] } else { &[1, 3] };
+            store.admit(&NodeIdentity { node, ..identity(1, 1) }, 1).unwrap();
+            if round == 0 {
+                forward_of(&store, node, numbers.iter().copied());
+            }
+            store.leave(node);
+        }
+        // The segment in which the frames are is closed, and its successor has the ranges.
+        store.roll();
+        parse_all(&store, &host);
+        work(&store, &host);
+        drop(store);
+        store = open(&config, &disk, &clock);
+        for node in 100..100 + NODES {
+            let expected: &[(u64, u64)] = if node % 2 == 0 { &[(1, 1)] } else { &[(1, 1), (3, 3)] };
+            assert_eq!(store.held(node).ranges().collect::<Vec<_>>(), expected, "{round}: {node}");
+        }
+    }
+}
+
+#[test]
+fn power_cuts_while_a_header_of_several_blocks_is_written_forget_no_number() {
+    const NODES: u32 = 120;
+    let numbers = [1, 3];
+    let mut cut = 1;
+    loop {
+        let (config, clock) = (config(Path::new("/data")), ManualClock::new(0));
+        let dir = tempfile::tempdir().unwrap();
+        let sim = SimDisk::new(cut).with_os_dir(dir.path().to_owned());
+        let (disk, clock): (Arc<dyn Disk>, Arc<dyn Clock>) =
+            (Arc::new(sim.clone()), Arc::new(clock));
+        let host = TestHost::new();
+        let store = open(&config, &disk, &clock);
+        for node in 100..100 + NODES {
+            forward_of(&store, node, numbers);
+        }
+        parse_all(&store, &host);
+        sim.crash_at_change(cut);
+        // Its successor is created with 240 ranges before it is sealed.
+        store.roll();
+        for _ in 0..500 {
+            if sim.is_crashed() {
+                break;
+            }
+            store.background_step(&host);
+        }
+        let was_cut = sim.is_crashed();
+        sim.crash();
+        let _ = store.close();
+        drop(store);
+        sim.restart();
+        let (store, report) = Store::open(config.clone(), disk.clone(), clock.clone()).unwrap();
+        assert!(report.dropped.is_empty(), "change {cut}: {:?}", report.dropped);
+        for node in 100..100 + NODES {
+            let found: Vec<_> = store.held(node).ranges().collect();
+            assert_eq!(found, [(1, 1), (3, 3)], "change {cut}: node {node}");
+        }
+        assert_eq!(lines(&store, &host).len(), NODES as usize * 2 * 3, "change {cut}");
+        if !was_cut {
+            break;
+        }
+        cut += 1;
+    }
+    assert!(cut > 10, "{cut}");
 }
 
 #[test]

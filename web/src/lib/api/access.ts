@@ -12,10 +12,14 @@ export interface Me {
   exposed: boolean;
   /** Sees some of the lines only, or not all of their fields; calls that show what was made of all lines are refused. */
   restricted?: boolean;
+  /** Whether users can log in with a password. */
+  passwords: boolean;
+  /** Providers by which users can log in. */
+  providers: readonly string[];
 }
 
 /** The assumption if the server does not say: an older one, or one that cannot be reached. */
-export const ANYBODY: Me = { login: 'off', name: null, role: 'admin', exposed: false };
+export const ANYBODY: Me = { login: 'off', name: null, role: 'admin', exposed: false, passwords: true, providers: [] };
 
 /** What the page shows: a login, a refusal, or the views. */
 export function screenOf(me: Me): 'login' | 'nothing' | 'views' {
@@ -48,14 +52,26 @@ export function whoText(me: Me): string | null {
   return me.login === 'on' && me.name !== null ? `${me.name} (${me.role ?? 'no role'})` : null;
 }
 
+/** The address that begins a login by a provider, which leads back to `to`, an address of the page. */
+export function loginBy(provider: string, to: string): string {
+  return `/api/v1/login/oidc/${encodeURIComponent(provider)}?${new URLSearchParams({ to }).toString()}`;
+}
+
+/** What is known of a user who is no longer logged in. */
+export function loggedOut(me: Me | null): Me {
+  return { ...(me ?? ANYBODY), login: 'on', name: null, role: null, exposed: false };
+}
+
 /** Parses an answer of `/api/v1/me`; anything else counts as not logged in. */
 export function meOf(answer: unknown): Me {
-  const { login, name, role, exposed } = (answer ?? {}) as Record<string, unknown>;
+  const { login, name, role, exposed, passwords, providers } = (answer ?? {}) as Record<string, unknown>;
   const roles: readonly unknown[] = ['ingest', 'read', 'auditor', 'node', 'operate', 'admin'];
   return {
     login: login === 'off' ? 'off' : 'on',
     name: typeof name === 'string' ? name : null,
     role: roles.includes(role) ? (role as Role) : null,
     exposed: exposed === true,
+    passwords: passwords !== false,
+    providers: Array.isArray(providers) ? providers.filter((one) => typeof one === 'string') : [],
   };
 }

@@ -8,9 +8,10 @@ export const ROLES: readonly Role[] = ['ingest', 'read', 'auditor', 'node', 'ope
 
 export interface User {
   name: string;
-  role: Role;
-  /** Those of the configuration are changed there. */
-  from: 'configuration' | 'api';
+  /** Null for a user whom no rule lets in any more. */
+  role: Role | null;
+  /** `configuration`: changed there; `api`: changed here; else the provider that the user logged in by. */
+  from: string;
   /** The lines that are seen; null: all. */
   filter: string | null;
   hide_fields: string[];

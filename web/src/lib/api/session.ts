@@ -30,6 +30,9 @@ async function send(path: string, fields: Record<string, string>): Promise<unkno
   return response.json();
 }
 
-export async function logOut(): Promise<void> {
-  await call('/api/v1/logout', {}, {}, 'POST');
+/** Ends the session. The address at which the browser logs out at its provider as well, if there is one. */
+export async function logOut(): Promise<string | null> {
+  const response = await call('/api/v1/logout', {}, {}, 'POST');
+  const { next } = (await response.json()) as { next?: unknown };
+  return typeof next === 'string' && /^https?:\/\//.test(next) ? next : null;
 }

@@ -1,7 +1,7 @@
 // Who is logged in. The login replaces the views at the same address, so it leads back to the same view and nowhere
 // else.
 
-import { ANYBODY, meOf, screenOf, whoText, type Me } from '../api/access';
+import { ANYBODY, loggedOut, meOf, screenOf, whoText, type Me } from '../api/access';
 import { ApiError, onUnauthorized } from '../api/call';
 import { logIn, logOut, whoAmI } from '../api/session';
 
@@ -35,21 +35,24 @@ class Session {
   }
 
   async logOut(): Promise<void> {
+    let next: string | null;
     try {
-      await logOut();
+      next = await logOut();
     } catch (error) {
       // The session still exists. An unreachable server is reported above every view.
       if (error instanceof ApiError) return;
       throw error;
     }
-    this.me = { login: 'on', name: null, role: null, exposed: false };
+    this.me = loggedOut(this.me);
+    // The provider ends its session too, and leads back here.
+    if (next !== null) location.assign(next);
   }
 
   #lost(): void {
     // Several calls may find out at once.
     if (this.me?.role === null) return;
     this.ended = this.me?.login === 'on';
-    this.me = { login: 'on', name: null, role: null, exposed: false };
+    this.me = loggedOut(this.me);
   }
 }
 

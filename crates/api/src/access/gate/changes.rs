@@ -9,9 +9,12 @@ use node::data_dir::{ACCESS_FILE, Documents};
 use ring::hmac;
 
 use super::Gate;
+use crate::access::groups::Groups;
 use crate::access::kept::Kept;
 use crate::access::limits::UserLimits;
+use crate::access::oidc::Providers;
 use crate::access::principal::Principal;
+use crate::access::proxy::Proxy;
 use crate::access::users::{AccessOptions, Token, User};
 use crate::wire::error::{ApiError, ApiResult};
 
@@ -29,6 +32,12 @@ pub(super) struct Access {
     pub(super) tokens: Vec<Token>,
     /// Those of each caller that has no others.
     pub(super) limits: UserLimits,
+    pub(super) providers: Providers,
+    pub(super) proxy: Proxy,
+    /// What users of other systems may do.
+    pub(super) groups: Groups,
+    /// Whether no credentials are needed.
+    pub(super) is_off: bool,
 }
 
 /// A user, and a mark (HMAC) of the last password that was right. Tools send the password with
@@ -113,7 +122,7 @@ impl Gate {
         let conflict = |why: &str| ApiError::new(StatusCode::CONFLICT, why);
         let all = kept.added_to(&sources.configured).map_err(|why| conflict(&why))?;
         let access = self.access();
-        let had_admin = access.users.is_empty() && access.tokens.is_empty()
+        let had_admin = access.is_off
             || sources.kept.added_to(&sources.configured).is_ok_and(|all| all.has_admin());
         if had_admin && !all.has_admin() {
             return Err(conflict(
@@ -151,18 +160,20 @@ impl Gate {
         shown(&users, &access.tokens, &sources.kept)
     }
 
-    /// Sessions stay, except those of users that are no more, or have another password.
+    /// Sessions stay, except those of users that are no more, or have another password, and those
+    /// of providers whose settings changed.
     pub(super) fn replace(&self, access: &AccessOptions) {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
         *self.0.access.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
-        if let Some(told) = self.0.told.get() {
-            told(access.owners());
-        }
         self.0.sessions.set_lasts(access.session_max);
-        self.0.sessions.keep(|name| {
-            let hash = |access: &Access| access.user(name).map(|known| known.user.hash.clone());
-            hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now))
+        self.0.sessions.keep(|session| {
+            let hash =
+                |access: &Access| access.user(&session.user).map(|known| known.user.hash.clone());
+            match &session.outside {
+                None => hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now)),
+                Some(outside) => after.providers.kept(&outside.source, &before.providers),
+            }
         });
     }
 }
@@ -190,7 +201,15 @@ impl Access {
             users: options.users.iter().map(known).collect(),
             tokens: tokens.collect(),
             limits: options.limits,
+            providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
+            proxy: options.proxy.clone(),
+            groups: options.groups.clone(),
+            is_off: options.is_off(),
         }
+    }
+
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.user(name).is_some() || self.tokens.iter().any(|token| *token.name == *name)
     }
 
     pub(super) fn user(&self, name: &str) -> Option<&Known> {

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
-use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, COOKIE, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +16,6 @@ use super::{Gate, Refused};
 use crate::access::audit;
 use crate::access::principal::Principal;
 use crate::access::secrets::sha256;
-use crate::known::TOKEN_PATHS;
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
 
@@ -76,20 +74,32 @@ impl Gate {
             let found = self.by_token(None, key.as_bytes());
             return found.ok_or_else(|| self.failed(peer, "a key", "it is not known"));
         }
-        let Some(principal) = self.cookies(headers).find_map(|cookie| self.by_session(cookie))
-        else {
-            return Ok(Principal::nobody());
-        };
-        let reads = matches!(*method, Method::GET | Method::HEAD);
-        if !reads && !headers.contains_key(ORIGIN) {
-            self.count(Refused::Forbidden);
-            return Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "a call with the cookie of a login that changes something must come from the page \
-                 (it has no Origin); programs send a token instead",
-            ));
+        let cookies: Vec<&[u8]> = self.cookies(headers).collect();
+        let mut found = None;
+        for cookie in cookies {
+            found = self.by_session(cookie, peer).await;
+            if found.is_some() {
+                break;
+            }
         }
+        let Some(principal) = found else { return Ok(Principal::nobody()) };
+        self.check_origin(method, headers)?;
         Ok(principal)
+    }
+
+    /// Refuses a call that changes something and is identified by what a browser adds by itself, if
+    /// it does not say which page made it.
+    pub(super) fn check_origin(&self, method: &Method, headers: &HeaderMap) -> ApiResult<()> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if reads || headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        self.count(Refused::Forbidden);
+        Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "a call with the cookie of a login that changes something must come from the page (it \
+             has no Origin), as one by a proxy that logs in must; programs send a token instead",
+        ))
     }
 
     /// The values of cookies with our name.
@@ -101,28 +111,6 @@ impl Gate {
         let own = fields
             .filter_map(|field| field.strip_prefix(self.0.cookie.as_bytes())?.strip_prefix(b"="));
         own.take(COOKIES_MAX)
-    }
-
-    /// The caller whose token is a parameter of the address, if that is how it is given.
-    pub(super) fn by_address(
-        &self,
-        request: &Request,
-        peer: Option<SocketAddr>,
-    ) -> Option<ApiResult<Principal>> {
-        if self.is_off() || !TOKEN_PATHS.contains(&request.uri().path()) {
-            return None;
-        }
-        let query = request.uri().query().unwrap_or_default();
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        let (_, token) = pairs.find(|(name, _)| name == "token")?;
-        let found = self.by_token(None, token.as_bytes());
-        Some(found.ok_or_else(|| self.failed(peer, "a token", "it is not known")))
-    }
-
-    pub(super) fn by_session(&self, cookie: &[u8]) -> Option<Principal> {
-        let name = self.0.sessions.user(cookie)?;
-        let rights = Arc::clone(&self.access().user(&name)?.user.rights);
-        Some(Principal::named(name, rights))
     }
 
     pub(super) async fn by_authorization(

@@ -16,7 +16,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use platform::memory::Purpose;
-use query::source::{Source, TimeRange};
+use query::source::{Source, Tables, TimeRange};
 use query::{Account, Context, Limits, Permit, RunError, Scratch, TAIL, TailQuery};
 use record::Batch;
 use tokio::sync::broadcast::error::RecvError;
@@ -68,7 +68,12 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let now_ns = crate::wire::clock::now_ns();
     let mut query = params.restricted(params.query(now_ns)?, now_ns)?;
     let tables = app.pipeline()?;
-    query.bind_tables(Some(&*tables.lookups)).map_err(ApiError::bad_request)?;
+    // Tables belong to all tenants.
+    let lookups: Option<&dyn Tables> = match caller.principal.tenants.is_bound() {
+        true => None,
+        false => Some(&*tables.lookups),
+    };
+    query.bind_tables(lookups).map_err(ApiError::bad_request)?;
     audit::note_reading(&caller, TAIL, "tail begins", params.required("query")?);
     let restricted = query.to_string();
     let query = query.tail(&params.include()?).map_err(wrong_query)?;
@@ -86,7 +91,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     // Tails have slots of their own and never wait for one, so this does not block.
     let permit = app
         .queue
-        .submit(TAIL, params.required("query")?, &caller.client())
+        .submit(TAIL, params.required("query")?, &app.client_in_queue(&caller))
         .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
@@ -113,7 +118,7 @@ async fn tail_of_stores(
 ) -> ApiResult {
     let permit = app
         .queue
-        .submit(TAIL, params.required("query")?, &caller.client())
+        .submit(TAIL, params.required("query")?, &app.client_in_queue(caller))
         .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);

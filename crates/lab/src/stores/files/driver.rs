@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 
-use super::protocol::{Find, LINE_BYTES_MAX, Print, Reply, Request, Text};
+use super::protocol::{Find, Print, Reply, Request, Text};
+use crate::driver::json_lines::Link;
 use crate::driver::ring::Ring;
 use crate::driver::search::{Match, Search, Wanted};
 use crate::driver::sharded::{Shard, Sharded};
@@ -118,7 +117,7 @@ impl Files {
     async fn all(&self, limit: Duration, request: &Request) -> Result<Vec<String>, StoreError> {
         let mut all = Vec::new();
         for endpoint in &self.endpoints {
-            all.push(async { Link::new(&self.store, endpoint).ask(request).await });
+            all.push(async { ask(&mut Link::new(&self.store, endpoint), request).await });
         }
         within(&self.store, limit, try_join_all(all)).await
     }
@@ -128,57 +127,12 @@ fn answer(store: &str, reason: impl ToString) -> StoreError {
     StoreError::Answer { store: store.to_owned(), reason: reason.to_string() }
 }
 
-/// A connection to a node, made when it is used.
-struct Link {
-    store: String,
-    endpoint: String,
-    stream: Option<BufReader<TcpStream>>,
-}
-
-impl Link {
-    fn new(store: &str, endpoint: &str) -> Link {
-        Link { store: store.to_owned(), endpoint: endpoint.to_owned(), stream: None }
+/// What a node answers to a request.
+async fn ask(link: &mut Link, request: &Request) -> Result<String, StoreError> {
+    match link.ask(request).await? {
+        Reply::Done(text) => Ok(text),
+        Reply::Failed(reason) => Err(StoreError::Refused { store: link.store.clone(), reason }),
     }
-
-    async fn connect(&mut self) -> Result<&mut BufReader<TcpStream>, StoreError> {
-        match &mut self.stream {
-            Some(stream) => Ok(stream),
-            none => {
-                let connect = async {
-                    let stream = TcpStream::connect(&self.endpoint).await?;
-                    stream.set_nodelay(true)?;
-                    Ok(BufReader::new(stream))
-                };
-                Ok(none.insert(connect.await.map_err(|e| broken(&self.store, &e))?))
-            }
-        }
-    }
-
-    async fn ask(&mut self, request: &Request) -> Result<String, StoreError> {
-        let store = self.store.clone();
-        let mut line = serde_json::to_vec(request).map_err(|e| answer(&store, e))?;
-        line.push(b'\n');
-        let stream = self.connect().await?;
-        let exchange = async {
-            stream.get_mut().write_all(&line).await?;
-            line.clear();
-            stream.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
-            match line.last() {
-                Some(b'\n') => Ok(()),
-                _ => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
-            }
-        };
-        exchange.await.map_err(|e| broken(&store, &e))?;
-        match serde_json::from_slice(&line) {
-            Ok(Reply::Done(text)) => Ok(text),
-            Ok(Reply::Failed(reason)) => Err(StoreError::Refused { store, reason }),
-            Err(error) => Err(answer(&store, error)),
-        }
-    }
-}
-
-fn broken(store: &str, e: &std::io::Error) -> StoreError {
-    StoreError::Unreachable { store: store.to_owned(), reason: e.to_string() }
 }
 
 /// One of the nodes of a session.
@@ -196,13 +150,13 @@ impl Shard for Node {
     }
 
     fn disconnect(&mut self) {
-        self.link.stream = None;
+        self.link.disconnect();
     }
 
     async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
         let text = rows.iter().map(|row| line(row)).collect();
         let append = Request::Append { table: self.schema.table.clone(), text, sync: self.sync };
-        self.link.ask(&append).await.map(|_| ())
+        ask(&mut self.link, &append).await.map(|_| ())
     }
 
     async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
@@ -215,7 +169,7 @@ impl Shard for Node {
             range: None,
             print: Print::First,
         };
-        let lines = self.link.ask(&Request::Find(find)).await?;
+        let lines = ask(&mut self.link, &Request::Find(find)).await?;
         let row = lines.lines().next().map(|line| row(&self.schema, line)).transpose();
         row.map_err(|reason| answer(&self.link.store, reason))
     }
@@ -233,7 +187,7 @@ impl Shard for Node {
         let find = find.ok_or_else(|| {
             answer(&self.link.store, "a search by time of a table without a time")
         })?;
-        let text = self.link.ask(&Request::Find(find)).await?;
+        let text = ask(&mut self.link, &Request::Find(find)).await?;
         found(&self.schema, search, &text).map_err(|reason| answer(&self.link.store, reason))
     }
 }

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::protocol::{LINE_BYTES_MAX, Reply, Request};
+use super::protocol::{Reply, Request};
 use super::script::{Script, script};
+use crate::driver::json_lines::LINE_BYTES_MAX;
 
 /// Size of a file at which the next one begins.
 const FILE_BYTES_MAX: u64 = 64 << 20;

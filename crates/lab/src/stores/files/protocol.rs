@@ -3,9 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limit of a line. A longer one ends the connection.
-pub const LINE_BYTES_MAX: u64 = 256 << 20;
-
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,6 @@
 //! The process that keeps files: this program itself, with `ripgrep` from the system's package.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 
 use async_trait::async_trait;
 
@@ -36,7 +35,7 @@ impl Server for Files {
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
         let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
-        let program = program()?;
+        let program = home::program()?;
         let node = |index: u32| {
             let port = first + index as u16;
             let name = format!("files{}", index + 1);
@@ -59,13 +58,4 @@ impl Server for Files {
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
         driver_answers(super::driver::open, self.name(), node).await
     }
-}
-
-/// The path of this program, or, in a test, of the program that was built beside the test.
-fn program() -> Result<PathBuf, ServerError> {
-    const NAME: &str = "loginson-lab";
-    home::beside(NAME).ok_or_else(|| ServerError::Missing {
-        what: format!("there is no program {NAME} beside this one"),
-        remedy: "build it: make lab".to_owned(),
-    })
 }

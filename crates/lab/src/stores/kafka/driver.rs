@@ -1,11 +1,13 @@
 //! Apache Kafka: every line of a stream is a record of a topic. A record is acknowledged by all
-//! replicas in sync; a block of lines is handed over when all of its records are.
+//! replicas in sync.
 //!
-//! Unlike collectors Kafka answers, so there is nothing to wait for at the end. Its client encodes
-//! batches, which counts as the work of the generator.
+//! As its users do, a connection keeps several blocks in flight: a block is handed over when the
+//! client has its records and no more than `in_flight` blocks wait for answers. [`Settle::Visible`]
+//! waits for the answers of all. Its client encodes batches, which counts as the work of the
+//! generator.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +21,7 @@ use krafka::consumer::AutoOffsetReset;
 use krafka::error::ErrorCode;
 use krafka::producer::{Acks, Producer};
 use krafka::{Kafka, KrafkaError, Record};
+use tokio::sync::{Semaphore, watch};
 
 use crate::driver::stream::{Block, Sum};
 use crate::driver::{
@@ -49,6 +52,11 @@ pub(crate) const OPTIONS: &[Known] = &[
         default: "131072",
         help: "size of records that are sent together, bytes",
     },
+    Known {
+        name: "in_flight",
+        default: "5",
+        help: "blocks of a connection that may wait for their answers; 1 waits for each",
+    },
     Known { name: VERSION, default: "unknown", help: "the version; the lab's servers name it" },
 ];
 
@@ -60,8 +68,34 @@ struct Topics {
     partitions: i32,
     replicas: i16,
     batch_bytes: usize,
+    in_flight: usize,
     /// The partition of the next connection.
     next: AtomicUsize,
+    sent: Arc<Sent>,
+}
+
+/// What happened to the blocks of all connections.
+#[derive(Default)]
+struct Sent {
+    /// Those that wait for their answers.
+    waiting: watch::Sender<usize>,
+    /// The first error that nobody was told yet.
+    error: Mutex<Option<StoreError>>,
+}
+
+impl Sent {
+    fn take_error(&self) -> Result<(), StoreError> {
+        let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        error.take().map_or(Ok(()), Err)
+    }
+
+    fn ended(&self, answer: Result<(), StoreError>) {
+        if let Err(error) = answer {
+            let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(error);
+        }
+        self.waiting.send_modify(|waiting| *waiting -= 1);
+    }
 }
 
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
@@ -75,7 +109,9 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         partitions: options.number("partitions", 1, 1_000)?,
         replicas: options.number("replicas", 1, 9)?,
         batch_bytes: options.number("batch_bytes", 1_024, 16 << 20)?,
+        in_flight: options.number("in_flight", 1, 1_000)?,
         next: AtomicUsize::new(0),
+        sent: Arc::default(),
     }))
 }
 
@@ -127,7 +163,13 @@ impl Driver for Topics {
     }
 
     async fn settle(&self, _: &Schema, _: Settle) -> Result<(), StoreError> {
-        Ok(())
+        let mut waiting = self.sent.waiting.subscribe();
+        let answered = async {
+            // Its sender is a part of this driver.
+            let _ = waiting.wait_for(|waiting| *waiting == 0).await;
+            self.sent.take_error()
+        };
+        within(&self.store, MAINTENANCE_TIMEOUT, answered).await
     }
 
     /// Its directory tells: brokers preallocate nothing.
@@ -163,7 +205,9 @@ impl Driver for Topics {
             timeout: self.timeout,
             topic: schema.table.clone(),
             partition: place,
-            producer,
+            producer: Arc::new(producer),
+            places: Arc::new(Semaphore::new(self.in_flight)),
+            sent: self.sent.clone(),
         }))
     }
 }
@@ -220,7 +264,10 @@ struct Producing {
     timeout: Duration,
     topic: String,
     partition: i32,
-    producer: Producer,
+    producer: Arc<Producer>,
+    /// A place for each block that may be in flight.
+    places: Arc<Semaphore>,
+    sent: Arc<Sent>,
 }
 
 #[async_trait]
@@ -246,8 +293,11 @@ impl Session for Producing {
 }
 
 impl Producing {
+    /// Hands a block over, once there is a place for it.
     async fn send(&self, block: &Block) -> Result<(), StoreError> {
+        self.sent.take_error()?;
         let explained = |e: KrafkaError| failed(&self.store, &e);
+        let place = self.places.clone().acquire_owned().await.expect("it is never closed");
         // Records share the text of their block.
         let text = Bytes::copy_from_slice(block.text());
         let mut handles = Vec::with_capacity(block.sum().lines as usize);
@@ -258,9 +308,21 @@ impl Producing {
             let record = Record::new(self.topic.as_str(), value).partition(self.partition);
             handles.push(self.producer.enqueue(record).await.map_err(explained)?);
         }
-        for handle in handles {
-            let _stored = handle.await.map_err(explained)?;
-        }
+        let (sent, store) = (self.sent.clone(), self.store.clone());
+        sent.waiting.send_modify(|waiting| *waiting += 1);
+        // The producer lives until its last answer, also if the connection ends before.
+        let producer = self.producer.clone();
+        tokio::spawn(async move {
+            let mut answer = Ok(());
+            for handle in handles {
+                if let Err(error) = handle.await {
+                    answer = Err(failed(&store, &error));
+                    break;
+                }
+            }
+            sent.ended(answer);
+            drop((place, producer));
+        });
         Ok(())
     }
 }

@@ -198,6 +198,11 @@ impl Driver for Loginson {
         within(&self.store, MAINTENANCE_TIMEOUT, all).await
     }
 
+    /// Lines that come over syslog are durable first, and parsed and sealed later.
+    async fn process(&self, schema: &Schema) -> Result<(), StoreError> {
+        self.settle(schema, Settle::Flushed).await
+    }
+
     /// The size of everything in the store, which has no tables.
     async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
         let all = try_join_all(self.nodes.iter().map(status)).await?;

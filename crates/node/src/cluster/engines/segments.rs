@@ -16,7 +16,7 @@ use foldhash::quality::FixedState;
 use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
 };
-use record::Batch;
+use record::{Batch, Tenant};
 use segment::sealed::SealedFile;
 use segment::{Blob, CachedBlob, RangeCache as MemoryCache, SegmentError};
 
@@ -317,6 +317,10 @@ impl ScanUnit for ObjectBlock {
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         self.file.may_contain(self.block, words_of(phrases)).map_err(source_error)
+    }
+
+    fn tenant(&self) -> Option<Tenant> {
+        Some(self.file.footer().blocks[self.block].tenant)
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {

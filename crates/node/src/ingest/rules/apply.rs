@@ -98,6 +98,7 @@ pub fn may_be_given(name: &str) -> bool {
                 | "_line_id"
                 | "_received"
                 | "_type"
+                | "_tenant"
                 | "_note"
         )
 }
@@ -524,6 +525,12 @@ impl<'w> Work<'w> {
         }
         if let Some(zone) = &additions.zone {
             hints.zone = Some(zone.clone());
+        }
+        // What a line contains must not take it from the tenant that sent it.
+        if let Some(tenant) = additions.tenant
+            && hints.tenant.is_default()
+        {
+            hints.tenant = tenant;
         }
         if hints == **before {
             return Some(Arc::clone(before));

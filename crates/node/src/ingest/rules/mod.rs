@@ -29,8 +29,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use query::macros::Callable;
 use query::source::Tables;
 use query::{Filter, Query, RawLines, TailQuery};
-use record::Zone;
 use record::parse::TYPE_NAME_BYTES_MAX;
+use record::{Tenant, Zone};
 use serde::Deserialize;
 
 pub use apply::{TracedLine, trace};
@@ -77,6 +77,8 @@ pub struct RuleSpec {
     pub zone: String,
     /// The level of the lines.
     pub level: String,
+    /// The id of the tenant of the lines, of those that are nobody's yet.
+    pub tenant: String,
     /// No later rule sees the lines.
     pub stop: bool,
 }
@@ -97,6 +99,7 @@ struct Additions {
     fields: Vec<(String, String)>,
     log_type: Option<String>,
     zone: Option<String>,
+    tenant: Option<Tenant>,
 }
 
 /// A rule, compiled.
@@ -255,19 +258,21 @@ fn refusal(filter: &Filter) -> Option<&'static str> {
 fn action(spec: &RuleSpec, filter: &str, tables: Option<&dyn Tables>) -> Result<Action, String> {
     let adds = !spec.pipes.is_empty()
         || !spec.set.is_empty()
-        || [&spec.log_type, &spec.zone, &spec.level].iter().any(|text| !text.is_empty());
+        || [&spec.log_type, &spec.zone, &spec.level, &spec.tenant]
+            .iter()
+            .any(|text| !text.is_empty());
     let said = [spec.drop, spec.keep_one_in.is_some(), !spec.mask.is_empty(), adds];
     match said.iter().filter(|said| **said).count() {
         0 if spec.stop => return Ok(Action::Add(Additions::none().into())),
         0 => {
             return Err("does nothing; it needs drop, keep_one_in, mask, pipes, set, type, zone, \
-                        level or stop"
+                        level, tenant or stop"
                 .to_owned());
         }
         1 => {}
         _ => {
             return Err("does one thing: drop, keep_one_in, mask, or fields (pipes, set, type, \
-                        zone, level); write a rule for each"
+                        zone, level, tenant); write a rule for each"
                 .to_owned());
         }
     }
@@ -289,7 +294,7 @@ fn action(spec: &RuleSpec, filter: &str, tables: Option<&dyn Tables>) -> Result<
 
 impl Additions {
     fn none() -> Additions {
-        Additions { pipes: None, fields: Vec::new(), log_type: None, zone: None }
+        Additions { pipes: None, fields: Vec::new(), log_type: None, zone: None, tenant: None }
     }
 }
 
@@ -350,6 +355,9 @@ fn additions(
     if !spec.zone.is_empty() {
         Zone::parse(&spec.zone).map_err(|why| format!("zone: {why}"))?;
         added.zone = Some(spec.zone.clone());
+    }
+    if !spec.tenant.is_empty() {
+        added.tenant = Some(spec.tenant.parse().map_err(|why| format!("tenant: {why}"))?);
     }
     Ok(added)
 }

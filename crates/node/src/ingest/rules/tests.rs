@@ -374,3 +374,45 @@ proptest! {
         prop_assert_eq!(kept, expected);
     }
 }
+
+/// A rule gives lines a tenant that nobody had given one: what a line contains must not take it
+/// from the tenant that sent it.
+#[test]
+fn a_tenant_is_given_to_lines_that_have_none() {
+    let set = rules(
+        "[[rules]]\nname = 'shop'\nfilter = 'shop'\ntenant = '12:3'\n\
+         [[rules]]\nname = 'bank'\nfilter = 'bank'\ntenant = '13:0'\nset = { tier = 'gold' }\n",
+    )
+    .unwrap();
+    let [shop, bank] = [(12, 3), (13, 0)].map(|(account, project)| Tenant { account, project });
+    let mut builder = FrameBuilder::new();
+    for (tenant, line) in [
+        (Tenant::DEFAULT, "of the shop"),
+        (Tenant::DEFAULT, "of the bank"),
+        (Tenant::DEFAULT, "of the shop and the bank"),
+        (Tenant::DEFAULT, "of nobody"),
+        (bank, "of the shop"),
+    ] {
+        let mut origin = Origin::new(Transport::Http, Format::Auto, None);
+        origin.hints = record::Hints { tenant, ..Default::default() }.into();
+        builder.push_line(&origin, 1_700_000_000_000_000_000, line.as_bytes(), false);
+    }
+    let frame = set.apply(builder.finish(7, 1).unwrap(), &parsers()).unwrap();
+    let tenants: Vec<Tenant> = frame.lines().map(|line| line.origin.hints.tenant).collect();
+    assert_eq!(tenants, [shop, bank, shop, Tenant::DEFAULT, bank]);
+    for (config, expected) in [
+        ("tenant = 'shop'", "tenant: a tenant is two numbers"),
+        ("set = { _tenant = '1:1' }", "'_tenant' cannot be given"),
+        ("drop = true\ntenant = '1:1'", "does one thing"),
+    ] {
+        let error = rules(&format!("[[rules]]\nname = 'r'\n{config}\n")).err().unwrap();
+        assert!(error.contains(expected), "{error}");
+    }
+    // Pipes cannot give one either.
+    let piped = "[[rules]]\nname = 'r'\npipes = 'format \"1:1\" as _tenant'\n";
+    let frame = rules(piped).unwrap().apply(frame, &parsers()).unwrap();
+    let tenants: Vec<Tenant> = frame.lines().map(|line| line.origin.hints.tenant).collect();
+    assert_eq!(tenants, [shop, bank, shop, Tenant::DEFAULT, bank]);
+    let fields: Vec<_> = frame.origins().iter().flat_map(|o| &o.hints.extra_fields).collect();
+    assert!(fields.iter().all(|(name, _)| name != "_tenant"), "{fields:?}");
+}

@@ -94,14 +94,19 @@ pub(super) struct QueueEntry {
     pub woken: Arc<Condvar>,
 }
 
+/// The user, or the address where nobody logs in, of a client.
+pub(super) fn owner_of(client: &str) -> &str {
+    match client.split_once(' ') {
+        Some((name, _)) => name,
+        None => client.rsplit_once(':').map_or(client, |(address, _)| address),
+    }
+}
+
 impl QueueEntry {
     /// The user, or the address where nobody logs in, that shares are counted for. `client` is an
     /// address with a port, behind a name and a space if there is one.
     pub fn owner(&self) -> &str {
-        match self.client.split_once(' ') {
-            Some((name, _)) => name,
-            None => self.client.rsplit_once(':').map_or(&self.client, |(address, _)| address),
-        }
+        owner_of(&self.client)
     }
 
     pub fn new(kind: &str, query: &str, client: &str, started: SystemTime) -> QueueEntry {

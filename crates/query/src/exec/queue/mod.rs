@@ -26,7 +26,7 @@ pub use entry::QueryInfo;
 use entry::{QueueEntry, Sleep};
 use limits::share_of_one;
 pub use limits::{QueueError, QueueLimits};
-pub use owners::{OwnerLimits, OwnerUsage, QueueOwners, USAGE_MINUTES, Used};
+pub use owners::{OwnerLimits, OwnerUsage, USAGE_MINUTES, Used};
 pub use places::QueryState;
 use places::{Class, ClassLimits, Places};
 pub use ticket::{Permit, Ticket};
@@ -97,7 +97,7 @@ struct Inner {
     entries: BTreeMap<u64, QueueEntry>,
     ended: VecDeque<u64>,
     closed: bool,
-    owners: QueueOwners,
+    owners: owners::Owners,
     usage: owners::Usage,
 }
 
@@ -111,7 +111,7 @@ impl QueryQueue {
             entries: BTreeMap::new(),
             ended: VecDeque::new(),
             closed: false,
-            owners: QueueOwners::default(),
+            owners: owners::Owners::default(),
             usage: owners::Usage::default(),
         };
         let shared =
@@ -132,9 +132,10 @@ impl QueryQueue {
         inner.wake_all();
     }
 
-    /// Changes what each user and address may have. Queries that run or wait stay.
-    pub fn set_owners(&self, owners: QueueOwners) {
-        self.shared.lock().owners = owners;
+    /// Notes what the owner of that client may have, before it enters a query. Queries that run or
+    /// wait stay.
+    pub fn note_owner(&self, client: &str, limits: OwnerLimits) {
+        self.shared.lock().owners.note(entry::owner_of(client), limits);
     }
 
     /// What each user and address has now, and had lately, by name.
@@ -454,7 +455,7 @@ impl Inner {
                 of_others += usize::from(!self.owners.of(entry.owner()).is_operator);
             }
         }
-        owners::refusal(self.owners.of(owner), class, (whole, what, setting), held, of_others)
+        owners::refusal(&self.owners.of(owner), class, (whole, what, setting), held, of_others)
     }
 
     /// Ends the turn of a query that has had one for long enough, so that `id` begins or goes on,

@@ -29,19 +29,28 @@ pub struct OwnerLimits {
     pub is_operator: bool,
 }
 
-/// The limits of all owners.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueueOwners {
-    /// Those of users and tokens, by name.
-    pub named: HashMap<String, OwnerLimits>,
-    /// Those of all others.
-    pub others: OwnerLimits,
-}
+/// The limits of the owners that asked last. An owner that is not known has the usual ones.
+#[derive(Debug, Default)]
+pub(super) struct Owners(HashMap<String, OwnerLimits>);
 
-impl QueueOwners {
+impl Owners {
+    /// Notes the limits of an owner. Where there are too many, the others are forgotten: each is
+    /// noted again with its next query.
+    pub fn note(&mut self, owner: &str, limits: OwnerLimits) {
+        match self.0.get_mut(owner) {
+            Some(known) => *known = limits,
+            None => {
+                if self.0.len() >= OWNERS_MAX {
+                    self.0.clear();
+                }
+                self.0.insert(owner.to_owned(), limits);
+            }
+        }
+    }
+
     /// Those of an owner.
-    pub(super) fn of(&self, owner: &str) -> &OwnerLimits {
-        self.named.get(owner).unwrap_or(&self.others)
+    pub fn of(&self, owner: &str) -> OwnerLimits {
+        self.0.get(owner).cloned().unwrap_or_default()
     }
 }
 

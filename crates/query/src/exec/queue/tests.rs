@@ -283,8 +283,7 @@ fn what_was_interrupted_is_listed_and_enters_again() {
 fn owners_have_limits_of_their_own_and_are_counted() {
     let queue = queue(4, 32, Duration::from_secs(60));
     let few = OwnerLimits { queries_max: Some(1), ..OwnerLimits::default() };
-    let named = [("ann".to_owned(), few)].into_iter().collect();
-    queue.set_owners(QueueOwners { named, others: OwnerLimits::default() });
+    queue.note_owner("ann 10.0.0.1:1", few);
     let first = queue.submit("query", "a", "ann 10.0.0.1:1").unwrap();
     let refused = queue.enter("query", "b", "ann 10.0.0.2:2").err();
     assert_eq!(refused, Some(QueueError::OwnLimit(1, "queries", "queries_max")));

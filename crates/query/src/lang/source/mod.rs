@@ -10,7 +10,7 @@ mod tables;
 use std::sync::Arc;
 
 use record::columns::Columns;
-use record::{Batch, Frame, LineId};
+use record::{Batch, Frame, LineId, Tenant};
 
 use crate::base::{DamagedUnit, Phrases, SourceError, TimeRange, Whose};
 
@@ -115,6 +115,11 @@ pub trait ScanUnit: Send + Sync {
     /// unit. None if that is not known.
     fn may_hold(&self, _phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         Ok(None)
+    }
+    /// Whose lines the unit holds, where all are those of one tenant and that is known without
+    /// reading them.
+    fn tenant(&self) -> Option<Tenant> {
+        None
     }
     /// Calls `with` with the columns of the unit. False, without a call, if it has no columns or
     /// was deleted; the caller then has to load it.

@@ -1,6 +1,7 @@
 //! Lines with fields that have the names of Loginson's own: the sent value is found under its name.
 
 use super::*;
+use crate::frame::Tenant;
 
 /// All own names, and those of computed fields. Without `_time` and `_msg`, which have a fixed
 /// meaning.
@@ -163,4 +164,40 @@ fn no_sender_writes_lines_of_the_audit_log() {
     let own = Origin { hints: Arc::new(hints), ..own };
     let batch = parse_with(&ParserConfig::default(), &own, &[br#"{"user":"ann"}"#]);
     assert_eq!(batch.row(0).get_by_name("_type"), Some(&b"audit"[..]));
+}
+
+/// Whatever a line contains, only its origin says whose it is.
+#[test]
+fn no_line_names_its_tenant() {
+    let lines: [&[u8]; 9] = [
+        br#"{"_tenant":"1:1","msg":"m"}"#,
+        br#"{"_tenant":"1:1","sent.tenant":"2:2","msg":"m"}"#,
+        br#"{"_tenant":{"":"1:1"},"_tenant":"1:1"}"#,
+        br#"<13>Nov 21 12:00:00 h a[7]: {"_tenant":"1:1"}"#,
+        br#"<13>1 2026-11-21T12:00:00Z h a 7 - [x _tenant="1:1"][_tenant] m"#,
+        b"level=info _tenant=1:1 msg=m",
+        b"<13>Nov 21 12:00:00 h a[7]: level=info _tenant=1:1 msg=m",
+        b"CEF:0|v|p|1|2|n|3|_tenant=1:1 msg=m",
+        b"LEEF:1.0|v|p|1|2|_tenant=1:1\tmsg=m",
+    ];
+    let other = Tenant { account: 12, project: 3 };
+    for tenant in [Tenant::DEFAULT, other] {
+        for format in [Format::Auto, Format::Json] {
+            for name in ["_tenant", "rack"] {
+                let extra_fields = vec![(name.to_owned(), "1:1".to_owned())];
+                let hints = Hints { tenant, extra_fields, ..Hints::default() };
+                // Twice, so that heads are cached the second time.
+                let lines: Vec<&[u8]> = lines.iter().chain(&lines).copied().collect();
+                let batch = parse_with(&ParserConfig::default(), &http(format, hints), &lines);
+                let expected = (!tenant.is_default()).then(|| tenant.to_string());
+                for row in batch.rows() {
+                    let found = row.get_by_name("_tenant").map(String::from_utf8_lossy);
+                    assert_eq!(found.as_deref(), expected.as_deref(), "{}", shown(row, &batch));
+                    if name == "_tenant" {
+                        assert_eq!(row.get_by_name("sent.tenant"), Some(&b"1:1"[..]));
+                    }
+                }
+            }
+        }
+    }
 }
