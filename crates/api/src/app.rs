@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::access::gate::Gate;
 use crate::access::guard::Guard;
+use crate::access::principal::{Caller, Scope};
 use crate::options::ApiOptions;
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
@@ -171,6 +172,13 @@ impl App {
             stopping,
             is_ending: AtomicBool::new(false),
         }
+    }
+
+    /// The caller as the queue of queries shows it, which knows its limits from then on.
+    pub(crate) fn client_in_queue(&self, caller: &Caller) -> String {
+        let (client, principal) = (caller.client(), &caller.principal);
+        self.queue.note_owner(&client, principal.limits.in_queue(principal.may(Scope::Operate)));
+        client
     }
 
     /// The limits of queries that begin now.

@@ -10,6 +10,7 @@ mod oidc;
 mod otlp;
 mod proxies;
 mod pushes;
+mod restricted;
 mod tenants;
 
 use std::io::{Read, Write};

@@ -44,8 +44,8 @@ pub use endpoint::{
 pub use exec::ResultRows;
 pub use exec::explain::{Amount, ExplainedPipe, Explanation, explain};
 pub use exec::queue::{
-    BACKGROUND, Cancel, EXPORT, Permit, QueryInfo, QueryQueue, QueryState, QueueChange, QueueError,
-    QueueLimits, SHARE, TAIL, Ticket,
+    BACKGROUND, Cancel, EXPORT, OwnerLimits, OwnerUsage, Permit, QueryInfo, QueryQueue, QueryState,
+    QueueChange, QueueError, QueueLimits, SHARE, TAIL, Ticket, USAGE_MINUTES, Used,
 };
 pub use exec::tail::TailQuery;
 pub use lang::context::Context;

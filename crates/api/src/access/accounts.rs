@@ -18,6 +18,7 @@ use text::time::format_time;
 use super::audit;
 use super::gate::Gate;
 use super::kept::{Kept, KeptToken, KeptUser, PreviousToken};
+use super::limits;
 use super::params::{Params, ParamsAndText};
 use super::principal::{Caller, Scope};
 use super::rights::{Rights, RightsText};
@@ -68,30 +69,32 @@ fn fields(body: &str, known: &[&str]) -> ApiResult<Params> {
 }
 
 /// The fields of rights.
-const RIGHTS: [&str; 4] = ["role", "filter", "hide_fields", "tenant"];
+const RIGHTS: [&str; 11] = {
+    let [a, b, c, d, e, f, g] = limits::NAMES;
+    ["role", "filter", "hide_fields", "tenant", a, b, c, d, e, f, g]
+};
 
 /// The rights in the fields of a body, on top of those before. A field with an empty value takes
 /// the restriction away.
-fn rights(fields: &Params, before: RightsText) -> RightsText {
-    let is_given = |name: &str| fields.pairs().iter().any(|(given, _)| given == name);
-    RightsText {
-        role: fields.get("role").map_or(before.role, str::to_owned),
-        filter: match is_given("filter") {
-            true => fields.get("filter").map(str::to_owned),
-            false => before.filter,
-        },
-        hide_fields: match is_given("hide_fields") {
-            true => {
-                let names = fields.all("hide_fields").flat_map(|list| list.split(','));
-                names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+fn rights(fields: &Params, before: RightsText) -> ApiResult<RightsText> {
+    let mut rights = before;
+    for (name, text) in fields.pairs() {
+        match name.as_str() {
+            "role" if !text.is_empty() => rights.role = text,
+            "filter" => rights.filter = (!text.is_empty()).then_some(text),
+            "hide_fields" => {
+                let all = fields.all("hide_fields").flat_map(|list| list.split(','));
+                let all = all.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+                rights.hide_fields = all.collect();
             }
-            false => before.hide_fields,
-        },
-        tenant: match is_given("tenant") {
-            true => fields.get("tenant").map(str::to_owned),
-            false => before.tenant,
-        },
+            "tenant" => rights.tenant = (!text.is_empty()).then_some(text),
+            name if limits::NAMES.contains(&name) => {
+                rights.limits.set(name, &text).map_err(ApiError::bad_request)?;
+            }
+            _ => {}
+        }
     }
+    Ok(rights)
 }
 
 /// The rights as answers of this file show them.
@@ -100,6 +103,16 @@ fn add_rights(rights: &Rights, to: &mut Value) {
     to["filter"] = rights.filter.as_ref().map(|filter| filter.to_string()).into();
     to["hide_fields"] =
         rights.hidden.iter().flat_map(|hidden| hidden.names()).collect::<Vec<_>>().into();
+    let limits = &rights.limits;
+    to["limits"] = json!({
+        "queries_max": limits.queries_max,
+        "background_max": limits.background_max,
+        "tails_max": limits.tails_max,
+        "run_s_max": limits.run_max.map(|most| most.as_secs_f64()),
+        "memory_bytes_max": limits.memory_bytes_max,
+        "rows_max": limits.rows_max,
+        "results_bytes_max": limits.results_bytes_max,
+    });
     to["tenant"] = match rights.tenant.to_string() {
         unsaid if unsaid.is_empty() => Value::Null,
         tenant => tenant.into(),
@@ -117,6 +130,9 @@ fn shown_rights(rights: &RightsText) -> String {
     }
     if let Some(tenant) = &rights.tenant {
         shown += &format!(", the tenant {tenant}");
+    }
+    if !rights.limits.is_empty() {
+        shown += &format!(", the limits {}", json!(rights.limits));
     }
     shown
 }
@@ -221,7 +237,7 @@ async fn add_user(
     let fields = fields(&body, &[&["name", "password"], &RIGHTS[..]].concat())?;
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
-    let rights = rights(&fields, RightsText::default());
+    let rights = rights(&fields, RightsText::default())?;
     let password = fields.required("password")?.to_owned();
     let user = new_user(&gate, name.clone(), rights.clone(), password).await?;
     changed(&gate, move |kept, configured| {
@@ -267,14 +283,14 @@ async fn change_user(
     let has_rights = fields.pairs().iter().any(|(name, _)| RIGHTS.contains(&&**name));
     if !has_hash && !has_rights {
         return Err(ApiError::bad_request(
-            "send a password, a role, a filter, hide_fields or a tenant",
+            "send a password, or some of the rights: role, filter, hide_fields, tenant, limits",
         ));
     }
     let (of, checking) = (name.clone(), gate.clone());
     let rights = changed(&gate, move |kept, configured| {
         let user = kept.users.iter_mut().find(|user| user.name == of);
         let user = user.ok_or_else(|| not_kept("user", &of, configured))?;
-        let rights = rights(&fields, user.rights.clone());
+        let rights = rights(&fields, user.rights.clone())?;
         checking.check_rights(&rights)?;
         user.password_hash = hash.unwrap_or_else(|| user.password_hash.clone());
         user.rights = rights.clone();
@@ -340,7 +356,7 @@ async fn add_token(
     let fields = fields(&body, &[&["name", "expires"], &RIGHTS[..]].concat())?;
     let name = fields.required("name")?.to_owned();
     fields.required("role")?;
-    let rights = rights(&fields, RightsText::default());
+    let rights = rights(&fields, RightsText::default())?;
     gate.check_rights(&rights)?;
     let now_s = now_ns() / NS_PER_S;
     let expires_s = seconds(&fields, "expires", EXPIRY_S_MAX)?.map(|s| now_s.saturating_add(s));

@@ -47,6 +47,7 @@ use tokio::sync::Semaphore;
 use super::attempts::Attempts;
 use super::audit;
 use super::audit_log::AuditLog;
+use super::limits::UserLimits;
 use super::principal::{Principal, Scope};
 use super::sessions::Sessions;
 use super::tenants::OfTenants;
@@ -173,6 +174,7 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
                     gate.0.audit.get().map_or(Ok(()), AuditLog::check)?;
                 }
                 principal.restriction = gate.restriction(&principal, scope);
+                principal.limits = gate.limits(&principal);
                 Ok(principal)
             });
             checked.map_err(|error| challenge(error, request.headers()))?
@@ -362,6 +364,12 @@ impl Gate {
             true => Arc::clone(&WITHOUT_AUDIT).into(),
             false => Restriction::default(),
         }
+    }
+
+    /// The limits of a caller's queries.
+    fn limits(&self, principal: &Principal) -> UserLimits {
+        let own = principal.rights.as_ref().map(|rights| rights.limits).unwrap_or_default();
+        own.or(&self.access().limits)
     }
 
     /// Notes in the audit log that a call was denied, within the limit of its address.

@@ -116,6 +116,7 @@ fn shown(gate: &Gate, principal: &Principal) -> Value {
         "name": principal.name(),
         "role": principal.role().map(|role| role.name()),
         "exposed": gate.is_exposed(),
+        "restricted": principal.is_restricted(),
         "passwords": gate.has_users(),
         "providers": gate.providers().names(),
     })

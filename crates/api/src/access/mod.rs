@@ -10,6 +10,7 @@ pub mod gate;
 pub mod groups;
 pub mod guard;
 pub mod kept;
+pub mod limits;
 pub mod login;
 pub mod oidc;
 pub mod outside;

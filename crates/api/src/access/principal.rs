@@ -12,6 +12,7 @@ use query::Restriction;
 
 use super::audit_log::AuditLog;
 use super::gate::Gate;
+use super::limits::UserLimits;
 use super::rights::Rights;
 use super::tenants::OfTenants;
 use crate::wire::error::ApiError;
@@ -133,6 +134,8 @@ pub struct Principal {
     /// rights, and for callers that may not read the audit log. Handlers get it through
     /// [`Params`](crate::access::params::Params), together with `extra_filters`.
     pub restriction: Restriction,
+    /// Limits of the caller's queries, from the rights or by default. The gate sets them.
+    pub limits: UserLimits,
     /// Whose lines the request writes and reads, where there are tenants. The gate sets it.
     pub tenants: OfTenants,
 }
@@ -155,7 +158,7 @@ impl Principal {
 
     fn of(who: Who, rights: Option<Arc<Rights>>) -> Principal {
         let (restriction, tenants) = (Restriction::default(), OfTenants::default());
-        Principal { who, rights, restriction, tenants }
+        Principal { who, rights, restriction, limits: UserLimits::default(), tenants }
     }
 
     /// Adds the tenant that the request names to the name of a caller that names one with each.
@@ -220,6 +223,21 @@ impl Caller {
             Some(name) => format!("{name} {}", self.peer),
             None => self.peer.to_string(),
         }
+    }
+}
+
+impl Caller {
+    /// The user, or the address where nobody logs in, that limits hold for.
+    pub fn owner(&self) -> String {
+        client_owner(&self.client()).to_owned()
+    }
+}
+
+/// The user or the address in the text of [`Caller::client`].
+pub fn client_owner(client: &str) -> &str {
+    match client.split_once(' ') {
+        Some((name, _)) => name,
+        None => client.rsplit_once(':').map_or(client, |(address, _)| address),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use query::{Filter, HiddenFields, Restriction};
 use serde::{Deserialize, Serialize};
 
+use super::limits::{LimitsText, UserLimits};
 use super::principal::Role;
 use super::tenants::TenantRight;
 
@@ -29,6 +30,9 @@ pub struct RightsText {
     /// The fields that are hidden; `NAME*` for all that begin with a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide_fields: Vec<String>,
+    /// Limits of its queries.
+    #[serde(default, skip_serializing_if = "LimitsText::is_empty")]
+    pub limits: LimitsText,
     /// The tenant that it is bound to, by name or id; `named`: each request names one; `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
@@ -43,13 +47,21 @@ pub struct Rights {
     pub filter: Option<Arc<Filter>>,
     /// The fields that are hidden.
     pub hidden: Option<Arc<HiddenFields>>,
+    /// Limits of its queries; what is missing is the default.
+    pub limits: UserLimits,
     /// The tenants whose lines it writes and reads, where there are tenants.
     pub tenant: TenantRight,
 }
 
 impl From<Role> for Rights {
     fn from(role: Role) -> Rights {
-        Rights { role, filter: None, hidden: None, tenant: TenantRight::default() }
+        Rights {
+            role,
+            filter: None,
+            hidden: None,
+            limits: UserLimits::default(),
+            tenant: TenantRight::default(),
+        }
     }
 }
 
@@ -77,11 +89,12 @@ impl RightsText {
             let parsed = Filter::of_restriction(text, hidden.as_deref());
             parsed.map(Arc::new).map_err(|why| format!("filter: '{text}': {why}"))
         });
+        let limits = self.limits.checked()?;
         let tenant = TenantRight::parse(self.tenant.as_deref().unwrap_or_default());
         if let Some(why) = tenant.refusal(role) {
             return Err(format!("tenant: {why}"));
         }
-        let rights = Rights { role, filter: filter.transpose()?, hidden, tenant };
+        let rights = Rights { role, filter: filter.transpose()?, hidden, limits, tenant };
         match rights.is_restricted() && role != Role::Read {
             true => Err(format!(
                 "the role {} cannot be restricted by filter or hide_fields; only the role read can",
@@ -118,6 +131,7 @@ mod tests {
             role: role.to_owned(),
             filter: filter.map(str::to_owned),
             hide_fields: hide_fields.iter().map(|name| (*name).to_owned()).collect(),
+            limits: LimitsText::default(),
             tenant: None,
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use argon2::password_hash::phc::PasswordHash;
 
 use super::groups::Groups;
+use super::limits::UserLimits;
 use super::oidc::options::OidcOptions;
 use super::principal::Role;
 use super::proxy::Proxy;
@@ -29,6 +30,8 @@ pub struct AccessOptions {
     pub tokens: Vec<Token>,
     /// How long a login at the page lasts.
     pub session_max: Duration,
+    /// Limits of each user, token and address that has no others.
+    pub limits: UserLimits,
     /// Providers of OpenID Connect, by which users log in.
     pub oidc: Vec<OidcOptions>,
     /// A proxy that vouches for users, or names the addresses of clients.
@@ -96,6 +99,7 @@ impl Default for AccessOptions {
             users: Vec::new(),
             tokens: Vec::new(),
             session_max: Duration::from_secs(12 * 3600),
+            limits: UserLimits::default(),
             oidc: Vec::new(),
             proxy: None,
             groups: Groups::default(),

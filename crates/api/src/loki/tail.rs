@@ -99,7 +99,7 @@ async fn tail(
     let text = params.required("query")?;
     let permit = app
         .queue
-        .submit(TAIL, text, &caller.client())
+        .submit(TAIL, text, &app.client_in_queue(&caller))
         .map_err(|e| LokiError::from(queue_refusal(e)))?;
     audit::note_reading(&caller, TAIL, "tail begins", text);
     let restriction = params.restriction(now_ns)?;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
-use query::{EXPORT, Limit, Query};
+use axum::http::{HeaderValue, StatusCode};
+use query::{EXPORT, Limit, Query, Restriction};
 
 use crate::access::params::Params;
 use crate::access::principal::Caller;
@@ -50,11 +50,16 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     }
     pending.context.range = params.range(now_ns)?;
     pending.context.restriction = params.restriction(now_ns)?;
+    if format == Format::Raw {
+        check_raw(&pending.context.restriction)?;
+    }
     pending.allow_partial(&params, &caller);
     pending.context.order = Some(cursor.order.clone());
     pending.context.include = export::fields(format, params.include()?);
-    pending.context.limits.run_time = Duration::MAX;
-    pending.context.limits.rows_max = u64::MAX;
+    let limits = &mut pending.context.limits;
+    (limits.run_time, limits.rows_max) = (Duration::MAX, u64::MAX);
+    // Those of the server are for queries that somebody waits for; those of a user are for all.
+    caller.principal.limits.lower(limits);
     let pieces = Pieces { framed: in_pieces, cursor, resumes };
     let mut response = stream(pending, query, format, Some(pieces)).await?;
     if !in_pieces {
@@ -67,6 +72,17 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static(name));
     }
     Ok(response)
+}
+
+/// Refuses lines as they were sent to callers that do not see all of their fields.
+pub(crate) fn check_raw(restriction: &Restriction) -> ApiResult<()> {
+    match restriction.hidden {
+        None => Ok(()),
+        Some(_) => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "lines as they were sent hold fields that are hidden from you; choose another format",
+        )),
+    }
 }
 
 /// Refuses exports that cannot be resumed.

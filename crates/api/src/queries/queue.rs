@@ -11,16 +11,17 @@ use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::IntoResponse;
-use query::{Cancel, QueryInfo, QueueChange};
+use query::{Cancel, OwnerUsage, QueryInfo, QueueChange, USAGE_MINUTES};
 use serde_json::{Value, json};
 use text::time::format_time;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::audit;
 use crate::access::params::Params;
-use crate::access::principal::{Caller, Scope};
+use crate::access::principal::{Caller, Scope, client_owner};
 use crate::access::routes::Routes;
 use crate::app::App;
+use crate::queries::export::check_raw;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::error::{queue_refusal, wrong_query};
 use node::queries::export::Format;
@@ -32,6 +33,7 @@ const PAGE_ROWS: u64 = 1_000;
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
     Routes::new()
+        .get(Scope::Operate, "/api/v1/usage", usage)
         .get(Scope::Read, "/api/v1/queries", list)
         .post(Scope::Read, "/api/v1/queries", submit)
         .get(Scope::Read, "/api/v1/queries/{id}", one)
@@ -87,11 +89,18 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
             )));
         }
     };
-    let most = app.query_options().background.run_time;
+    let own = caller.principal.limits;
+    let most = app.query_options().background.run_time.min(own.run_max.unwrap_or(Duration::MAX));
+    if let Some(most) = own.results_bytes_max {
+        check_results(&app, &caller, most)?;
+    }
     let timeout = params.duration_ns("timeout")?;
     let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
     // The restriction becomes a part of the query, which is stored as text.
     let restriction = params.restriction(now_ns)?;
+    if known == Format::Raw {
+        check_raw(&restriction)?;
+    }
     let query = match restriction.is_none() {
         true => params.required("query")?.to_owned(),
         false => {
@@ -108,7 +117,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         format: format.to_owned(),
         include: params.include()?,
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
-        client: caller.client(),
+        client: app.client_in_queue(&caller),
         seen: caller.principal.restriction.to_string(),
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
@@ -233,6 +242,53 @@ async fn results(
     ];
     let bytes = Bytes::from_owner(PageBytes { bytes: page.bytes, _permit: permit });
     Ok((head, bytes).into_response())
+}
+
+/// Who uses what now, and who used what in the last minutes; who used most time comes first.
+async fn usage(State(app): State<Arc<App>>) -> ApiResult {
+    let mut all = app.queue.usage();
+    all.sort_by(|a, b| {
+        let key = |one: &OwnerUsage| (one.lately.run, one.memory_bytes, one.running);
+        key(b).cmp(&key(a)).then_with(|| a.owner.cmp(&b.owner))
+    });
+    let one = |one: OwnerUsage| {
+        json!({
+            "owner": one.owner,
+            "running": one.running,
+            "waiting": one.waiting,
+            "tails": one.tails,
+            "memory_bytes": one.memory_bytes,
+            "results_bytes": app.jobs().map_or(0, |jobs| {
+                jobs.bytes_of(&|client| client_owner(client) == one.owner)
+            }),
+            "lately": {
+                "queries": one.lately.queries,
+                "refused": one.lately.refused,
+                "run_s": one.lately.run.as_secs_f64(),
+                "lines_scanned": one.lately.lines_scanned,
+                "bytes_scanned": one.lately.bytes_scanned,
+                "rows": one.lately.rows,
+            },
+        })
+    };
+    let owners: Vec<Value> = all.into_iter().map(one).collect();
+    Ok(Json(json!({ "minutes": USAGE_MINUTES, "owners": owners })).into_response())
+}
+
+/// An error if the rows of the caller's background queries take more than `most` bytes.
+fn check_results(app: &Arc<App>, caller: &Caller, most: u64) -> ApiResult<()> {
+    let owner = caller.owner();
+    let held = app.jobs()?.bytes_of(&|client| client_owner(client) == owner);
+    match held >= most {
+        false => Ok(()),
+        true => Err(ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!(
+                "the results of your background queries take {held} bytes, and results_bytes_max is \
+                 {most}; delete some (DELETE /api/v1/queries/ID)"
+            ),
+        )),
+    }
 }
 
 /// An error if the rows of a query may hold what the caller may not see: the query was not

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use platform::memory::Purpose;
 use query::source::{Hiding, Source, Tables, TimeRange};
 use query::time::{parse_duration, parse_time};
@@ -16,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::access::audit;
+use crate::access::limits::UserLimits;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::access::tenants::NoTables;
@@ -155,6 +157,7 @@ impl PendingQuery {
             false => Arc::clone(&app.pipeline()?.lookups) as _,
         };
         let mut limits = app.query_options().limits;
+        caller.principal.limits.lower(&mut limits);
         if let Some(bytes) = caller.principal.tenants.query_memory_bytes_max() {
             limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
         }
@@ -236,14 +239,16 @@ impl PendingQuery {
     ) -> ApiResult<T> {
         let queue = &self.app.queue;
         let mut told = Told::new(&self);
+        let limits = self.caller.principal.limits;
         let arrived = Instant::now();
         let place = self.caller.principal.tenants.begin_query();
         let _place = place.inspect_err(|refusal| {
             self.app.queries_refused.fetch_add(1, Relaxed);
             told.ends("refused", Some(refusal.to_string()));
         })?;
-        let entered =
-            queue.enter(self.kind, &self.text, &self.caller.client()).and_then(|ticket| {
+        let entered = queue
+            .enter(self.kind, &self.text, &self.app.client_in_queue(&self.caller))
+            .and_then(|ticket| {
                 link.holds(queue, ticket.id());
                 queue.covers(ticket.id(), self.context.range);
                 ticket.wait()
@@ -309,7 +314,7 @@ impl PendingQuery {
         drop(end);
         told.ends(state.name(), error.clone());
         permit.finish(state, error);
-        result.map_err(|error| ended(&error))
+        result.map_err(|error| ended(&error, &limits))
     }
 }
 
@@ -567,7 +572,26 @@ impl Link {
     }
 }
 
-fn ended(error: &RunError) -> ApiError {
+/// The answer for a query that failed. A limit of the caller is named as one.
+fn ended(error: &RunError, own: &UserLimits) -> ApiError {
+    let seconds = own.run_max.map(|most| most.as_secs_f64());
+    let setting = match error {
+        RunError::TimeLimit(most) if seconds == Some(*most) => Some("run_max"),
+        RunError::MemoryLimit(most) if own.memory_bytes_max == Some(*most) => {
+            Some("memory_bytes_max")
+        }
+        RunError::RowLimit(most) if own.rows_max == Some(*most) => Some("rows_max"),
+        _ => None,
+    };
+    if let Some(setting) = setting {
+        return ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!(
+                "{error}; this is the limit {setting} of this user or address, which an \
+                 administrator may raise for the user, or in [limits.users]"
+            ),
+        );
+    }
     match error {
         RunError::Source(_) | RunError::Damaged(_) => ApiError::internal(error.to_string()),
         RunError::NoTable(_) => ApiError::bad_request(error.to_string()),

@@ -216,3 +216,59 @@ fn a_damaged_file_ends_the_start() {
     let why = gate.keep_in(folder).unwrap_err();
     assert!(why.contains("access.json") && why.contains("backup"), "{why}");
 }
+
+#[tokio::test]
+async fn restrictions_and_limits_are_given_and_taken_away() {
+    let memory = Arc::<Memory>::default();
+    let fixture = keeping(&memory);
+    let admin = format!("name=root&role=admin&password={PASSWORD}");
+    assert_eq!(fixture.asked("POST /api/v1/users", "", &admin).await.0, 200);
+    let root = super::gate::basic("root", PASSWORD);
+    let body = format!(
+        r#"{{"name":"ann","role":"read","password":"{PASSWORD}","filter":"app:=shop",
+             "hide_fields":["client_ip","user.*"],"queries_max":2,"run_max":"5s"}}"#
+    );
+    let (status, answer) = fixture.asked("POST /api/v1/users", &root, &body).await;
+    assert_eq!(status, 200, "{answer}");
+    let ann = || async {
+        let (_, listed) = fixture.asked("GET /api/v1/users", &root, "").await;
+        let users = listed["users"].as_array().unwrap().clone();
+        users.into_iter().find(|user| user["name"] == "ann").unwrap()
+    };
+    let shown = ann().await;
+    assert_eq!(shown["filter"], "app:=\"shop\"");
+    assert_eq!(shown["hide_fields"], serde_json::json!(["client_ip", "user.*"]));
+    assert_eq!(
+        (&shown["limits"]["queries_max"], &shown["limits"]["run_s_max"]),
+        (&2.into(), &5.0.into())
+    );
+    let basic = super::gate::basic("ann", PASSWORD);
+    let (_, me) = fixture.asked("GET /api/v1/me", &basic, "").await;
+    assert_eq!((&me["restricted"], &me["role"]), (&true.into(), &"read".into()));
+    let (status, refused) = fixture.asked("GET /api/v1/status", &basic, "").await;
+    assert_eq!(status, 403);
+    assert!(refused.to_string().contains("made of all lines"), "{refused}");
+    for (change, expected) in [
+        ("role=operate", "the role operate cannot be restricted"),
+        ("filter=client_ip:1", "which is hidden"),
+        ("filter=_time:5m", "a time"),
+        ("hide_fields=_type", "cannot be hidden"),
+        ("queries_max=many", "not a whole number"),
+        ("run_max=soon", "limits.run_max"),
+    ] {
+        let (status, answer) = fixture.asked("POST /api/v1/users/ann", &root, change).await;
+        assert!(status == 400 && answer.to_string().contains(expected), "{change}: {answer}");
+    }
+    let (status, answer) =
+        fixture.asked("POST /api/v1/users/ann", &root, "filter=&hide_fields=&queries_max=").await;
+    assert_eq!(status, 200, "{answer}");
+    let shown = ann().await;
+    assert_eq!((&shown["filter"], &shown["limits"]["queries_max"]), (&Value::Null, &Value::Null));
+    assert_eq!(shown["hide_fields"], serde_json::json!([]));
+    assert_eq!(fixture.asked("GET /api/v1/status", &basic, "").await.0, 200);
+    let body = "name=t&role=read&filter=app:=shop&rows_max=3";
+    assert_eq!(fixture.asked("POST /api/v1/tokens", &root, body).await.0, 200);
+    let (_, listed) = fixture.asked("GET /api/v1/tokens", &root, "").await;
+    assert_eq!(listed["tokens"][0]["filter"], "app:=\"shop\"");
+    assert_eq!(listed["tokens"][0]["limits"]["rows_max"], 3);
+}

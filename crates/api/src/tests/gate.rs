@@ -23,7 +23,7 @@ fn cheap_hash() -> PasswordHash {
     argon2.hash_password_with_salt(b"correct horse", b"somesaltsomesalt").unwrap()
 }
 
-fn digest_of(token: &str) -> [u8; 32] {
+pub(super) fn digest_of(token: &str) -> [u8; 32] {
     digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap()
 }
 

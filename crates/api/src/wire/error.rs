@@ -154,7 +154,9 @@ pub fn queue_refusal(error: QueueError) -> ApiError {
         | QueueError::BackgroundFull(_)
         | QueueError::ExportWaitedTooLong(_)
         | QueueError::TailsFull(_)
-        | QueueError::ShareTaken(..) => StatusCode::TOO_MANY_REQUESTS,
+        | QueueError::ShareTaken(..)
+        | QueueError::OwnLimit(..)
+        | QueueError::KeptForOperators(..) => StatusCode::TOO_MANY_REQUESTS,
         QueueError::PausedTooLong(_) | QueueError::Cancelled | QueueError::Closed => {
             StatusCode::SERVICE_UNAVAILABLE
         }

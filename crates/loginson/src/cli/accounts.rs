@@ -65,7 +65,7 @@ enum UserCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Change which lines and fields a user of the role read sees
+    /// Change which lines and fields a user of the role read sees, and limits of its queries
     Restrict {
         /// Name of the user
         name: String,
@@ -81,7 +81,7 @@ enum UserCommand {
     },
 }
 
-/// What a user or a token of the role `read` sees.
+/// What a user or a token of the role `read` sees, and limits of its queries.
 #[derive(Args)]
 struct RestrictionArgs {
     /// Lines that are seen, as a filter of LogsQL; an empty one: all
@@ -93,15 +93,30 @@ struct RestrictionArgs {
     /// Tenant whose lines are written and seen, by name or id; named: each request names one; all
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
+    /// Limit of its queries, such as queries_max=2 or run_max=10s; an empty value: the default
+    #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
+    limit: Vec<(String, String)>,
+}
+
+/// A limit of the command line.
+fn limit(text: &str) -> Result<(String, String), String> {
+    let known = || api::access::limits::NAMES.join(", ");
+    match text.split_once('=') {
+        Some((name, value)) if api::access::limits::NAMES.contains(&name) => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!("write NAME=VALUE, NAME being one of {}", known())),
+    }
 }
 
 impl RestrictionArgs {
     /// The fields of a form.
-    fn form(self) -> Vec<(&'static str, String)> {
-        let filter = self.filter.map(|filter| ("filter", filter));
-        let hidden = self.hide_fields.map(|names| ("hide_fields", names));
-        let tenant = self.tenant.map(|tenant| ("tenant", tenant));
-        filter.into_iter().chain(hidden).chain(tenant).collect()
+    fn form(&self) -> Vec<(&str, String)> {
+        let filter = self.filter.iter().map(|filter| ("filter", filter.clone()));
+        let hidden = self.hide_fields.iter().map(|names| ("hide_fields", names.clone()));
+        let tenant = self.tenant.iter().map(|tenant| ("tenant", tenant.clone()));
+        let limits = self.limit.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        filter.chain(hidden).chain(tenant).chain(limits).collect()
     }
 }
 
@@ -196,11 +211,11 @@ pub fn user(args: UserArgs) -> Result<()> {
             let form = restrictions.form();
             if form.is_empty() {
                 return Err(anyhow!(
-                    "say what the user sees: --filter FILTER, --hide-fields NAMES, or both"
+                    "say what changes: --filter FILTER, --hide-fields NAMES, or --limit NAME=VALUE"
                 ));
             }
             post(&Client::new(&server)?, &path("users", &name, "")?, &form)?;
-            println!("user {name} sees other lines or fields from now on");
+            println!("user {name} has other restrictions or limits from now on");
         }
         UserCommand::List { server } => {
             let listed = Client::new(&server)?.get_json("/api/v1/users")?;

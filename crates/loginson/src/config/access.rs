@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
-use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser};
+use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser, RawUserLimits};
 use crate::config::{duration, logins, unless_off};
 use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
@@ -26,6 +26,7 @@ const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 /// Checks names, hashes and roles.
 pub fn access(
     access: &RawAccess,
+    limits: &RawUserLimits,
     users: &[RawUser],
     tokens: &[RawToken],
     tenants: &Tenants,
@@ -63,10 +64,15 @@ pub fn access(
             digest.and_then(|text| parse_token_hash(&text).map_err(Error::msg)).map_err(at)?;
         Ok(Token::new(name.clone(), digest, rights(&raw.rights()).map_err(at)?))
     });
+    let limits = limits
+        .text()
+        .checked()
+        .map_err(|why| anyhow!("{}", why.replacen("limits.", "limits.users.", 1)))?;
     Ok(AccessOptions {
         users,
         tokens: tokens.collect::<Result<_>>()?,
         session_max,
+        limits,
         oidc: logins::oidc(access)?,
         proxy: logins::proxy(&access.proxy)?,
         groups: logins::groups(access, tenants)?,
@@ -143,6 +149,7 @@ mod tests {
             role: role.into(),
             filter: None,
             hide_fields: Vec::new(),
+            limits: Default::default(),
             tenant: None,
         }
     }
@@ -155,12 +162,14 @@ mod tests {
             role: role.into(),
             filter: None,
             hide_fields: Vec::new(),
+            limits: Default::default(),
             tenant: None,
         }
     }
 
     fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
-        access(&RawAccess::default(), users, tokens, &Tenants::default())
+        let limits = RawUserLimits::default();
+        access(&RawAccess::default(), &limits, users, tokens, &Tenants::default())
     }
 
     #[test]
@@ -230,9 +239,14 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("hunter2") && !error.contains("MDEy"), "{error}");
         }
+        let (none, tenants) = (RawUserLimits::default(), Tenants::default());
+        let wrong = RawUserLimits { run_max: "soon".into(), ..RawUserLimits::default() };
+        let wrong = access(&RawAccess::default(), &wrong, &[], &[], &tenants);
+        let why = wrong.unwrap_err().to_string();
+        assert!(why.starts_with("limits.users.run_max: 'soon'"), "{why}");
         let short = RawAccess { session_max: "0s".into(), ..RawAccess::default() };
         assert!(
-            access(&short, &[], &[], &Tenants::default())
+            access(&short, &none, &[], &[], &tenants)
                 .unwrap_err()
                 .to_string()
                 .contains("between 1s and 366d")

@@ -11,7 +11,7 @@ use api::access::users::AccessOptions;
 use crate::config::RawConfig;
 
 /// Sections that can change.
-const CHANGE: [&str; 3] = ["access", "query", "retention"];
+const CHANGE: [&str; 4] = ["access", "limits", "query", "retention"];
 /// Keys of these sections that cannot: they size what is made at the start.
 const FIXED: [&str; 3] = ["query.answers_bytes_max", "query.client_idle_max", "query.pages_max"];
 
@@ -46,6 +46,9 @@ pub fn of_access(before: &AccessOptions, after: &AccessOptions, changed: &mut Ve
                 }
                 if (&was.filter, &was.hidden) != (&rights.filter, &rights.hidden) {
                     changed.push(format!("{name}: another filter, or other hidden fields"));
+                }
+                if was.limits != rights.limits {
+                    changed.push(format!("{name}: other limits"));
                 }
                 if had != secret {
                     changed.push(format!("{name}: another secret"));

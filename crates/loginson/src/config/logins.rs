@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use api::access::groups::{GROUP_RULES_MAX, GroupRule, Groups};
+use api::access::limits::LimitsText;
 use api::access::oidc::options::{OidcOptions, PROVIDERS_MAX, check_url};
 use api::access::proxy::{self, NETWORKS_MAX, Network, Proxy, ProxyOptions};
 use api::access::rights::RightsText;
@@ -108,6 +109,8 @@ pub struct RawGroupRule {
     pub filter: Option<String>,
     #[serde(default)]
     pub hide_fields: Vec<String>,
+    #[serde(default)]
+    pub limits: LimitsText,
     #[serde(default)]
     pub tenant: Option<String>,
 }
@@ -257,6 +260,7 @@ pub fn groups(raw: &RawAccess, tenants: &Tenants) -> Result<Groups> {
             role: rule.role.clone(),
             filter: rule.filter.clone(),
             hide_fields: rule.hide_fields.clone(),
+            limits: rule.limits.clone(),
             tenant: rule.tenant.clone(),
         };
         Ok(GroupRule {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use api::access::limits::LimitsText;
 use api::access::rights::RightsText;
 use node::ingest::rules::RuleSpec;
 use node::lookups::LookupSpec;
@@ -58,6 +59,7 @@ pub struct RawConfig {
     pub store: RawStore,
     pub insert: RawInsert,
     pub query: RawQuery,
+    pub limits: RawLimits,
     pub memory: RawMemory,
     pub summary: RawSummary,
     pub awk: RawAwk,
@@ -173,6 +175,9 @@ pub struct RawUser {
     /// The fields that it does not see; `NAME*` for all that begin with a name.
     #[serde(default)]
     pub hide_fields: Vec<String>,
+    /// Limits of its queries; what is missing is that of `[limits.users]`.
+    #[serde(default)]
+    pub limits: LimitsText,
     /// The tenant whose lines it writes and reads.
     #[serde(default)]
     pub tenant: Option<String>,
@@ -185,6 +190,7 @@ impl RawUser {
             role: self.role.clone(),
             filter: self.filter.clone(),
             hide_fields: self.hide_fields.clone(),
+            limits: self.limits.clone(),
             tenant: self.tenant.clone(),
         }
     }
@@ -206,6 +212,9 @@ pub struct RawToken {
     /// The fields that it does not see; `NAME*` for all that begin with a name.
     #[serde(default)]
     pub hide_fields: Vec<String>,
+    /// Limits of its queries; what is missing is that of `[limits.users]`.
+    #[serde(default)]
+    pub limits: LimitsText,
     /// The tenant whose lines it writes and reads.
     #[serde(default)]
     pub tenant: Option<String>,
@@ -218,6 +227,7 @@ impl RawToken {
             role: self.role.clone(),
             filter: self.filter.clone(),
             hide_fields: self.hide_fields.clone(),
+            limits: self.limits.clone(),
             tenant: self.tenant.clone(),
         }
     }
@@ -491,6 +501,61 @@ pub struct RawQuery {
     pub slow: String,
 }
 
+/// `[limits]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawLimits {
+    /// limits.md, Queries: queries, tails, time, memory, rows and kept results of one user, token or
+    /// address | `[limits.users]`, or `limits` of a user or token; none | refused with 429, or the
+    /// query ends with a message that names the limit
+    pub users: RawUserLimits,
+}
+
+/// `[limits.users]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawUserLimits {
+    pub queries_max: usize,
+    pub background_max: usize,
+    pub tails_max: usize,
+    pub run_max: String,
+    pub memory_bytes_max: String,
+    pub rows_max: u64,
+    pub results_bytes_max: String,
+}
+
+impl Default for RawUserLimits {
+    fn default() -> Self {
+        let off = || "off".to_owned();
+        RawUserLimits {
+            queries_max: 0,
+            background_max: 0,
+            tails_max: 0,
+            run_max: off(),
+            memory_bytes_max: off(),
+            rows_max: 0,
+            results_bytes_max: off(),
+        }
+    }
+}
+
+impl RawUserLimits {
+    /// The limits, which are not checked yet; 0 and `off` are none.
+    pub fn text(&self) -> LimitsText {
+        let text = |text: &str| (text != "off").then(|| text.to_owned());
+        let count = |count: usize| (count > 0).then_some(count);
+        LimitsText {
+            queries_max: count(self.queries_max),
+            background_max: count(self.background_max),
+            tails_max: count(self.tails_max),
+            run_max: text(&self.run_max),
+            memory_bytes_max: text(&self.memory_bytes_max),
+            rows_max: (self.rows_max > 0).then_some(self.rows_max),
+            results_bytes_max: text(&self.results_bytes_max),
+        }
+    }
+}
+
 /// `[summary]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -558,6 +623,7 @@ impl Default for RawConfig {
             store: RawStore::default(),
             insert: RawInsert::default(),
             query: RawQuery::default(),
+            limits: RawLimits::default(),
             memory: RawMemory::default(),
             summary: RawSummary::default(),
             awk: RawAwk::default(),

@@ -82,7 +82,7 @@ fn may(role: &str, scope: &str) -> bool {
     match scope {
         "open" => true,
         "ingest" => matches!(role, "ingest" | "admin"),
-        "read" => matches!(role, "read" | "auditor" | "node" | "operate" | "admin"),
+        "read" | "read-all" => matches!(role, "read" | "auditor" | "node" | "operate" | "admin"),
         "node" => matches!(role, "node" | "operate" | "admin"),
         "operate" => matches!(role, "operate" | "admin"),
         "admin" => role == "admin",

@@ -21,8 +21,8 @@ use super::names::{LINE, NamePattern, RAW_LINE, is_stored};
 const NAMES_MAX: usize = 100;
 /// Longest name.
 const NAME_BYTES_MAX: usize = 256;
-/// Fields without which lines have no meaning, or could not be told apart.
-const NEEDED: [&str; 2] = ["_type", "_stream_id"];
+/// Fields without which lines have no meaning, could not be told apart, or would be those of others.
+const NEEDED: [&str; 3] = ["_type", "_stream_id", record::batch::TENANT];
 
 /// The hidden fields; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_hidden_is_refused() {
-        for name in ["", "*", "_*", "_type", "_time", "_stream", "_line", "_received", "_line_id"] {
+        for name in [
+            "",
+            "*",
+            "_*",
+            "_type",
+            "_tenant",
+            "_t*",
+            "_time",
+            "_stream",
+            "_line",
+            "_received",
+            "_line_id",
+        ] {
             assert!(HiddenFields::parse(&[name]).is_err(), "{name}");
         }
         assert!(HiddenFields::parse(&["x".repeat(NAME_BYTES_MAX + 1)]).is_err());

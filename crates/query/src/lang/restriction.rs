@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::filter::Filter;
+use crate::base::names::STREAM;
 use crate::base::{HiddenFields, Whose};
 use crate::lang::syntax::macros::Callable;
 use crate::lang::syntax::options::QueryOptions;
@@ -81,6 +82,21 @@ impl Filter {
             Some(name) => Err(format!(
                 "it names '{name}', which is hidden, so it would see lines without that field"
             )),
+        }
+    }
+
+    /// Whether it may select other lines where these fields are hidden.
+    pub(crate) fn depends_on(&self, hidden: &HiddenFields) -> bool {
+        match self {
+            Filter::All | Filter::Time(_) | Filter::Recurring(_) => false,
+            Filter::And(filters) | Filter::Or(filters) => {
+                filters.iter().any(|filter| filter.depends_on(hidden))
+            }
+            Filter::Not(filter) => filter.depends_on(hidden),
+            Filter::AnyField { .. } | Filter::Subquery(_) => true,
+            Filter::Fields { .. } | Filter::Field { .. } => {
+                self.named().any(|name| name == STREAM || hidden.hides(name))
+            }
         }
     }
 

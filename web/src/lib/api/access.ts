@@ -10,6 +10,8 @@ export interface Me {
   role: Role | null;
   /** Everybody who reaches the server may do everything. */
   exposed: boolean;
+  /** Sees some of the lines only, or not all of their fields; calls that show what was made of all lines are refused. */
+  restricted?: boolean;
   /** Whether users can log in with a password. */
   passwords: boolean;
   /** Providers by which users can log in. */

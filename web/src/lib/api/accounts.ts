@@ -12,6 +12,9 @@ export interface User {
   role: Role | null;
   /** `configuration`: changed there; `api`: changed here; else the provider that the user logged in by. */
   from: string;
+  /** The lines that are seen; null: all. */
+  filter: string | null;
+  hide_fields: string[];
   created: string | null;
 }
 
@@ -35,8 +38,18 @@ function body(fields: Record<string, string>): CallOptions {
   return { body: { type: 'application/json', text: JSON.stringify(fields) } };
 }
 
-export async function addUser(name: string, role: Role, password: string): Promise<void> {
-  await call('/api/v1/users', {}, body({ name, role, password }), 'POST');
+/** What a user or a token of the role `read` sees; empty texts: everything. */
+export interface Sees {
+  filter: string;
+  hideFields: string;
+}
+
+function sees(of: Sees): Record<string, string> {
+  return { ...(of.filter === '' ? {} : { filter: of.filter }), ...(of.hideFields === '' ? {} : { hide_fields: of.hideFields }) };
+}
+
+export async function addUser(name: string, role: Role, password: string, of: Sees): Promise<void> {
+  await call('/api/v1/users', {}, body({ name, role, password, ...sees(of) }), 'POST');
 }
 
 export async function removeUser(name: string): Promise<void> {
@@ -44,8 +57,8 @@ export async function removeUser(name: string): Promise<void> {
 }
 
 /** Returns the token, which the server shows this once. */
-export async function addToken(name: string, role: Role, expires: string): Promise<string> {
-  const fields = { name, role, ...(expires === '' ? {} : { expires }) };
+export async function addToken(name: string, role: Role, expires: string, of: Sees): Promise<string> {
+  const fields = { name, role, ...(expires === '' ? {} : { expires }), ...sees(of) };
   return (await json<{ token: string }>('/api/v1/tokens', {}, body(fields), 'POST')).token;
 }
 

@@ -2,6 +2,7 @@
 
 import { status as fetchStatus, type Status } from '../api/status';
 import { timeToMs, type Span } from '../base/time';
+import { session } from './session.svelte';
 
 const POLL_MS = 2000;
 /** Points of the small rate charts: three minutes. */
@@ -57,6 +58,8 @@ class StatusPoll {
   }
 
   async poll(): Promise<void> {
+    // The state of the server is not shown to those that see only some of the lines.
+    if (session.me?.restricted) return;
     try {
       const sent = Date.now();
       const answer = await fetchStatus();

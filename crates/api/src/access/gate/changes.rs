@@ -11,6 +11,7 @@ use ring::hmac;
 use super::Gate;
 use crate::access::groups::Groups;
 use crate::access::kept::Kept;
+use crate::access::limits::UserLimits;
 use crate::access::oidc::Providers;
 use crate::access::principal::Principal;
 use crate::access::proxy::Proxy;
@@ -29,6 +30,8 @@ pub(super) struct Sources {
 pub(super) struct Access {
     pub(super) users: Vec<Known>,
     pub(super) tokens: Vec<Token>,
+    /// Those of each caller that has no others.
+    pub(super) limits: UserLimits,
     pub(super) providers: Providers,
     pub(super) proxy: Proxy,
     /// What users of other systems may do.
@@ -197,6 +200,7 @@ impl Access {
         Access {
             users: options.users.iter().map(known).collect(),
             tokens: tokens.collect(),
+            limits: options.limits,
             providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
             proxy: options.proxy.clone(),
             groups: options.groups.clone(),

@@ -91,7 +91,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     // Tails have slots of their own and never wait for one, so this does not block.
     let permit = app
         .queue
-        .submit(TAIL, params.required("query")?, &caller.client())
+        .submit(TAIL, params.required("query")?, &app.client_in_queue(&caller))
         .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
@@ -118,7 +118,7 @@ async fn tail_of_stores(
 ) -> ApiResult {
     let permit = app
         .queue
-        .submit(TAIL, params.required("query")?, &caller.client())
+        .submit(TAIL, params.required("query")?, &app.client_in_queue(caller))
         .map_err(queue_refusal)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);

@@ -476,6 +476,13 @@ impl Jobs {
         self.jobs().values().map(|job| job.bytes.load(Relaxed)).sum()
     }
 
+    /// Bytes of the stored rows of the clients that `is_theirs` selects.
+    pub fn bytes_of(&self, is_theirs: &dyn Fn(&str) -> bool) -> u64 {
+        let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
+        let theirs = jobs.iter().filter(|job| is_theirs(&job.record().submission.client));
+        theirs.map(|job| job.bytes.load(Relaxed)).sum()
+    }
+
     /// Queries that ended in that state since the start.
     pub fn ended(&self, state: QueryState) -> u64 {
         self.ended[state as usize].load(Relaxed)

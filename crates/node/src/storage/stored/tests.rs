@@ -14,7 +14,7 @@ use std::sync::mpsc;
 
 use fastrand::Rng;
 use platform::{Clock, Disk, ManualClock, OnDurable, Patience, RealDisk, SimDisk};
-use query::{Context, Limits, Query, Scratch, TimeOrder};
+use query::{Context, Filter, HiddenFields, Limits, Query, Restriction, Scratch, TimeOrder};
 use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
 use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfig};
 
@@ -255,6 +255,39 @@ impl History {
         }
     }
 
+    /// Random queries with random restrictions, beside the same queries over lines that hold only
+    /// what the restriction lets be seen.
+    fn query_restricted(&mut self, state: &str, queries: usize) {
+        for _ in 0..queries {
+            let restriction = random_restriction(&mut self.rng);
+            let (text, context) = match self.rng.u8(..3) {
+                0 => (random_pipe(&mut self.rng), Context::default()),
+                _ => random_query(&mut self.rng),
+            };
+            let query = Query::parse(&text, 0).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let allowed = Sent { frames: allowed(&self.sent.frames, &restriction) };
+            let expected =
+                outcome(&query, &allowed, &Context { limits: limits(1), ..context.clone() });
+            for time in ["first", "second"] {
+                let context = Context {
+                    limits: limits(2),
+                    restriction: restriction.clone(),
+                    ..context.clone()
+                };
+                let found = outcome(&query, &self.stored, &context);
+                let (more, less) = (only_in(&found, &expected), only_in(&expected, &found));
+                assert!(
+                    found == expected,
+                    "{state}, the {time} time: {text}, restricted to '{restriction}', limit {:?}: \
+                     {} rows, not {}\ntoo much {more:#?}\nmissing {less:#?}",
+                    context.limit,
+                    found.len(),
+                    expected.len()
+                );
+            }
+        }
+    }
+
     fn states(&self) -> Vec<SegmentState> {
         self.store.segments().iter().map(|segment| segment.state).collect()
     }
@@ -279,6 +312,62 @@ fn without(batch: &Arc<Batch>, rows: &[u32]) -> Batch {
     builder.finish()
 }
 
+/// What a restriction lets be seen of frames: other code than that which restricts queries.
+fn allowed(frames: &[Arc<Batch>], to: &Restriction) -> Vec<Arc<Batch>> {
+    let hides = |name: &str| to.hidden.as_ref().is_some_and(|hidden| hidden.hides(name));
+    let stripped = |frame: &Arc<Batch>, rows: &[u32]| {
+        let names: Vec<Arc<str>> =
+            frame.names().iter().filter(|name| !hides(name)).cloned().collect();
+        let origins = frame.origins().into();
+        let mut builder = record::RestoredBuilder::new(names.clone(), origins, rows.len(), 0, 0);
+        for &row in rows {
+            let row = frame.row(row as usize);
+            if to.hidden.is_none() {
+                builder.line().extend_from_slice(row.raw());
+            }
+            for (id, value) in row.fields() {
+                let place = names.iter().position(|name| **name == *frame.name(id));
+                let Some(place) = place else { continue };
+                let at = builder.arena().len() as u32;
+                builder.arena().extend_from_slice(value);
+                let name = record::FieldId(place as u16);
+                builder.push_field(name, record::Place::Made(at), value.len() as u32);
+            }
+            let stem = builder.stem_of(row.origin_index());
+            builder.end_row((row.id(), row.sequence()), row.time_ns(), row.received_ns(), stem);
+        }
+        Arc::new(builder.finish())
+    };
+    let all = |frame: &Arc<Batch>| (0..frame.len() as u32).collect::<Vec<_>>();
+    let sent = frames.iter().filter(|frame| !frame.is_internal());
+    let frames: Vec<Arc<Batch>> = sent.map(|frame| stripped(frame, &all(frame))).collect();
+    let Some(filter) = &to.filter else { return frames };
+    let mut seen: HashSet<LineId> = HashSet::new();
+    let query = Query::new((**filter).clone(), Vec::new());
+    let source = Sent { frames };
+    query::run(&query, &source, &Context::default(), &mut |rows| {
+        (0..rows.len()).for_each(|row| {
+            let (batch, place) = rows.line(row).expect("a filter makes no rows");
+            seen.insert(batch.row(place as usize).id());
+        });
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let left = source.frames.iter().map(|frame| {
+        let rows = frame.rows().filter(|row| seen.contains(&row.id())).map(|row| row.index());
+        stripped(frame, &rows.collect::<Vec<_>>())
+    });
+    left.filter(|frame| !frame.is_empty()).collect()
+}
+
+/// The rows of a result, or its error.
+fn outcome(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
+    match try_rows(query, source, context) {
+        Ok(rows) => rows,
+        Err(error) => vec![error],
+    }
+}
+
 fn limits(threads: usize) -> Limits {
     Limits { threads, ..Limits::default() }
 }
@@ -290,6 +379,10 @@ fn only_in<'r>(one: &'r [String], other: &[String]) -> Vec<&'r String> {
 
 /// The rows of a result as text, with fields by name; sorted, unless the query sorts them.
 fn rows(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
+    try_rows(query, source, context).unwrap_or_else(|error| panic!("{query}: {error}"))
+}
+
+fn try_rows(query: &Query, source: &dyn Source, context: &Context) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut scratch = Scratch::default();
     query::run(query, source, context, &mut |rows| {
@@ -303,11 +396,11 @@ fn rows(query: &Query, source: &dyn Source, context: &Context) -> Vec<String> {
         }
         ControlFlow::Continue(())
     })
-    .unwrap_or_else(|error| panic!("{query}: {error}"));
+    .map_err(|error| error.to_string())?;
     if context.order.is_none() && context.limit.is_none() {
         found.sort();
     }
-    found
+    Ok(found)
 }
 
 // ---- random lines and queries ----
@@ -536,7 +629,82 @@ fn random_query(rng: &mut Rng) -> (String, Context) {
     (format!("{filter} | {pipe}"), context)
 }
 
+/// Pipes whose rows say how lines are stored, or that are random.
+const OF_STORAGE: &[&str] = &["blocks_count", "sample"];
+
+/// The example of a pipe or of a function of `stats`, over lines in an order that does not depend
+/// on how they are stored.
+fn random_pipe(rng: &mut Rng) -> String {
+    let pipes = query::pipe_documentation().map(|doc| (doc.name, doc.example.to_owned()));
+    let functions = query::function_documentation()
+        .map(|doc| (doc.name, format!("stats by (hostname) {}", doc.example)));
+    let known: Vec<(&str, String)> =
+        pipes.chain(functions).filter(|(name, _)| !OF_STORAGE.contains(name)).collect();
+    let (_, example) = &known[rng.usize(..known.len())];
+    format!("{} | sort by (_time, _line_id) | {example}", filter(rng))
+}
+
+/// Some lines, some fields, or both.
+fn random_restriction(rng: &mut Rng) -> Restriction {
+    let all = [
+        "hostname",
+        "proc_id",
+        "level",
+        "_level",
+        "user.*",
+        "client_ip",
+        "_msg",
+        "app_name",
+        "n",
+        "h*",
+        "status",
+        "severity",
+    ];
+    let mut hidden: Vec<&str> = Vec::new();
+    for _ in 0..rng.usize(..4) {
+        hidden.push(pick(rng, &all));
+    }
+    let hidden = HiddenFields::parse(&hidden).unwrap();
+    let filter = match rng.u8(..3) {
+        0 => None,
+        _ => std::iter::repeat_with(|| format!("{} or {}", test(rng), test(rng)))
+            .find_map(|text| Filter::of_restriction(&text, hidden.as_deref()).ok()),
+    };
+    let without_own = Restriction::from(Arc::new(Filter::without_own()));
+    without_own.and(&Restriction { filter: filter.map(Arc::new), hidden })
+}
+
 // ---- the tests ----
+
+/// Restricted queries in each of the states of a history of [`check_restricted`].
+const RESTRICTED: usize = 100;
+
+/// 500 queries, in the forms that lines have.
+fn check_restricted(seed: u64) {
+    let mut history = History::new(seed);
+    history.send_frames(3, 1..300, 40);
+    history.query_restricted(&format!("history {seed}, not parsed"), RESTRICTED);
+    history.parse_all();
+    history.query_restricted(&format!("history {seed}, hot"), RESTRICTED);
+    history.work(false);
+    history.query_restricted(&format!("history {seed}, sealed"), RESTRICTED);
+    history.send_frames(2, 1..300, 40);
+    history.delete();
+    history.query_restricted(&format!("history {seed}, some deleted"), RESTRICTED);
+    history.work(true);
+    history.query_restricted(&format!("history {seed}, encoded again"), RESTRICTED);
+}
+
+#[test]
+fn a_restricted_query_sees_only_what_it_may() {
+    (100..104).for_each(check_restricted);
+}
+
+#[test]
+#[ignore = "100,000 queries: make test-long"]
+fn restricted_queries_see_only_what_they_may() {
+    (200..400).for_each(check_restricted);
+}
 
 #[test]
 fn queries_have_the_same_answers_in_every_form_of_lines() {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::owners::Used;
 use super::places::{Places, QueryState};
 use crate::base::{Pauses, Progress, TimeRange};
 
@@ -93,14 +94,19 @@ pub(super) struct QueueEntry {
     pub woken: Arc<Condvar>,
 }
 
+/// The user, or the address where nobody logs in, of a client.
+pub(super) fn owner_of(client: &str) -> &str {
+    match client.split_once(' ') {
+        Some((name, _)) => name,
+        None => client.rsplit_once(':').map_or(client, |(address, _)| address),
+    }
+}
+
 impl QueueEntry {
     /// The user, or the address where nobody logs in, that shares are counted for. `client` is an
     /// address with a port, behind a name and a space if there is one.
     pub fn owner(&self) -> &str {
-        match self.client.split_once(' ') {
-            Some((name, _)) => name,
-            None => self.client.rsplit_once(':').map_or(&self.client, |(address, _)| address),
-        }
+        owner_of(&self.client)
     }
 
     pub fn new(kind: &str, query: &str, client: &str, started: SystemTime) -> QueueEntry {
@@ -133,6 +139,18 @@ impl QueueEntry {
             self.ran_from.map_or(Duration::ZERO, |from| end.saturating_duration_since(from));
         let run = since.saturating_sub(self.pauses.time(end));
         (self.before.0 + wait, self.before.1 + run)
+    }
+
+    /// What the query took.
+    pub fn used(&self) -> Used {
+        Used {
+            queries: 1,
+            refused: 0,
+            run: self.times().1,
+            lines_scanned: self.progress.lines_scanned.load(Relaxed),
+            bytes_scanned: self.progress.bytes_scanned.load(Relaxed),
+            rows: self.progress.rows.load(Relaxed),
+        }
     }
 
     /// Sets the progress to that of a query that was listed before.

@@ -103,6 +103,17 @@ pub enum QueueError {
         "{0} {1} of this user or address wait or run already, which is the share of one; end some, or raise {2}"
     )]
     ShareTaken(usize, &'static str, &'static str),
+    /// One user or address has all that its limits let it have.
+    #[error(
+        "{0} {1} of this user or address wait or run already, which is its limit; end some, or raise {2} of the user, \
+         or in [limits.users]"
+    )]
+    OwnLimit(usize, &'static str, &'static str),
+    /// The places that are left are for operators.
+    #[error(
+        "{0} {1} wait or run already, and the places that are left are for operators; try again later, or raise {2}"
+    )]
+    KeptForOperators(usize, &'static str, &'static str),
     /// The query was cancelled while it waited.
     #[error("the query was cancelled while it waited")]
     Cancelled,

@@ -11,6 +11,7 @@
 
 mod entry;
 mod limits;
+mod owners;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use entry::QueryInfo;
 use entry::{QueueEntry, Sleep};
 use limits::share_of_one;
 pub use limits::{QueueError, QueueLimits};
+pub use owners::{OwnerLimits, OwnerUsage, USAGE_MINUTES, Used};
 pub use places::QueryState;
 use places::{Class, ClassLimits, Places};
 pub use ticket::{Permit, Ticket};
@@ -85,6 +87,8 @@ pub struct QueryQueue {
 struct Shared {
     limits: Mutex<QueueLimits>,
     inner: Mutex<Inner>,
+    /// Minutes of use are counted from here.
+    begun: Instant,
 }
 
 struct Inner {
@@ -93,6 +97,8 @@ struct Inner {
     entries: BTreeMap<u64, QueueEntry>,
     ended: VecDeque<u64>,
     closed: bool,
+    owners: owners::Owners,
+    usage: owners::Usage,
 }
 
 impl QueryQueue {
@@ -105,8 +111,11 @@ impl QueryQueue {
             entries: BTreeMap::new(),
             ended: VecDeque::new(),
             closed: false,
+            owners: owners::Owners::default(),
+            usage: owners::Usage::default(),
         };
-        let shared = Shared { limits: Mutex::new(limits), inner: Mutex::new(inner) };
+        let shared =
+            Shared { limits: Mutex::new(limits), inner: Mutex::new(inner), begun: Instant::now() };
         QueryQueue { shared: Arc::new(shared) }
     }
 
@@ -123,6 +132,34 @@ impl QueryQueue {
         inner.wake_all();
     }
 
+    /// Notes what the owner of that client may have, before it enters a query. Queries that run or
+    /// wait stay.
+    pub fn note_owner(&self, client: &str, limits: OwnerLimits) {
+        self.shared.lock().owners.note(entry::owner_of(client), limits);
+    }
+
+    /// What each user and address has now, and had lately, by name.
+    pub fn usage(&self) -> Vec<OwnerUsage> {
+        let minute = self.shared.minute();
+        let mut inner = self.shared.lock();
+        let mut all: BTreeMap<String, OwnerUsage> = BTreeMap::new();
+        for (owner, lately) in inner.usage.lately(minute) {
+            all.insert(owner.clone(), OwnerUsage { owner, lately, ..OwnerUsage::default() });
+        }
+        for (&id, entry) in inner.entries.iter().filter(|(_, entry)| entry.ended.is_none()) {
+            let owner = entry.owner().to_owned();
+            let usage = all.entry(owner.clone()).or_default();
+            usage.owner = owner;
+            usage.memory_bytes += entry.progress.memory_bytes.load(Relaxed);
+            match (entry.kind.as_str(), inner.places.state(id)) {
+                (TAIL, _) => usage.tails += 1,
+                (_, Some(QueryState::Running)) => usage.running += 1,
+                _ => usage.waiting += 1,
+            }
+        }
+        all.into_values().collect()
+    }
+
     /// All later ids are greater than `last_id`.
     pub fn continue_ids(&self, last_id: u64) {
         let mut inner = self.shared.lock();
@@ -136,6 +173,9 @@ impl QueryQueue {
         let id = inner.last_id;
         inner.entries.insert(id, QueueEntry::new(kind, query, client, SystemTime::now()));
         self.ticket(&mut inner, id).inspect_err(|error| {
+            let owner = inner.entries[&id].owner().to_owned();
+            let refused = Used { refused: 1, ..Used::default() };
+            inner.usage.count(self.shared.minute(), &owner, &refused);
             if kind == BACKGROUND {
                 // The caller never learns the id, so it could not forget the entry.
                 inner.entries.remove(&id);
@@ -308,6 +348,11 @@ fn of_classes(limits: QueueLimits) -> [ClassLimits; 4] {
 }
 
 impl Shared {
+    /// The minutes since the queue was made.
+    fn minute(&self) -> u64 {
+        self.begun.elapsed().as_secs() / 60
+    }
+
     fn limits(&self) -> QueueLimits {
         *self.limits.lock().expect("nothing panics inside")
     }
@@ -359,6 +404,9 @@ impl Shared {
         error: Option<String>,
     ) {
         inner.places.leave(id);
+        let entry = &inner.entries[&id];
+        let (owner, used) = (entry.owner().to_owned(), entry.used());
+        inner.usage.count(self.minute(), &owner, &used);
         inner.end(id, state, error, self.limits().finished_kept);
         inner.wake_next();
     }
@@ -400,15 +448,14 @@ impl Inner {
             Class::Share => return None,
         };
         let owner = self.entries[&id].owner();
-        let is_theirs = |(other, entry): &(&u64, &QueueEntry)| {
-            **other != id
-                && entry.ended.is_none()
-                && class_of(&entry.kind) == class
-                && entry.owner() == owner
-        };
-        let share = share_of_one(whole);
-        let held = self.entries.iter().filter(is_theirs).count();
-        (held >= share).then_some(QueueError::ShareTaken(held, what, setting))
+        let (mut held, mut of_others) = (0, 0);
+        for (&other, entry) in &self.entries {
+            if other != id && entry.ended.is_none() && class_of(&entry.kind) == class {
+                held += usize::from(entry.owner() == owner);
+                of_others += usize::from(!self.owners.of(entry.owner()).is_operator);
+            }
+        }
+        owners::refusal(&self.owners.of(owner), class, (whole, what, setting), held, of_others)
     }
 
     /// Ends the turn of a query that has had one for long enough, so that `id` begins or goes on,

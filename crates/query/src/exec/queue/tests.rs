@@ -278,3 +278,24 @@ fn what_was_interrupted_is_listed_and_enters_again() {
     assert_eq!(after.get(1).unwrap().state, QueryState::Done);
     assert_eq!(after.submit("query", "b", "me").unwrap().id(), 2);
 }
+
+#[test]
+fn owners_have_limits_of_their_own_and_are_counted() {
+    let queue = queue(4, 32, Duration::from_secs(60));
+    let few = OwnerLimits { queries_max: Some(1), ..OwnerLimits::default() };
+    queue.note_owner("ann 10.0.0.1:1", few);
+    let first = queue.submit("query", "a", "ann 10.0.0.1:1").unwrap();
+    let refused = queue.enter("query", "b", "ann 10.0.0.2:2").err();
+    assert_eq!(refused, Some(QueueError::OwnLimit(1, "queries", "queries_max")));
+    let other = queue.submit("query", "a", "10.0.0.1:1").unwrap();
+    first.progress.rows.store(7, Relaxed);
+    first.progress.memory_bytes.store(100, Relaxed);
+    let usage = queue.usage();
+    assert_eq!(usage.iter().map(|one| &*one.owner).collect::<Vec<_>>(), ["10.0.0.1", "ann"]);
+    assert_eq!((usage[1].running, usage[1].memory_bytes), (1, 100));
+    assert_eq!((usage[1].lately.queries, usage[1].lately.refused), (0, 1));
+    drop((first, other));
+    let usage = queue.usage();
+    assert_eq!((usage[1].running, usage[1].lately.queries, usage[1].lately.rows), (0, 1, 7));
+    assert!(queue.submit("query", "b", "ann 10.0.0.2:2").is_ok());
+}

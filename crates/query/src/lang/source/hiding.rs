@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use record::batch::STREAM;
 use record::columns::{ColumnError, Columns, Decide, FieldColumn, Kind, Occurrences, ValueCounts};
 use record::{Batch, LineId};
 
@@ -149,6 +150,7 @@ impl ScanUnit for HidingUnit {
     }
 }
 
+/// A stream that a line names itself may have hidden labels, so it is not read by columns.
 struct HidingColumns<'a> {
     columns: &'a dyn Columns,
     hidden: &'a HiddenFields,
@@ -172,6 +174,7 @@ impl Columns for HidingColumns<'_> {
     fn field(&self, name: &str) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         match self.hidden.hides(name) {
             true => Ok(Some(FieldColumn::absent())),
+            false if name == STREAM => Ok(None),
             false => self.columns.field(name),
         }
     }
@@ -179,6 +182,7 @@ impl Columns for HidingColumns<'_> {
     fn field_of(&self, name: &str, rows: &[u32]) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         match self.hidden.hides(name) {
             true => Ok(Some(FieldColumn::absent())),
+            false if name == STREAM => Ok(None),
             false => self.columns.field_of(name, rows),
         }
     }
@@ -186,11 +190,15 @@ impl Columns for HidingColumns<'_> {
     fn value_counts(&self, name: &str) -> Result<Option<ValueCounts>, ColumnError> {
         match self.hidden.hides(name) {
             true => Ok(None),
+            false if name == STREAM => Ok(None),
             false => self.columns.value_counts(name),
         }
     }
 
     fn kinds(&self, rows: Option<&[u32]>) -> Result<Option<Vec<Kind<'_>>>, ColumnError> {
+        if self.columns.names().contains(&STREAM) {
+            return Ok(None);
+        }
         let mut kinds = self.columns.kinds(rows)?;
         for (names, _) in kinds.iter_mut().flatten() {
             names.retain(|name| !self.hidden.hides(name));
@@ -206,6 +214,7 @@ impl Columns for HidingColumns<'_> {
     ) -> Result<Option<Vec<u32>>, ColumnError> {
         match self.hidden.hides(name) {
             true => Ok(None),
+            false if name == STREAM => Ok(None),
             false => self.columns.holding(name, text, occurrences),
         }
     }
@@ -217,6 +226,7 @@ impl Columns for HidingColumns<'_> {
     ) -> Result<Option<Vec<u32>>, ColumnError> {
         match self.hidden.hides(name) {
             true => Ok(None),
+            false if name == STREAM => Ok(None),
             false => self.columns.passing_outlines(name, test),
         }
     }
@@ -224,6 +234,7 @@ impl Columns for HidingColumns<'_> {
     fn passing(&self, name: &str, test: &dyn Decide) -> Result<Option<Vec<u32>>, ColumnError> {
         match self.hidden.hides(name) {
             true => Ok(None),
+            false if name == STREAM => Ok(None),
             false => self.columns.passing(name, test),
         }
     }

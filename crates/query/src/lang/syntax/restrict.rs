@@ -23,29 +23,34 @@ use crate::lang::syntax::query::Query;
 const QUERIES_MAX: usize = 1_000;
 
 impl Query {
-    /// The same query over the lines that `to` selects. An error if it has too many queries inside.
+    /// The same query over the lines that `to` selects. An error if it has too many queries inside,
+    /// or if its options hide fields by which `to` selects: without them, it would select others.
     ///
     /// The rows with which `stream_context` separates lines are left out, because they are not
     /// lines.
     pub fn restricted(&self, to: &Filter) -> Result<Query, ParseError> {
         let (mut query, mut left) = (self.clone(), QUERIES_MAX);
-        match query.restrict(to, &mut left) {
-            Some(()) => Ok(query),
-            None => Err(ParseError {
-                position: 0,
-                expected: Vec::new(),
-                message: format!(
-                    "a query with more than {QUERIES_MAX} queries inside cannot be restricted"
-                ),
-                query: String::new(),
-            }),
-        }
+        query.restrict(to, &mut left).map_err(|message| ParseError {
+            position: 0,
+            expected: Vec::new(),
+            message,
+            query: String::new(),
+        })?;
+        Ok(query)
     }
 
-    /// Restricts the query; `left` is the number of queries that may still be restricted. None if
-    /// there are more.
-    fn restrict(&mut self, to: &Filter, left: &mut usize) -> Option<()> {
-        *left = left.checked_sub(1)?;
+    /// Restricts the query; `left` is the number of queries that may still be restricted.
+    fn restrict(&mut self, to: &Filter, left: &mut usize) -> Result<(), String> {
+        *left = left.checked_sub(1).ok_or_else(|| {
+            format!("a query with more than {QUERIES_MAX} queries inside cannot be restricted")
+        })?;
+        if self.options().hidden.is_some_and(|hidden| to.depends_on(&hidden)) {
+            return Err(
+                "hide_fields: the query is restricted to lines by a field that it hides; leave that \
+                 field out of hide_fields"
+                    .to_owned(),
+            );
+        }
         for filter in self.filters_mut() {
             restrict_inside(filter, to, left)?;
         }
@@ -73,7 +78,7 @@ impl Query {
             Whose::Sent => shorter,
             Whose::All => with_own(parts(to)),
         };
-        Some(())
+        Ok(())
     }
 }
 
@@ -91,14 +96,14 @@ impl Restriction {
 }
 
 /// Restricts the queries inside a filter.
-fn restrict_inside(filter: &mut Filter, to: &Filter, left: &mut usize) -> Option<()> {
+fn restrict_inside(filter: &mut Filter, to: &Filter, left: &mut usize) -> Result<(), String> {
     match filter {
         Filter::And(filters) | Filter::Or(filters) => {
             filters.iter_mut().try_for_each(|filter| restrict_inside(filter, to, left))
         }
         Filter::Not(filter) => restrict_inside(filter, to, left),
         Filter::Subquery(subquery) => subquery.query.restrict(to, left),
-        _ => Some(()),
+        _ => Ok(()),
     }
 }
 
@@ -207,6 +212,29 @@ mod tests {
             let restricted = Query::parse(text, 0).unwrap().restricted(&both).unwrap();
             let expected = Query::parse(expected, 0).unwrap_or_else(|e| panic!("{expected}: {e}"));
             assert_eq!(restricted.to_string(), expected.to_string(), "{text}");
+        }
+    }
+
+    /// Else whoever hides a field would see the lines that the restriction leaves out by it.
+    #[test]
+    fn a_query_cannot_hide_what_its_restriction_tests() {
+        for (to, text, is_refused) in [
+            ("!secret:yes", "options(hide_fields=(secret)) *", true),
+            ("!secret:yes", "options(hide_fields=(s*)) *", true),
+            ("!secret:yes", "options(hide_fields=(other)) *", false),
+            ("!secret:yes", "* | union (options(hide_fields=(secret)) *)", true),
+            ("!secret:yes", "a:in(options(hide_fields=(secret)) * | fields a)", true),
+            ("!*:secret", "options(hide_fields=(other)) *", true),
+            ("!u*:secret", "options(hide_fields=(other)) *", true),
+            ("!_stream:secret", "options(hide_fields=(other)) *", true),
+            ("!_line:secret", "options(hide_fields=(other)) *", true),
+            ("!secret", "options(hide_fields=(_msg)) *", true),
+            ("a:eq_field(b)", "options(hide_fields=(b)) *", true),
+            ("!a:in(b | fields a)", "options(hide_fields=(c)) *", true),
+            ("_type:=x", "options(hide_fields=(other)) *", false),
+        ] {
+            let restricted = Query::parse(text, 0).unwrap().restricted(&only(to));
+            assert_eq!(restricted.is_err(), is_refused, "{to}: {text}");
         }
     }
 
