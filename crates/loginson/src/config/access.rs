@@ -12,7 +12,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser};
-use crate::config::{duration, logins, unless_off};
+use crate::config::{duration, logins, tls, unless_off};
 use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
 use api::access::secrets::{parse_password_hash, parse_token_hash};
@@ -23,7 +23,12 @@ const SESSION_MIN: Duration = Duration::from_secs(1);
 const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Checks names, hashes and roles.
-pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
+pub fn access(
+    access: &RawAccess,
+    http_tls: &RawHttpTls,
+    users: &[RawUser],
+    tokens: &[RawToken],
+) -> Result<AccessOptions> {
     let session_max = duration("access.session_max", &access.session_max)?;
     ensure!(
         (SESSION_MIN..=SESSION_MAX).contains(&session_max),
@@ -62,7 +67,8 @@ pub fn access(access: &RawAccess, users: &[RawUser], tokens: &[RawToken]) -> Res
         session_max,
         oidc: logins::oidc(access)?,
         proxy: logins::proxy(&access.proxy)?,
-        groups: logins::groups(access)?,
+        certificates: logins::certificates(access, http_tls)?,
+        groups: logins::groups(access, http_tls)?,
     })
 }
 
@@ -99,14 +105,18 @@ fn secret(key: &str, text: &Option<String>, file: &Option<String>) -> Result<Str
 /// The files of HTTPS; none if it is off.
 pub fn http_tls(raw: &RawHttpTls) -> Result<Option<TlsFiles>> {
     let file = |text: &str| unless_off(text, |path| Ok(path.into()));
+    let clients = tls::clients("http_tls", &raw.client_certificates, &raw.client_ca)?;
     match (file(&raw.certificate)?, file(&raw.key)?) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
-            certificate,
-            key,
-            clients: ClientCertificates::Off,
-            section: "http_tls",
-        })),
+        (None, None) => {
+            ensure!(
+                clients == ClientCertificates::Off,
+                "http_tls.client_certificates needs http_tls.certificate and http_tls.key"
+            );
+            Ok(None)
+        }
+        (Some(certificate), Some(key)) => {
+            Ok(Some(TlsFiles { certificate, key, clients, section: "http_tls" }))
+        }
         (Some(_), None) => {
             bail!("http_tls.certificate needs http_tls.key, the PEM file of its private key")
         }
@@ -149,7 +159,7 @@ mod tests {
     }
 
     fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
-        access(&RawAccess::default(), users, tokens)
+        access(&RawAccess::default(), &RawHttpTls::default(), users, tokens)
     }
 
     #[test]
@@ -210,7 +220,12 @@ mod tests {
             assert!(!error.contains("hunter2") && !error.contains("MDEy"), "{error}");
         }
         let short = RawAccess { session_max: "0s".into(), ..RawAccess::default() };
-        assert!(access(&short, &[], &[]).unwrap_err().to_string().contains("between 1s and 366d"));
+        assert!(
+            access(&short, &RawHttpTls::default(), &[], &[])
+                .unwrap_err()
+                .to_string()
+                .contains("between 1s and 366d")
+        );
     }
 
     #[test]
@@ -236,7 +251,8 @@ mod tests {
     #[test]
     fn https_needs_both_files() {
         let check = |certificate: &str, key: &str| {
-            http_tls(&RawHttpTls { certificate: certificate.into(), key: key.into() })
+            let (certificate, key) = (certificate.into(), key.into());
+            http_tls(&RawHttpTls { certificate, key, ..RawHttpTls::default() })
         };
         assert_eq!(check("off", "off").unwrap(), None);
         assert_eq!(check("c", "k").unwrap().unwrap().section, "http_tls");

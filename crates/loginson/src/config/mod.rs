@@ -312,7 +312,7 @@ impl TryFrom<RawConfig> for Config {
             hosts: http_hosts(&raw.http_listen, &raw.http_hosts)?,
             frame_ancestors: http_frame_ancestors(raw.http_frame_ancestors)?,
             is_https: http_tls.is_some(),
-            access: access::access(&raw.access, &raw.users, &raw.tokens)?,
+            access: access::access(&raw.access, &raw.http_tls, &raw.users, &raw.tokens)?,
             auditing: access::auditing(&raw.audit, engines.is_some())?,
             insert,
             query,

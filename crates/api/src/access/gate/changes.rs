@@ -9,6 +9,7 @@ use node::data_dir::{ACCESS_FILE, Documents};
 use ring::hmac;
 
 use super::Gate;
+use crate::access::certificates::NamedBy;
 use crate::access::groups::Groups;
 use crate::access::kept::Kept;
 use crate::access::oidc::Providers;
@@ -31,6 +32,7 @@ pub(super) struct Access {
     pub(super) tokens: Vec<Token>,
     pub(super) providers: Providers,
     pub(super) proxy: Proxy,
+    pub(super) certificates: Option<NamedBy>,
     /// What users of other systems may do.
     pub(super) groups: Groups,
     /// Whether no credentials are needed.
@@ -199,6 +201,7 @@ impl Access {
             tokens: tokens.collect(),
             providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
             proxy: options.proxy.clone(),
+            certificates: options.certificates,
             groups: options.groups.clone(),
             is_off: options.is_off(),
         }
