@@ -3,6 +3,7 @@
 
 mod accounts;
 mod auditing;
+mod certificates;
 mod elastic;
 mod gate;
 mod loki;

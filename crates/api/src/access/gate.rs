@@ -11,7 +11,8 @@
 //! - the parameter `token`, at the addresses of [`crate::known::TOKEN_PATHS`];
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
 //!   authenticates by cookie must have an `Origin` header. [`super::guard`] has checked that header
-//!   before, so pages of other sites cannot use the cookie.
+//!   before, so pages of other sites cannot use the cookie;
+//! - the certificate of the client ([`super::certificates`]).
 //!
 //! Wrong credentials are refused with 401, even if the request has other credentials as well. If
 //! the configuration has neither users nor tokens, every caller has the role `admin`.
@@ -160,7 +161,10 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
             let peer = peer(request);
             let identified = match gate.by_request(request, peer) {
                 Some(found) => found,
-                None => gate.identify(request.method(), request.headers(), peer).await,
+                None => gate
+                    .identify(request.method(), request.headers(), peer)
+                    .await
+                    .and_then(|principal| gate.or_by_certificate(principal, request, peer)),
             };
             let checked = identified.and_then(|mut principal| {
                 let of_tenants = gate.of_tenants(&principal, scope, request);

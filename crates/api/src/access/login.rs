@@ -104,7 +104,10 @@ async fn me(State(gate): State<Gate>, request: Request) -> Response {
     let peer = gate::peer(&request);
     let identified = match gate.by_request(&request, peer) {
         Some(found) => found,
-        None => gate.identify(request.method(), request.headers(), peer).await,
+        None => {
+            let identified = gate.identify(request.method(), request.headers(), peer).await;
+            identified.and_then(|principal| gate.or_by_certificate(principal, &request, peer))
+        }
     };
     let principal = identified.unwrap_or_else(|_| Principal::nobody());
     Json(shown(&gate, &principal)).into_response()

@@ -6,6 +6,7 @@ pub mod attempts;
 pub mod audit;
 pub mod audit_log;
 pub mod authority;
+pub mod certificates;
 pub mod gate;
 pub mod groups;
 pub mod guard;

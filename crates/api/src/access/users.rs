@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 
+use super::certificates::NamedBy;
 use super::groups::Groups;
 use super::limits::UserLimits;
 use super::oidc::options::OidcOptions;
@@ -36,6 +37,8 @@ pub struct AccessOptions {
     pub oidc: Vec<OidcOptions>,
     /// A proxy that vouches for users, or names the addresses of clients.
     pub proxy: Proxy,
+    /// By which of their names the certificates of clients name users; `None` if they name nobody.
+    pub certificates: Option<NamedBy>,
     /// What users of other systems may do.
     pub groups: Groups,
 }
@@ -102,6 +105,7 @@ impl Default for AccessOptions {
             limits: UserLimits::default(),
             oidc: Vec::new(),
             proxy: None,
+            certificates: None,
             groups: Groups::default(),
         }
     }
@@ -136,6 +140,7 @@ impl AccessOptions {
     /// Whether no credentials are needed.
     pub fn is_off(&self) -> bool {
         let by_proxy = self.proxy.as_ref().is_some_and(|proxy| proxy.user_header.is_some());
-        self.users.is_empty() && self.tokens.is_empty() && self.oidc.is_empty() && !by_proxy
+        let by_others = !self.oidc.is_empty() || by_proxy || self.certificates.is_some();
+        self.users.is_empty() && self.tokens.is_empty() && !by_others
     }
 }

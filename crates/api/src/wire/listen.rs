@@ -16,6 +16,7 @@
 //!
 //! Left out: HTTP/2 for anything else; put a proxy in front for it.
 
+pub mod certificate;
 mod https;
 pub mod seats;
 mod watched;
@@ -43,6 +44,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use self::certificate::ClientCertificate;
 use crate::wire::bells::Bells;
 use crate::wire::error::ApiError;
 pub use https::Tls;
@@ -158,7 +160,7 @@ pub async fn serve(
                     match tls {
                         None => {
                             let Some(kind) = kind_of(&stream, &mut stop).await else { return };
-                            connection(stream, kind, peer, router, seats, stop).await;
+                            connection(stream, kind, (peer, None), router, seats, stop).await;
                         }
                         Some(tls) => {
                             if let Some(stream) = tls.accept(stream, peer).await {
@@ -167,7 +169,10 @@ pub async fn serve(
                                     true => Kind::Http2,
                                     false => Kind::Http1 { outlives_sender: false },
                                 };
-                                connection(stream, kind, peer, router, seats, stop).await;
+                                let shown = stream.get_ref().1.peer_certificates();
+                                let shown = shown.and_then(|chain| chain.first());
+                                let shown = shown.and_then(|der| ClientCertificate::read(der));
+                                connection(stream, kind, (peer, shown), router, seats, stop).await;
                             }
                         }
                     }
@@ -248,7 +253,7 @@ async fn kind_of(stream: &Watched, stop: &mut watch::Receiver<bool>) -> Option<K
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     kind: Kind,
-    peer: SocketAddr,
+    (peer, certificate): (SocketAddr, Option<Arc<ClientCertificate>>),
     router: Router,
     seats: Seats,
     mut stop: watch::Receiver<bool>,
@@ -258,6 +263,9 @@ async fn connection(
     let working = Arc::new(Mutex::new(0));
     let with_peer = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(Arc::clone(certificate));
+        }
         let working = Working::begin(&seat, &working);
         let answered = !seat.is_reserved || ANSWERED_ALWAYS.contains(&request.uri().path());
         let is_foreign = request.version() == Version::HTTP_2 && !is_call(request.headers());

@@ -12,7 +12,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser, RawUserLimits};
-use crate::config::{duration, logins, unless_off};
+use crate::config::{duration, logins, tls, unless_off};
 use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
 use api::access::secrets::{parse_password_hash, parse_token_hash};
@@ -27,6 +27,7 @@ const SESSION_MAX: Duration = Duration::from_secs(366 * 86_400);
 pub fn access(
     access: &RawAccess,
     limits: &RawUserLimits,
+    http_tls: &RawHttpTls,
     users: &[RawUser],
     tokens: &[RawToken],
     tenants: &Tenants,
@@ -75,7 +76,8 @@ pub fn access(
         limits,
         oidc: logins::oidc(access)?,
         proxy: logins::proxy(&access.proxy)?,
-        groups: logins::groups(access, tenants)?,
+        certificates: logins::certificates(access, http_tls)?,
+        groups: logins::groups(access, http_tls, tenants)?,
     })
 }
 
@@ -114,14 +116,18 @@ fn secret(key: &str, text: &Option<String>, file: &Option<String>) -> Result<Str
 /// The files of HTTPS; none if it is off.
 pub fn http_tls(raw: &RawHttpTls) -> Result<Option<TlsFiles>> {
     let file = |text: &str| unless_off(text, |path| Ok(path.into()));
+    let clients = tls::clients("http_tls", &raw.client_certificates, &raw.client_ca)?;
     match (file(&raw.certificate)?, file(&raw.key)?) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
-            certificate,
-            key,
-            clients: ClientCertificates::Off,
-            section: "http_tls",
-        })),
+        (None, None) => {
+            ensure!(
+                clients == ClientCertificates::Off,
+                "http_tls.client_certificates needs http_tls.certificate and http_tls.key"
+            );
+            Ok(None)
+        }
+        (Some(certificate), Some(key)) => {
+            Ok(Some(TlsFiles { certificate, key, clients, section: "http_tls" }))
+        }
         (Some(_), None) => {
             bail!("http_tls.certificate needs http_tls.key, the PEM file of its private key")
         }
@@ -168,8 +174,8 @@ mod tests {
     }
 
     fn checked(users: &[RawUser], tokens: &[RawToken]) -> Result<AccessOptions> {
-        let limits = RawUserLimits::default();
-        access(&RawAccess::default(), &limits, users, tokens, &Tenants::default())
+        let (limits, http_tls) = (RawUserLimits::default(), RawHttpTls::default());
+        access(&RawAccess::default(), &limits, &http_tls, users, tokens, &Tenants::default())
     }
 
     #[test]
@@ -241,12 +247,13 @@ mod tests {
         }
         let (none, tenants) = (RawUserLimits::default(), Tenants::default());
         let wrong = RawUserLimits { run_max: "soon".into(), ..RawUserLimits::default() };
-        let wrong = access(&RawAccess::default(), &wrong, &[], &[], &tenants);
+        let http_tls = RawHttpTls::default();
+        let wrong = access(&RawAccess::default(), &wrong, &http_tls, &[], &[], &tenants);
         let why = wrong.unwrap_err().to_string();
         assert!(why.starts_with("limits.users.run_max: 'soon'"), "{why}");
         let short = RawAccess { session_max: "0s".into(), ..RawAccess::default() };
         assert!(
-            access(&short, &none, &[], &[], &tenants)
+            access(&short, &none, &RawHttpTls::default(), &[], &[], &tenants)
                 .unwrap_err()
                 .to_string()
                 .contains("between 1s and 366d")
@@ -276,7 +283,8 @@ mod tests {
     #[test]
     fn https_needs_both_files() {
         let check = |certificate: &str, key: &str| {
-            http_tls(&RawHttpTls { certificate: certificate.into(), key: key.into() })
+            let (certificate, key) = (certificate.into(), key.into());
+            http_tls(&RawHttpTls { certificate, key, ..RawHttpTls::default() })
         };
         assert_eq!(check("off", "off").unwrap(), None);
         assert_eq!(check("c", "k").unwrap().unwrap().section, "http_tls");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow, ensure};
+use api::access::certificates::{self, NamedBy};
 use api::access::groups::{GROUP_RULES_MAX, GroupRule, Groups};
 use api::access::limits::LimitsText;
 use api::access::oidc::options::{OidcOptions, PROVIDERS_MAX, check_url};
@@ -20,7 +21,7 @@ use node::ingest::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 
 use super::access::rights;
-use super::raw::RawAccess;
+use super::raw::{RawAccess, RawHttpTls};
 use super::{duration, unless_off};
 
 /// The shortest and the longest time between two questions about a session.
@@ -29,7 +30,7 @@ const RECHECK_MAX: Duration = Duration::from_secs(86_400);
 /// Characters of the name of a system. With it users are named, of 64 characters at most.
 const NAME_CHARS_MAX: usize = 24;
 /// What has a meaning of its own in lists of users and in rules.
-const OWN: [&str; 5] = ["configuration", "api", proxy::SOURCE, "ldap", "certificate"];
+const OWN: [&str; 5] = ["configuration", "api", proxy::SOURCE, "ldap", certificates::SOURCE];
 
 /// `[[access.oidc]]`
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -235,8 +236,21 @@ pub fn proxy(raw: &RawProxy) -> Result<Proxy> {
     }))
 }
 
+/// By which of their names certificates name users; none if no rule is for them.
+pub fn certificates(raw: &RawAccess, http_tls: &RawHttpTls) -> Result<Option<NamedBy>> {
+    let known = NamedBy::ALL.iter().find(|(name, _)| *name == http_tls.client_name);
+    let (_, named_by) = known.ok_or_else(|| {
+        let all = NamedBy::ALL.map(|(name, _)| name).join(", ");
+        anyhow!("http_tls.client_name: '{}' is not one of {all}", http_tls.client_name)
+    })?;
+    let is_for_them =
+        |rule: &RawGroupRule| rule.from.as_deref().is_none_or(|from| from == certificates::SOURCE);
+    let is_on = http_tls.client_certificates != "off" && raw.groups.iter().any(is_for_them);
+    Ok(is_on.then_some(*named_by))
+}
+
 /// Checks the rules of groups.
-pub fn groups(raw: &RawAccess, tenants: &Tenants) -> Result<Groups> {
+pub fn groups(raw: &RawAccess, http_tls: &RawHttpTls, tenants: &Tenants) -> Result<Groups> {
     ensure!(
         raw.groups.len() <= GROUP_RULES_MAX,
         "access.groups: there are more than {GROUP_RULES_MAX} rules"
@@ -244,6 +258,9 @@ pub fn groups(raw: &RawAccess, tenants: &Tenants) -> Result<Groups> {
     let mut known: Vec<&str> = raw.oidc.iter().map(|oidc| &*oidc.name).collect();
     let by_proxy = raw.proxy.user_header != "off";
     known.extend(by_proxy.then_some(proxy::SOURCE));
+    let needs_rules = !known.is_empty();
+    let by_certificate = http_tls.client_certificates != "off";
+    known.extend(by_certificate.then_some(certificates::SOURCE));
     let rule = |rule: &RawGroupRule| {
         let at = |error: Error| error.context("access.groups");
         if let Some(from) = &rule.from
@@ -271,7 +288,7 @@ pub fn groups(raw: &RawAccess, tenants: &Tenants) -> Result<Groups> {
     };
     let rules = raw.groups.iter().map(rule).collect::<Result<Vec<_>>>()?;
     ensure!(
-        known.is_empty() || !rules.is_empty(),
+        !needs_rules || !rules.is_empty(),
         "access: no group may log in; add [[access.groups]] with group = \"…\" and a role"
     );
     Ok(Groups(rules))
@@ -279,6 +296,8 @@ pub fn groups(raw: &RawAccess, tenants: &Tenants) -> Result<Groups> {
 
 #[cfg(test)]
 mod tests {
+    use api::access::certificates::NamedBy;
+
     use crate::config::Config;
     use crate::config::raw::RawConfig;
 
@@ -365,6 +384,23 @@ mod tests {
         assert!(!access.is_off() && !access.proxy.unwrap().is_from([0; 16].into()));
         let addresses = "[access.proxy]\nfrom = ['::1']\naddress_header = 'X-Forwarded-For'\n";
         assert!(checked(addresses).unwrap().api.access.is_off());
+        let tls = "[http_tls]\ncertificate = 'c'\nkey = 'k'\nclient_ca = 'a'\n\
+            client_certificates = 'optional'\n";
+        let by_certificate = GROUP.replace("role", "from = 'certificate'\nrole");
+        let named = |text: String| checked(&text).map(|config| config.api.access.certificates);
+        assert_eq!(named(format!("{tls}{by_certificate}")), Ok(Some(NamedBy::CommonName)));
+        assert_eq!(named(format!("{tls}client_name = 'dns'\n{GROUP}")), Ok(Some(NamedBy::Host)));
+        assert_eq!(named(tls.to_owned()), Ok(None));
+        assert_eq!(named(GROUP.to_owned()), Ok(None));
+        for (text, expected) in [
+            (format!("{tls}client_name = 'x'\n{GROUP}"), "'x' is not one of cn, email, dns"),
+            (by_certificate, "there is no provider 'certificate'"),
+            (tls.replace("client_ca = 'a'\n", ""), "needs http_tls.client_ca"),
+            (tls.replace("certificate = 'c'\nkey = 'k'\n", ""), "needs http_tls.certificate"),
+        ] {
+            let error = named(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
         let twice = PROVIDER.split_once("[[").unwrap().1;
         let error = checked(&format!("{PROVIDER}[[{twice}{GROUP}")).unwrap_err();
         assert!(error.contains("corp: the name is given twice"), "{error}");

@@ -332,6 +332,7 @@ impl TryFrom<RawConfig> for Config {
             access: access::access(
                 &raw.access,
                 &raw.limits.users,
+                &raw.http_tls,
                 &raw.users,
                 &raw.tokens,
                 &tenants,

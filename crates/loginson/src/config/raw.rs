@@ -118,11 +118,21 @@ pub struct RawField {
 pub struct RawHttpTls {
     pub certificate: String,
     pub key: String,
+    pub client_ca: String,
+    pub client_certificates: String,
+    pub client_name: String,
 }
 
 impl Default for RawHttpTls {
     fn default() -> Self {
-        RawHttpTls { certificate: "off".into(), key: "off".into() }
+        let off = || "off".to_owned();
+        RawHttpTls {
+            certificate: off(),
+            key: off(),
+            client_ca: off(),
+            client_certificates: off(),
+            client_name: "cn".into(),
+        }
     }
 }
 

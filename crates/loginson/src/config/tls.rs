@@ -31,21 +31,7 @@ pub fn syslog_tls(listen: &str, raw: &RawTls) -> Result<Option<SyslogTls>> {
 pub fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
     let file = |text: &str| unless_off(text, |path| Ok(path.into()));
     let (certificate, key) = (file(&raw.certificate)?, file(&raw.key)?);
-    let ca = file(&raw.client_ca)?;
-    let clients = match (raw.client_certificates.as_str(), ca) {
-        ("off", None) => ClientCertificates::Off,
-        ("off", Some(_)) => {
-            bail!("tls.client_ca is for tls.client_certificates: set that to optional or required")
-        }
-        ("optional", Some(ca)) => ClientCertificates::Optional { ca },
-        ("required", Some(ca)) => ClientCertificates::Required { ca },
-        ("optional" | "required", None) => bail!(
-            "tls.client_certificates needs tls.client_ca: the PEM file of the CA that issued the senders' certificates"
-        ),
-        (text, _) => {
-            bail!("tls.client_certificates: '{text}' is not one of off, optional, required")
-        }
-    };
+    let clients = clients("tls", &raw.client_certificates, &raw.client_ca)?;
     Ok(match (certificate, key) {
         (None, None) => {
             ensure!(
@@ -60,6 +46,25 @@ pub fn files(raw: &RawTls) -> Result<Option<TlsFiles>> {
         (Some(_), None) => bail!("tls.certificate needs tls.key, the PEM file of its private key"),
         (None, Some(_)) => {
             bail!("tls.key needs tls.certificate, the PEM file of the certificate of that key")
+        }
+    })
+}
+
+/// Whether clients need certificates, by the keys of a section.
+pub fn clients(section: &str, whether: &str, ca: &str) -> Result<ClientCertificates> {
+    let ca = unless_off(ca, |path| Ok(path.into()))?;
+    Ok(match (whether, ca) {
+        ("off", None) => ClientCertificates::Off,
+        ("off", Some(_)) => bail!(
+            "{section}.client_ca is for {section}.client_certificates: set that to optional or required"
+        ),
+        ("optional", Some(ca)) => ClientCertificates::Optional { ca },
+        ("required", Some(ca)) => ClientCertificates::Required { ca },
+        ("optional" | "required", None) => bail!(
+            "{section}.client_certificates needs {section}.client_ca: the PEM file of the CA that issued the senders' certificates"
+        ),
+        (text, _) => {
+            bail!("{section}.client_certificates: '{text}' is not one of off, optional, required")
         }
     })
 }

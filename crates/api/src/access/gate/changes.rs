@@ -9,6 +9,7 @@ use node::data_dir::{ACCESS_FILE, Documents};
 use ring::hmac;
 
 use super::Gate;
+use crate::access::certificates::NamedBy;
 use crate::access::groups::Groups;
 use crate::access::kept::Kept;
 use crate::access::limits::UserLimits;
@@ -34,6 +35,7 @@ pub(super) struct Access {
     pub(super) limits: UserLimits,
     pub(super) providers: Providers,
     pub(super) proxy: Proxy,
+    pub(super) certificates: Option<NamedBy>,
     /// What users of other systems may do.
     pub(super) groups: Groups,
     /// Whether no credentials are needed.
@@ -203,6 +205,7 @@ impl Access {
             limits: options.limits,
             providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
             proxy: options.proxy.clone(),
+            certificates: options.certificates,
             groups: options.groups.clone(),
             is_off: options.is_off(),
         }

@@ -11,15 +11,17 @@ use super::changes::Known;
 use super::credentials::{KEYS, unauthorized};
 use super::{Gate, Refused};
 use crate::access::audit;
+use crate::access::certificates;
 use crate::access::groups::Groups;
 use crate::access::oidc::Providers;
 use crate::access::outside::Outside;
-use crate::access::principal::Principal;
+use crate::access::principal::{Principal, Who};
 use crate::access::proxy::{self, Proxy};
 use crate::access::rights::Rights;
 use crate::access::users::check_name;
 use crate::known::TOKEN_PATHS;
 use crate::wire::error::{ApiError, ApiResult};
+use crate::wire::listen::certificate::ClientCertificate;
 
 impl Gate {
     /// The providers by which users log in.
@@ -40,7 +42,7 @@ impl Gate {
     /// The name that a user of another system has here; an error says why there is none.
     pub fn named_outside(&self, source: &str, name: &str) -> Result<Arc<str>, String> {
         let full = format!("{name}@{source}");
-        check_name(&full).map_err(|why| format!("{why}; set another name_claim"))?;
+        check_name(&full).map_err(|why| format!("{why}; have the system tell another name"))?;
         match self.access().has_name(&full) {
             true => Err(format!("there is a user or a token '{full}' of this server")),
             false => Ok(full.into()),
@@ -133,7 +135,8 @@ impl Gate {
                                have the proxy remove one of them";
                     return Some(Err(self.refused_proxy(peer, why)));
                 }
-                let found = self.by_proxy(named, peer);
+                let groups = named.groups.iter().map(String::as_str);
+                let found = self.by_groups(proxy::SOURCE, &named.name, groups, peer);
                 return Some(found.and_then(|principal| {
                     self.check_origin(request.method(), headers)?;
                     Ok(principal)
@@ -144,20 +147,49 @@ impl Gate {
         Some(found.ok_or_else(|| self.failed(peer, "a token", "it is not known")))
     }
 
-    fn by_proxy(&self, named: proxy::Named, peer: Option<SocketAddr>) -> ApiResult<Principal> {
-        let name = self.named_outside(proxy::SOURCE, &named.name);
-        let name = name.map_err(|why| self.not_let_in(peer, proxy::SOURCE, &why))?;
+    /// The caller by the certificate of the client, if there is one and the request has nothing
+    /// else.
+    pub(in crate::access) fn or_by_certificate(
+        &self,
+        principal: Principal,
+        request: &Request,
+        peer: Option<SocketAddr>,
+    ) -> ApiResult<Principal> {
+        let certificate = request.extensions().get::<Arc<ClientCertificate>>();
+        let (Who::Nobody, Some(named_by), Some(certificate)) =
+            (&principal.who, self.access().certificates, certificate)
+        else {
+            return Ok(principal);
+        };
+        let source = certificates::SOURCE;
+        let Some(name) = named_by.name(certificate) else {
+            let why = "the certificate of the client has no name, or several, of the kind that \
+                       http_tls.client_name says";
+            return Err(self.not_let_in(peer, source, why));
+        };
+        self.by_groups(source, name, certificate.units.iter().map(String::as_str), peer)
+    }
+
+    /// A user of another system who shows with each request what vouches for it.
+    fn by_groups<'a>(
+        &self,
+        source: &str,
+        name: &str,
+        groups: impl Iterator<Item = &'a str>,
+        peer: Option<SocketAddr>,
+    ) -> ApiResult<Principal> {
+        let name = self.named_outside(source, name);
+        let name = name.map_err(|why| self.not_let_in(peer, source, &why))?;
         let access = self.access();
-        let groups = named.groups.iter().map(String::as_str);
-        let groups = access.groups.named(proxy::SOURCE, groups);
-        match access.groups.rights(proxy::SOURCE, &groups) {
+        let groups = access.groups.named(source, groups);
+        match access.groups.rights(source, &groups) {
             Some(rights) => Ok(Principal::named(name, rights)),
             None => {
                 let why = format!(
                     "no group of {name} may log in here; have an administrator add one of them to \
                      [[access.groups]]"
                 );
-                Err(self.not_let_in(peer, proxy::SOURCE, &why))
+                Err(self.not_let_in(peer, source, &why))
             }
         }
     }
