@@ -5,9 +5,9 @@
 //! Elasticsearch and Loki that can be ignored without harm are in the lists [`IGNORED`],
 //! [`ELASTIC`] and [`LOKI`], each with its reason.
 //!
-//! Tenants (`AccountID`, `ProjectID`, as parameters or headers) are those of VictoriaLogs, which the
-//! gate knows (`access/tenants.rs`). Where none are configured there is one, 0:0. Another one is
-//! refused, because its lines would be visible to all.
+//! Tenants (`AccountID`, `ProjectID`, as parameters or headers) are those of VictoriaLogs, which
+//! the gate knows (`access/tenants.rs`). Where none are configured there is one, 0:0. Another one
+//! is refused, because its lines would be visible to all.
 //!
 //! Left out: `/health`, `/ready`, `/metrics` and the page, which accept any parameters and ignore
 //! them.

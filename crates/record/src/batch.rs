@@ -18,9 +18,9 @@
 //! values: a value is bytes, as in the line.
 //!
 //! Fields that Loginson adds to a line have names that begin with an underscore: `_type`, `_level`,
-//! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed), `_tenant` are stored as
-//! fields; `_time`, `_received`, `_stream`, the line itself and its id are computed from the row. A line
-//! that has a field with such a name keeps its own value under it, but for `_tenant`.
+//! `_remote_ip`, `_file`, `_msg`, `_note` (why a line was not fully parsed), `_tenant` are stored
+//! as fields; `_time`, `_received`, `_stream`, the line itself and its id are computed from the
+//! row. A line that has a field with such a name keeps its own value under it, but for `_tenant`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

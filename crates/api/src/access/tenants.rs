@@ -5,9 +5,9 @@
 //! tenant as clients of VictoriaLogs do, by `AccountID` and `ProjectID`, and several by the
 //! parameter `tenants` in the address.
 //!
-//! Invariants: a caller that is not for all calls no route of [`Scope::ReadAll`], which show what was
-//! made of the lines of others; without `tenants=*` no line of a tenant that was not named is read;
-//! what is said twice, and differently, is refused and never guessed.
+//! Invariants: a caller that is not for all calls no route of [`Scope::ReadAll`], which show what
+//! was made of the lines of others; without `tenants=*` no line of a tenant that was not named is
+//! read; what is said twice, and differently, is refused and never guessed.
 
 use std::fmt;
 use std::sync::Arc;

@@ -69,8 +69,8 @@ struct Group<'b> {
 }
 
 impl<'b> Rows<'b> {
-    /// Finds the rows of a body, which has less than 4 GiB. With `tenant`, rows of other tenants are
-    /// an error; otherwise the request says whose they are.
+    /// Finds the rows of a body, which has less than 4 GiB. With `tenant`, rows of other tenants
+    /// are an error; otherwise the request says whose they are.
     pub fn read(content: &'b [u8], tenant: Option<Tenant>) -> Result<Rows<'b>, NativeError> {
         let mut groups: Vec<Group<'b>> = Vec::new();
         let mut last: (&[u8], usize) = (b"", usize::MAX);

@@ -333,7 +333,8 @@ impl<'q> Scan<'q> {
         let _ = tell.send(Told { skipped, found: None });
     }
 
-    /// Whether so few of `units` are left by their words and tenants that no helper is worth its start.
+    /// Whether so few of `units` are left by their words and tenants that no helper is worth its
+    /// start.
     pub fn leaves_few(&self, units: &[Box<dyn ScanUnit>]) -> bool {
         let needs = &self.plan.needs;
         let is_left =

@@ -1,5 +1,5 @@
-//! Asks units which words they may hold, and whose lines. By the answers, units are skipped and tests are ruled out,
-//! without reading the units.
+//! Asks units which words they may hold, and whose lines. By the answers, units are skipped and
+//! tests are ruled out, without reading the units.
 
 use crate::base::SourceError;
 #[cfg(doc)]

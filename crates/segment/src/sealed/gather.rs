@@ -3,8 +3,8 @@
 //!
 //! Rows are grouped by type, application and service, and within these by what their sender calls
 //! their stream. A group that is large enough gets blocks of its own. What is too small shares
-//! blocks with others of its application, ordered by stream. Rows of different tenants never share a
-//! group, however small: no block has texts of two tenants.
+//! blocks with others of its application, ordered by stream. Rows of different tenants never share
+//! a group, however small: no block has texts of two tenants.
 //!
 //! Left out: groups by host. Lines of one kind compress best in the order in which they arrived,
 //! see decision 0021.
