@@ -8,3 +8,4 @@ mod damage_sealed;
 mod file;
 mod fixtures;
 mod sealed;
+mod tenants;

@@ -19,8 +19,8 @@ use segment::sealed::{
 mod automata;
 mod tenants;
 
-const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
-const HEADER: SealedHeader =
+pub(crate) const ARRIVAL_NS: i64 = 1_790_000_000_000_000_000;
+pub(crate) const HEADER: SealedHeader =
     SealedHeader { node: 3, segment: 7, created_ns: 11, sequence_next: 5_000 };
 
 /// Batches of lines, each of one frame.
@@ -49,11 +49,11 @@ fn parse(frames: &[Vec<Vec<u8>>]) -> Vec<Arc<Batch>> {
     batches
 }
 
-fn path(dir: &tempfile::TempDir, name: &str) -> PathBuf {
+pub(crate) fn path(dir: &tempfile::TempDir, name: &str) -> PathBuf {
     dir.path().join(name)
 }
 
-fn seal(path: &Path, batches: &[Arc<Batch>], options: SealOptions) -> Footer {
+pub(crate) fn seal(path: &Path, batches: &[Arc<Batch>], options: SealOptions) -> Footer {
     let mut writer = SealedWriter::create(&RealDisk, path, &HEADER, &[5, 6], options).unwrap();
     for batch in batches {
         writer.push(Arc::clone(batch), None).unwrap();
@@ -71,7 +71,9 @@ fn describe(batch: &Batch, row: &Row<'_>) -> (record::LineId, String) {
     (row.id(), text)
 }
 
-fn rows_of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Vec<(record::LineId, String)> {
+pub(crate) fn rows_of<'a>(
+    batches: impl IntoIterator<Item = &'a Batch>,
+) -> Vec<(record::LineId, String)> {
     let mut rows: Vec<_> = batches
         .into_iter()
         .flat_map(|batch| batch.rows().map(|row| describe(batch, &row)).collect::<Vec<_>>())
@@ -80,7 +82,7 @@ fn rows_of<'a>(batches: impl IntoIterator<Item = &'a Batch>) -> Vec<(record::Lin
     rows
 }
 
-fn blocks_of(path: &Path) -> Vec<Batch> {
+pub(crate) fn blocks_of(path: &Path) -> Vec<Batch> {
     let file = SealedFile::open(&RealDisk, path).unwrap();
     let blocks = 0..file.footer().blocks.len();
     for block in blocks.clone() {
@@ -89,7 +91,11 @@ fn blocks_of(path: &Path) -> Vec<Batch> {
     blocks.map(|block| file.read_block(block).unwrap()).collect()
 }
 
-fn options(clustering: Clustering, block_bytes: usize, chunk_bytes: usize) -> SealOptions {
+pub(crate) fn options(
+    clustering: Clustering,
+    block_bytes: usize,
+    chunk_bytes: usize,
+) -> SealOptions {
     SealOptions { clustering, block_bytes, chunk_bytes, ..SealOptions::new(Effort::Fast) }
 }
 
