@@ -1,6 +1,6 @@
 //! `loginson migrate`: every line of a source once, also after kills, counted and compared. The
-//! sources are the APIs of VictoriaLogs, Loki and Elasticsearch that a server has itself, and files;
-//! `make test-migrate` takes the lines of the real VictoriaLogs over.
+//! sources are the APIs of VictoriaLogs, Loki and Elasticsearch that a server has itself, and
+//! files; `make test-migrate` takes the lines of the real VictoriaLogs over.
 
 use std::fs;
 use std::io::Write;
