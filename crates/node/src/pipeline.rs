@@ -176,6 +176,12 @@ impl Pipeline {
             tracing::warn!("{warning}");
         }
         tracing::info!("{report}");
+        let integrity = options.integrity.clone().map(|integrity| {
+            let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
+            let integrity = Integrity::new(integrity, store, options.data_dir(), clock);
+            integrity.begin();
+            Arc::new(integrity)
+        });
 
         let kept: Arc<dyn Documents> = Arc::new(DocumentFolder::new(options.data_dir()));
         let reruns = KeptReruns::open(Arc::clone(&kept), RERUNS_FILE)?;
@@ -292,10 +298,6 @@ impl Pipeline {
             // It is not waited for at the end: see `Backups::stop`.
             StageThread::start("backups", move || of.run("backups", || backups.run()))?;
         }
-        let integrity = options.integrity.clone().map(|integrity| {
-            let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
-            Arc::new(Integrity::new(integrity, store, options.data_dir(), clock))
-        });
         let integrity_thread = integrity.clone().map(|integrity| {
             let of = Arc::clone(&stages);
             StageThread::start("integrity", move || of.run("integrity", || integrity.run(&of)))

@@ -148,13 +148,34 @@ impl Integrity {
         outcome
     }
 
+    /// Links what went since the last process ended, before the store removes more. Called once
+    /// the store is open; what fails is tried again by [`run`](Self::run).
+    pub fn begin(&self) {
+        let mut following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = self.open().and_then(|mut opened| {
+            let sealed = self.sealed();
+            self.note_gone(&mut opened, &sealed)?;
+            opened.chain.sync()?;
+            Ok(opened)
+        });
+        match begun {
+            Ok(opened) => *following = Some(opened),
+            Err(error) => {
+                tracing::error!("the chain of segments is not kept: {}", one_line(&error));
+            }
+        }
+    }
+
+    /// The sealed segments of the store.
+    fn sealed(&self) -> BTreeMap<u64, SegmentInfo> {
+        let segments = self.store.segments().into_iter();
+        let sealed = segments.filter(|segment| segment.state == SegmentState::Sealed);
+        sealed.map(|segment| (segment.id, segment)).collect()
+    }
+
     fn follow(&self, following: &mut Following, is_end: bool) -> Result<()> {
-        let segments = self.store.segments();
-        let sealed: BTreeMap<u64, &SegmentInfo> = segments
-            .iter()
-            .filter(|segment| segment.state == SegmentState::Sealed)
-            .map(|segment| (segment.id, segment))
-            .collect();
+        let sealed = self.sealed();
+        let some_went = self.note_gone(following, &sealed)?;
         let mut bytes = 0;
         for (id, segment) in &sealed {
             if following.linked.contains_key(id) {
@@ -162,20 +183,38 @@ impl Integrity {
             }
             // It may be replaced meanwhile, and is not linked then.
             let Ok((length, sha256)) = sum_of_file(&segment.path) else { continue };
-            let replaces = SealedFile::open(&RealDisk, &segment.path)
-                .map(|file| file.footer().replaces.clone())
-                .unwrap_or_default();
-            for replaced in replaces {
-                if let Some(linked) = following.linked.get_mut(&replaced) {
-                    linked.replaced_by = Some(*id);
-                }
-            }
             let what = What::Sealed { segment: *id, bytes: length, lines: segment.lines, sha256 };
             self.append(following, what)?;
             following.linked.insert(*id, Linked { replaced_by: None });
             bytes += length;
             if bytes > BYTES_AT_ONCE && !is_end {
                 break;
+            }
+        }
+        following.chain.sync()?;
+        self.sign(following, some_went || is_end)?;
+        // The end does not wait for a storage that may not answer: the next head vouches for all.
+        match (is_end, &self.options.copy_to) {
+            (true, Some(Address::Bucket(..))) => Ok(()),
+            _ => self.copy(following),
+        }
+    }
+
+    /// Links segments that are not there any more; whether there were some.
+    fn note_gone(
+        &self,
+        following: &mut Following,
+        sealed: &BTreeMap<u64, SegmentInfo>,
+    ) -> Result<bool> {
+        for (id, segment) in sealed {
+            if following.linked.contains_key(id) {
+                continue;
+            }
+            let file = SealedFile::open(&RealDisk, &segment.path);
+            for replaced in file.iter().flat_map(|file| &file.footer().replaces) {
+                if let Some(linked) = following.linked.get_mut(replaced) {
+                    linked.replaced_by = Some(*id);
+                }
             }
         }
         let gone: Vec<(u64, Option<u64>)> = following
@@ -199,13 +238,7 @@ impl Integrity {
             following.linked.remove(segment);
         }
         following.is_first = false;
-        following.chain.sync()?;
-        self.sign(following, !gone.is_empty() || is_end)?;
-        // The end does not wait for a storage that may not answer: the next head vouches for all.
-        match (is_end, &self.options.copy_to) {
-            (true, Some(Address::Bucket(..))) => Ok(()),
-            _ => self.copy(following),
-        }
+        Ok(!gone.is_empty())
     }
 
     fn append(&self, following: &mut Following, what: What) -> Result<()> {
@@ -252,6 +285,6 @@ impl Integrity {
 impl Destination {
     fn put_copy(&self, copy: &HeadCopy) -> Result<()> {
         let text = serde_json::to_vec(copy).expect("plain values");
-        self.put(&super::verify::object(&copy.chain, copy.n), &text)
+        self.put(&super::verify::object(&copy.chain, copy.n), text)
     }
 }

@@ -71,7 +71,7 @@ impl World {
         for copy in [first, second] {
             let text = serde_json::to_vec(&copy).unwrap();
             // One that is there stays.
-            let _ = self.copies().put(&super::verify::object("c", copy.n), &text);
+            let _ = self.copies().put(&super::verify::object("c", copy.n), text);
         }
         for segment in [1, 3] {
             let _ = fs::remove_file(self.segment(segment));

@@ -262,16 +262,16 @@ impl Destination {
     }
 
     /// Writes an object, which may be there already with the same bytes.
-    pub(in crate::storage) fn put(&self, name: &str, bytes: &Vec<u8>) -> Result<()> {
+    pub(in crate::storage) fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         let full = format!("{}{name}", self.prefix);
         let mut attempt = 1;
         loop {
-            match self.objects.put_new(&full, bytes) {
+            match self.objects.put_new(&full, &bytes) {
                 Ok(()) => return Ok(()),
                 Err(ObjectError::Exists(_)) => {
                     let there = self.read(name, contents::BYTES_MAX)?;
                     ensure!(
-                        there == *bytes,
+                        there == bytes,
                         "{name} is in {} already, with other bytes; choose another name, or delete it first",
                         self.shown
                     );

@@ -123,7 +123,7 @@ pub fn send(
         files.push(FileContents { file: listed.file.clone(), bytes, lines: listed.lines, pieces });
     }
     let contents = Contents::new(&snapshot.manifest, store, files);
-    destination.put(&object, &contents.encode())?;
+    destination.put(&object, contents.encode())?;
     sender.keep_sums();
     Ok(Sent {
         name: contents.name,
@@ -155,7 +155,7 @@ fn claim(destination: &Destination, store: u32) -> Result<()> {
         ),
         None => {
             let place = serde_json::to_vec(&Place { format: FORMAT, store });
-            destination.put(PLACE, &place.expect("plain values"))?;
+            destination.put(PLACE, place.expect("plain values"))?;
         }
     }
     Ok(())
@@ -210,7 +210,7 @@ impl<'s> Sender<'s> {
                 return Ok((bytes, pieces));
             }
             bytes += piece.len() as u64;
-            pieces.push(self.piece(&piece)?);
+            pieces.push(self.piece(piece)?);
         }
     }
 
@@ -238,8 +238,8 @@ impl<'s> Sender<'s> {
         Ok((bytes, pieces))
     }
 
-    fn piece(&mut self, piece: &Vec<u8>) -> Result<Sum> {
-        let (sum, bytes) = (sum_of(piece), piece.len() as u64);
+    fn piece(&mut self, piece: Vec<u8>) -> Result<Sum> {
+        let (sum, bytes) = (sum_of(&piece), piece.len() as u64);
         let there = self.there.get(&sum).copied();
         if there != Some(bytes) {
             self.lock.renew()?;
