@@ -9,6 +9,7 @@ if (real) test('a rule is begun from a result, tested on the past, fires, is sil
   await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access" | stats by (_time:5m, hostname) count() lines`)}`);
   await settled(page);
   await page.getByTestId('alert-on-this').click();
+  await page.getByTestId('rules-yaml').click();
   const text = page.getByTestId('rules-text');
   await expect(text).toContainText('NewAlert');
   // As it is begun, the rule is one that the server takes.

@@ -87,6 +87,7 @@ test('“Alert on this” begins a rule from a result, which is tested on the pa
   await page.goto(`/?range=1h&query=${encodeURIComponent(query)}`);
   await settled(page);
   await page.getByTestId('alert-on-this').click();
+  await page.getByTestId('rules-yaml').click();
   await expect(page.getByTestId('rules-text')).toBeVisible();
   const text = await textOf(page);
   expect(text).toContain('interval: 5m');
@@ -115,6 +116,65 @@ test('“Alert on this” begins a rule from a result, which is tested on the pa
   await page.getByTestId('rules-save').click();
   await expect(page).toHaveURL(/rules=paths.yml/);
   expect(mock.files.get('paths.yml')).toBe(text);
+});
+
+test('a rule is made by choices: a bound on the chart of the past, receivers, a message', async ({ page }) => {
+  const counts = { waiting: 0, sent_total: 0, given_up_total: 0, refused_total: 0, last_error: null, last_error_time: null, state: 'ok' as const };
+  mock.notifiers = [
+    { name: 'mail', kind: 'email', ...counts },
+    { name: 'pager', kind: 'webhook', matchers: [{ name: 'severity', value: 'page', isRegex: false, isEqual: true }], ...counts },
+  ];
+  await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access" | stats by (_time:5m) count() lines`)}`);
+  await settled(page);
+  await page.getByTestId('alert-on-this').click();
+  // Every step has lines, so it would have fired all the time; and never, with the bound above all of them.
+  await expect(page.getByTestId('past-firing').first()).toBeAttached();
+  await expect(page.getByTestId('past-firings')).toContainText('once');
+  const chart = (await page.getByTestId('threshold-chart').boundingBox())!;
+  await page.mouse.move(chart.x + chart.width / 2, chart.y + chart.height - 10);
+  await page.mouse.down();
+  await page.mouse.move(chart.x + chart.width / 2, chart.y + 4, { steps: 4 });
+  await page.mouse.up();
+  await expect(page.getByTestId('past-firing')).toHaveCount(0);
+  await expect(page.getByTestId('past-firings')).toContainText('never');
+  const dragged = Number(await page.getByTestId('rule-threshold').inputValue());
+  expect(dragged).toBeGreaterThan(0);
+  await page.getByTestId('threshold-handle').focus();
+  await page.keyboard.press('ArrowDown');
+  expect(Number(await page.getByTestId('rule-threshold').inputValue())).toBeLessThan(dragged);
+  await page.getByTestId('rule-threshold').fill('7');
+
+  await page.getByTestId('rule-name').fill('ManyLines');
+  const pager = page.locator('[data-testid="receiver"][data-name="pager"]');
+  await expect(page.locator('[data-testid="receiver"][data-name="mail"]')).toHaveAttribute('data-told', 'true');
+  await expect(pager).toHaveAttribute('data-told', 'false');
+  await pager.getByRole('checkbox').check();
+  await expect(pager).toHaveAttribute('data-told', 'true');
+  await pager.getByTestId('receiver-test').click();
+  await expect(pager).toContainText('The receiver took the test.');
+  await page.getByTestId('rule-example').check();
+  await expectAccessible(page);
+  await page.setViewportSize({ width: 390, height: 800 });
+  await expectNoSidewaysScrolling(page);
+  await page.setViewportSize({ width: 1360, height: 900 });
+
+  await page.getByTestId('rules-yaml').click();
+  const text = await textOf(page);
+  expect(text).toContain('- alert: ManyLines');
+  expect(text).toContain('| filter lines:>7');
+  expect(text).toContain('severity: page');
+  expect(text).toContain('example: "');
+  // What is written by hand is not lost to a choice.
+  await page.getByTestId('rules-text').focus();
+  await page.keyboard.press('ControlOrMeta+Home');
+  await page.keyboard.insertText('# by hand\n');
+  await expect(page.getByTestId('rule-choices')).toHaveCount(0);
+  await page.getByTestId('rules-form').click();
+  await expect(page.getByTestId('rule-name')).toHaveValue('ManyLines');
+  await page.getByTestId('rules-name').fill('many.yml');
+  await page.getByTestId('rules-save').click();
+  await expect(page).toHaveURL(/rules=many.yml/);
+  expect(mock.files.get('many.yml')).toBe(text);
 });
 
 test('a file of rules is changed, keeps its draft over a change of the view, and is deleted', async ({ page }) => {

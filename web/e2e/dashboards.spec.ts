@@ -26,6 +26,15 @@ async function made(page: Page, query = OVER_TIME): Promise<void> {
 
 const panel = (page: Page, at: number) => page.getByTestId('panel').nth(at);
 
+/** Writes the query of the panel that is edited. */
+async function writeQuery(page: Page, at: number, text: string): Promise<void> {
+  const box = panel(page, at).getByTestId('panel-query');
+  await expect(box).toHaveAttribute('data-ready', 'true');
+  await box.locator('.cm-content').focus();
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.insertText(text);
+}
+
 test.describe('dashboards', () => {
   test('the chart of a query becomes a panel, which draws the same and leads back', async ({ page }) => {
     await made(page);
@@ -47,7 +56,7 @@ test.describe('dashboards', () => {
     await expect(page.getByTestId('panel')).toHaveCount(2);
     const second = panel(page, 1);
     await second.getByTestId('panel-title').fill('Slowest');
-    await second.getByTestId('panel-query').fill(`${TYPE}:="json" duration_ms:* | stats by (path) quantile(0.99, duration_ms) p99_ms`);
+    await writeQuery(page, 1, `${TYPE}:="json" duration_ms:* | stats by (path) quantile(0.99, duration_ms) p99_ms`);
     await second.getByTestId('panel-apply').click();
     await second.getByTestId('kind-top').click();
     await expect(second.getByTestId('top-list')).toBeVisible();
@@ -62,11 +71,54 @@ test.describe('dashboards', () => {
     await expect(panel(page, 1)).toContainText('Answers');
 
     await page.getByTestId('dashboard-edit').click();
+    await panel(page, 0).getByTestId('panel-edit').click();
     await panel(page, 0).getByTestId('panel-remove').click();
     await panel(page, 0).getByTestId('panel-remove-yes').click();
     await expect(page.getByTestId('panel')).toHaveCount(1);
     await page.getByTestId('dashboard-discard').click();
     await expect(page.getByTestId('panel')).toHaveCount(2);
+  });
+
+  test('panels are dragged, resized, and edited one at a time', async ({ page }) => {
+    await made(page);
+    await page.getByTestId('dashboard-edit').click();
+    await page.getByTestId('panel-add').click();
+    await panel(page, 1).getByTestId('panel-title').fill('Second');
+    // Opening one panel closes the other.
+    await expect(page.getByTestId('panel-query')).toHaveCount(1);
+    await panel(page, 0).getByTestId('panel-edit').click();
+    await expect(page.getByTestId('panel-query')).toHaveCount(1);
+    await panel(page, 0).getByTestId('panel-edit').click();
+    await expect(page.getByTestId('panel-query')).toHaveCount(0);
+
+    const drag = async (handle: ReturnType<typeof panel>, x: number, y: number): Promise<void> => {
+      const box = (await handle.boundingBox())!;
+      await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+      await page.mouse.down();
+      await page.mouse.move(x, y, { steps: 4 });
+      await page.mouse.up();
+    };
+    const first = (await panel(page, 0).boundingBox())!;
+    await drag(panel(page, 1).getByTestId('panel-drag'), first.x + 60, first.y + 60);
+    await expect(panel(page, 0)).toContainText('Second');
+    await expect(panel(page, 1)).toContainText('Answers');
+    // The corner makes it wider and higher; the arrow keys do the same.
+    const before = (await panel(page, 0).boundingBox())!;
+    await drag(panel(page, 0).getByTestId('panel-resize'), before.x + before.width * 1.5, before.y + before.height + 120);
+    const after = (await panel(page, 0).boundingBox())!;
+    expect(after.width).toBeGreaterThan(before.width * 1.3);
+    expect(after.height).toBeGreaterThan(before.height + 60);
+    await panel(page, 0).getByTestId('panel-resize').focus();
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('ArrowUp');
+    await expect.poll(async () => (await panel(page, 0).boundingBox())!.width).toBeLessThan(after.width);
+    await panel(page, 0).getByTestId('panel-drag').focus();
+    await page.keyboard.press('ArrowRight');
+    await expect(panel(page, 1)).toContainText('Second');
+    await page.getByTestId('dashboard-save').click();
+    await expect(page.getByTestId('dashboard-save')).toHaveCount(0);
+    await page.reload();
+    await expect(panel(page, 1)).toContainText('Second');
   });
 
   test('a drag in one panel changes the range of all, and a click leads to lines', async ({ page }) => {
@@ -121,8 +173,8 @@ test.describe('dashboards', () => {
     await made(page);
     await page.getByTestId('dashboard-edit').click();
     await page.getByTestId('panel-add').click();
-    await panel(page, 1).getByTestId('panel-query').fill('* | stats by (');
-    await panel(page, 1).getByTestId('panel-query').press('Control+Enter');
+    await writeQuery(page, 1, '* | stats by (');
+    await page.keyboard.press('Enter');
     await expect(panel(page, 1).getByTestId('query-error')).toBeVisible();
     await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NO_OPTIONS } from '../../src/lib/chart/options';
-import { changePanel, exportText, idFor, importDashboard, movePanel, PANELS_MAX, readDashboard, withPanel, withoutPanel, writeDashboard, type Dashboard } from '../../src/lib/chart/dashboards';
+import { changePanel, exportText, heightBeside, idFor, importDashboard, movePanel, movePanelTo, nearestHeight, nearestWidth, PANELS_MAX, readDashboard, withPanel, withoutPanel, writeDashboard, type Dashboard } from '../../src/lib/chart/dashboards';
 
 const empty: Dashboard = { id: 'web', title: 'Web', version: 3, variables: [{ name: 'host', field: 'hostname' }], panels: [] };
 const panel = { title: 'Errors', query: 'error | stats by (_time:5m) count() n', text: '', width: 6, height: 'normal', options: { ...NO_OPTIONS, kind: 'bars', hidden: ['x'] } } as const;
@@ -34,7 +34,7 @@ describe('a dashboard', () => {
   it('with broken details gets defaults', () => {
     const read = readDashboard({ title: 'a', version: 'x', panels: [{ id: '1', query: '', width: 7, height: 'huge', options: 5 }, { id: '1', query: '*', width: 1e9 }] });
     if ('error' in read) throw new Error(read.error);
-    expect(read.panels.map(({ id, width, height }) => [id, width, height])).toEqual([['1', 6, 'normal'], ["1'", 12, 'normal']]);
+    expect(read.panels.map(({ id, width, height }) => [id, width, height])).toEqual([['1', 7, 'normal'], ["1'", 12, 'normal']]);
     expect(read.version).toBe(0);
   });
   it('gets an id from its title', () => {
@@ -49,6 +49,11 @@ describe('panels', () => {
     expect(movePanel(two, '2', -1).panels.map((one) => one.id)).toEqual(['2', '1']);
     expect(movePanel(two, '2', 5)).toBe(two);
     expect(movePanel(two, 'gone', 1)).toBe(two);
+    expect(movePanelTo(two, '2', '1').panels.map((one) => one.id)).toEqual(['2', '1']);
+    expect(movePanelTo(two, '1', 'gone')).toBe(two);
+    expect([1, 4.4, 99].map(nearestWidth)).toEqual([3, 4, 12]);
+    expect([0, 200, 999].map(nearestHeight)).toEqual(['small', 'normal', 'tall']);
+    expect([heightBeside('normal', 1), heightBeside('tall', 1)]).toEqual(['tall', 'tall']);
     expect(changePanel(two, '1', { title: 'New', id: '9' }).panels[0]).toMatchObject({ id: '1', title: 'New' });
     const left = withoutPanel(two, '1');
     expect(left.panels.map((one) => one.id)).toEqual(['2']);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { READY } from '../../src/dashboards/ready';
 import { fromLogQl, importGrafana, isGrafana } from '../../src/dashboards/grafana';
 import { readDashboard, writeDashboard } from '../../src/lib/chart/dashboards';
-import { chosenFrom, readVariables, variableFor, withVariables, writeChosen } from '../../src/lib/query/variables';
+import { chosenFrom, readVariables, toggleChosen, variableFor, withVariables, writeChosen } from '../../src/lib/query/variables';
 
 const HOST = { name: 'host', field: 'hostname' };
 
@@ -14,6 +14,13 @@ describe('variables', () => {
     expect(of('$host', ['a', 'b" or *'])).toBe('(hostname:="a" or hostname:="b\\" or *")');
     // Text stays text, and other names stay as they are.
     expect(of('"$host" \'$host\' `$host` $hosts $other', ['a'])).toBe('"$host" \'$host\' `$host` $hosts $other');
+  });
+  it('have several values, or all', () => {
+    const one = toggleChosen({}, 'host', 'a');
+    expect(one).toEqual({ host: ['a'] });
+    const two = toggleChosen(one, 'host', 'b');
+    expect(two).toEqual({ host: ['a', 'b'] });
+    expect(toggleChosen(toggleChosen(two, 'host', 'a'), 'host', 'b')).toEqual({});
   });
   it('are named after their field', () => {
     expect(variableFor('kubernetes.pod_name', [])).toEqual({ name: 'kubernetes_pod_name', field: 'kubernetes.pod_name' });

@@ -25,6 +25,7 @@ fn shown(told: &ToldNotifier) -> Value {
     json!({
         "name": told.name,
         "kind": told.kind,
+        "matchers": told.matchers,
         "state": if last.is_some() { "failing" } else { "ok" },
         "waiting": counts.waiting,
         "sent_total": counts.sent,

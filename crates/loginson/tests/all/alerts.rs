@@ -99,7 +99,7 @@ fn a_notifier_can_be_tested_and_says_why_it_fails() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = receiver.config()
         + &format!(
-            "[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\n"
+            "[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\nmatchers = ['level!~\"x\"']\n"
         );
     let server = Server::start_with(&[], &config);
     let test = |name: &str| {
@@ -115,6 +115,9 @@ fn a_notifier_can_be_tested_and_says_why_it_fails() {
     assert_eq!(test("none").0, 404);
     let notifiers = || server.get("/api/v1/alerts/notifiers").json()["notifiers"].clone();
     assert_eq!(notifiers()[1]["name"], "gone");
+    let matcher = json!({"name": "level", "value": "x", "isRegex": true, "isEqual": false});
+    assert_eq!(notifiers()[1]["matchers"], json!([matcher]), "who is told about which alerts");
+    assert_eq!(notifiers()[0]["matchers"], json!([]));
     assert_eq!(notifiers()[1]["last_error"], Value::Null, "a test is no notification");
 
     assert_eq!(save(&server, "shop.yml", RULES).0, 200);

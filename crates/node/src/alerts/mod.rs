@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use alerts::{
-    Alerts, Counts, Defaults, Notifier, NotifierOptions, RuleError, RuleFile, Silence,
+    Alerts, Counts, Defaults, Matcher, Notifier, NotifierOptions, RuleError, RuleFile, Silence,
     SilenceError, Silences,
 };
 use anyhow::{Context as _, Result, anyhow};
@@ -118,6 +118,8 @@ pub struct ToldNotifier {
     pub name: String,
     /// The kind of its receiver.
     pub kind: &'static str,
+    /// Conditions on the labels of the alerts that it tells, all of which have to match.
+    pub matchers: Vec<Matcher>,
     /// What it did so far.
     pub counts: Counts,
 }
@@ -197,8 +199,8 @@ impl AlertStage {
         // A notifier of the options is one of the alerts, in the same order.
         let counts = self.alerts.notifiers().into_iter().zip(&self.notifiers);
         let told = counts.map(|((name, counts), options)| {
-            let kind = options.kind();
-            ToldNotifier { name, kind, counts }
+            let (kind, matchers) = (options.kind(), options.policy.matchers.clone());
+            ToldNotifier { name, kind, matchers, counts }
         });
         told.collect()
     }

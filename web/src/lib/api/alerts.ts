@@ -86,6 +86,8 @@ export interface Silence {
 export interface Notifier {
   name: string;
   kind: 'alertmanager' | 'webhook' | 'email';
+  /** Conditions on the labels of the alerts that it tells; an older server does not say them. */
+  matchers?: Matcher[];
   state: 'ok' | 'failing';
   waiting: number;
   sent_total: number;

@@ -3,7 +3,10 @@
 import { changedOptions, readOptions, type ChartOptions } from './options';
 import { readVariables, type Variable } from '../query/variables';
 
-/** A panel's width in twelfths of the grid. */
+/** The grid has so many columns; a panel has three of them at least. */
+export const COLUMNS = 12;
+const COLUMNS_MIN = 3;
+/** Widths that have a name. */
 export const WIDTHS = [3, 4, 6, 8, 12] as const;
 export const HEIGHTS = { small: 150, normal: 220, tall: 360 } as const;
 export type Height = keyof typeof HEIGHTS;
@@ -43,9 +46,22 @@ function text(value: unknown, max: number): string | null {
   return typeof value === 'string' && value.length <= max ? value : null;
 }
 
-function nearestWidth(value: unknown): number {
+/** A width that a panel can have. */
+export function nearestWidth(value: unknown): number {
   const wanted = typeof value === 'number' && Number.isFinite(value) ? value : 6;
-  return WIDTHS.reduce((best, width) => (Math.abs(width - wanted) < Math.abs(best - wanted) ? width : best));
+  return Math.max(COLUMNS_MIN, Math.min(COLUMNS, Math.round(wanted)));
+}
+
+const HEIGHT_NAMES = Object.keys(HEIGHTS) as Height[];
+
+/** The height that is nearest to so many pixels. */
+export function nearestHeight(pixels: number): Height {
+  return HEIGHT_NAMES.reduce((best, name) => (Math.abs(HEIGHTS[name] - pixels) < Math.abs(HEIGHTS[best] - pixels) ? name : best));
+}
+
+/** The next smaller (-1) or larger (1) height, if there is one. */
+export function heightBeside(height: Height, by: -1 | 1): Height {
+  return HEIGHT_NAMES[HEIGHT_NAMES.indexOf(height) + by] ?? height;
 }
 
 function readPanel(value: unknown, at: number): Panel | null {
@@ -134,6 +150,12 @@ export function changePanel(dashboard: Dashboard, id: string, change: Partial<Pa
 
 export function withoutPanel(dashboard: Dashboard, id: string): Dashboard {
   return { ...dashboard, panels: dashboard.panels.filter((panel) => panel.id !== id) };
+}
+
+/** Moves a panel to the place of another one. */
+export function movePanelTo(dashboard: Dashboard, id: string, other: string): Dashboard {
+  const place = (one: string): number => dashboard.panels.findIndex((panel) => panel.id === one);
+  return place(id) < 0 || place(other) < 0 ? dashboard : movePanel(dashboard, id, place(other) - place(id));
 }
 
 /** Moves a panel by a number of places, at most to the first or last one. */

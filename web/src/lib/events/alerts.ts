@@ -3,9 +3,8 @@
 
 import type { Alert, AlertChange, AlertState, Matcher, Rule, RuleGroup, Silence } from '../api/alerts';
 import type { TimeMark } from '../chart/series';
-import { splitOutside, statsOf, timeStepMs } from '../query/stats';
-import { quoteField } from '../query/logsql';
-import { formatDuration, timeToMs, type Span } from '../base/time';
+import { timeToMs, type Span } from '../base/time';
+import { ruleFormOf, ruleText } from './ruleForm';
 
 /** A rule with the group it is in. */
 export interface PlacedRule {
@@ -141,34 +140,7 @@ export function fileProblem(file: string, taken: readonly string[]): string | nu
 
 /** A rule for the result of a query: fires where the first number is above zero. */
 export function ruleFor(query: string): string {
-  const pipe = statsOf(query);
-  const keys = pipe?.keys.filter(({ name }) => name !== '_time') ?? [];
-  const by = keys.length > 0 ? `by (${keys.map(({ text }) => text).join(', ')}) ` : '';
-  const behind = splitOutside(pipe?.behind ?? '', '|').map(({ text }) => text.trim()).filter((text) => text !== '' && !/^(sort|order)\b/i.test(text));
-  const isStats = pipe?.pipe === 'stats';
-  const value = isStats ? (pipe.functions[0]?.name ?? 'n') : 'n';
-  const lines = isStats
-    ? [pipe.before || '*', `stats ${by}${pipe.functionsText}`, ...behind, `filter ${quoteField(value)}:>0`]
-    : [query.trim() || 'error', 'stats by (hostname) count() n', 'filter n:>0'];
-  const names = isStats ? keys.map(({ name }) => name) : ['hostname'];
-  // A template cannot name other labels in this form.
-  const labels = names.filter((name) => /^[A-Za-z_]\w*$/.test(name)).map((name) => `{{ $labels.${name} }}`);
-  const interval = formatDuration(timeStepMs(pipe) ?? 300_000);
-  return `groups:
-  - name: new
-    # How often the rule is evaluated, and how far it looks back.
-    interval: ${interval}
-    rules:
-      - alert: NewAlert
-        expr: |
-          ${lines.join('\n          | ')}
-        # How long it has to be so before the alert fires.
-        for: 0s
-        labels:
-          severity: warning
-        annotations:
-          summary: "${[...labels, '{{ $value }}'].join(' ')}"
-`;
+  return ruleText(ruleFormOf(query));
 }
 
 // ---- marks on the time axis ----

@@ -11,7 +11,8 @@ export interface Variable {
 }
 
 export const VARIABLES_MAX = 10;
-const VALUES_MAX = 50;
+/** Values of a variable that are chosen at a time, and kept in a link. */
+export const VALUES_MAX = 50;
 const NAME = /^[a-z][a-z0-9_]{0,39}$/i;
 
 /** The chosen values of each variable; none, or an empty list, for all. */
@@ -35,6 +36,13 @@ export function variableFor(field: string, taken: readonly Variable[]): Variable
   let name = start;
   for (let number = 2; taken.some((one) => one.name === name); number++) name = `${start}_${number}`;
   return { name, field };
+}
+
+/** The choice with a value more, or without it if it was chosen. */
+export function toggleChosen(chosen: Chosen, name: string, value: string): Chosen {
+  const { [name]: before = [], ...others } = chosen;
+  const values = before.includes(value) ? before.filter((one) => one !== value) : [...before, value].slice(0, VALUES_MAX);
+  return values.length === 0 ? others : { ...others, [name]: values };
 }
 
 /** A query with the filters of the chosen values. What stands in quotes is text, and a `$` of another name stays. */

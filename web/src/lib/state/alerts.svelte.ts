@@ -3,6 +3,7 @@
 
 import { alertHistory, endSilence, notifiers, ruleFiles, rules, silence, silences, type AlertChange, type Matcher, type Notifier, type RuleFile, type RuleGroup, type Silence } from '../api/alerts';
 import { isAbort, type ApiError } from '../api/call';
+import type { RuleForm } from '../events/ruleForm';
 import { toApiError } from './lines.svelte';
 import { session } from './session.svelte';
 import type { Span } from '../base/time';
@@ -22,6 +23,8 @@ class AlertsState {
   error = $state.raw<ApiError | null>(null);
   /** Texts by file, the oldest first. */
   drafts = $state.raw<ReadonlyMap<string, string>>(new Map());
+  /** The choices of new rules, by the draft that they make. */
+  forms = $state.raw<ReadonlyMap<string, RuleForm>>(new Map());
   #polls = 0;
 
   /** The server is older than this page. */
@@ -73,6 +76,13 @@ class AlertsState {
   async endSilence(id: string): Promise<void> {
     await endSilence(id);
     await this.poll();
+  }
+
+  /** Keeps the choices of a new rule. */
+  choose(draft: string, form: RuleForm): void {
+    const next = new Map(this.forms);
+    next.delete(draft);
+    this.forms = new Map([...next.set(draft, form)].slice(-DRAFTS_MAX));
   }
 
   /** Keeps a text; null drops it. */
