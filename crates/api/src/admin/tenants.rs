@@ -103,7 +103,8 @@ pub fn metrics(tenants: &Tenants, out: &mut Text) {
     if tenants.is_off() {
         return;
     }
-    let samples: [(&str, &str, fn(&TenantCounts) -> f64); 5] = [
+    type Sample = (&'static str, &'static str, fn(&TenantCounts) -> f64);
+    let samples: [Sample; 5] = [
         ("loginson_tenant_lines_total", "Lines taken, by tenant.", |counts| {
             counts.lines.load(Relaxed) as f64
         }),

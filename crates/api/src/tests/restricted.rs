@@ -98,7 +98,7 @@ fn with_restricted() -> Fixture {
 
 /// A line, and whether the restricted caller sees it.
 fn line(number: u32) -> (String, bool) {
-    let (is_seen, time) = (number % 3 != 0, format!("2026-09-21T14:{:02}:00.5Z", number % 60));
+    let (is_seen, time) = (!number.is_multiple_of(3), format!("2026-09-21T14:{:02}:00.5Z", number % 60));
     let level = ["info", "error"][number as usize % 2];
     let line = match is_seen {
         true => format!(

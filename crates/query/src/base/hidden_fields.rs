@@ -21,7 +21,8 @@ use super::names::{LINE, NamePattern, RAW_LINE, is_stored};
 const NAMES_MAX: usize = 100;
 /// Longest name.
 const NAME_BYTES_MAX: usize = 256;
-/// Fields without which lines have no meaning, could not be told apart, or would be those of others.
+/// Fields without which lines have no meaning, could not be told apart, or would be those of
+/// others.
 const NEEDED: [&str; 3] = ["_type", "_stream_id", record::batch::TENANT];
 
 /// The hidden fields; at least one.
