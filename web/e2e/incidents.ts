@@ -27,12 +27,17 @@ const PATHS = ['/', '/cart', '/search', '/product', '/login', '/checkout'];
 const REGIONS = ['eu-west', 'eu-north', 'us-east'];
 const PARTNERS = ['acme', 'globex', 'initech', 'umbrella'];
 
-/** Pseudo-random numbers from 0 to 1: SplitMix64's mixing on 32 bits (Steele, Lea and Flood, 2014). */
+/** Pseudo-random numbers from 0 to 1: SplitMix's mixing on 32 bits (Steele, Lea and Flood, 2014), once for the seed and once for all. */
 function random(n: number, purpose: number): number {
-  let x = (Math.imul(n + SEED * 7, 0x9e3779b1) + Math.imul(purpose, 0x85ebca6b)) >>> 0;
+  // Mixed by itself, the seed gives unrelated numbers, and not the same ones a few lines later.
+  return mixed((Math.imul(n, 0x9e3779b1) + Math.imul(purpose, 0x85ebca6b)) ^ mixed(SEED)) / 2 ** 32;
+}
+
+function mixed(of: number): number {
+  let x = (of + 0x9e3779b9) >>> 0;
   x = Math.imul(x ^ (x >>> 16), 0x21f0aaad) >>> 0;
   x = Math.imul(x ^ (x >>> 15), 0x735a2d97) >>> 0;
-  return ((x ^ (x >>> 15)) >>> 0) / 2 ** 32;
+  return (x ^ (x >>> 15)) >>> 0;
 }
 
 const pick = <T>(from: readonly T[], n: number, purpose: number): T => from[Math.floor(random(n, purpose) * from.length)] as T;

@@ -99,7 +99,8 @@ fn a_notifier_can_be_tested_and_says_why_it_fails() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = receiver.config()
         + &format!(
-            "[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\nmatchers = ['level!~\"x\"']\n"
+            "[[alerts.notifiers]]\nname = \"gone\"\nwebhook = {{ url = \"http://{closed}/\" }}\n\
+             matchers = ['level!~\"x\"']\n"
         );
     let server = Server::start_with(&[], &config);
     let test = |name: &str| {
