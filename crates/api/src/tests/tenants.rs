@@ -433,7 +433,7 @@ const PATHS: [&str; 21] = [
     "/select/logsql/stream_ids?query=",
     "/select/logsql/stream_field_names?query=",
     "/select/logsql/stream_field_values?field=_type&query=",
-    "/select/logsql/stats_query?time=2026-10-12T00:00:00Z&query=",
+    "/select/logsql/stats_query?time=4000000000&query=",
     "/select/logsql/stats_query_range?step=10m&query=",
     "/api/v1/export?format=raw&query=",
     "/api/v1/export?format=csv&query=",
