@@ -248,8 +248,9 @@ async fn tenants_are_named_by_headers_where_that_is_allowed() {
     for query in [lookup.to_owned(), format!("* | union ({lookup})")] {
         let query = encoded(&query);
         let path = format!("/select/logsql/query?query={query}");
-        let (status, answer) = fixture.read_as("shop-reads", &path).await;
-        assert!(status == 400 && answer.contains("no table"), "{status} {answer}");
+        // An error of a query inside comes when rows were sent already.
+        let (_, answer) = fixture.read_as("shop-reads", &path).await;
+        assert!(answer.contains("no table"), "{answer}");
         let submit = format!("/api/v1/queries?query={query}");
         assert_eq!(fixture.as_token("shop-reads", "POST", &submit, &[], "").await.0, 400);
     }
