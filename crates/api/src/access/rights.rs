@@ -1,7 +1,7 @@
 //! Rights: what a user or a token may do, and which lines and fields it sees.
 //!
-//! Rights are texts in the configuration, in `access.json` and in calls of the API ([`RightsText`]).
-//! They are checked once, when they become [`Rights`].
+//! Rights are texts in the configuration, in `access.json` and in calls of the API
+//! ([`RightsText`]). They are checked once, when they become [`Rights`].
 //!
 //! Only the role `read` can be restricted: those of `ingest` and `node` read no lines for
 //! themselves, auditors read what was made of all lines, and operators and administrators change

@@ -490,9 +490,9 @@ pub struct RawQuery {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawLimits {
-    /// limits.md, Queries: queries, tails, time, memory, rows and kept results of one user, token or
-    /// address | `[limits.users]`, or `limits` of a user or token; none | refused with 429, or the
-    /// query ends with a message that names the limit
+    /// limits.md, Queries: queries, tails, time, memory, rows and kept results of one user, token
+    /// or address | `[limits.users]`, or `limits` of a user or token; none | refused with 429, or
+    /// the query ends with a message that names the limit
     pub users: RawUserLimits,
 }
 

@@ -17,11 +17,12 @@ use super::names::{LINE, NamePattern, RAW_LINE, is_stored};
 /// line that is read is compared with all.
 ///
 /// limits.md, Queries: names of hidden fields (`hide_fields`, `options(hide_fields=…)`) | {}, of
-/// {NAME_BYTES_MAX} bytes | the configuration, the call or the query is refused
+/// {NAME_BYTES_MAX} each | the configuration, the call or the query is refused
 const NAMES_MAX: usize = 100;
 /// Longest name.
 const NAME_BYTES_MAX: usize = 256;
-/// Fields without which lines have no meaning, could not be told apart, or would be those of others.
+/// Fields without which lines have no meaning, could not be told apart, or would be those of
+/// others.
 const NEEDED: [&str; 3] = ["_type", "_stream_id", record::batch::TENANT];
 
 /// The hidden fields; at least one.
