@@ -71,8 +71,8 @@ test-long: instructions test-binary test-victorialogs test-cluster test-packages
 	cargo check --manifest-path fuzz/Cargo.toml --locked
 	scripts/test.py --ignored --stuck-minutes 240
 	CONTRACT_STORES=all scripts/test.py --lab --only lab --stuck-minutes 240
-	LOGINSON_RESTRICTED_HISTORIES=200 scripts/test.py --only "node unit" --stuck-minutes 240
 	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "loginson crash" --stuck-minutes 240
+	LOGINSON_RESTRICTED=200 scripts/test.py --only "node unit" --stuck-minutes 240
 	LOGINSON_HISTORIES=$(HISTORIES) scripts/test.py --only "store oracle" --stuck-minutes 1000
 
 documents: test-bin ## Run every command that README and docs show, and compare its output

@@ -19,9 +19,10 @@ use crate::base::{Limits, TimeRange};
 use crate::lang::context::Context;
 use crate::testing::{Memory, Record, batch_of, collect};
 use crate::{
-    Bucket, By, Change, DropEmptyFields, Facets, FieldNames, Filter, Format, Function, JsonArray,
-    Limit, Measure, Offset, Overwrite, Parts, Pipe, Query, QueryOptions, Rewrite, Sample, Select,
-    Sort, SortKey, Stats, StatsFunction, TextChange, Top, Uniq, Unroll, ValueNumber,
+    Bucket, By, Change, DropEmptyFields, Facets, FieldNames, Filter, Format, Function,
+    HiddenFields, JsonArray, Limit, Measure, Offset, Overwrite, Parts, Pipe, Query, QueryOptions,
+    Restriction, Rewrite, Sample, Select, Sort, SortKey, Stats, StatsFunction, TextChange, Top,
+    Uniq, Unroll, ValueNumber,
 };
 
 /// A row of the naive evaluator: without empty values.
@@ -305,8 +306,13 @@ fn naive_rows(source: &Memory) -> Vec<Row> {
 }
 
 fn check(query: &Query, source: &Memory) {
+    check_as(query, source, &Restriction::default(), source);
+}
+
+/// Compares a restricted query with the naive evaluator over what it may see.
+fn check_as(query: &Query, source: &Memory, restriction: &Restriction, seen: &Memory) {
     let mut expected: Vec<Row> =
-        naive_rows(source).into_iter().filter(|row| selects(query.filter(), row)).collect();
+        naive_rows(seen).into_iter().filter(|row| selects(query.filter(), row)).collect();
     let range_s = query.filter().time_range().seconds();
     for pipe in query.pipes() {
         expected = run_pipe(pipe, expected, range_s);
@@ -318,7 +324,8 @@ fn check(query: &Query, source: &Memory) {
     let limits = Limits { threads: 1 + source.batches.len() % 3, ..Limits::default() };
     // The second run finds answers in the cache.
     for _ in 0..2 {
-        let context = Context { limits, ..Context::default() };
+        let restriction = restriction.clone();
+        let context = Context { limits, restriction, ..Context::default() };
         let (rows, outcome) = collect(query, source, &context);
         outcome.unwrap();
         let mut found: Vec<Row> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
@@ -532,6 +539,20 @@ proptest! {
     #[test]
     fn engine_and_naive_evaluator_agree(query in any_query(), source in any_source()) {
         check(&query, &source);
+    }
+
+    /// Also where columns, counts of segments and answers of before know them.
+    #[test]
+    fn hidden_fields_are_as_if_they_had_never_been(
+        query in any_query(),
+        source in any_source(),
+        names in prop::collection::vec(prop::sample::select(vec!["_msg", "level", "n", "host*", "x y"]), 1..4),
+    ) {
+        let restriction = Restriction { filter: None, hidden: HiddenFields::parse(&names).unwrap() };
+        let seen = source.batches.iter().map(|batch| restriction.seen(batch)).collect();
+        let seen = Memory { known: source.known, ..Memory::new(seen) };
+        check(&query, &source);
+        check_as(&query, &source, &restriction, &seen);
     }
 
     /// Counts of segments answer such queries where there are segments.

@@ -17,9 +17,10 @@ use crate::access::users::Token;
 /// What the restricted caller may not see occurs in each line and field that is kept from it.
 const SECRET: &str = "zebra";
 
-/// Members of answers that differ between two stores: ids of lines and queries, the cost, and the
-/// place of a line among the hits.
-const LEFT_OUT: [&str; 12] = [
+/// Members of answers that differ between two stores: ids of lines and queries, the cost, the
+/// place of a line among the hits, when lines arrived, lines as they were sent, and chunks and
+/// bytes, which restricted callers are not told.
+const LEFT_OUT: [&str; 16] = [
     "took",
     "stats",
     "_scroll_id",
@@ -32,11 +33,15 @@ const LEFT_OUT: [&str; 12] = [
     "start_time_in_millis",
     "uuid",
     "_line_id",
+    "_line",
+    "_received",
+    "chunks",
+    "bytes",
 ];
 
 /// Routes of the scope `read` that show no lines: what all readers share, and what is fixed. Of
 /// the others, requests are in [`requests`]; the last ones have tests of their own below.
-const SHARED: [&str; 27] = [
+const SHARED: [&str; 28] = [
     "/",
     "/_cluster/health",
     "/_license",
@@ -60,16 +65,24 @@ const SHARED: [&str; 27] = [
     "/select/logsql/explain",
     "/select/logsql/tail",
     "/loki/api/v1/tail",
+    "/api/v1/queries",
     "/api/v1/queries/{id}",
     "/api/v1/queries/{id}/pause",
     "/api/v1/queries/{id}/resume",
     "/api/v1/queries/{id}/results",
 ];
 
-/// Routes of Loki whose answers are made of the text of a line. Where a field is hidden, that is
-/// the message, since the line as it was sent holds all fields; so these are compared for a caller
+/// Routes of Loki and Elasticsearch whose answers are made of lines as they were sent. Where a field
+/// is hidden, they are made of the message and the other fields; so these are compared for a caller
 /// that sees all fields, and looked through for one that does not.
-const OF_TEXT: [&str; 7] = [
+const OF_TEXT: [&str; 14] = [
+    "/_search",
+    "/{index}/_search",
+    "/_async_search",
+    "/{index}/_async_search",
+    "/_msearch",
+    "/{index}/_msearch",
+    "/{index}/_doc/{id}",
     "/loki/api/v1/query",
     "/loki/api/v1/query_range",
     "/loki/api/v1/detected_fields",
@@ -205,7 +218,7 @@ const FILTERS: [&str; 16] = [
     "hostname:in(hostname:* | fields hostname)",
     "{hostname=~\"zebra.*\"}",
     "_stream:zebra1",
-    "_type:summary or _type:alert or _type:audit or *",
+    "_type:json or zebra",
     "client_ip:eq_field(user.name)",
 ];
 
@@ -317,7 +330,7 @@ fn requests() -> Vec<Asked> {
         let query = encoded(filter);
         for (route, more) in [
             ("/select/logsql/hits", "&step=10m&field=hostname&field=level"),
-            ("/select/logsql/hits", "&step=auto"),
+            ("/select/logsql/hits", "&step=auto&start=2026-09-21T14:00:00Z&end=2026-09-21T15:00:00Z"),
             ("/select/logsql/facets", "&keep_const_fields=1"),
             ("/select/logsql/field_names", ""),
             ("/select/logsql/field_values", "&field=client_ip"),
@@ -423,7 +436,6 @@ fn requests() -> Vec<Asked> {
         format!("/loki/api/v1/index/stats?query={}&{range}", encoded("{}")),
         "",
     );
-    add("GET", "/api/v1/queries", "/api/v1/queries".into(), "");
     all
 }
 
@@ -605,6 +617,11 @@ async fn background_queries_explanations_and_other_owners() {
     assert!(rows[0].0 == 200 && rows[0].1.len() > 100);
 
     let whole = both(true).0;
+    // What Loginson made of all lines is never shown.
+    for query in ["_type:summary", "_type:in(summary, alert, audit)", "_type:=summary or _type:x"] {
+        let path = format!("/select/logsql/query?query={}", encoded(query));
+        assert_eq!(whole.asked_as("Bearer limited", &ask("GET", &path)).await, (200, Vec::new()));
+    }
     let explain = format!("/select/logsql/explain?query={}", encoded("* | stats count() c"));
     let (status, body) = whole.asked_as("Bearer limited", &ask("GET", &explain)).await;
     let body = String::from_utf8_lossy(&body).into_owned();

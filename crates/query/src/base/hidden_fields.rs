@@ -17,7 +17,7 @@ use super::names::{LINE, NamePattern, RAW_LINE, is_stored};
 /// line that is read is compared with all.
 ///
 /// limits.md, Queries: names of hidden fields (`hide_fields`, `options(hide_fields=…)`) | {}, of
-/// {NAME_BYTES_MAX} bytes | the configuration, the call or the query is refused
+/// {NAME_BYTES_MAX} each | the configuration, the call or the query is refused
 const NAMES_MAX: usize = 100;
 /// Longest name.
 const NAME_BYTES_MAX: usize = 256;

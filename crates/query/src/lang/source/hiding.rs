@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use record::batch::STREAM;
 use record::columns::{ColumnError, Columns, Decide, FieldColumn, Kind, Occurrences, ValueCounts};
-use record::{Batch, LineId};
+use record::{Batch, LineId, Tenant};
 
 use super::{
     Answers, ChooseLines, Revisions, ScanUnit, Sides, SomeLines, Source, Tables, WithColumns,
@@ -138,6 +138,10 @@ impl ScanUnit for HidingUnit {
     /// Words of hidden values must not show in what a query reads.
     fn may_hold(&self, _: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
         Ok(None)
+    }
+
+    fn tenant(&self) -> Option<Tenant> {
+        self.unit.tenant()
     }
 
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
