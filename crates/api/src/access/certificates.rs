@@ -3,7 +3,8 @@
 //!
 //! A certificate is for a connection, and a browser shows it with every request, whichever page
 //! makes it. So it identifies only requests that have no credentials of their own. The guard
-//! refuses those that pages of other sites make; browsers name the site of every request over HTTPS.
+//! refuses those that pages of other sites make; browsers name the site of every request over
+//! HTTPS.
 //!
 //! Left out: lists of revoked certificates. A certificate that is not to count any more loses its
 //! group's rule, or the CA.

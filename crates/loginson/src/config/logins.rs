@@ -1,5 +1,5 @@
-//! `[[access.oidc]]`, `[access.proxy]` and `[[access.groups]]`: who vouches for users, and what their
-//! groups may do.
+//! `[[access.oidc]]`, `[access.proxy]` and `[[access.groups]]`: who vouches for users, and what
+//! their groups may do.
 //!
 //! The secret of a client is in a file or in a variable, never in the configuration.
 

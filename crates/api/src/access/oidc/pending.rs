@@ -20,8 +20,8 @@ use crate::wire::listen::seats::network;
 /// Logins that have begun, at a time. If another one begins, the oldest is forgotten, and has to
 /// begin again.
 ///
-/// limits.md, Lines on their way in: logins by a provider that have begun | {}; {ADDRESS_PENDING_MAX}
-/// from one address; ten minutes each | the oldest has to begin again
+/// limits.md, Lines on their way in: logins by a provider that have begun | {};
+/// {ADDRESS_PENDING_MAX} from one address; ten minutes each | the oldest has to begin again
 const PENDING_MAX: usize = 4096;
 /// Those from one address, so that one address does not end the logins of all others.
 const ADDRESS_PENDING_MAX: usize = 256;
