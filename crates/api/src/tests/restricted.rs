@@ -111,7 +111,8 @@ fn with_restricted() -> Fixture {
 
 /// A line, and whether the restricted caller sees it.
 fn line(number: u32) -> (String, bool) {
-    let (is_seen, time) = (!number.is_multiple_of(3), format!("2026-09-21T14:{:02}:00.5Z", number % 60));
+    let (is_seen, time) =
+        (!number.is_multiple_of(3), format!("2026-09-21T14:{:02}:00.5Z", number % 60));
     let level = ["info", "error"][number as usize % 2];
     let line = match is_seen {
         true => format!(
@@ -330,7 +331,10 @@ fn requests() -> Vec<Asked> {
         let query = encoded(filter);
         for (route, more) in [
             ("/select/logsql/hits", "&step=10m&field=hostname&field=level"),
-            ("/select/logsql/hits", "&step=auto&start=2026-09-21T14:00:00Z&end=2026-09-21T15:00:00Z"),
+            (
+                "/select/logsql/hits",
+                "&step=auto&start=2026-09-21T14:00:00Z&end=2026-09-21T15:00:00Z",
+            ),
             ("/select/logsql/facets", "&keep_const_fields=1"),
             ("/select/logsql/field_names", ""),
             ("/select/logsql/field_values", "&field=client_ip"),

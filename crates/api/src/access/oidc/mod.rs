@@ -179,8 +179,7 @@ impl Providers {
             Err(Fault::Refused(why)) => Err(why),
             Err(Fault::Away(why)) => {
                 outside.was_away();
-                let name = &outside.source;
-                tracing::warn!("'{name}' cannot be asked whether a session may go on: {why}");
+                provider.log_away(&why);
                 match outside.times().0.elapsed() < AWAY_MAX {
                     true => Ok(()),
                     false => Err(format!("it could not be asked for an hour: {why}")),

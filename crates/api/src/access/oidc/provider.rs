@@ -34,6 +34,8 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const METADATA_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// How long a provider that could not be reached is left alone.
 const AWAY: Duration = Duration::from_secs(5);
+/// The least time between two messages in the log that a provider is away.
+const LOGGED: Duration = Duration::from_secs(60);
 /// Characters that are shown of what a provider says.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -52,6 +54,8 @@ struct Known {
     metadata: Option<(Arc<Metadata>, Instant)>,
     keys: Option<Arc<Keys>>,
     away: Option<(Instant, String)>,
+    /// When the log was last told that it is away.
+    logged: Option<Instant>,
 }
 
 /// What a provider says of itself (OpenID Connect Discovery 1.0).
@@ -109,6 +113,20 @@ impl Provider {
         }
         let agent = config.build().into();
         Ok(Provider { options, agent, turn: Mutex::default(), known: Mutex::default() })
+    }
+
+    /// Tells the log that the provider is away, once a minute: callers and sessions may be many.
+    pub fn log_away(&self, why: &str) {
+        let mut known = self.lock();
+        if known.logged.is_some_and(|at| at.elapsed() < LOGGED) {
+            return;
+        }
+        known.logged = Some(Instant::now());
+        let name = &self.options.name;
+        tracing::warn!(
+            "the provider '{name}' cannot be asked: nobody can log in by it, and its sessions end \
+             an hour after it last confirmed them: {why}"
+        );
     }
 
     /// Where a browser is sent to log in.

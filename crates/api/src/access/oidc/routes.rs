@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::pending::PENDING_TIME_MAX;
-use super::provider::{Fault, shown};
+use super::provider::{Fault, Provider, shown};
 use crate::access::gate::{self, Gate};
 use crate::access::login::session_cookie;
 use crate::access::outside::Outside;
@@ -67,8 +67,9 @@ async fn begun(gate: &Gate, name: &str, asked: Asked) -> ApiResult {
     let given = providers.pending().begin(provider.options.name.clone(), to, address);
     let given = given.ok_or_else(|| ApiError::internal("the system provides no random numbers"))?;
     let cookie = pending_cookie(gate, &provider.options.external_url, &given.cookie);
-    let url = providers.called(move || provider.login_url(&given)).await?;
-    let url = url.map_err(|fault| refusal(name, fault))?;
+    let called = provider.clone();
+    let url = providers.called(move || called.login_url(&given)).await?;
+    let url = url.map_err(|fault| refusal(&provider, fault))?;
     redirect(&url, [cookie])
 }
 
@@ -126,7 +127,7 @@ async fn called_back(gate: &Gate, name: &str, asked: Asked) -> ApiResult {
     let told = match told {
         Ok(told) => told,
         Err(Fault::Refused(why)) => return Err(gate.not_let_in(peer, name, &why)),
-        Err(fault) => return Err(refusal(name, fault)),
+        Err(fault) => return Err(refusal(&provider, fault)),
     };
     let user = gate.named_outside(name, &told.name);
     let user = user.map_err(|why| gate.not_let_in(peer, name, &why))?;
@@ -196,10 +197,11 @@ fn redirect<const N: usize>(to: &str, cookies: [String; N]) -> ApiResult {
 }
 
 /// The error of a provider that gives no login.
-fn refusal(name: &str, fault: Fault) -> ApiError {
+fn refusal(provider: &Provider, fault: Fault) -> ApiError {
+    let name = &provider.options.name;
     match fault {
         Fault::Away(why) => {
-            tracing::warn!("nobody can log in by '{name}' now: {why}");
+            provider.log_away(&why);
             ApiError::new(
                 StatusCode::BAD_GATEWAY,
                 format!(
