@@ -72,9 +72,9 @@ const SHARED: [&str; 28] = [
     "/api/v1/queries/{id}/results",
 ];
 
-/// Routes of Loki and Elasticsearch whose answers are made of lines as they were sent. Where a field
-/// is hidden, they are made of the message and the other fields; so these are compared for a caller
-/// that sees all fields, and looked through for one that does not.
+/// Routes of Loki and Elasticsearch whose answers are made of lines as they were sent. Where a
+/// field is hidden, they are made of the message and the other fields; so these are compared for a
+/// caller that sees all fields, and looked through for one that does not.
 const OF_TEXT: [&str; 14] = [
     "/_search",
     "/{index}/_search",
