@@ -54,9 +54,10 @@ def answers(url):
 
 
 def made_up(number):
-    ns = BEGIN_S * 10**9 + number * 37_000_001
+    seconds, ns = divmod(BEGIN_S * 10**9 + number * 37_000_001, 10**9)
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09}Z"
     message = f"order {number} of {number % 91}: ü \\ \" \t {'x' * (number % 200)}"
-    return {"_time": str(ns), "_msg": message, "app": f"shop{number % 5}", "took": str(number % 1000)}
+    return {"_time": at, "_msg": message, "app": f"shop{number % 5}", "took": str(number % 1000)}
 
 
 def rows(base, query):
@@ -90,6 +91,7 @@ def migrate(binary, source, target, state, kills):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     loginson, victoria = os.environ["LOGINSON_BIN"], os.environ["VICTORIALOGS_BIN"]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -112,7 +114,7 @@ def main():
             lines = [json.dumps(made_up(number)) for number in range(LINES)]
             for at in range(0, LINES, 10_000):
                 body = "\n".join(lines[at : at + 10_000]).encode()
-                call(f"{source}/insert/jsonline?_stream_fields=app", body)
+                call(f"{source}/insert/jsonline?_stream_fields=app", body, {"Content-Type": "application/stream+json"})
             counted = lambda: sum(int(row["n"]) for row in rows(source, "* | stats count() n"))
             until("all lines", lambda: counted() == LINES)
             migrate(loginson, ["victorialogs", source], target, folder / "state", KILLS)
