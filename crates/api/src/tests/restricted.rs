@@ -330,7 +330,10 @@ fn requests() -> Vec<Asked> {
         let query = encoded(filter);
         for (route, more) in [
             ("/select/logsql/hits", "&step=10m&field=hostname&field=level"),
-            ("/select/logsql/hits", "&step=auto&start=2026-09-21T14:00:00Z&end=2026-09-21T15:00:00Z"),
+            (
+                "/select/logsql/hits",
+                "&step=auto&start=2026-09-21T14:00:00Z&end=2026-09-21T15:00:00Z",
+            ),
             ("/select/logsql/facets", "&keep_const_fields=1"),
             ("/select/logsql/field_names", ""),
             ("/select/logsql/field_values", "&field=client_ip"),
