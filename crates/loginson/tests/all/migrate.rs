@@ -73,7 +73,7 @@ fn check(target: &Server, filter: &str) {
         let at = message.find("order ").unwrap_or_else(|| panic!("{message}")) + 6;
         let number: String = message[at..].chars().take_while(char::is_ascii_digit).collect();
         let number: usize = number.parse().unwrap();
-        assert_eq!(row["n"], if number % 10 == 0 { "2" } else { "1" }, "{message}");
+        assert_eq!(row["n"], if number.is_multiple_of(10) { "2" } else { "1" }, "{message}");
     }
 }
 
