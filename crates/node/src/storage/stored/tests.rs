@@ -629,8 +629,9 @@ fn random_query(rng: &mut Rng) -> (String, Context) {
     (format!("{filter} | {pipe}"), context)
 }
 
-/// Pipes whose rows say how lines are stored, or that are random.
-const OF_STORAGE: &[&str] = &["blocks_count", "sample"];
+/// Pipes whose rows say how lines are stored, that are random, or that read further lines, which
+/// [`Sent`] does not give.
+const OF_STORAGE: &[&str] = &["blocks_count", "sample", "stream_context"];
 
 /// The example of a pipe or of a function of `stats`, over lines in an order that does not depend
 /// on how they are stored.
