@@ -185,7 +185,8 @@ impl Columns for HidingColumns<'_> {
 
     fn field_of(&self, name: &str, rows: &[u32]) -> Result<Option<FieldColumn<'_>>, ColumnError> {
         match self.hidden.hides(name) {
-            true => Ok(Some(FieldColumn::absent())),
+            // It would need a value for each of the rows.
+            true => Ok(None),
             false if name == STREAM => Ok(None),
             false => self.columns.field_of(name, rows),
         }
