@@ -44,8 +44,14 @@ impl Params {
                 filters.push(parse(name, text, now_ns)?);
             }
         }
-        let given = (!filters.is_empty()).then(|| Arc::new(Filter::and(filters)));
-        Ok(self.of_caller().and(&Restriction { filter: given, hidden: None }))
+        let caller = self.of_caller();
+        let mut given = (!filters.is_empty()).then(|| Filter::and(filters));
+        // What a query is restricted to is not restricted itself: a query inside would read the
+        // lines that the caller may not see.
+        if let (Some(filter), Some(to)) = (&mut given, &caller.filter) {
+            *filter = filter.with_queries_restricted(to).map_err(wrong_query)?;
+        }
+        Ok(caller.and(&Restriction { filter: given.map(Arc::new), hidden: None }))
     }
 
     /// The query with [`Params::restriction`] added, for code that runs it without a restriction of

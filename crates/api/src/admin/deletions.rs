@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use query::{Query, QueryOptions};
 use serde_json::{Value, json};
 use store::{Deletion, DeletionProgress, StoreError};
 use text::time::format_time;
@@ -58,6 +59,10 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, crate::wire::clock::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
+    if Query::parse(&filter, 0).is_ok_and(|query| query.options() != QueryOptions::default()) {
+        let text = "the filter: it has options(…), which a deletion does not take; leave them out";
+        return Err(ApiError::bad_request(text.to_owned()));
+    }
     let filter = caller.principal.tenants.narrowed(&filter);
     if let Some(cluster) = app.cluster() {
         refuse_on_engines(&cluster)?;

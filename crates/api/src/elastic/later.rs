@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::access::principal::{Principal, Who};
+use crate::access::principal::{Principal, Scope, Who};
 use crate::elastic::call::Call;
 use crate::elastic::search::{Form, body_of, prepare, run};
 use crate::elastic::{Elastic, ElasticError, ElasticResult};
@@ -29,6 +29,13 @@ use crate::wire::clock::now_ns;
 /// limits.md, Queries: asynchronous searches of Elasticsearch's API | {}, each up to an hour | a
 /// further one is refused (429)
 const SEARCHES_MAX: usize = 50;
+/// Most asynchronous searches of one caller.
+///
+/// limits.md, Queries: asynchronous searches of one caller | {}; operators have no such limit | a
+/// further one is refused (429)
+const OWN_MAX: usize = 20;
+/// Those of [`SEARCHES_MAX`] that are kept for operators.
+const RESERVED: usize = 5;
 /// Longest time that an answer is kept, whatever `keep_alive` says.
 const KEPT_MAX: Duration = Duration::from_secs(3_600);
 /// Bytes of all answers that are kept. An answer that does not fit is an error in its place.
@@ -111,12 +118,20 @@ async fn submit(state: Arc<Elastic>, call: Call) -> ElasticResult {
     let now = now_ns();
     {
         let mut entries = state.later.entries();
-        if entries.len() >= SEARCHES_MAX {
+        let principal = &call.caller.principal;
+        let own = entries.values().filter(|entry| entry.owner == principal.who).count();
+        let (all_max, own_max) = match principal.may(Scope::Operate) {
+            true => (SEARCHES_MAX, SEARCHES_MAX),
+            false => (SEARCHES_MAX - RESERVED, OWN_MAX),
+        };
+        if entries.len() >= all_max || own >= own_max {
+            let those = if own >= own_max { "your own" } else { "all" };
             return Err(Refused {
                 kind: "es_rejected_execution_exception",
                 status: 429,
                 reason: format!(
-                    "there are {SEARCHES_MAX} asynchronous searches; delete those that are not needed any more, or use _search"
+                    "there are {} asynchronous searches ({those}), which is the most; delete those that are not needed any more, or use _search",
+                    if own >= own_max { own } else { entries.len() }
                 ),
             }
             .into());

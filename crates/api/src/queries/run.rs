@@ -594,7 +594,7 @@ fn ended(error: &RunError, own: &UserLimits) -> ApiError {
     }
     match error {
         RunError::Source(_) | RunError::Damaged(_) => ApiError::internal(error.to_string()),
-        RunError::NoTable(_) => ApiError::bad_request(error.to_string()),
+        RunError::NoTable(_) | RunError::Restricted(_) => ApiError::bad_request(error.to_string()),
         _ => ApiError::unavailable(error.to_string()),
     }
 }

@@ -14,6 +14,7 @@ use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::access::routes::Routes;
 use crate::app::App;
+use crate::queries::export::check_raw;
 use crate::queries::run::PendingQuery;
 use crate::queries::stream::stream;
 use crate::wire::error::{ApiError, ApiResult};
@@ -48,6 +49,7 @@ async fn query(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         }
     };
     if format == Format::Raw {
+        check_raw(&pending.context.restriction)?;
         pending.context.include = vec!["_line".into()];
     }
     stream(pending, query, format, None).await

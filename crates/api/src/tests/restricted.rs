@@ -320,6 +320,26 @@ fn requests() -> Vec<Asked> {
         "/select/logsql/query".into(),
         "query=client_ip:*+|+count()",
     );
+    // A query inside a filter that is sent beside the query sees no more than the query.
+    for inside in [
+        format!("!level:in({SECRET} | fields level)"),
+        format!("!level:contains_any({SECRET} | fields level) or _msg:x"),
+        format!("!level:in(* | filter app:in({SECRET} | fields app) | fields level)"),
+    ] {
+        let inside = encoded(&inside);
+        for name in ["extra_filters", "extra_stream_filters"] {
+            for (route, query) in [
+                ("/select/logsql/query", "* | stats count() c"),
+                ("/select/logsql/hits", "*"),
+                ("/select/logsql/field_names", "*"),
+                ("/select/logsql/export", "*"),
+            ] {
+                let query = encoded(query);
+                let path = format!("{route}?query={query}&step=1d&{range}&{name}={inside}");
+                add("GET", route, path, "");
+            }
+        }
+    }
     let several = queries();
     let texts =
         |of: &[String]| of.iter().map(|q| format!("query={}", encoded(q))).collect::<Vec<_>>();

@@ -316,8 +316,11 @@ fn dates_of(
 }
 
 fn interval_of(object: &Object<'_>, what: &str) -> Result<f64, Refused> {
-    let interval = object.number("interval")?.filter(|interval| *interval > 0.0);
-    interval.ok_or_else(|| Refused::parsing(format!("[{what}] needs an [interval] above 0")))
+    let interval = object.number("interval")?;
+    // Beyond these, a bucket would be written with more digits than numbers have.
+    let interval = interval.filter(|interval| (1e-15..=1e18).contains(interval));
+    interval
+        .ok_or_else(|| Refused::parsing(format!("[{what}] needs an [interval] from 1e-15 to 1e18")))
 }
 
 fn numbers(object: &Object<'_>, inner: &[Aggregation]) -> Result<Kind, Refused> {

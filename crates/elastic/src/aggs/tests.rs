@@ -403,6 +403,9 @@ fn what_is_not_understood_is_named() {
         (json!({"aggs": {"a": {"terms": {"script": "x"}}}}), "needs [field]"),
         (json!({"aggs": {"a": {"terms": {"field": "x", "order": {"b": "asc"}}}}}), "[b]"),
         (json!({"aggs": {"a": {"date_histogram": {"field": "@timestamp"}}}}), "fixed_interval"),
+        (json!({"aggs": {"a": {"histogram": {"field": "n", "interval": 1e-300}}}}), "[interval]"),
+        (json!({"aggs": {"a": {"histogram": {"field": "n", "interval": 1e300}}}}), "[interval]"),
+        (json!({"aggs": {"a": {"histogram": {"field": "n", "interval": 0}}}}), "[interval]"),
         (
             json!({"aggs": {"a": {"avg": {"field": "x"}, "aggs": {"b": {"avg": {"field": "x"}}}}}}),
             "inside",

@@ -39,6 +39,9 @@ pub enum RunError {
     /// The query looks values up in a table, or by a field of one, that is not there.
     #[error("{0}")]
     NoTable(String),
+    /// The query hides a field by which its caller is restricted.
+    #[error("{0}")]
+    Restricted(String),
     /// A query inside a filter gives too many values.
     #[error(
         "a query inside contains_any() or contains_all() gives more than {0} different values; narrow it, or \

@@ -64,7 +64,7 @@ pub(crate) fn prepared<'q>(
     context.tables = context.tables.or_else(|| source.tables());
     let restricted =
         context.restriction.filter.as_deref().map(|to| query.restricted(to)).transpose();
-    let restricted = restricted.map_err(|error| RunError::Failed(error.message))?;
+    let restricted = restricted.map_err(|error| RunError::Restricted(error.message))?;
     let query = with_tables(restricted.map_or(Cow::Borrowed(query), Cow::Owned), &context)?;
     Ok((query, context))
 }

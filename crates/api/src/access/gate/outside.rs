@@ -41,6 +41,9 @@ impl Gate {
 
     /// The name that a user of another system has here; an error says why there is none.
     pub fn named_outside(&self, source: &str, name: &str) -> Result<Arc<str>, String> {
+        if name.is_empty() {
+            return Err("the name is empty; have the system tell one".to_owned());
+        }
         let full = format!("{name}@{source}");
         check_name(&full).map_err(|why| format!("{why}; have the system tell another name"))?;
         match self.access().has_name(&full) {

@@ -256,7 +256,7 @@ impl Provider {
                 );
             }
         }
-        let Some(name) = text(&options.name_claim) else {
+        let Some(name) = text(&options.name_claim).filter(|name| !name.trim().is_empty()) else {
             return refused(format!(
                 "it does not tell the claim '{}'; have it do so, or set another name_claim",
                 options.name_claim

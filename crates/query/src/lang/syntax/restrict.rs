@@ -82,6 +82,21 @@ impl Query {
     }
 }
 
+impl Filter {
+    /// The same filter, whose queries inside see only the lines that `to` selects: for a filter of
+    /// a caller that becomes a part of a restriction, which is not restricted itself.
+    pub fn with_queries_restricted(&self, to: &Filter) -> Result<Filter, ParseError> {
+        let (mut filter, mut left) = (self.clone(), QUERIES_MAX);
+        restrict_inside(&mut filter, to, &mut left).map_err(|message| ParseError {
+            position: 0,
+            expected: Vec::new(),
+            message,
+            query: String::new(),
+        })?;
+        Ok(filter)
+    }
+}
+
 impl Restriction {
     /// The query with this restriction, for code that runs it without a restriction of its own.
     pub fn applied_to(&self, query: Query) -> Result<Query, ParseError> {
@@ -120,6 +135,17 @@ mod tests {
 
     fn only(text: &str) -> Filter {
         Query::parse(text, 0).unwrap().filter().clone()
+    }
+
+    #[test]
+    fn queries_inside_a_filter_of_the_caller_are_restricted() {
+        let filter = only("!u:in(x | fields u) or y:in(v:in(z | fields v) | fields y)");
+        let restricted = filter.with_queries_restricted(&only("t:=a")).unwrap().to_string();
+        assert_eq!(
+            restricted,
+            only("!u:in(t:=a x | fields u) or y:in(t:=a v:in(t:=a z | fields v) | fields y)")
+                .to_string()
+        );
     }
 
     #[test]
