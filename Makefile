@@ -131,16 +131,16 @@ test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRAC
 	scripts/test.py --lab --only lab
 	scripts/test.py --ignored --only lab --stuck-minutes 240
 
-packages: build static ## Debian and RPM packages, an image for containers, a static binary, SBOM, checksums (signed with LOGINSON_SIGNING_KEY), in packages/
-	@LOGINSON_BIN="$(BIN)" LOGINSON_STATIC_BIN="$(STATIC_BIN)" scripts/packages.py
+packages: build ## Debian and RPM packages, an image for containers, SBOM, checksums (signed with LOGINSON_SIGNING_KEY), in packages/; after make static, its binary too
+	@LOGINSON_BIN="$(BIN)" LOGINSON_STATIC_BIN="$(wildcard $(STATIC_BIN))" scripts/packages.py
 
 static: tools web/dist/index.html ## Build a binary that needs no library of the system; needs musl-tools and the target of rustup
 	@command -v musl-gcc >/dev/null || { echo "musl-gcc is missing: apt-get install musl-tools"; exit 1; }
 	@rustup target list --installed | grep -q '^$(STATIC_TARGET)$$' || rustup target add $(STATIC_TARGET)
 	cargo build --release --locked -p loginson --target $(STATIC_TARGET)
 
-test-packages: build static ## Install the packages in a fresh Debian, upgrade, purge; run the image and the static binary; needs root, debootstrap and rpm
-	@LOGINSON_BIN="$(BIN)" LOGINSON_STATIC_BIN="$(STATIC_BIN)" scripts/test-packages.py
+test-packages: build ## Install the packages in a fresh Debian, upgrade, purge; run the image, and the static binary if there is one; needs root, debootstrap and rpm
+	@LOGINSON_BIN="$(BIN)" LOGINSON_STATIC_BIN="$(wildcard $(STATIC_BIN))" scripts/test-packages.py
 
 test-chart: build ## Render the chart for Kubernetes by helm, check it by schemas of Kubernetes, and metrics and alerts by Prometheus' parsers; needs Go
 	@LOGINSON_BIN="$(BIN)" scripts/test-chart.py
