@@ -49,9 +49,9 @@ await page.setViewportSize({ width: 1280, height: 760 });
 await page.goto(`/?from=${from}&to=${to}`);
 await settled();
 await page.getByTestId('changed-toggle').click();
-await page.getByTestId('difference').first().waitFor();
+await page.getByTestId('story').first().waitFor();
 await settled();
-console.log('what changed:', (await page.getByTestId('difference').allInnerTexts()).slice(0, 6).map((text) => text.replace(/\s+/g, ' ')).join('\n  '));
+console.log('what changed:', (await page.getByTestId('story').allInnerTexts()).slice(0, 6).map((text) => text.replace(/\s+/g, ' ')).join('\n  '));
 await page.screenshot({ path: `${out}changed.png` });
 
 // A ready dashboard, which is deleted again.
