@@ -36,8 +36,8 @@ await settled();
 console.log('its lines:', await page.getByTestId('hits').innerText());
 await page.screenshot({ path: `${out}lines.png` });
 
-// From three minutes before the highest bar, when the dump begins, to the end of its effects.
-const [from, to] = [new Date(peakMs - 3 * 60_000).toISOString(), new Date(peakMs + 3.5 * 60_000).toISOString()];
+// From before the dump to the end of its effects.
+const [from, to] = [new Date(peakMs - 4 * 60_000).toISOString(), new Date(peakMs + 3.5 * 60_000).toISOString()];
 console.log('the range:', from, to);
 await page.setViewportSize({ width: 1280, height: 560 });
 await page.goto(`/?query=${encodeURIComponent('hostname:="db1" "/var"')}&from=${from}&to=${to}`);
