@@ -24,7 +24,7 @@ use super::access::rights;
 use super::raw::{RawAccess, RawHttpTls};
 use super::{duration, unless_off};
 
-/// The shortest and the longest time between two questions about a session.
+/// The shortest and the longest time between two checks of a session at its provider.
 const RECHECK_MIN: Duration = Duration::from_secs(1);
 const RECHECK_MAX: Duration = Duration::from_secs(86_400);
 /// Characters of the name of a system. With it users are named, of 64 characters at most.

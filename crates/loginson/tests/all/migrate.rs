@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{Server, loginson};
 
-/// Lines of the source, one a second from 2026-01-31T00:00:00Z on; each tenth has a twin.
+/// Lines of the source, one a second from 2026-01-31T00:00:00Z on; each tenth is there twice.
 const LINES: usize = 3000;
 
 fn source() -> Server {
