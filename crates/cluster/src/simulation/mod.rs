@@ -37,4 +37,8 @@ enum Weakness {
     OtherPartition,
     /// A reader takes an empty read for "nothing new", whatever end the log has.
     NeverRenews,
+    /// While the catalog is away, a query uses the last snapshot however old it is.
+    SnapshotForEver,
+    /// While the log is away, a query takes the ends that it told before for those of now.
+    EndsFromBefore,
 }
