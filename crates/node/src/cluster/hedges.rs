@@ -61,27 +61,27 @@ impl Hedges {
         Hedges { requests, readers, left: HEDGES_MAX, asked: 0 }
     }
 
-    /// The side that another node is to be asked for, if there is one.
-    pub fn slow(&self, sides: &[Began], begun: Instant) -> Option<usize> {
+    /// The side that another node is to be asked for, if there is one, and whether its node is silent.
+    pub fn slow(&self, sides: &[Began], begun: Instant) -> Option<(usize, bool)> {
         if self.left == 0 {
             return None;
         }
         let slowest_of_others = sides.iter().filter_map(|side| side.began).max();
         let are_others_done = sides.iter().filter(|side| side.began.is_none()).count() == 1;
+        let is_silent = |side: &Began| side.heard.unwrap_or(begun).elapsed() >= SILENT;
         let is_slow = |side: &Began| {
-            let silent = side.heard.unwrap_or(begun).elapsed() >= SILENT;
             let slow = slowest_of_others.filter(|_| are_others_done).is_some_and(|others| {
                 begun.elapsed() >= SLOW_MIN.max(others.saturating_mul(SLOW_FACTOR))
             });
-            side.began.is_none() && (silent || slow)
+            side.began.is_none() && (is_silent(side) || slow)
         };
         let mut places = sides.iter().zip(&self.requests);
-        places.position(|(side, request)| request.is_some() && is_slow(side))
+        let slow = places.position(|(side, request)| request.is_some() && is_slow(side))?;
+        Some((slow, is_silent(&sides[slow])))
     }
 
     /// The node that is asked for the share of a side beside `first`, and the request; none if
-    /// there is no other node, or enough are asked. A node that was silent counts as away for a
-    /// while.
+    /// there is no other node, or enough are asked.
     pub fn ask(&mut self, side: usize, first: &Node) -> Option<(Arc<Node>, Arc<ShareRequest>)> {
         let request = self.requests[side].take()?;
         let others = || self.readers.iter().filter(|node| node.url() != first.url());
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(hedges.slow(&[Began::default(); 3], now), None);
         // One of several that work may be slow for the same reason as the others.
         assert_eq!(hedges.slow(&[working, working, quick], long_ago), None);
-        assert_eq!(hedges.slow(&[quick, working, quick], long_ago), Some(1));
-        assert_eq!(hedges.slow(&[silent, working, quick], now), Some(0));
+        assert_eq!(hedges.slow(&[quick, working, quick], long_ago), Some((1, false)));
+        assert_eq!(hedges.slow(&[silent, working, quick], now), Some((0, true)));
         // Nobody else has newest frames.
         assert_eq!(hedges.slow(&[quick, quick, silent], long_ago), None);
         let (other, request) = hedges.ask(1, &shares[1].0).unwrap();

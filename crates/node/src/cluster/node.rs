@@ -146,6 +146,11 @@ impl Node {
         self.away().is_some_and(|since| since.elapsed() < AWAY)
     }
 
+    /// Notes that it says nothing: it counts as away for a while.
+    pub fn was_silent(&self) {
+        *self.away() = Some(Instant::now());
+    }
+
     /// Sends a request for a share, and calls `each` with the messages of the answer until `each`
     /// breaks. Blocks; a store that falls silent blocks until `request.timeout_ms` and some seconds
     /// have passed.

@@ -571,10 +571,14 @@ impl Answer {
             let began: Vec<Began> = began.collect();
             drop(sides);
             let slow = self.hedges.as_ref().and_then(|hedges| hedges.slow(&began, begun));
-            if let (Some(slow), Some(hedges)) = (slow, &mut self.hedges)
+            if let (Some((slow, is_silent)), Some(hedges)) = (slow, &mut self.hedges)
                 && let Some((node, request)) = hedges.ask(slow, &self.copy.nodes[slow])
             {
                 self.asked.ask(slow, node, request)?;
+                if is_silent {
+                    // The next queries ask others first.
+                    self.copy.nodes[slow].was_silent();
+                }
             }
             check()?;
             shared.wait();
