@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cluster::engines::ErrorKind;
 use cluster::engines::cache::{Options, RangeCache};
 use cluster::engines::objects::Bucket;
-use cluster::{ObjectName, Objects};
+use cluster::Objects;
 use foldhash::quality::FixedState;
 use query::source::{
     DamagedUnit, EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
