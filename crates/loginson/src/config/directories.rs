@@ -111,6 +111,7 @@ fn directory(raw: &RawLdap) -> Result<LdapOptions> {
         user_filter.names_user(),
         "user_filter: {{user}} must be in it, for the name that somebody typed"
     );
+    ensure!(!user_filter.names_dn(), "user_filter: {{dn}} is known only after it has found a user");
     let given = |text: &Option<String>| {
         text.as_deref()
             .map(str::trim)
@@ -222,6 +223,7 @@ mod tests {
             ),
             (with("ou=people,dc=x", " "), "user_base is empty"),
             (and("user_filter = '(uid=ann)'"), "{user} must be in it"),
+            (and("user_filter = '(&(uid={user})(a={dn}))'"), "{dn} is known only after"),
             (and("user_filter = '(uid={user}'"), "user_filter: a parenthesis is missing"),
             (and("groups_filter = '(member={dn})'"), "needs groups_base"),
             (

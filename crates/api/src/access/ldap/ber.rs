@@ -3,12 +3,17 @@
 //! The reader hands out slices of a message and never descends by itself, so a message can nest as
 //! deeply as it likes.
 
-/// Tags of universal types.
+/// The tag of a truth value.
 pub const BOOLEAN: u8 = 0x01;
+/// The tag of a number.
 pub const INTEGER: u8 = 0x02;
+/// The tag of bytes.
 pub const OCTETS: u8 = 0x04;
+/// The tag of one of several values.
 pub const ENUMERATED: u8 = 0x0a;
+/// The tag of elements in order.
 pub const SEQUENCE: u8 = 0x30;
+/// The tag of elements in no order.
 pub const SET: u8 = 0x31;
 
 /// Bytes of the longest length that is read, without the byte that counts them.
@@ -133,7 +138,7 @@ mod tests {
             }
         }
         for (value, content) in [
-            (0, &[0][..]),
+            (0, &[0u8][..]),
             (127, &[127]),
             (128, &[0, 128]),
             (-1, &[255]),

@@ -22,9 +22,9 @@
 //! Left out: the time of an answer tells whether a name is one of this server, of a directory, or
 //! unknown; attempts are limited instead.
 
-pub mod ber;
-pub mod connection;
-pub mod directory;
+mod ber;
+mod connection;
+pub(crate) mod directory;
 pub mod filter;
 pub mod names;
 pub mod options;
