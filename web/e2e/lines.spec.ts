@@ -66,7 +66,7 @@ test('fields that tell lines apart stand beside the message, and a click filters
   await open(page, token);
   const row = page.getByTestId('line-row').first();
   await expect(chip(page, 'path')).toHaveText('path=/api/cart');
-  await expect(chip(page, 'duration_ms')).toHaveText(/^duration_ms=\d+$/);
+  await expect(chip(page, 'duration_ms')).toHaveText(/^duration_ms=\d+ ms$/);
   // The same in every line: only in the detail.
   await expect(chip(page, 'pool')).toHaveCount(0);
   await expect(chip(page, 'status')).toHaveCount(0);
@@ -81,6 +81,26 @@ test('fields that tell lines apart stand beside the message, and a click filters
   await chip(page, 'path').click({ modifiers: ['Alt'] });
   await expectQuery(page, `${token} NOT path:="/api/cart"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS / 3);
+});
+
+test('numbers are rounded with their unit, hidden characters are marked, and a trace is one line', async ({ page, request }) => {
+  const token = `readable${Date.now()}`;
+  const trace = `${token} failed: no stock\n\tat java.util.Optional.get(Optional.java:143)\n\tat com.shop.Cart.pay(Cart.java:88)\n\tat java.lang.Thread.run(Thread.java:1)`;
+  await post(request, { _msg: trace, app_name: 'shop', took_ms: '1234.5678', user: 'ad\u200bmin' });
+  await open(page, token);
+  const row = page.getByTestId('line-row').first();
+  await expect(row.getByTestId('line-message')).toHaveText(`${token} failed: no stock ⤷ at com.shop.Cart.pay(Cart.java:88) (+2 frames)`);
+  await expect(chip(page, 'took_ms')).toHaveText('took_ms=1.23 s');
+  await expect(chip(page, 'user')).toHaveText('user=ad‹U+200B›min');
+  // A click filters by what is stored, and the detail has all of it.
+  await chip(page, 'took_ms').click();
+  await expectQuery(page, `${token} took_ms:="1234.5678"`);
+  await settled(page);
+  await expand(row);
+  await expect(page.locator('[data-testid="field-row"][data-field="_msg"]')).toContainText('Thread.java:1');
+  await post(request, { _msg: `${token}x pay\u202efdp.exe`, app_name: 'shop' });
+  await open(page, `${token}x`);
+  await expect(page.getByTestId('line-row').first().getByTestId('unseen')).toHaveText('U+202E');
 });
 
 test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
