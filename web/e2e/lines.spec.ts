@@ -103,6 +103,30 @@ test('numbers are rounded with their unit, hidden characters are marked, and a t
   await expect(page.getByTestId('line-row').first().getByTestId('unseen')).toHaveText('U+202E');
 });
 
+test('a pinned field stands first in every line, in the link, and in a saved view with its columns', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  await expand(page.getByTestId('line-row').first());
+  await page.locator('[data-testid="field-row"][data-field="pool"]').getByTestId('pin-field').click();
+  await page.locator('[data-testid="field-row"][data-field="status"]').getByTestId('as-column').click();
+  await expect(page).toHaveURL(/pin=pool/);
+  await expect(page.getByTestId('line-row').nth(1).getByTestId('chip').first()).toHaveText('pool=db1:5432/shop');
+  await expect(section(page, 'pool').first()).toBeVisible();
+  const name = `view ${token}`;
+  await page.getByTestId('query-menu-toggle').click();
+  await page.getByTestId('query-name').fill(name);
+  await page.getByTestId('query-save').click();
+  await expect(page.getByRole('status').filter({ hasText: 'Saved' })).toBeVisible();
+
+  await page.goto('/?range=1h&cols=_level');
+  await settled(page);
+  await page.getByTestId('query-menu-toggle').click();
+  await page.getByTestId('saved-query').filter({ hasText: name }).click();
+  await expectQuery(page, token);
+  await expect(page).toHaveURL(/cols=[^&]*status[^&]*&pin=pool/);
+  await expect(page.getByTestId('line-row').first().getByTestId('chip').first()).toHaveText('pool=db1:5432/shop');
+});
+
 test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
   const token = await postRequests(request);
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
