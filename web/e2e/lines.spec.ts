@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import type { APIRequestContext, Page } from '@playwright/test';
-import { count, expand, expect, expectQuery, post, real, settled, test, watch } from './common';
+import { count, expand, expect, expectAccessible, expectQuery, post, real, settled, test, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -125,6 +125,52 @@ test('a pinned field stands first in every line, in the link, and in a saved vie
   await expectQuery(page, token);
   await expect(page).toHaveURL(/cols=[^&]*status[^&]*&pin=pool/);
   await expect(page.getByTestId('line-row').first().getByTestId('chip').first()).toHaveText('pool=db1:5432/shop');
+});
+
+test('a marked part of a message becomes a field of this view, or a rule', async ({ page, request }) => {
+  const token = `mark${Date.now()}`;
+  for (const order of ['4711', '4712', '4713']) await post(request, { _msg: `${token} order ${order} of ann was paid`, app_name: 'shop' });
+  await open(page, token);
+  await expect(page.getByTestId('line-row')).toHaveCount(3);
+  // Marked as by a pointer: the number behind “order ”.
+  await page.getByTestId('line-message').first().evaluate((element) => {
+    const row = element.closest('tr')!;
+    row.dispatchEvent(new PointerEvent('pointerdown', { bubbles: true }));
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+      const at = /order \d/.exec(node.textContent ?? '')?.index ?? -1;
+      if (at < 0) continue;
+      getSelection()!.setBaseAndExtent(node, at + 6, node, at + 10);
+      break;
+    }
+    row.dispatchEvent(new PointerEvent('pointerup', { bubbles: true }));
+  });
+  await page.getByTestId('make-field').click();
+  const dialog = page.getByTestId('field-dialog');
+  await expect(dialog.getByTestId('field-part')).toHaveValue(/^471\d$/);
+  await expect(dialog.getByTestId('field-before')).toHaveValue('order ');
+  await expect(dialog.getByTestId('field-tried')).toContainText('3 of 3 lines shown here have it');
+  await dialog.getByTestId('field-name').fill('order_id');
+  await expectAccessible(page, [], '[data-testid="field-dialog"]');
+  await dialog.locator('summary').click();
+  await expect(dialog.getByTestId('field-rule')).toContainText('filter = "app_name:=\\"shop\\" *\\"order\\"*"');
+  if (real) {
+    await dialog.getByTestId('field-rule-try').click();
+    await expect(dialog.getByTestId('field-rule-tried')).toContainText('3 of the newest 3 lines would get the field');
+  }
+  await dialog.getByTestId('field-use').click();
+  await expectQuery(page, `${token} | extract "order <plain:order_id> " from _msg keep_original_fields`);
+  await expect(page).toHaveURL(/pin=order_id/);
+  // The stand-in knows no pipes.
+  if (real) await expect(chip(page, 'order_id')).toHaveText(/^order_id=471\d$/);
+  // By keyboard the part is typed.
+  await open(page, token);
+  await expand(page.getByTestId('line-row').first());
+  await page.getByTestId('new-field').click();
+  await dialog.getByTestId('field-part').fill('ann');
+  await expect(dialog.getByTestId('field-before')).toHaveValue('of ');
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
 });
 
 test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
