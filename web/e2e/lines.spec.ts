@@ -173,6 +173,43 @@ test('a marked part of a message becomes a field of this view, or a rule', async
   await expect(dialog).toHaveCount(0);
 });
 
+test('what is typed into a search is never taken for a key of the page', async ({ page, request }) => {
+  const token = await postRequests(request);
+  // Whoever opens the page types: the box has the focus.
+  await page.goto('/?range=1h');
+  await settled(page);
+  await page.keyboard.type('timeout');
+  await expectQuery(page, 'timeout');
+  await expect(page).not.toHaveURL(/tail=1/);
+  // A link is read: keys are those of the page.
+  await open(page, token);
+  await section(page, 'trace_id').locator('.name').click();
+  await section(page, 'trace_id').getByTestId('facet-search').click();
+  await expect(page.getByTestId('facet-typed')).toBeFocused();
+  await page.keyboard.type('tart');
+  await expect(page.getByTestId('facet-typed')).toHaveValue('tart');
+  await expect(page.getByTestId('tail-toggle')).toHaveAttribute('aria-pressed', 'false');
+});
+
+test('counts of an earlier query are grey until the new ones are there', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const facets = page.getByTestId('facets');
+  await expect(facets).toHaveAttribute('data-stale', 'false');
+  await expect(section(page, 'path')).toBeVisible();
+  let answer = (): void => {};
+  const held = new Promise<void>((done) => (answer = done));
+  await page.route('**/select/logsql/facets*', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await section(page, 'path').getByTestId('facet-value').first().click();
+  await expect(facets).toHaveAttribute('data-stale', 'true');
+  await expect(section(page, 'path').locator('.count').first()).toHaveCSS('opacity', '0.35');
+  answer();
+  await expect(facets).toHaveAttribute('data-stale', 'false');
+});
+
 test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
   const token = await postRequests(request);
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
