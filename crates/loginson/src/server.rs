@@ -180,11 +180,10 @@ fn join_engines(
     pipeline: &Pipeline,
 ) -> Result<Option<Arc<Cluster>>> {
     let Some(engines) = &options.engines else { return Ok(None) };
-    let clock = Arc::new(RealClock::new());
     let node = pipeline.store().node();
-    let summary = options.summary.clone();
+    let (summary, grace) = (options.summary.clone(), options.grace());
     let engines =
-        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, clock)?;
+        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, grace)?;
     let engines = Arc::new(engines);
     pipeline.join(&engines, options)?;
     let revisions = Arc::new(ProgramRevisions::of_cluster(&engines));

@@ -406,15 +406,13 @@ impl Pipeline {
             age_max: options.store.age_ns.map(|ns| Duration::from_nanos(ns.unsigned_abs())),
             bytes_max: options.store.bytes_max,
         };
-        // Objects stay for longer than any query may run.
-        let longest = options.query.limits.run_time.max(options.query.background.run_time);
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
             Arc::new(move |batch| parsing.tell_tails(batch)),
             OwnerSettings {
                 retention,
-                grace: longest + longest / 4,
+                grace: options.grace(),
                 disk_free_bytes_min: options.store.disk_free_bytes_min,
                 sealing_threads: options.store.sealing_threads,
             },

@@ -89,6 +89,13 @@ impl NodeOptions {
         }
     }
 
+    /// How long objects of a cluster stay that no segment needs any more: longer than any query may
+    /// run.
+    pub fn grace(&self) -> Duration {
+        let longest = self.query.limits.run_time.max(self.query.background.run_time);
+        longest + longest / 4
+    }
+
     /// The data directory.
     pub fn data_dir(&self) -> &Path {
         &self.store.data_dir
