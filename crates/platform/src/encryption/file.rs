@@ -107,6 +107,8 @@ struct Unsynced {
     end: u64,
     /// False if the write failed.
     is_there: bool,
+    /// Whether the places of what it hid may be used again once it is synced.
+    frees: bool,
     hidden: Vec<(u64, Part)>,
 }
 
@@ -436,8 +438,7 @@ impl EncryptedFile {
             let first = within / PIECE_BYTES;
             let last = (within + buffer.len() - 1) / PIECE_BYTES;
             let last = last.min(first + PIECES_AT_ONCE - 1);
-            let bytes =
-                (last - first) * STORED_PIECE_BYTES + extent.piece_bytes(last) + TAG_BYTES;
+            let bytes = (last - first) * STORED_PIECE_BYTES + extent.piece_bytes(last) + TAG_BYTES;
             let done = STORED.with_borrow_mut(|stored| -> io::Result<usize> {
                 if stored.len() < bytes {
                     stored.resize(bytes, 0);
@@ -543,27 +544,27 @@ impl EncryptedFile {
             writing.out = AlignedBuffer::new(out_bytes.next_power_of_two());
         }
         extent.encode(&self.shared.header.file, stored, &mut writing.out[..out_bytes]);
-        let written = self.inner.write_at(&writing.out[..out_bytes], extent.at);
         let (at, end) = (extent.at, extent.end());
-        let mut hidden = Vec::new();
-        if written.is_ok() {
-            if reused.is_none() {
-                writing.end = extent.at + extent.bytes();
-            }
-            let mut state = lock(&self.shared.state);
-            if is_end {
-                state.clear(place, u64::MAX);
-                state.recorded = place;
-                writing.can_undo = false;
-            } else {
-                hidden = state.put(place, end, &Arc::new(extent));
-                state.recorded = state.recorded.max(end);
-                state.length = state.length.max(end);
-            }
+        // Noted first: it may fail in any way, and a part of it may be there.
+        let hidden = Vec::new();
+        writing.unsynced.push(Unsynced { at, place, end, is_there: false, frees: true, hidden });
+        self.inner.write_at(&writing.out[..out_bytes], extent.at)?;
+        if reused.is_none() {
+            writing.end = extent.at + extent.bytes();
         }
-        let is_there = written.is_ok();
-        writing.unsynced.push(Unsynced { at, place, end, is_there, hidden });
-        written
+        let noted = writing.unsynced.last_mut().expect("it was just noted");
+        noted.is_there = true;
+        let mut state = lock(&self.shared.state);
+        if is_end {
+            state.clear(place, u64::MAX);
+            state.recorded = place;
+            writing.can_undo = false;
+        } else {
+            noted.hidden = state.put(place, end, &Arc::new(extent));
+            state.recorded = state.recorded.max(end);
+            state.length = state.length.max(end);
+        }
+        Ok(())
     }
 
     /// The file as it was at the last sync, if that differs from what it is now only behind
@@ -658,11 +659,14 @@ impl DiskFile for EncryptedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut writing = lock(&self.shared.writing);
-        self.inner.sync_data()?;
         let writing = &mut *writing;
+        self.inner.sync_data().inspect_err(|_| {
+            // What these writes hid may be all that is on the medium, whatever a later sync says.
+            writing.unsynced.iter_mut().for_each(|write| write.frees = false);
+        })?;
         writing.synced = (writing.end, lock(&self.shared.state).recorded);
         writing.can_undo = true;
-        for write in writing.unsynced.drain(..) {
+        for write in writing.unsynced.drain(..).filter(|write| write.frees) {
             for (start, Part { end, extent }) in write.hidden {
                 let blocks = extent.bytes() / BLOCK_BYTES as u64;
                 let is_whole = start == extent.place && end == extent.end();

@@ -402,11 +402,7 @@ fn wrap_key(master: &MasterKey, key: &DataKey) -> io::Result<Vec<u8>> {
     Ok([&nonce[..], &sealed, tag.as_ref()].concat())
 }
 
-fn unwrap_key(
-    master: &MasterKey,
-    id: &[u8; ID_BYTES],
-    sealed: &[u8],
-) -> Option<[u8; KEY_BYTES]> {
+fn unwrap_key(master: &MasterKey, id: &[u8; ID_BYTES], sealed: &[u8]) -> Option<[u8; KEY_BYTES]> {
     let (nonce, rest) = sealed.split_at(NONCE_LEN);
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
     let mut rest = rest.to_vec();
