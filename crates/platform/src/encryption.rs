@@ -182,10 +182,9 @@ impl Disk for EncryptedDisk {
         if bytes < extent::FILE_HEADER_BYTES {
             return Ok(bytes);
         }
-        if let Some(shared) = self.remembered().get(path) {
-            if let Some(length) = shared.length() {
-                return Ok(length);
-            }
+        let known = self.remembered().get(path).and_then(|shared| shared.length());
+        if let Some(length) = known {
+            return Ok(length);
         }
         let inner = self.inner.open(path, Access::Read)?;
         match FileHeader::read(&*inner, &self.keys, path)? {

@@ -145,6 +145,7 @@ impl State {
         removed
     }
 
+    /// Maps a range to an extent; returns what was mapped there.
     fn put(&mut self, from: u64, to: u64, extent: &Arc<Extent>) -> Vec<(u64, Part)> {
         let hidden = self.clear(from, to);
         if from < to {
@@ -155,11 +156,14 @@ impl State {
 
     /// The parts within a range.
     fn within(&self, from: u64, to: u64) -> Vec<(u64, Part)> {
+        if from >= to {
+            return Vec::new();
+        }
         let before = self.parts.range(..from).next_back();
         let before = before.filter(|(_, part)| part.end > from);
         before
             .into_iter()
-            .chain(self.parts.range(from..to.max(from)))
+            .chain(self.parts.range(from..to))
             .map(|(&start, part)| {
                 let part = Part { end: part.end.min(to), extent: part.extent.clone() };
                 (start.max(from), part)
@@ -510,10 +514,9 @@ impl EncryptedFile {
         bytes: &[u8],
         is_end: bool,
     ) -> io::Result<()> {
-        let (session, key) = match &writing.session {
-            Some(session) => session.clone(),
-            none => {
-                debug_assert!(none.is_none());
+        let (session, key) = match writing.session.clone() {
+            Some(session) => session,
+            None => {
                 let number: [u8; 16] = random()?;
                 let key = Arc::new(self.shared.key.file_key(&self.shared.header.file, &number));
                 writing.session.insert((number, key)).clone()
