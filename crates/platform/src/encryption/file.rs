@@ -459,7 +459,8 @@ impl EncryptedFile {
                     let wanted = (stored.len() - TAG_BYTES - skip).min(buffer.len() - done);
                     let out = &mut buffer[done..done + wanted];
                     let is_there = read >= (piece - first) * STORED_PIECE_BYTES + stored.len();
-                    match is_there.then(|| extent.open_piece(piece, stored)).flatten() {
+                    let opened = if is_there { extent.open_piece(piece, stored) } else { None };
+                    match opened {
                         Some(text) => out.copy_from_slice(&text[skip..skip + wanted]),
                         None => {
                             out.fill(NOT_AUTHENTIC);
