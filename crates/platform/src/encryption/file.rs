@@ -97,6 +97,9 @@ struct Writing {
     synced: (u64, u64),
     /// Places that may be used again, with their blocks.
     reusable: Vec<(u64, u64)>,
+    /// Only places from here on are used again: whatever is written after the extent that says where
+    /// the file ends stands behind it, so that it is the last one of a closed file only.
+    reused_from: u64,
     /// The file was there, and nothing was changed yet.
     is_found: bool,
 }
@@ -218,6 +221,7 @@ impl Shared {
                 can_undo: true,
                 synced: (FILE_HEADER_BYTES, 0),
                 reusable: Vec::new(),
+                reused_from: FILE_HEADER_BYTES,
                 is_found: true,
             }),
             is_scanned: AtomicBool::new(false),
@@ -305,6 +309,7 @@ impl Shared {
         }
         writing.end = extents.iter().map(|extent| extent.at + extent.bytes()).max().unwrap_or(0);
         writing.end = writing.end.max(FILE_HEADER_BYTES);
+        writing.reused_from = writing.end;
         extents.sort_by_key(|extent| (extent.order, extent.at));
         writing.order = extents.last().map_or(1, |extent| extent.order.saturating_add(1));
         let mut state = State::default();
@@ -563,6 +568,8 @@ impl EncryptedFile {
             state.clear(place, u64::MAX);
             state.recorded = place;
             writing.can_undo = false;
+            writing.reused_from = writing.end;
+            writing.reusable.clear();
         } else {
             noted.hidden = state.put(place, end, &Arc::new(extent));
             state.recorded = state.recorded.max(end);
@@ -675,7 +682,8 @@ impl DiskFile for EncryptedFile {
                 let blocks = extent.bytes() / BLOCK_BYTES as u64;
                 let is_whole = start == extent.place && end == extent.end();
                 let has_room = writing.reusable.len() < REUSED_MAX;
-                if is_whole && blocks <= REUSED_BLOCKS_MAX && has_room {
+                let is_behind = extent.at >= writing.reused_from;
+                if is_whole && blocks <= REUSED_BLOCKS_MAX && has_room && is_behind {
                     writing.reusable.push((extent.at, blocks));
                 }
             }
