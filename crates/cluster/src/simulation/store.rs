@@ -32,7 +32,11 @@ pub struct StoreNode {
     /// Leases of partitions that are not open yet.
     gained: Vec<Lease>,
     partitions: BTreeMap<u32, (Lease, Partition)>,
+    /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
+    expired: BTreeMap<u32, Partition>,
     job: Option<(Lease, Job)>,
+    /// Where merges of a partition begin to look.
+    settled: BTreeMap<Resource, u64>,
 }
 
 impl StoreNode {
@@ -51,7 +55,9 @@ impl StoreNode {
             member: Member::new(info, settings),
             gained: Vec::new(),
             partitions: BTreeMap::new(),
+            expired: BTreeMap::new(),
             job: None,
+            settled: BTreeMap::new(),
         }
     }
 
@@ -81,7 +87,24 @@ impl StoreNode {
                 world.trace(|| format!("{site}: lost {} {}", lease.resource, lease.epoch));
                 self.drop_lease(world, site, &lease);
             }
+            Ok(Some(Change::Expired(lease))) => {
+                world.trace(|| format!("{site}: expired {} {}", lease.resource, lease.epoch));
+                if let Resource::Partition(number) = lease.resource
+                    && self.partitions.get(&number).is_some_and(|(held, _)| *held == lease)
+                    && let Some((_, partition)) = self.partitions.remove(&number)
+                {
+                    partition.hot.extend(u64::MAX);
+                    self.expired.insert(number, partition);
+                }
+                self.drop_lease(world, site, &lease);
+            }
             Ok(None) | Err(_) => {}
+        }
+        if self.member.hears_catalog() {
+            for (number, partition) in std::mem::take(&mut self.expired) {
+                partition.hot.stop();
+                world.unregister_this(site, number, &partition.hot);
+            }
         }
         for (lease, partition) in self.partitions.values() {
             partition.hot.extend(self.member.until_ns(lease).unwrap_or(0));
@@ -133,6 +156,11 @@ impl StoreNode {
 
     fn step_reader(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
+        let index = world.below(self.expired.len());
+        if let Some(partition) = self.expired.values_mut().nth(index) {
+            let _ = partition.reader.step(&world.remote_log(site), Duration::ZERO, now_ns);
+            return;
+        }
         if let Some((lease, partition)) = self.any_partition(world) {
             let log = world.remote_log(site);
             if let Resource::Partition(number) = lease.resource
@@ -182,7 +210,10 @@ impl StoreNode {
                 _ => Resource::Merge(world.below(world.partitions as usize) as u32),
             };
             if let Ok(Some(lease)) = self.member.acquire(&catalog, resource, now_ns) {
-                self.job = Some((lease, begin(world, lease)));
+                // From the beginning now and then, as after a restart.
+                let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
+                let settled = settled.copied().unwrap_or(0);
+                self.job = Some((lease, begin(world, lease, settled)));
             }
             return;
         };
@@ -196,6 +227,9 @@ impl StoreNode {
             Job::Sweep(sweep) => sweep.step(&catalog, &objects),
         };
         let lease = *lease;
+        if let Job::Merge(merge) = job {
+            self.settled.insert(lease.resource, merge.settled());
+        }
         let retry = |error: &JobError| match error {
             JobError::Objects(error) => error.failure() == Failure::Retry,
             JobError::Catalog(error) => error.failure() == Failure::Retry,
@@ -216,17 +250,21 @@ impl StoreNode {
     }
 }
 
-fn begin(world: &World, lease: Lease) -> Job {
+fn begin(world: &World, lease: Lease, settled: u64) -> Job {
     match lease.resource {
         Resource::Merge(partition) => {
             let settings = MergeSettings { segments_min: 2, bytes_max: 400 };
-            Job::Merge(Merge::new(lease, partition, settings))
+            Job::Merge(Merge::new(lease, partition, settings, settled))
         }
         Resource::Retention => {
             let settings = RetentionSettings { age_max: world.age_max, bytes_max: None };
             Job::Retention(Retention::new(lease, settings))
         }
-        _ => Job::Sweep(Sweep::new(SweepSettings { grace: world.sweep_grace() })),
+        _ => {
+            let settings =
+                SweepSettings { grace: world.sweep_grace(), list_every: world.list_every };
+            Job::Sweep(Sweep::new(lease, settings, (world.now_ns() / 1_000_000) as u64))
+        }
     }
 }
 

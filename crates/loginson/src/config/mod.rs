@@ -11,6 +11,7 @@ pub mod backup;
 pub mod changes;
 mod collect;
 mod directories;
+pub mod encryption;
 mod engines;
 mod files;
 mod integrity;
@@ -353,6 +354,7 @@ impl TryFrom<RawConfig> for Config {
         };
         let backup = backup::check(&raw.backup, engines.is_some())?;
         let integrity = integrity::check(&raw.integrity, &raw.backup, engines.is_some())?;
+        let encryption = encryption::check(&raw.encryption, engines.is_some())?;
         let node = NodeOptions {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
@@ -372,6 +374,7 @@ impl TryFrom<RawConfig> for Config {
             alerts,
             backup,
             integrity,
+            encryption,
         };
         Ok(Config {
             http_listen: http_listen.ok_or_else(|| {

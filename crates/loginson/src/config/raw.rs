@@ -22,6 +22,7 @@ use crate::config::alerts::RawAlerts;
 use crate::config::backup::RawBackup;
 use crate::config::collect::RawCollect;
 use crate::config::directories::RawLdap;
+use crate::config::encryption::RawEncryption;
 use crate::config::engines::RawCluster;
 use crate::config::integrity::RawIntegrity;
 use crate::config::kafka::RawTopics;
@@ -67,6 +68,7 @@ pub struct RawConfig {
     pub alerts: RawAlerts,
     pub backup: RawBackup,
     pub integrity: RawIntegrity,
+    pub encryption: RawEncryption,
     pub syslog: RawSyslog,
     pub parse: RawParse,
     pub journald: RawJournald,
@@ -644,6 +646,7 @@ impl Default for RawConfig {
             alerts: RawAlerts::default(),
             backup: RawBackup::default(),
             integrity: RawIntegrity::default(),
+            encryption: RawEncryption::default(),
             syslog: RawSyslog::default(),
             parse: RawParse::default(),
             journald: RawJournald::default(),
