@@ -1,9 +1,9 @@
 //! A directory: finds users, proves their passwords, reads their groups. All of it blocks.
 //!
 //! The servers are asked in turn, beginning with the one that answered last; one that was away is
-//! left alone for [`AWAY`], so that callers do not wait for it one after another. Only a server that is away is followed by
-//! the next: a password that one refuses is not shown to the others, where it would count as a
-//! further wrong one.
+//! left alone for [`AWAY`], so that callers do not wait for it one after another. Only a server
+//! that is away is followed by the next: a password that one refuses is not shown to the others,
+//! where it would count as a further wrong one.
 //!
 //! No message contains a password.
 
@@ -30,13 +30,13 @@ const LOGGED: Duration = Duration::from_secs(60);
 /// Groups of a user. A user with more is refused, since a rule for a group that is not read could
 /// be the one that counts.
 ///
-/// limits.md, Lines on their way in: groups of a user of a directory | {} | the user is refused; let
-/// `groups_filter` find fewer
+/// limits.md, Lines on their way in: groups of a user of a directory | {} | the user is refused;
+/// let `groups_filter` find fewer
 const GROUPS_MAX: usize = 1_000;
 /// Passwords that were right, and are taken for right for [`KNOWN_AGE_MAX`].
 ///
-/// limits.md, Lines on their way in: right passwords of a directory that are kept | {}, for a minute |
-/// the oldest is forgotten, and the directory is asked again
+/// limits.md, Lines on their way in: right passwords of a directory that are kept | {}, for a
+/// minute | the oldest is forgotten, and the directory is asked again
 const KNOWN_MAX: usize = 1_024;
 /// How long a right password is taken for right, if `recheck` is not shorter.
 const KNOWN_AGE_MAX: Duration = Duration::from_secs(60);
