@@ -492,10 +492,12 @@ impl EncryptedFile {
             state.within(offset, to)
         };
         let mapped: u64 = parts.iter().map(|(start, part)| part.end - start).sum();
-        if mapped < bytes.len() as u64 || self.read(&mut found, offset, false)? < bytes.len() {
+        if mapped < bytes.len() as u64 {
             return Ok(false);
         }
-        if found != bytes {
+        // What is not authentic has to be written anew, even as the same bytes.
+        let damaged = self.read_parts(&mut found, offset, &parts, false)?;
+        if damaged.is_some() || found != bytes {
             return Ok(false);
         }
         let again = |at: u64, bytes: u64| -> io::Result<()> {
