@@ -73,8 +73,9 @@ const MATCHER = /\s*("(?:\\.|[^"\\])*"|[\w.@/-]+)\s*(=~|!~|!=|=)\s*("(?:\\.|[^"\
 const bare = (text: string): string => (text.startsWith('"') ? text.slice(1, -1).replace(/\\(.)/g, '$1') : text);
 
 /**
- * `$host` and `${host}` of Grafana become variables here where they stand for all values of a field: `field:=$host`, a
- * matcher `field="$host"` of a selector, whose other matchers stay together.
+ * `$host` and `${host}` of Grafana become variables here where they stand for all values of a
+ * field: `field:=$host`, a matcher `field="$host"` of a selector, whose other matchers stay
+ * together.
  */
 function withFilters(query: string, variables: Variable[], notes: Set<string>): string {
   const named = query.replace(/\$\{([a-z_][a-z0-9_]*)(?::[a-z]+)?\}/gi, '$$$1').replace(/\[\[([a-z_][a-z0-9_]*)\]\]/gi, '$$$1');

@@ -5,8 +5,8 @@ import type { Row } from '../base/jsonl';
 const NUMBER = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i;
 
 /**
- * A value as RFC 4180 writes it. Texts of logs are data: one that a spreadsheet would take for a formula gets an
- * apostrophe in front.
+ * A value as RFC 4180 writes it. Texts of logs are data: one that a spreadsheet would take for a
+ * formula gets an apostrophe in front.
  */
 function cell(value: string): string {
   const text = /^[=+\-@\t\r]/.test(value) && !NUMBER.test(value) ? `'${value}` : value;

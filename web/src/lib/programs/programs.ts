@@ -100,7 +100,10 @@ export type SeriesWay = (typeof SERIES_WAYS)[number];
 
 export const SERIES_WAY_LABELS: Record<SeriesWay, string> = { sum: 'Sum', average: 'Average', percentiles: 'p50, p90, p99', moving: 'Moving average of an hour', derivative: 'Change per second' };
 
-/** The query of such a panel. Queries see the last revision of each bucket, so a series is never counted twice. */
+/**
+ * The query of such a panel. Queries see the last revision of each bucket, so a series is never
+ * counted twice.
+ */
 export function seriesQuery(program: string, value: string, split: string | null, bucketMs: number, way: SeriesWay): string {
   const [field, group] = [quoteField(value), split === null ? '' : quoteField(split)];
   const by = [`_time:${stepParam(bucketMs)}`, ...(split === null ? [] : [group])].join(', ');

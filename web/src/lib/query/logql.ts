@@ -1,5 +1,5 @@
-// Queries in LogQL, of panels that were Grafana's: its variables in them, and the answers as rows that a chart can draw. What
-// the language means is known to the server alone.
+// Queries in LogQL, of panels that were Grafana's: its variables in them, and the answers as rows
+// that a chart can draw. What the language means is known to the server alone.
 
 import type { Row } from '../base/jsonl';
 import { stepParam } from '../base/steps';
@@ -12,9 +12,9 @@ const NAMED = /\$\{(\w+)(?::\w+)?\}|\[\[(\w+)\]\]|\$(\w+)/g;
 const asRegex = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
 /**
- * A query with the chosen values. A matcher of a label, `host="$host"`, takes all of them, and every value if none is
- * chosen; in other texts a variable stands for the first one. A value is always a text or an escaped part of a regular
- * expression, whatever is in it.
+ * A query with the chosen values. A matcher of a label, `host="$host"`, takes all of them, and
+ * every value if none is chosen; in other texts a variable stands for the first one. A value is
+ * always a text or an escaped part of a regular expression, whatever is in it.
  */
 export function withLogQlVariables(query: string, variables: readonly Variable[], chosen: Chosen): string {
   const known = new Set(variables.map(({ name }) => name));
