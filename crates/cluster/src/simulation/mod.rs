@@ -37,4 +37,9 @@ enum Weakness {
     OtherPartition,
     /// A reader takes an empty read for "nothing new", whatever end the log has.
     NeverRenews,
+    /// The catalog stores the last sequence number of each producer, and not which of those below
+    /// it are missing.
+    LastNumberAlone,
+    /// A collector appends new frames however far they are from the oldest that failed.
+    NoWindow,
 }

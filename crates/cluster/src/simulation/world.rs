@@ -43,10 +43,12 @@ pub enum Count {
     Unsealed,
     /// A reader that got nothing reached its partition anew.
     Renewed,
+    /// Frames that were appended although one before them had failed.
+    OutOfOrder,
 }
 
 /// How often each thing happened.
-pub type Counts = [u64; Count::Renewed as usize + 1];
+pub type Counts = [u64; Count::OutOfOrder as usize + 1];
 
 type Later = (i64, Box<dyn FnOnce() + Send>);
 
@@ -54,6 +56,7 @@ pub struct World {
     pub partitions: u32,
     pub ttl: Duration,
     pub grace: Duration,
+    pub list_every: Duration,
     pub age_max: Option<Duration>,
     pub segment_age_max: Duration,
     pub keep_published: Duration,
@@ -109,6 +112,7 @@ impl World {
                 partitions,
                 ttl: Duration::from_secs(8),
                 grace: Duration::from_secs(random.u64(1..=20)),
+                list_every: Duration::from_secs(random.u64(0..=10)),
                 age_max: random.bool().then(|| Duration::from_secs(random.u64(10..=40))),
                 segment_age_max: Duration::from_millis(random.u64(500..=4000)),
                 keep_published: Duration::from_millis(random.u64(0..=3000)),
