@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { queryLogQl } from '../../src/lib/api/loki';
 import { rowsOfLogQl, withIntervals, withLogQlVariables } from '../../src/lib/query/logql';
 import { shapeOf } from '../../src/lib/chart/shape';
 
@@ -36,4 +37,16 @@ test('lines are rows, the newest first', () => {
   const { rows, like } = rowsOfLogQl({ resultType: 'streams', result: [{ stream: { a: 'b' }, values: [['1767225600000000000', 'one'], ['1767225601000000000', 'two']] }] }, 60_000, 10);
   expect(like).toBeNull();
   expect(rows.map(({ _msg }) => _msg)).toEqual(['two', 'one']);
+});
+
+afterEach(() => vi.unstubAllGlobals());
+
+test('a span of parts of milliseconds is asked for in whole nanoseconds', async () => {
+  let asked = new URLSearchParams();
+  vi.stubGlobal('fetch', (url: string) => {
+    asked = new URL(url, 'http://server').searchParams;
+    return Promise.resolve(Response.json({ data: { resultType: 'matrix', result: [] } }));
+  });
+  await queryLogQl('rate({a="b"}[1m])', { startMs: 1_767_225_600_000.5, endMs: 1_767_225_660_000.25 }, 30_000, 10);
+  expect([asked.get('start'), asked.get('end'), asked.get('step')]).toEqual(['1767225600000000000', '1767225660001000000', '30']);
 });

@@ -8,11 +8,14 @@ import { json, type CallOptions } from './call';
 /** Lines of a query without numbers; the server takes 5,000 at most. */
 const LINES_MAX = 1_000;
 
+/** Spans may begin and end within a millisecond, which the server's clock tells. */
+const nanoseconds = (ms: number): string => `${ms}000000`;
+
 /**
  * The rows of a query over a span, in steps, and the query of LogsQL whose result would look so.
  */
 export async function queryLogQl(query: string, span: Span, stepMs: number, rowsMax: number, options: CallOptions = {}): Promise<{ rows: Row[]; like: string | null }> {
-  const params = { query, start: `${span.startMs}000000`, end: `${span.endMs}000000`, step: stepMs / 1000, limit: LINES_MAX };
+  const params = { query, start: nanoseconds(Math.floor(span.startMs)), end: nanoseconds(Math.ceil(span.endMs)), step: stepMs / 1000, limit: LINES_MAX };
   const { data } = await json<{ data: LogQlData }>('/loki/api/v1/query_range', params, options);
   return rowsOfLogQl(data, stepMs, rowsMax);
 }
