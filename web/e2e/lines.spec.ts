@@ -59,6 +59,29 @@ test('an answer that lacks damaged lines says so, until one is whole', async ({ 
   await expect(page.getByTestId('missing-lines')).toHaveCount(0);
 });
 
+test('each engine of a cluster that is away has a banner of its own', async ({ page, request }) => {
+  const token = await postRequests(request);
+  const notices = [
+    { what: 'log', text: 'Kafka does not tell what it has of partitions 0 to 5 <b>' },
+    { what: 'catalog', text: 'the catalog does not answer' },
+  ];
+  let away = notices;
+  await page.route(/\/select\/logsql\//, async (route) => {
+    const answer = await route.fetch();
+    const missing = away.length > 0 ? { 'x-loginson-missing-lines': 'the same in other words' } : {};
+    await route.fulfill({ response: answer, headers: { ...answer.headers(), ...missing, 'x-loginson-notices': JSON.stringify(away) } });
+  });
+  await open(page, token);
+  await expect(page.getByTestId('notice-log')).toContainText('The newest lines may be missing: Kafka does not tell what it has of partitions 0 to 5 <b>.');
+  await expect(page.getByTestId('notice-catalog')).toContainText('older state of the catalog');
+  // The same is not said twice.
+  await expect(page.getByTestId('missing-lines')).toHaveCount(0);
+  away = [];
+  await page.reload();
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+  await expect(page.getByTestId('notice-log')).toHaveCount(0);
+});
+
 const chip = (page: Page, name: string) => page.getByTestId('line-row').first().locator(`[data-testid="chip"][data-value-of="${name}"]`);
 
 test('fields that tell lines apart stand beside the message, and a click filters by them', async ({ page, request }) => {

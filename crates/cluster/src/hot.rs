@@ -9,7 +9,9 @@
 //! A query names the offsets that it wants: from the offset that its snapshot of the catalog has,
 //! to the end that the log had after the query began. The frames between two offsets never change,
 //! whoever reads them. So an answer is either exactly these frames or a refusal, and a query is
-//! right even if it asks an owner whose lease has ended, or asks while a segment is published.
+//! right even if it asks an owner whose lease has ended, or asks while a segment is published. So a
+//! node whose lease ended because the catalog does not answer goes on answering
+//! ([`crate::Change::Expired`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -144,6 +146,22 @@ impl HotPart {
     /// The frames from offset `from` on and below `until`, without duplicates: all of them, or an
     /// error. They stay in memory for as long as the caller has them.
     pub fn read(&self, from: u64, until: u64, now_ns: u64) -> Result<Vec<HotFrame>, HotError> {
+        self.read_between(from, until, false, now_ns)
+    }
+
+    /// As [`read`](Self::read), and with all frames behind `until` that the owner has, for a query
+    /// that does not know where the log ends.
+    pub fn read_open(&self, from: u64, until: u64, now_ns: u64) -> Result<Vec<HotFrame>, HotError> {
+        self.read_between(from, until, true, now_ns)
+    }
+
+    fn read_between(
+        &self,
+        from: u64,
+        until: u64,
+        is_open: bool,
+        now_ns: u64,
+    ) -> Result<Vec<HotFrame>, HotError> {
         let mut state = self.lock();
         state.hear_end(until, now_ns);
         if now_ns >= state.serve_until_ns {
@@ -155,6 +173,7 @@ impl HotPart {
         if state.position < until {
             return Err(HotError::Behind { position: state.position });
         }
+        let until = if is_open { state.position } else { until };
         let first = state.frames.partition_point(|frame| frame.offset < from);
         let end = state.frames.partition_point(|frame| frame.offset < until);
         Ok(state.frames.range(first..end.max(first)).cloned().collect())

@@ -19,6 +19,7 @@ mod frame_log;
 mod hot;
 mod ids;
 mod jobs;
+mod kept;
 mod member;
 mod objects;
 mod partition;
@@ -44,10 +45,11 @@ pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
 pub use jobs::{
     JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
 };
+pub use kept::{KeptCatalog, KeptError, KeptSnapshot};
 pub use member::{Change, LeaseSettings, Member};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
-pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
+pub use plan::{End, Gathered, HotRange, Plan, PlanError, gather, plan, plan_of};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };

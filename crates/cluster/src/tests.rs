@@ -305,10 +305,10 @@ fn a_query_plans_again_and_says_what_is_missing() {
     bench.append(7, 1);
     bench.read(0);
     let (catalog, log) = (bench.catalog.clone(), &bench.log);
+    let planned = || plan(&*catalog, log, TimeRange::ALL, 9);
     // The owner has not heartbeat yet, so nobody knows its address.
-    let gathered =
-        gather(&*catalog, log, TimeRange::ALL, 9, 3, |_, _| Ok::<(), HotError>(())).unwrap();
-    let missing = HotRange { partition: 0, offsets: 0..1, owner: None };
+    let gathered = gather(3, planned, |_, _| Ok::<(), HotError>(())).unwrap();
+    let missing = HotRange { partition: 0, offsets: 0..1, owner: None, is_open: false };
     assert_eq!(gathered.missing, [missing]);
     assert!(gathered.answers.is_empty());
     let info = crate::catalog::NodeInfo {
@@ -321,7 +321,7 @@ fn a_query_plans_again_and_says_what_is_missing() {
     };
     catalog.heartbeat(&info, &[], HOUR).unwrap();
     let is_first = AtomicBool::new(true);
-    let gathered = gather(&*catalog, log, TimeRange::ALL, 9, 3, |owner, part| {
+    let gathered = gather(3, planned, |owner, part| {
         assert_eq!((owner.address.as_str(), part.offsets.clone()), ("here", 0..1));
         match is_first.swap(false, Relaxed) {
             true => Err(HotError::NotOwner),

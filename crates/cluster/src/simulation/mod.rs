@@ -42,4 +42,8 @@ enum Weakness {
     LastNumberAlone,
     /// A collector appends new frames however far they are from the oldest that failed.
     NoWindow,
+    /// While the catalog is away, a query uses the last snapshot however old it is.
+    SnapshotForEver,
+    /// While the log is away, a query takes the ends that it told before for those of now.
+    EndsFromBefore,
 }

@@ -1,6 +1,6 @@
 //! What must be true: every line that was acknowledged, once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::TimeRange;
 
@@ -27,6 +27,8 @@ pub struct Allowance<'a> {
     pub received_before_ns: Option<i64>,
     /// Partitions that it said it has not all of.
     pub partitions: &'a BTreeSet<u32>,
+    /// Partitions of which it said that it has what was acknowledged until some time.
+    pub until: &'a BTreeMap<u32, u64>,
 }
 
 impl Model {
@@ -64,7 +66,8 @@ impl Model {
         }
         for (index, line) in self.lines.iter().enumerate() {
             let at = TimeRange { first_ns: line.time_ns, last_ns: line.time_ns };
-            let is_due = line.acknowledged.is_some_and(|acknowledged| acknowledged <= began)
+            let until = allowance.until.get(&line.partition).map_or(began, |at| began.min(*at));
+            let is_due = line.acknowledged.is_some_and(|acknowledged| acknowledged <= until)
                 && times.overlaps(&at)
                 && allowance.received_before_ns.is_none_or(|before| line.received_ns >= before)
                 && !allowance.partitions.contains(&line.partition);
@@ -83,7 +86,9 @@ fn the_model_finds_what_is_wrong() {
     let model = Model { lines: vec![line(Some(1)), line(Some(2)), line(None)], now: 2 };
     let check = |found: &[(usize, i64)], began, before, missing: &[u32], expected: &str| {
         let partitions = missing.iter().copied().collect();
-        let allowance = Allowance { received_before_ns: before, partitions: &partitions };
+        let until = BTreeMap::new();
+        let allowance =
+            Allowance { received_before_ns: before, partitions: &partitions, until: &until };
         let result = model.check(found, TimeRange::ALL, began, &allowance);
         assert_eq!(result.err().unwrap_or_default(), expected);
     };
@@ -96,4 +101,11 @@ fn the_model_finds_what_is_wrong() {
     check(&[(0, 5), (0, 5)], 1, None, &[], "line 0 is there twice");
     check(&[(0, 6)], 0, None, &[], "line 0 was never sent");
     check(&[(3, 5)], 0, None, &[], "line 3 was never sent");
+    for (until, expected) in [(0, ""), (1, "line 0 of partition 1 is missing")] {
+        let (partitions, until) = (BTreeSet::new(), BTreeMap::from([(1, until)]));
+        let allowance =
+            Allowance { received_before_ns: None, partitions: &partitions, until: &until };
+        let result = model.check(&[], TimeRange::ALL, 2, &allowance);
+        assert_eq!(result.err().unwrap_or_default(), expected);
+    }
 }

@@ -32,6 +32,8 @@ pub struct StoreNode {
     /// Leases of partitions that are not open yet.
     gained: Vec<Lease>,
     partitions: BTreeMap<u32, (Lease, Partition)>,
+    /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
+    expired: BTreeMap<u32, Partition>,
     job: Option<(Lease, Job)>,
     /// Where merges of a partition begin to look.
     settled: BTreeMap<Resource, u64>,
@@ -53,6 +55,7 @@ impl StoreNode {
             member: Member::new(info, settings),
             gained: Vec::new(),
             partitions: BTreeMap::new(),
+            expired: BTreeMap::new(),
             job: None,
             settled: BTreeMap::new(),
         }
@@ -84,7 +87,24 @@ impl StoreNode {
                 world.trace(|| format!("{site}: lost {} {}", lease.resource, lease.epoch));
                 self.drop_lease(world, site, &lease);
             }
+            Ok(Some(Change::Expired(lease))) => {
+                world.trace(|| format!("{site}: expired {} {}", lease.resource, lease.epoch));
+                if let Resource::Partition(number) = lease.resource
+                    && self.partitions.get(&number).is_some_and(|(held, _)| *held == lease)
+                    && let Some((_, partition)) = self.partitions.remove(&number)
+                {
+                    partition.hot.extend(u64::MAX);
+                    self.expired.insert(number, partition);
+                }
+                self.drop_lease(world, site, &lease);
+            }
             Ok(None) | Err(_) => {}
+        }
+        if self.member.hears_catalog() {
+            for (number, partition) in std::mem::take(&mut self.expired) {
+                partition.hot.stop();
+                world.unregister_this(site, number, &partition.hot);
+            }
         }
         for (lease, partition) in self.partitions.values() {
             partition.hot.extend(self.member.until_ns(lease).unwrap_or(0));
@@ -136,6 +156,11 @@ impl StoreNode {
 
     fn step_reader(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
+        let index = world.below(self.expired.len());
+        if let Some(partition) = self.expired.values_mut().nth(index) {
+            let _ = partition.reader.step(&world.remote_log(site), Duration::ZERO, now_ns);
+            return;
+        }
         if let Some((lease, partition)) = self.any_partition(world) {
             let log = world.remote_log(site);
             if let Resource::Partition(number) = lease.resource

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Weakness;
-use super::query::{Answer, query};
+use super::query::{Answer, keep, query};
 use super::world::{Count, Counts, World};
 use crate::catalog::{Catalog, TimeRange};
 use crate::objects::Objects;
@@ -34,6 +34,10 @@ fn run(world: &Arc<World>) -> Result<Counts, String> {
     let events = 100 + world.below(300);
     for _ in 0..events {
         world.event();
+        if world.chance(200) {
+            // Engines that are away are asked again soon.
+            let _ = keep(world);
+        }
         if world.chance(40) {
             let times = some_times(world);
             world.trace(|| format!("query {times:?}"));
@@ -161,6 +165,8 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Unsealed, 0.1),
                 (Count::Renewed, 0.1),
                 (Count::OutOfOrder, 1.0),
+                (Count::FromKept, 0.1),
+                (Count::Open, 0.1),
             ] {
                 let times = of(what) as f64 / count as f64;
                 println!("{what:?}: {times:.2} in a history");
@@ -243,4 +249,14 @@ fn remembering_last_numbers_alone_is_caught() {
 #[test]
 fn appending_far_beyond_a_failed_frame_is_caught() {
     is_caught(Weakness::NoWindow, 2000);
+}
+
+#[test]
+fn a_snapshot_that_is_used_for_ever_is_caught() {
+    is_caught(Weakness::SnapshotForEver, 2000);
+}
+
+#[test]
+fn taking_known_ends_for_those_of_now_is_caught() {
+    is_caught(Weakness::EndsFromBefore, 500);
 }

@@ -20,6 +20,7 @@ mod crash;
 mod crowds;
 mod data_files;
 mod elastic;
+mod encryption;
 mod export;
 mod fairness;
 mod files;

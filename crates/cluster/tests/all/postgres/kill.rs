@@ -62,7 +62,9 @@ fn store(node: u32, settings: PgSettings, log: &SimLog, objects: &SimObjects, do
                     Err(_) => member.give_up(lease.resource),
                 }
             }
-            Ok(Some(Change::Lost(lease))) => partitions.retain(|(held, _)| *held != lease),
+            Ok(Some(Change::Lost(lease) | Change::Expired(lease))) => {
+                partitions.retain(|(held, _)| *held != lease)
+            }
             Ok(None) => {}
             Err(error) => assert_ne!(error.failure(), Failure::Refused, "{error}"),
         }

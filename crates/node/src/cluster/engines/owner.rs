@@ -3,9 +3,13 @@
 //!
 //! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
 //! else is away; one for each partition, which reads and parses; one that publishes; one that asks
-//! where the partitions end; one that looks whether engines fail for this node alone; one for jobs;
-//! one that starts and stops programs and sinks. A node that only queries has the one for leases
-//! and the one that looks at engines.
+//! where the partitions end; one that keeps the last state of the catalog for queries; one that
+//! looks whether engines fail for this node alone; one for jobs; one that starts and stops programs
+//! and sinks. A node that only queries has those for leases, ends and the catalog, and the one that
+//! looks at engines.
+//!
+//! A partition whose lease ended because the catalog does not answer is *expired*: it is read on,
+//! within the limit of memory, and queries are answered from it, until the catalog answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -43,7 +47,14 @@ const READ_BYTES_MAX: usize = 8 << 20;
 /// How often the publisher looks for what is due.
 const PUBLISH_TICK: Duration = Duration::from_millis(50);
 /// How long published frames stay in memory, for queries that were planned before.
-const KEEP_PUBLISHED: Duration = Duration::from_secs(10);
+const KEEP_PUBLISHED: Duration = Duration::from_secs(30);
+/// How often the catalog is read for queries while it is away, at least.
+const CATALOG_TICK: Duration = Duration::from_secs(2);
+/// How many times as long as that took this node waits until it reads the catalog again.
+const CATALOG_TICK_FACTOR: u32 = 20;
+/// The longest pause between two readings of the catalog: frames that were published meanwhile have
+/// to be in memory still.
+const CATALOG_TICK_MAX: Duration = Duration::from_secs(15);
 /// How often the ends of the partitions are asked.
 const ENDS_TICK: Duration = Duration::from_secs(2);
 /// How long reads of a partition may bring nothing although it has more, before it is reached anew.
@@ -180,11 +191,13 @@ impl Owner {
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
+        // Nobody waits for the end of these: they may wait for an engine that is away.
+        let asks = Arc::clone(&owner.shared);
+        spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
+        let keeps = Arc::clone(&owner.shared);
+        spawn("catalog-kept", Role::Background, move || keeps.keep_catalog())?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
-            // Nobody waits for the end of this: it may wait for a log that is away.
-            let asks = Arc::clone(&owner.shared);
-            spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
             owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
@@ -213,6 +226,7 @@ impl Owner {
                 tracing::error!("a thread of the cluster panicked");
             }
         }
+        self.shared.forget_expired();
         let owned = std::mem::take(
             &mut *self.shared.engines.owned.write().unwrap_or_else(PoisonError::into_inner),
         );
@@ -329,9 +343,17 @@ impl Shared {
         for owned in self.engines.all_owned() {
             owned.hot.extend(member.until_ns(&owned.lease).unwrap_or(0));
         }
+        let hears_catalog = member.hears_catalog();
         drop(member);
+        if hears_catalog {
+            self.forget_expired();
+        }
         let change = stepped?;
         match change {
+            Some(Change::Expired(lease)) => {
+                gained.retain(|gained| *gained != lease);
+                self.expire(&lease);
+            }
             Some(Change::Gained(lease)) => gained.push_back(lease),
             Some(Change::Lost(lease)) => {
                 gained.retain(|gained| *gained != lease);
@@ -405,11 +427,40 @@ impl Shared {
         }
     }
 
+    /// Goes on answering for a partition whose lease ended because the catalog does not answer.
+    fn expire(&self, lease: &Lease) {
+        if let Resource::Partition(number) = lease.resource {
+            let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
+            if all.get(&number).is_some_and(|owned| owned.lease == *lease)
+                && let Some(owned) = all.remove(&number)
+            {
+                owned.hot.extend(u64::MAX);
+                tracing::warn!(
+                    "partition {number}: the catalog does not answer, so nothing is published; queries are answered"
+                );
+                let mut expired =
+                    self.engines.expired.write().unwrap_or_else(PoisonError::into_inner);
+                expired.insert(number, owned);
+            }
+        }
+        self.forget(lease);
+    }
+
+    /// Drops the partitions that were answered for while the catalog did not answer. It knows their
+    /// owners now.
+    fn forget_expired(&self) {
+        let mut expired = self.engines.expired.write().unwrap_or_else(PoisonError::into_inner);
+        for owned in std::mem::take(&mut *expired).into_values() {
+            owned.is_over.store(true, Relaxed);
+            owned.hot.stop();
+        }
+    }
+
     /// The loop of the thread that reads a partition.
     fn read(&self, owned: &OwnedPartition) {
         while !self.is_over() && !owned.is_over() {
             let from = owned.hot.position();
-            let stepped = lock(&owned.reader).step(&self.engines.log, READ_WAIT, self.now_ns());
+            let stepped = lock(&owned.reader).step(&*self.engines.log, READ_WAIT, self.now_ns());
             match stepped {
                 Ok(taken) => {
                     owned.duplicates.fetch_add(taken.duplicates, Relaxed);
@@ -454,6 +505,12 @@ impl Shared {
         let mut failed: Vec<(u32, Instant)> = Vec::new();
         while !self.is_over() {
             let mut is_idle = true;
+            // Published frames stay in memory meanwhile: queries may know an older catalog.
+            let failing = self.engines.catalog.metered().failing;
+            if failing.is_some_and(|failing| failing > RETRY) {
+                std::thread::sleep(PUBLISH_TICK);
+                continue;
+            }
             failed.retain(|(_, at)| at.elapsed() < RETRY);
             for owned in self.engines.all_owned() {
                 if owned.is_over() || failed.iter().any(|(number, _)| *number == owned.number) {
@@ -510,14 +567,15 @@ impl Shared {
         let mut said = String::new();
         let mut looked: Option<Instant> = None;
         while !self.is_over() {
-            match FrameLog::ends(&self.engines.log) {
+            let asked = Instant::now();
+            match FrameLog::ends(&*self.engines.log) {
                 Ok(ends) => {
                     said.clear();
                     if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
                         looked = Some(Instant::now());
                         self.look_for_risks(&ends);
                     }
-                    self.engines.hear_ends(ends);
+                    self.engines.hear_ends(ends, asked);
                 }
                 Err(error) => {
                     let error = error.to_string();
@@ -563,6 +621,27 @@ impl Shared {
                 young: young.get(number).copied().flatten(),
             };
             owned.set_risk(risk(&retention, &of));
+        }
+    }
+
+    /// The loop of the thread that keeps the last state of the catalog.
+    fn keep_catalog(self: &Arc<Self>) {
+        let mut said = String::new();
+        while !self.is_over() {
+            let begun = Instant::now();
+            let Engines { kept, catalog, clock, .. } = &*self.engines;
+            match kept.refresh(catalog, || self.now_ns(), clock.now_ns()) {
+                Ok(()) => said.clear(),
+                Err(error) => {
+                    let error = error.to_string();
+                    if said != error {
+                        tracing::debug!("the catalog is not kept for queries: {error}");
+                        said = error;
+                    }
+                }
+            }
+            let pause = begun.elapsed().saturating_mul(CATALOG_TICK_FACTOR);
+            self.pause(pause.clamp(CATALOG_TICK, CATALOG_TICK_MAX));
         }
     }
 
@@ -642,7 +721,7 @@ impl Shared {
         if let Err(error) = Objects::delete(&**bucket, &name) {
             tracing::debug!("{error}");
         }
-        FrameLog::ends(log).map(drop).map_err(|error| error.to_string())
+        FrameLog::ends(&**log).map(drop).map_err(|error| error.to_string())
     }
 
     /// The loop of the thread for jobs.
