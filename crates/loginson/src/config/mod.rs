@@ -280,6 +280,10 @@ impl TryFrom<RawConfig> for Config {
             "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
         );
         ensure!(
+            engines.is_none() || tenants.all().all(|(options, _)| options.disk_bytes_max.is_none()),
+            "disk_bytes_max of tenants does not work in a cluster on Kafka yet; retention.bytes does"
+        );
+        ensure!(
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );

@@ -268,6 +268,14 @@ pub struct RawTenant {
     pub queries_max: Option<usize>,
     #[serde(default)]
     pub query_memory_bytes_max: Option<String>,
+    #[serde(default)]
+    pub tails_max: Option<usize>,
+    #[serde(default)]
+    pub background_max: Option<usize>,
+    #[serde(default)]
+    pub results_bytes_max: Option<String>,
+    #[serde(default)]
+    pub disk_bytes_max: Option<String>,
 }
 
 /// `[memory]`
