@@ -40,6 +40,9 @@ pub struct Study {
     pub about: String,
     /// The stores that are measured by default.
     pub stores: Vec<String>,
+    /// Stores of the paper that are not measured, with the reason.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, String>,
     /// The price of one server machine per hour, for the cost of a run.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,

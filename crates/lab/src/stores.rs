@@ -34,10 +34,7 @@ mod flume {
 }
 mod hbase {
     pub(crate) mod driver;
-    mod gateway;
-    mod rows;
     pub(crate) mod server;
-    mod thrift;
 }
 mod kafka {
     pub(crate) mod driver;
@@ -86,15 +83,9 @@ mod victorialogs {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
-mod voldemort {
-    pub(crate) mod driver;
-}
 mod voltdb {
-    mod connection;
     pub(crate) mod driver;
     pub(crate) mod server;
-    mod statements;
-    mod wire;
 }
 
 use std::collections::BTreeMap;
@@ -636,15 +627,6 @@ pub const STORES: &[Store] = &[
             server: &[],
             long: true,
         },
-    },
-    Store {
-        name: "voldemort",
-        open: voldemort::driver::open,
-        options: voldemort::driver::OPTIONS,
-        durability: &[],
-        states: &[],
-        server: None,
-        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
         name: "voltdb",
