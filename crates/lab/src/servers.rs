@@ -18,6 +18,7 @@
 pub(crate) mod client;
 pub(crate) mod collectors;
 pub(crate) mod debian;
+pub mod disk;
 mod error;
 pub(crate) mod go;
 pub mod home;

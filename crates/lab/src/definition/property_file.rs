@@ -39,7 +39,6 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
             .into(),
         stores: ["postgres", "cassandra", "redis"].map(str::to_owned).to_vec(),
         price_per_machine_hour: None,
-        bill: None,
         price_of: None,
         instances: BTreeMap::new(),
         restart_servers: false,

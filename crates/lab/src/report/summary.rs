@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use crate::definition::Bill;
 use crate::number::{percent, plain};
 use crate::results::Run;
 use crate::samples::{ALL, Measure, Repetition};
@@ -29,8 +28,6 @@ pub struct Summary {
     pub restart_servers: bool,
     /// Stores of the paper that were not measured, with the reason.
     pub left_out: BTreeMap<String, String>,
-    /// The load and the prices for the cost of a month, if the definition has them.
-    pub bill: Option<Bill>,
     /// The machine that the price is for, in words.
     pub price_of: Option<String>,
 }

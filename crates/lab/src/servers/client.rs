@@ -94,7 +94,9 @@ impl Client {
         let mut line = String::new();
         output.read_line(&mut line).map_err(io(&log))?;
         match line.trim().parse::<u16>() {
-            Ok(port) => Ok(Running { child, address: format!("127.0.0.1:{port}"), _output: output }),
+            Ok(port) => {
+                Ok(Running { child, address: format!("127.0.0.1:{port}"), _output: output })
+            }
             Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();

@@ -71,7 +71,11 @@ impl Server for HBase {
 
     fn options(&self) -> &'static [Known] {
         &[
-            Known { name: "port", default: "12181", help: "port of ZooKeeper, which clients ask first" },
+            Known {
+                name: "port",
+                default: "12181",
+                help: "port of ZooKeeper, which clients ask first",
+            },
             Known {
                 name: "heap",
                 default: "1g",
