@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::durability::Durability;
 use crate::driver::{Ability, Settle};
 use crate::row::{Column, ColumnKind, Schema};
 use crate::scale::{NoValue, Scale, resolve};
@@ -43,6 +44,9 @@ pub struct Study {
     /// Stores of the paper that are not measured, with the reason.
     #[serde(default)]
     pub left_out: BTreeMap<String, String>,
+    /// The durability of stores that have it; the others have that of their defaults.
+    #[serde(default)]
+    pub durability: Option<Durability>,
     /// The price of one server machine per hour, for the cost of a run.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,

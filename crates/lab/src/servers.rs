@@ -26,6 +26,7 @@ pub mod isolation;
 pub mod maven;
 mod nodes;
 pub mod process;
+pub(crate) mod python;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -248,7 +248,7 @@ pub const STORES: &[Store] = &[
         server: Some(&chdb::server::Chdb),
         contract: Contract {
             ordered: true,
-            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes")]],
+            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes"), ("words", "yes")]],
             spread: &[],
             server: &[],
             long: true,
@@ -542,7 +542,10 @@ pub const STORES: &[Store] = &[
         server: Some(&postgres::server::Postgres),
         contract: Contract {
             ordered: true,
-            variants: &[&[], &[("synchronous_commit", "off")]],
+            variants: &[
+                &[],
+                &[("synchronous_commit", "off"), ("trigrams", "on"), ("time_index", "brin")],
+            ],
             spread: &[],
             server: &[],
             long: false,

@@ -43,6 +43,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
         instances: BTreeMap::new(),
         restart_servers: false,
         left_out: BTreeMap::new(),
+        durability: None,
         columns: BTreeMap::from([(schema.table.clone(), schema.columns)]),
         datasets: vec![Dataset {
             name: schema.table.clone(),

@@ -202,8 +202,7 @@ async fn data_is_there_after_a_stop() {
 /// on a disk that forgets what was not synced.
 async fn rows_after_power_loss(appendfsync: &str) -> usize {
     let place = Place::new();
-    let options =
-        [("appendonly", "yes"), ("appendfsync", appendfsync), ("disk", "forgetful")];
+    let options = [("appendonly", "yes"), ("appendfsync", appendfsync), ("disk", "forgetful")];
     let started = place.start(1, &options).await.unwrap();
     let columns = vec![Column::new("value", ColumnKind::Integer, false)];
     let schema = Schema { table: "rows".to_owned(), key: ColumnKind::Integer, columns };
