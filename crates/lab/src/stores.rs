@@ -440,7 +440,7 @@ pub const STORES: &[Store] = &[
     },
     Store {
         name: "mariadb",
-        open: mysql::driver::open,
+        open: mysql::driver::open_mariadb,
         options: mysql::driver::OPTIONS,
         durability: INNODB,
         states: &[],

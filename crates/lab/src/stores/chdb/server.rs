@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 use crate::options::{Known, Options};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, python};
 
 const FRONT: &str = include_str!("front.py");
 

@@ -42,7 +42,7 @@ final class HBase extends Store {
     /** Pause between two looks whether files are merged, ms. */
     private static final long LOOK_MS = 100;
 
-    private static final Map<List<String>, Connection> SHARED = new HashMap<>();
+    private static final Map<String, Connection> SHARED = new HashMap<>();
 
     private Connection connection;
     private Table rows;
@@ -55,7 +55,8 @@ final class HBase extends Store {
     @Override
     void connect() throws Exception {
         synchronized (SHARED) {
-            connection = SHARED.get(endpoints);
+            String place = endpoints + " " + timeoutS;
+            connection = SHARED.get(place);
             if (connection == null) {
                 Configuration settings = HBaseConfiguration.create();
                 List<String> hosts = new ArrayList<>();
@@ -75,7 +76,7 @@ final class HBase extends Store {
                 settings.setInt("zookeeper.recovery.retry", 2);
                 settings.setInt("zookeeper.recovery.retry.intervalmill", 200);
                 connection = ConnectionFactory.createConnection(settings);
-                SHARED.put(endpoints, connection);
+                SHARED.put(place, connection);
             }
         }
     }

@@ -13,14 +13,14 @@ use async_trait::async_trait;
 
 use crate::options::{Known, Options};
 use crate::servers::{
-    Launch, Node, Say, Server, ServerError, Site, driver_answers, home, listens, maven,
+    Launch, Node, Say, Server, ServerError, Site, driver_answers, listens, maven,
 };
 
 /// The version of the server.
 const VERSION: &str = "2.5.8";
 
-/// The modules of Java 17 that have to be opened to it and to its client; the list is that of the server's own start
-/// script.
+/// The modules of Java 17 that have to be opened to it and to its client; the list is that of the
+/// server's own start script.
 pub(super) const MODULES: &[&str] = &[
     "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",

@@ -90,6 +90,9 @@ abstract class Store {
 
     abstract void delete(Object key) throws Exception;
 
+    /** Closes what this thread has alone. */
+    void close() throws Exception {}
+
     /** Whether an exception of the client library says that the store cannot be reached. */
     abstract boolean isUnreachable(Exception failure);
 
@@ -114,13 +117,13 @@ abstract class Store {
         parent.start();
         while (true) {
             Socket socket = listener.accept();
-            Thread thread = new Thread(() -> connections.get().answerAll(socket));
+            Thread thread = new Thread(() -> answerAll(socket, connections.get()));
             thread.setDaemon(true);
             thread.start();
         }
     }
 
-    private void answerAll(Socket socket) {
+    private static void answerAll(Socket socket, Store store) {
         try (socket) {
             socket.setTcpNoDelay(true);
             BufferedReader in =
@@ -131,16 +134,17 @@ abstract class Store {
             for (String line; (line = in.readLine()) != null; ) {
                 Map<String, Object> answer = new LinkedHashMap<>(2);
                 try {
-                    answer(JSON.fromJson(line, REQUEST), answer);
+                    store.answer(JSON.fromJson(line, REQUEST), answer);
                 } catch (Exception failure) {
                     String reason = failure.toString();
                     Throwable cause = failure.getCause();
                     String text = cause == null ? reason : reason + ": " + cause;
-                    boolean gone = failure instanceof Unreachable || isUnreachable(failure);
+                    boolean gone = failure instanceof Unreachable || store.isUnreachable(failure);
                     answer.put(gone ? "unreachable" : "error", text);
                 }
                 out.write((JSON.toJson(answer) + "\n").getBytes(StandardCharsets.UTF_8));
             }
+            store.close();
         } catch (Exception gone) {
             // The lab closed the connection.
         }
@@ -152,6 +156,7 @@ abstract class Store {
             case "connect" -> {
                 endpoints = (List<String>) request.get("endpoints");
                 timeoutS = (Long) request.get("timeout_s");
+                options = (Map<String, String>) request.get("options");
                 connect();
                 answer.put("done", true);
             }
@@ -166,7 +171,6 @@ abstract class Store {
                     boolean indexed = Boolean.TRUE.equals(column.get("indexed"));
                     columns.add(new Column((String) column.get("name"), integer, indexed));
                 }
-                options = (Map<String, String>) request.get("options");
                 open();
                 answer.put("done", true);
             }

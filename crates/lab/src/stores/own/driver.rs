@@ -219,19 +219,22 @@ impl Node {
 
     async fn introduce(&mut self) -> Result<(), StoreError> {
         if let Some(client) = self.kind.client {
-            let address = tokio::task::spawn_blocking(|| client.address()).await;
+            let address = tokio::task::spawn_blocking(move || client.address()).await;
             let address = address.map_err(|e| e.to_string());
             let address = address.and_then(|address| address.map_err(|e| e.to_string()));
             let store = self.link.store.clone();
             let address = address.map_err(|reason| StoreError::Unreachable { store, reason })?;
             self.link.lead_to(&address);
             let timeout_s = self.limit.as_secs();
-            let connect = Request::Connect { endpoints: &self.endpoints, timeout_s };
-            done(&self.link, ask(&mut self.link, &connect).await?)?;
+            let (endpoints, options) = (&self.endpoints, &self.options);
+            let connect = Request::Connect { endpoints, timeout_s, options };
+            let reply = ask(&mut self.link, &connect).await?;
+            done(&self.link, reply)?;
         }
         if let Some(schema) = &self.schema {
             let open = Request::Open { schema, options: &self.options };
-            done(&self.link, ask(&mut self.link, &open).await?)?;
+            let reply = ask(&mut self.link, &open).await?;
+            done(&self.link, reply)?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ pub enum Request<'a> {
     Connect {
         endpoints: &'a [String],
         timeout_s: u64,
+        options: &'a BTreeMap<String, String>,
     },
     /// The version of the store: [`Reply::Text`].
     Version,

@@ -1,5 +1,5 @@
-//! PostgreSQL, from the system's package, or a release from Python's registry. Several nodes are independent servers: the driver's
-//! shards.
+//! PostgreSQL, from the system's package, or a release from Python's registry. Several nodes are
+//! independent servers: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -46,7 +46,7 @@ final class VoltDb extends Store {
     /** Time limit of definitions, ms: they wait for all partitions. */
     private static final int DEFINE_MS_MAX = 600_000;
 
-    private static final Map<List<String>, Client> SHARED = new HashMap<>();
+    private static final Map<String, Client> SHARED = new HashMap<>();
 
     /** Held while a table is looked for and made. */
     private static final Object DEFINING = new Object();
@@ -73,13 +73,14 @@ final class VoltDb extends Store {
     @Override
     void connect() throws Exception {
         synchronized (SHARED) {
-            client = SHARED.get(endpoints);
+            String place = endpoints + " " + timeoutS;
+            client = SHARED.get(place);
             if (client == null) {
                 ClientConfig config = new ClientConfig();
                 config.setProcedureCallTimeout(Math.max(500, timeoutS * 1000 - 1000));
                 config.setConnectionResponseTimeout(Math.max(2000, timeoutS * 1000));
                 client = ClientFactory.createClient(config);
-                SHARED.put(endpoints, client);
+                SHARED.put(place, client);
             }
             if (client.getConnectedHostList().isEmpty()) {
                 for (String endpoint : endpoints) {
