@@ -13,13 +13,14 @@
 //! node whose lease ended because the catalog does not answer goes on answering
 //! ([`crate::Change::Expired`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use record::Frame;
 
+use crate::duplicates::{Duplicates, Seen};
 use crate::ids::NodeId;
 use crate::member::nanos;
 
@@ -57,7 +58,7 @@ pub enum HotError {
 pub(crate) struct Cut {
     pub offsets: Range<u64>,
     pub frames: Vec<HotFrame>,
-    pub producers: Vec<(NodeId, u64)>,
+    pub producers: Vec<(NodeId, Seen)>,
     pub lost: u64,
 }
 
@@ -83,6 +84,8 @@ struct State {
     lost: u64,
     /// Everything below is published as soon as possible, whatever its size and age.
     wanted: u64,
+    /// The frames below `committed`.
+    seen: Duplicates,
     /// Ends of published offsets, with the times of their publication.
     published: VecDeque<(u64, u64)>,
     /// Ends of the log above `position`, with the times when they were first heard of.
@@ -107,6 +110,11 @@ impl HotPart {
     /// An empty part that begins at an offset. It answers queries once
     /// [`extend`](Self::extend) was called.
     pub fn new(offset: u64) -> HotPart {
+        HotPart::resume(offset, Duplicates::default())
+    }
+
+    /// As [`new`](Self::new), behind the frames that the catalog knows of.
+    pub fn resume(offset: u64, seen: Duplicates) -> HotPart {
         let state = State {
             frames: VecDeque::new(),
             base: offset,
@@ -117,6 +125,7 @@ impl HotPart {
             unpublished_since_ns: None,
             lost: 0,
             wanted: 0,
+            seen,
             published: VecDeque::new(),
             ends: VecDeque::new(),
             serve_until_ns: 0,
@@ -273,7 +282,7 @@ impl HotPart {
         }
         let first = state.frames.partition_point(|frame| frame.offset < state.committed);
         let (mut frames, mut bytes, mut end) = (Vec::new(), 0, state.position);
-        let mut producers = BTreeMap::new();
+        let (mut nodes, mut seen) = (BTreeSet::new(), state.seen.clone());
         for frame in state.frames.range(first..) {
             if bytes >= bytes_max {
                 end = frame.offset;
@@ -281,12 +290,14 @@ impl HotPart {
             }
             bytes += frame.frame.memory_bytes();
             let (node, sequence) = frame.frame.header().name();
-            producers.insert(NodeId(node), sequence);
+            seen.is_new(NodeId(node), sequence);
+            nodes.insert(NodeId(node));
             frames.push(frame.clone());
         }
         // Counted with the last piece, since it is not known where between the frames they were.
         let lost = if end == state.position { state.lost } else { 0 };
-        let producers = producers.into_iter().collect();
+        let producers = nodes.into_iter().filter_map(|node| Some((node, seen.of(node)?)));
+        let producers = producers.collect();
         Some(Cut { offsets: state.committed..end, frames, producers, lost })
     }
 
@@ -295,8 +306,13 @@ impl HotPart {
         let mut state = self.lock();
         let first = state.frames.partition_point(|frame| frame.offset < state.committed);
         let last = state.frames.partition_point(|frame| frame.offset < end);
-        let bytes: usize =
-            state.frames.range(first..last.max(first)).map(|f| f.frame.memory_bytes()).sum();
+        let State { frames, seen, .. } = &mut *state;
+        let mut bytes = 0;
+        for HotFrame { frame, .. } in frames.range(first..last.max(first)) {
+            let (node, sequence) = frame.header().name();
+            seen.is_new(NodeId(node), sequence);
+            bytes += frame.memory_bytes();
+        }
         state.bytes_unpublished = state.bytes_unpublished.saturating_sub(bytes);
         state.bytes_published += bytes;
         state.committed = end.max(state.committed);

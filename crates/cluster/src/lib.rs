@@ -12,6 +12,7 @@
 //! transaction of the catalog.
 
 mod catalog;
+mod duplicates;
 pub mod engines;
 mod error;
 mod frame_log;
@@ -36,6 +37,7 @@ pub use catalog::{
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
     Snapshot, TimeRange, Totals, View,
 };
+pub use duplicates::{Duplicates, Seen};
 pub use error::{CatalogError, Failure, LogError, ObjectError};
 pub use frame_log::{FrameLog, Message};
 pub use hot::{HotError, HotFrame, HotPart, Lag};
@@ -51,4 +53,4 @@ pub use plan::{End, Gathered, HotRange, Plan, PlanError, gather, plan, plan_of};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };
-pub use reader::{Duplicates, Reader, ReaderSettings, Stall, Taken};
+pub use reader::{Reader, ReaderSettings, Stall, Taken};

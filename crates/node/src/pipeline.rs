@@ -49,7 +49,7 @@ use anyhow::{Context, Result};
 use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use platform::memory::Budget;
-use platform::{Clock, Disk as _, RealClock, RealDisk};
+use platform::{Clock, Disk, RealClock, RealDisk};
 use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::Store;
@@ -65,6 +65,7 @@ use crate::data_dir::{
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
+use crate::ingest::quotas::Quotas;
 use crate::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use crate::ingest::sources::{SourceContext, Sources};
 use crate::ingest::tenants::{self, Tenants};
@@ -121,6 +122,8 @@ pub struct Pipeline {
     pub rules: Arc<Rules>,
     /// Whose lines there can be.
     pub tenants: Arc<Tenants>,
+    /// What tenants hold of the disk.
+    pub quotas: Quotas,
     /// The tables that rules and queries look values up in.
     pub lookups: Arc<Lookups>,
     /// Parses durable frames, and hands them to live tails.
@@ -140,6 +143,8 @@ pub struct Pipeline {
     pub backups: Option<Arc<Backups>>,
     /// Keeps the chain of sealed segments, if that is asked for.
     pub integrity: Option<Arc<Integrity>>,
+    /// The disk of the data directory, which encrypts if that is asked for.
+    pub disk: Arc<dyn Disk>,
     /// Delivers lines to Kafka, in a cluster.
     pub forwarder: Option<Arc<Forwarder>>,
     /// The part of this node in a cluster.
@@ -169,9 +174,10 @@ impl Pipeline {
         })
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));
-        let disk = Arc::new(RealDisk);
-        let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))
-            .map_err(|error| explained(error.into(), options.data_dir()))?;
+        let disk = options.encryption.disk(options.data_dir())?;
+        let opened = Store::open(options.store.clone(), Arc::clone(&disk), Arc::clone(&clock));
+        let (store, report) =
+            opened.map_err(|error| explained(error.into(), options.data_dir()))?;
         for warning in &report.warnings {
             tracing::warn!("{warning}");
         }
@@ -317,6 +323,7 @@ impl Pipeline {
             audit_rows,
             delivery: Arc::clone(&delivery),
             rules,
+            quotas: Quotas::new(Arc::clone(&tenants)),
             tenants,
             lookups,
             parsing,
@@ -326,6 +333,7 @@ impl Pipeline {
             recovery: report.to_string(),
             backups,
             integrity,
+            disk,
             forwarder,
             owner: OnceLock::new(),
             sources: Mutex::default(),

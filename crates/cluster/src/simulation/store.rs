@@ -35,6 +35,8 @@ pub struct StoreNode {
     /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
     expired: BTreeMap<u32, Partition>,
     job: Option<(Lease, Job)>,
+    /// Where merges of a partition begin to look.
+    settled: BTreeMap<Resource, u64>,
 }
 
 impl StoreNode {
@@ -55,6 +57,7 @@ impl StoreNode {
             partitions: BTreeMap::new(),
             expired: BTreeMap::new(),
             job: None,
+            settled: BTreeMap::new(),
         }
     }
 
@@ -207,7 +210,10 @@ impl StoreNode {
                 _ => Resource::Merge(world.below(world.partitions as usize) as u32),
             };
             if let Ok(Some(lease)) = self.member.acquire(&catalog, resource, now_ns) {
-                self.job = Some((lease, begin(world, lease)));
+                // From the beginning now and then, as after a restart.
+                let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
+                let settled = settled.copied().unwrap_or(0);
+                self.job = Some((lease, begin(world, lease, settled)));
             }
             return;
         };
@@ -221,6 +227,9 @@ impl StoreNode {
             Job::Sweep(sweep) => sweep.step(&catalog, &objects),
         };
         let lease = *lease;
+        if let Job::Merge(merge) = job {
+            self.settled.insert(lease.resource, merge.settled());
+        }
         let retry = |error: &JobError| match error {
             JobError::Objects(error) => error.failure() == Failure::Retry,
             JobError::Catalog(error) => error.failure() == Failure::Retry,
@@ -241,17 +250,21 @@ impl StoreNode {
     }
 }
 
-fn begin(world: &World, lease: Lease) -> Job {
+fn begin(world: &World, lease: Lease, settled: u64) -> Job {
     match lease.resource {
         Resource::Merge(partition) => {
             let settings = MergeSettings { segments_min: 2, bytes_max: 400 };
-            Job::Merge(Merge::new(lease, partition, settings))
+            Job::Merge(Merge::new(lease, partition, settings, settled))
         }
         Resource::Retention => {
             let settings = RetentionSettings { age_max: world.age_max, bytes_max: None };
             Job::Retention(Retention::new(lease, settings))
         }
-        _ => Job::Sweep(Sweep::new(SweepSettings { grace: world.sweep_grace() })),
+        _ => {
+            let settings =
+                SweepSettings { grace: world.sweep_grace(), list_every: world.list_every };
+            Job::Sweep(Sweep::new(lease, settings, (world.now_ns() / 1_000_000) as u64))
+        }
     }
 }
 

@@ -164,6 +164,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
                 (Count::Renewed, 0.1),
+                (Count::OutOfOrder, 1.0),
                 (Count::FromKept, 0.1),
                 (Count::Open, 0.1),
             ] {
@@ -238,6 +239,16 @@ fn repeating_to_another_partition_is_caught() {
 #[test]
 fn taking_empty_reads_for_nothing_new_is_caught() {
     is_caught(Weakness::NeverRenews, 500);
+}
+
+#[test]
+fn remembering_last_numbers_alone_is_caught() {
+    is_caught(Weakness::LastNumberAlone, 2000);
+}
+
+#[test]
+fn appending_far_beyond_a_failed_frame_is_caught() {
+    is_caught(Weakness::NoWindow, 2000);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub enum Count {
     Unsealed,
     /// A reader that got nothing reached its partition anew.
     Renewed,
+    /// Frames that were appended although one before them had failed.
+    OutOfOrder,
     /// A query was answered from a snapshot that was taken before it.
     FromKept,
     /// A query was answered with what the log had before, and with all that owners have.
@@ -59,6 +61,7 @@ pub struct World {
     pub partitions: u32,
     pub ttl: Duration,
     pub grace: Duration,
+    pub list_every: Duration,
     pub age_max: Option<Duration>,
     pub segment_age_max: Duration,
     pub keep_published: Duration,
@@ -124,6 +127,7 @@ impl World {
                 partitions,
                 ttl: Duration::from_secs(8),
                 grace,
+                list_every: Duration::from_secs(random.u64(0..=10)),
                 kept: KeptCatalog::new(kept_for),
                 ends: Mutex::default(),
                 age_max: random.bool().then(|| Duration::from_secs(random.u64(10..=40))),

@@ -10,6 +10,8 @@ mod alerts;
 pub mod backup;
 pub mod changes;
 mod collect;
+mod directories;
+pub mod encryption;
 mod engines;
 mod files;
 mod integrity;
@@ -278,6 +280,10 @@ impl TryFrom<RawConfig> for Config {
             "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
         );
         ensure!(
+            engines.is_none() || tenants.all().all(|(options, _)| options.disk_bytes_max.is_none()),
+            "disk_bytes_max of tenants does not work in a cluster on Kafka yet; retention.bytes does"
+        );
+        ensure!(
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );
@@ -352,6 +358,7 @@ impl TryFrom<RawConfig> for Config {
         };
         let backup = backup::check(&raw.backup, engines.is_some())?;
         let integrity = integrity::check(&raw.integrity, &raw.backup, engines.is_some())?;
+        let encryption = encryption::check(&raw.encryption, engines.is_some())?;
         let node = NodeOptions {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
@@ -371,6 +378,7 @@ impl TryFrom<RawConfig> for Config {
             alerts,
             backup,
             integrity,
+            encryption,
         };
         Ok(Config {
             http_listen: http_listen.ok_or_else(|| {

@@ -10,6 +10,7 @@ mod api;
 mod at_rest;
 mod backup;
 mod bad_input;
+mod certificates;
 mod cli;
 mod cluster;
 #[cfg(feature = "real-servers")]
@@ -20,6 +21,7 @@ mod crash;
 mod crowds;
 mod data_files;
 mod elastic;
+mod encryption;
 mod export;
 mod fairness;
 mod files;

@@ -20,6 +20,7 @@ use crate::programs::stage::ProgramOptions;
 use crate::queries::QueryOptions;
 use crate::sinks::config::SinkOptions;
 use crate::storage::backup::schedule::BackupOptions;
+use crate::storage::encryption::EncryptionOptions;
 use crate::storage::integrity::IntegrityOptions;
 
 /// The settings of a node.
@@ -61,6 +62,8 @@ pub struct NodeOptions {
     pub backup: Option<BackupOptions>,
     /// How the chain of sealed segments is kept.
     pub integrity: Option<IntegrityOptions>,
+    /// The master key of files at rest.
+    pub encryption: EncryptionOptions,
 }
 
 impl NodeOptions {
@@ -86,6 +89,7 @@ impl NodeOptions {
             alerts: AlertOptions::default(),
             backup: None,
             integrity: None,
+            encryption: EncryptionOptions::default(),
             store: StoreConfig::new(data_dir),
         }
     }

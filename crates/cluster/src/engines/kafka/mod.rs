@@ -49,7 +49,7 @@ pub use append::{Pending, Record, partition_of_key};
 pub use config::{Compression, Config, Mechanism, Sasl, Tls};
 pub use group::{Assignments, Begin, Group, GroupConfig, Partition, Received};
 pub use read::Message;
-pub use topic::TopicSettings;
+pub use topic::{Retention, TopicSettings};
 
 use crate::engines::error::{Error, ErrorKind};
 use crate::engines::meter::{Meter, Metered};
@@ -138,10 +138,21 @@ impl Log {
     /// Behind the last message of each partition, in their order. Takes at most three times
     /// [`Config::request_time_max`].
     pub fn ends(&self) -> Result<Vec<u64>, Error> {
+        let ends = self.offsets(&self.places()?, OffsetSpec::Latest)?;
+        Ok(ends.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// The offset of the first message of each partition that was written at a time or later, in
+    /// milliseconds since 1970 by the clocks of producers; `None` where there is no such message.
+    /// Takes as long as [`ends`](Log::ends).
+    pub fn written_since(&self, time_ms: i64) -> Result<Vec<Option<u64>>, Error> {
+        self.offsets(&self.places()?, OffsetSpec::Timestamp(time_ms))
+    }
+
+    fn places(&self) -> Result<Vec<TopicPartition>, Error> {
         let topic = &self.config.topic;
         let place = |partition| Ok(TopicPartition::new(topic.clone(), number(partition)?));
-        let places = (0..self.partitions()?).map(place).collect::<Result<Vec<_>, Error>>()?;
-        self.offsets(&places, OffsetSpec::Latest)
+        (0..self.partitions()?).map(place).collect()
     }
 
     /// As [`ends`](Self::ends), for each partition by itself, within `time_max`. Partitions without
@@ -210,11 +221,16 @@ impl Log {
 
     fn listed(&self, partition: u32, spec: OffsetSpec) -> Result<u64, Error> {
         let place = TopicPartition::new(self.config.topic.clone(), number(partition)?);
-        Ok(self.offsets(&[place], spec)?[0])
+        Ok(self.offsets(&[place], spec)?[0].unwrap_or_default())
     }
 
-    /// An offset of each partition, in their order. One that cannot be told fails the call.
-    fn offsets(&self, places: &[TopicPartition], spec: OffsetSpec) -> Result<Vec<u64>, Error> {
+    /// An offset of each partition, in their order; `None` if there is no such message. One that
+    /// cannot be told fails the call.
+    fn offsets(
+        &self,
+        places: &[TopicPartition],
+        spec: OffsetSpec,
+    ) -> Result<Vec<Option<u64>>, Error> {
         let admin = self.admin();
         self.other("the offsets", async {
             let wanted = places.iter().cloned().map(|place| (place, spec));
@@ -222,7 +238,7 @@ impl Log {
             let offset = |place| {
                 let found = found.remove(place);
                 let missing = || Err(krafka::KrafkaError::timeout("the offsets"));
-                Ok(u64::try_from(found.unwrap_or_else(missing)?.offset).unwrap_or(0))
+                Ok(u64::try_from(found.unwrap_or_else(missing)?.offset).ok())
             };
             places.iter().map(offset).collect()
         })

@@ -31,6 +31,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfi
 
 pub use crate::{FileBody, ObjectBody, ObjectInfo};
 pub use config::{Config, Credentials};
+pub use http::Requests;
 
 use crate::engines::error::{Error, ErrorKind};
 use crate::engines::meter::{Meter, Metered};
@@ -58,6 +59,7 @@ const PAGE_OBJECTS_MAX: usize = 1000;
 pub struct Bucket {
     config: Config,
     store: AmazonS3,
+    client: http::Client,
     runtime: Runtime,
     meter: Meter,
     /// Reads of queries alone: uploads may fail where reads succeed.
@@ -78,7 +80,7 @@ impl Bucket {
             .with_disable_bulk_delete(true)
             // Calls are repeated here, where their outcome is looked up first.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-            .with_http_connector(client);
+            .with_http_connector(client.clone());
         if let Some(token) = token {
             builder = builder.with_token(token.expose());
         }
@@ -90,7 +92,12 @@ impl Bucket {
         let store = builder.build().map_err(|error| errors::explain(&error, "", &config))?;
         let runtime = Runtime::start("objects", THREADS)?;
         let (meter, reads) = Default::default();
-        Ok(Bucket { config, store, runtime, meter, reads })
+        Ok(Bucket { config, store, client, runtime, meter, reads })
+    }
+
+    /// The requests so far, by the classes that are paid for.
+    pub fn requests(&self) -> Requests {
+        self.client.requests()
     }
 
     /// The requests so far, repeated ones included.

@@ -6,7 +6,7 @@ use super::pool::Failed;
 use crate::error::CatalogError;
 
 /// Version of the schema. A catalog of another version is refused.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Creates the tables of an empty database, or checks the version of the existing ones, within the
 /// caller's transaction. Nodes that start at the same time wait for each other.

@@ -197,11 +197,11 @@ fn nodes_that_start_together_make_one_schema() {
             scope.spawn(|| PgCatalog::open(settings.clone()).unwrap());
         }
     });
-    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "2");
-    for version in ["1", "999"] {
+    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "3");
+    for version in ["2", "999"] {
         server.sql("test_0", &format!("UPDATE schema_version SET version = {version}"));
         let error = PgCatalog::open(settings.clone()).err().unwrap();
-        let named = format!("has schema version {version}, and this program reads version 2");
+        let named = format!("has schema version {version}, and this program reads version 3");
         let is_named = matches!(&error, CatalogError::Refused(text) if text.contains(&named));
         assert!(is_named, "{error}");
     }

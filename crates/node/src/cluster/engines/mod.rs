@@ -12,6 +12,7 @@ mod append;
 mod ends;
 mod log_arrivals;
 mod log_cursor;
+mod log_keeps;
 mod log_notes;
 mod log_rows;
 mod marks;
@@ -34,7 +35,7 @@ use anyhow::{Context, Result};
 use cluster::engines::Metered;
 use cluster::engines::cache::Counts;
 use cluster::engines::kafka::Log;
-use cluster::engines::objects::Bucket;
+use cluster::engines::objects::{Bucket, Requests};
 use cluster::engines::postgres::PgCatalog;
 use cluster::{
     Catalog, CatalogError, End, KeptCatalog, NodeId, NodeInfo, PartitionRow, Resource, Role,
@@ -302,8 +303,14 @@ impl Engines {
         Ok(node)
     }
 
-    /// What the cache on the local disk did so far.
-    pub fn cache_counts(&self) -> Counts {
+    /// The requests to the object storage so far.
+    pub fn object_requests(&self) -> Requests {
+        self.bucket.requests()
+    }
+
+    /// What the caches on the local disk did so far: that of lines, and that of footers and word
+    /// filters.
+    pub fn cache_counts(&self) -> [Counts; 2] {
         self.segments.counts()
     }
 

@@ -30,6 +30,7 @@ use platform::threads::STACK_BYTES;
 use record::Batch;
 
 use super::Engines;
+use super::log_keeps::{RISK_PART, Unpublished, risk};
 use super::outage::{Outage, patience};
 use super::partition::OwnedPartition;
 use super::sealing::{FrameSealer, Sealing, SegmentMerger};
@@ -58,6 +59,8 @@ const CATALOG_TICK_MAX: Duration = Duration::from_secs(15);
 const ENDS_TICK: Duration = Duration::from_secs(2);
 /// How long reads of a partition may bring nothing although it has more, before it is reached anew.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether the log deletes messages before they are in segments.
+const KEEPS_TICK: Duration = Duration::from_secs(30);
 /// How often a store that gave its partitions away looks whether it can publish again.
 const PROBE_TICK: Duration = Duration::from_secs(5);
 /// The object that it writes for that, and deletes. No segment has such a name.
@@ -70,6 +73,13 @@ const JOBS_TICK: Duration = Duration::from_secs(10);
 const MERGED_MIN: usize = 8;
 /// The largest sum of the sizes of segments that are merged.
 const MERGED_BYTES_MAX: u64 = 256 << 20;
+/// How often all segments of a partition are looked at again, not only those behind the settled
+/// ones.
+const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
+/// How often the whole bucket is listed, a slice with each sweep.
+///
+/// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed again, every | {} | they take room, and are in no answer
+const LIST_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// What may fail in a partition.
 const READING: &str = "reading";
@@ -128,6 +138,19 @@ struct Shared {
     unpublished: Mutex<BTreeMap<u32, (Instant, String)>>,
     /// Why the store cannot do its work although others can.
     cut_off: Mutex<Option<String>>,
+    /// Up to where the segments of partitions were merged.
+    merged: Mutex<BTreeMap<u32, Merged>>,
+}
+
+/// What is known of the last merge of a partition.
+#[derive(Clone, Copy)]
+struct Merged {
+    /// Where the next one begins to look.
+    settled: u64,
+    /// Up to where the partition was published when this one began.
+    published: u64,
+    /// When all segments were looked at.
+    all_at: Instant,
 }
 
 impl Owner {
@@ -164,6 +187,7 @@ impl Owner {
             is_full: AtomicBool::new(false),
             unpublished: Mutex::default(),
             cut_off: Mutex::default(),
+            merged: Mutex::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
@@ -541,11 +565,16 @@ impl Shared {
     /// taken for "there is nothing".
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
+        let mut looked: Option<Instant> = None;
         while !self.is_over() {
             let asked = Instant::now();
             match FrameLog::ends(&*self.engines.log) {
                 Ok(ends) => {
                     said.clear();
+                    if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
+                        looked = Some(Instant::now());
+                        self.look_for_risks(&ends);
+                    }
                     self.engines.hear_ends(ends, asked);
                 }
                 Err(error) => {
@@ -557,6 +586,41 @@ impl Shared {
                 }
             }
             self.pause(ENDS_TICK);
+        }
+    }
+
+    /// Looks whether the log will delete messages of owned partitions before they are in segments.
+    fn look_for_risks(&self, ends: &[u64]) {
+        let looked = || {
+            let retention = self.engines.log.retention()?;
+            let young = match retention.time {
+                Some(time) => {
+                    let age_ms = (time / RISK_PART).as_millis();
+                    let now_ms = self.engines.clock.now_ns() / 1_000_000;
+                    let age_ms = i64::try_from(age_ms).unwrap_or(i64::MAX);
+                    self.engines.log.written_since(now_ms.saturating_sub(age_ms).max(0))?
+                }
+                None => Vec::new(),
+            };
+            Ok::<_, cluster::engines::Error>((retention, young))
+        };
+        let (retention, young) = match looked() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!("the retention of the log is not known: {error}");
+                return;
+            }
+        };
+        for owned in self.engines.all_owned() {
+            let number = owned.number as usize;
+            let of = Unpublished {
+                published: owned.hot.committed(),
+                read: owned.hot.position(),
+                bytes: owned.hot.bytes_unpublished() as u64,
+                end: ends.get(number).copied().unwrap_or(0),
+                young: young.get(number).copied().flatten(),
+            };
+            owned.set_risk(risk(&retention, &of));
         }
     }
 
@@ -669,13 +733,35 @@ impl Shared {
                 continue;
             }
             next = Instant::now() + JOBS_TICK;
-            let merges = self.engines.all_owned().into_iter().map(|o| Resource::Merge(o.number));
-            let resources = [Resource::Retention, Resource::Sweep].into_iter().chain(merges);
-            for resource in resources.collect::<Vec<_>>() {
-                if let Err(error) = self.do_job(resource) {
+            for resource in [Resource::Retention, Resource::Sweep] {
+                if let Err(error) = self.do_job(resource, 0) {
                     tracing::warn!("{resource}: {error}");
                 }
             }
+            for owned in self.engines.all_owned() {
+                self.merge(&owned);
+            }
+        }
+    }
+
+    /// Merges segments of a partition, if some were published since this was done last.
+    fn merge(&self, owned: &OwnedPartition) {
+        let published = owned.hot.committed();
+        let known = lock(&self.merged).get(&owned.number).copied();
+        let known = known.filter(|known| known.all_at.elapsed() < MERGED_ANEW);
+        if known.is_some_and(|known| known.published == published) {
+            return;
+        }
+        let from = known.map_or(0, |known| known.settled);
+        let all_at = known.map_or_else(Instant::now, |known| known.all_at);
+        let resource = Resource::Merge(owned.number);
+        match self.do_job(resource, from) {
+            Ok(Some(settled)) => {
+                let merged = Merged { settled, published, all_at };
+                lock(&self.merged).insert(owned.number, merged);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("{resource}: {error}"),
         }
     }
 
@@ -714,32 +800,45 @@ impl Shared {
         }
     }
 
-    fn do_job(&self, resource: Resource) -> Result<(), JobError> {
+    /// Does a job to its end, unless another node does it. A merge looks at the segments from
+    /// `settled` on. Returns where it settled; `None` if it was not done to its end.
+    fn do_job(&self, resource: Resource, settled: u64) -> Result<Option<u64>, JobError> {
         let Engines { catalog, bucket, .. } = &*self.engines;
         let lease = lock(&self.member).acquire(catalog, resource, self.now_ns())?;
-        let Some(lease) = lease else { return Ok(()) };
+        let Some(lease) = lease else { return Ok(None) };
+        let settled = std::cell::Cell::new(settled);
         let merger = SegmentMerger { sealing: &self.sealing, bucket };
         let merging = MergeSettings { segments_min: MERGED_MIN, bytes_max: MERGED_BYTES_MAX };
         let mut step: Box<dyn FnMut() -> Result<bool, JobError> + '_> = match resource {
             Resource::Merge(partition) => {
-                let mut merge = Merge::new(lease, partition, merging);
-                Box::new(move || merge.step(catalog, &**bucket, &merger))
+                let mut merge = Merge::new(lease, partition, merging, settled.get());
+                let settled = &settled;
+                Box::new(move || {
+                    let stepped = merge.step(catalog, &**bucket, &merger);
+                    settled.set(merge.settled());
+                    stepped
+                })
             }
             Resource::Retention => {
                 let mut retention = Retention::new(lease, self.settings.retention);
                 Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
             }
             _ => {
-                let mut sweep = Sweep::new(SweepSettings { grace: self.settings.grace });
+                let settings = SweepSettings { grace: self.settings.grace, list_every: LIST_EVERY };
+                let now_ms = self.engines.clock.now_ns().max(0) as u64 / 1_000_000;
+                let mut sweep = Sweep::new(lease, settings, now_ms);
                 Box::new(move || sweep.step(catalog, &**bucket))
             }
         };
         let holds = || lock(&self.member).until_ns(&lease).is_some_and(|at| at > self.now_ns());
-        let mut result = Ok(());
+        let mut result = Ok(None);
         while !self.is_over() && holds() {
             match step() {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => {
+                    result = Ok(Some(settled.get()));
+                    break;
+                }
                 Err(error) => {
                     result = Err(error);
                     break;

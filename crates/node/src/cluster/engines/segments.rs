@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::engines::ErrorKind;
-use cluster::engines::cache::{Options, RangeCache};
+use cluster::engines::cache::{Counts, Options, RangeCache};
 use cluster::engines::objects::Bucket;
 use cluster::Objects;
 use foldhash::quality::FixedState;
@@ -89,9 +89,22 @@ impl Unreadable {
     }
 }
 
-/// The bytes of an object, through the cache on the local disk.
+/// Footers and word filters have one of so many parts of the cache on the local disk for themselves,
+/// so that no scan over lines drops them: they are about that part of a segment.
+///
+/// limits.md, Nodes of a cluster: parts of `cluster.objects.cache_bytes` of which one is for footers and word filters | {} | those read longest ago are fetched again
+const INDEX_PART: u64 = 8;
+/// They are kept in chunks of this size: a footer alone is smaller than a chunk of lines.
+const INDEX_CHUNK_BYTES: u32 = 128 << 10;
+/// Chunks of them that are fetched at the same time, several of them with one request.
+const INDEX_FETCHES_MAX: usize = 128;
+/// The folder of these chunks, in that of all others.
+const INDEX_FOLDER: &str = "index";
+
+/// The bytes of an object, through the caches on the local disk.
 struct CachedObject {
     cache: Arc<RangeCache<SharedBucket>>,
+    index: Arc<RangeCache<SharedBucket>>,
     unreadable: Arc<Unreadable>,
     name: String,
     bytes: u64,
@@ -117,7 +130,22 @@ impl Blob for CachedObject {
     }
 
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.cache.read_range(&self.name, offset, buffer).map_err(|error| match error.kind {
+        self.read(&self.cache, offset, buffer)
+    }
+
+    fn read_index(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(&self.index, offset, buffer)
+    }
+}
+
+impl CachedObject {
+    fn read(
+        &self,
+        cache: &RangeCache<SharedBucket>,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        cache.read_range(&self.name, offset, buffer).map_err(|error| match error.kind {
             ErrorKind::NotFound => {
                 let error = missing(&self.name);
                 if self.unreadable.add((key(&self.name), None), MISSING_FOR, error.clone()) {
@@ -157,6 +185,8 @@ pub fn open_once(bucket: &Arc<Bucket>, name: &str, bytes: u64) -> Result<SealedF
 /// The open segments. The footers that were used longest ago are dropped beyond a limit.
 pub struct Segments {
     disk: Arc<RangeCache<SharedBucket>>,
+    /// Footers and word filters.
+    index: Arc<RangeCache<SharedBucket>>,
     memory: Arc<MemoryCache>,
     unreadable: Arc<Unreadable>,
     open: Mutex<Open>,
@@ -179,15 +209,24 @@ impl Segments {
         directory: &Path,
         bytes_max: u64,
     ) -> Result<Segments, cluster::engines::Error> {
-        let options = Options { bytes_max, ..Options::new(directory) };
-        let disk = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
+        let of_index = bytes_max / INDEX_PART;
+        let options = Options { bytes_max: bytes_max - of_index, ..Options::new(directory) };
+        let disk = Arc::new(RangeCache::open(SharedBucket(Arc::clone(&bucket)), options)?);
+        let options = Options {
+            bytes_max: of_index,
+            chunk_bytes: INDEX_CHUNK_BYTES,
+            fetches_max: INDEX_FETCHES_MAX,
+            ..Options::new(directory.join(INDEX_FOLDER))
+        };
+        let index = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
         let memory = MemoryCache::new(MEMORY_BYTES_MAX);
-        Ok(Segments { disk, memory, unreadable: Arc::default(), open: Mutex::default() })
+        Ok(Segments { disk, index, memory, unreadable: Arc::default(), open: Mutex::default() })
     }
 
-    /// What the cache on the local disk did so far.
-    pub fn counts(&self) -> cluster::engines::cache::Counts {
-        self.disk.counts()
+    /// What the caches on the local disk did so far: that of lines, and that of footers and word
+    /// filters.
+    pub fn counts(&self) -> [Counts; 2] {
+        [self.disk.counts(), self.index.counts()]
     }
 
     /// Opens segments, several at the same time, in their order. An error says why an object cannot
@@ -226,6 +265,7 @@ impl Segments {
         }
         let object = CachedObject {
             cache: Arc::clone(&self.disk),
+            index: Arc::clone(&self.index),
             unreadable: Arc::clone(&self.unreadable),
             name: name.clone(),
             bytes: *bytes,
