@@ -151,7 +151,8 @@ pub fn metrics(pipeline: &Pipeline, out: &mut Text) {
         }
     }
     let held = pipeline.quotas.last();
-    let gauges: [(&str, &str, &dyn Fn(&TenantOptions) -> Option<u64>); 2] = [
+    type Gauge<'a> = (&'a str, &'a str, &'a dyn Fn(&TenantOptions) -> Option<u64>);
+    let gauges: [Gauge<'_>; 2] = [
         (
             "loginson_tenant_disk_bytes",
             "Bytes of disk that sealed lines take, by tenant; looked at once a minute.",

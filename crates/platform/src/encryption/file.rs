@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - What was synced is never overwritten. A write is appended, or, if it is small, takes the place
-//!   of an extent all of whose bytes were written again and synced since. So the last block of a hot
-//!   segment, which each commit writes again, alternates between two places.
+//!   of an extent all of whose bytes were written again and synced since. So the last block of a
+//!   hot segment, which each commit writes again, alternates between two places.
 //! - An extent counts after a power cut as far as its pieces are authentic: a piece that is not
 //!   there hides nothing that was written before it.
 //! - Truncating to where the file ended at the last sync takes back the writes since, and needs no
@@ -41,8 +41,8 @@ const REUSED_BLOCKS_MAX: u64 = 2;
 const REUSED_MAX: usize = 16;
 /// Bytes read at once where no extent was found.
 const SEARCH_BYTES: usize = 256 << 10;
-/// A write that is taken back may repeat so many bytes before it, at most; with more, the file notes
-/// where it ends instead.
+/// A write that is taken back may repeat so many bytes before it, at most; with more, the file
+/// notes where it ends instead.
 const COMPARED_BYTES_MAX: u64 = 64 << 10;
 /// How often a read is tried again because a writer took the place it read from.
 const RETRIES_MAX: usize = 16;
@@ -97,8 +97,8 @@ struct Writing {
     synced: (u64, u64),
     /// Places that may be used again, with their blocks.
     reusable: Vec<(u64, u64)>,
-    /// Only places from here on are used again: whatever is written after the extent that says where
-    /// the file ends stands behind it, so that it is the last one of a closed file only.
+    /// Only places from here on are used again: whatever is written after the extent that says
+    /// where the file ends stands behind it, so that it is the last one of a closed file only.
     reused_from: u64,
     /// The file was there, and nothing was changed yet.
     is_found: bool,
@@ -408,8 +408,8 @@ impl EncryptedFile {
         unreachable!("the loop returns")
     }
 
-    /// Reads what the parts hold of a range, and zeros between them; returns the first place that is
-    /// not authentic.
+    /// Reads what the parts hold of a range, and zeros between them; returns the first place that
+    /// is not authentic.
     fn read_parts(
         &self,
         buffer: &mut [u8],

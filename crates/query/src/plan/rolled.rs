@@ -7,8 +7,8 @@
 //! too, although segments keep none of messages.
 //!
 //! Whose lines a segment holds is known where its blocks are all of one tenant, and whether it has
-//! lines of Loginson's own types is among its counts. So tests of both, which the queries of callers
-//! with restricted rights have, are decided for a whole segment, and need no field.
+//! lines of Loginson's own types is among its counts. So tests of both, which the queries of
+//! callers with restricted rights have, are decided for a whole segment, and need no field.
 //!
 //! Left out: queries by more fields, or by fields for which no counts are kept; these read columns.
 //! The counting itself is `exec/rollups.rs`.

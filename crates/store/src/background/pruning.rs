@@ -1,5 +1,6 @@
-//! Selects the rows that a rewrite leaves out: those that running deletions, due retention rules and
-//! cutoffs select; and, when lines are sealed, those that came late for a deletion that is done.
+//! Selects the rows that a rewrite leaves out: those that running deletions, due retention rules
+//! and cutoffs select; and, when lines are sealed, those that came late for a deletion that is
+//! done.
 
 use std::sync::Arc;
 
