@@ -6,6 +6,7 @@ mod auditing;
 mod certificates;
 mod elastic;
 mod gate;
+mod ldap;
 mod loki;
 mod oidc;
 mod otlp;

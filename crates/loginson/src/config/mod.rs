@@ -10,6 +10,7 @@ mod alerts;
 pub mod backup;
 pub mod changes;
 mod collect;
+mod directories;
 mod engines;
 mod files;
 mod integrity;

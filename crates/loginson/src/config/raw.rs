@@ -21,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::config::alerts::RawAlerts;
 use crate::config::backup::RawBackup;
 use crate::config::collect::RawCollect;
+use crate::config::directories::RawLdap;
 use crate::config::engines::RawCluster;
 use crate::config::integrity::RawIntegrity;
 use crate::config::kafka::RawTopics;
@@ -146,6 +147,8 @@ pub struct RawAccess {
     #[serde(skip_serializing)]
     pub oidc: Vec<RawOidc>,
     #[serde(skip_serializing)]
+    pub ldap: Vec<RawLdap>,
+    #[serde(skip_serializing)]
     pub groups: Vec<RawGroupRule>,
 }
 
@@ -156,6 +159,7 @@ impl Default for RawAccess {
             external_url: "off".into(),
             proxy: RawProxy::default(),
             oidc: Vec::new(),
+            ldap: Vec::new(),
             groups: Vec::new(),
         }
     }
