@@ -170,6 +170,18 @@ test.describe('dashboards', () => {
     await expect(page.getByTestId('import-refusal')).toContainText('Panel 1 has neither “query” nor “text”');
   });
 
+  test('a dashboard is saved as one document, for a post-mortem', async ({ page }) => {
+    await made(page);
+    await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByTestId('dashboard-document').click()]);
+    expect(file.suggestedFilename()).toBe('web-servers.html');
+    const text = readFileSync(await file.path(), 'utf8');
+    expect(text).toContain('<h1>Web servers</h1>');
+    expect(text).toContain('<h2>Answers</h2><img alt="Answers" src="data:image/png;base64,');
+    expect(text).toContain('stats by (_time:5m, status) count() n');
+    expect(text).not.toContain('<script');
+  });
+
   test('a panel is saved as a picture and as CSV, and shows the day before', async ({ page }) => {
     await made(page);
     await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();

@@ -572,6 +572,9 @@ test('a live tail waits while its lines are read: scrolled away, pressed or open
   await expect(same).toHaveAttribute('data-open', 'true');
   await expect(bar).toContainText('Paused while you read');
   await expand(same);
+  await expect(same).toHaveAttribute('data-open', 'false');
+  // Lines that arrived before it was pressed may have moved it out of view, to where it was followed.
+  await main.evaluate((element) => element.scrollTo(0, 0));
   await expect(bar).toContainText('Live');
 
   // A pause by the button does not end by reading.

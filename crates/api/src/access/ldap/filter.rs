@@ -342,7 +342,7 @@ mod tests {
         let nested = of("(member:1.2.840.113556.1.4.1941:={dn})");
         assert_eq!(
             nested,
-            b"\xa9\x2d\x81\x161.2.840.113556.1.4.1941\x82\x06member\x83\x0bcn=ann,dc=x"
+            b"\xa9\x2e\x81\x171.2.840.113556.1.4.1941\x82\x06member\x83\x0bcn=ann,dc=x"
         );
         assert_eq!(of("(cn:dn:=x)"), b"\xa9\x0a\x82\x02cn\x83\x01x\x84\x01\xff");
         // A brace that is no place is a brace.
