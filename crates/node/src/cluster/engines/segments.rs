@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cluster::Objects;
 use cluster::engines::ErrorKind;
 use cluster::engines::cache::{Counts, Options, RangeCache};
 use cluster::engines::objects::Bucket;
-use cluster::Objects;
 use foldhash::quality::FixedState;
 use query::source::{
     DamagedUnit, EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
