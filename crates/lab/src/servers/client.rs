@@ -7,7 +7,6 @@
 //! processor time and memory count as those of the generator, of which it is a part. It is not in
 //! the process group of the lab, so that Ctrl-C does not end it before a trial has ended.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -15,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Home, Launch, ServerError, Site, debian, home, io, maven};
+use super::{Home, Launch, Say, ServerError, Site, debian, home, io, maven};
 
 /// What all clients have: the lab's side of the protocol.
 const PROTOCOL: (&str, &str) = ("Store", include_str!("../stores/own/Store.java"));
@@ -37,10 +36,13 @@ pub(crate) struct Client {
     pub artifacts: &'static [&'static str],
     /// Arguments of Java.
     pub java: &'static [&'static str],
+    /// Its process.
+    pub running: Mutex<Option<Running>>,
 }
 
 /// A process of a client.
-struct Running {
+#[derive(Debug)]
+pub(crate) struct Running {
     child: Child,
     address: String,
     /// Open, so that the client may print.
@@ -49,8 +51,6 @@ struct Running {
 
 /// The directory of all stores.
 static HOME: Mutex<Option<Home>> = Mutex::new(None);
-
-static RUNNING: Mutex<BTreeMap<&str, Running>> = Mutex::new(BTreeMap::new());
 
 /// Clients that are started from now on are kept in `home`.
 pub(super) fn keep_in(home: &Home) {
@@ -61,8 +61,8 @@ impl Client {
     /// The address at which it answers, `host:port`. It is installed and started if need be, also
     /// where an earlier process of it has ended. Blocks.
     pub fn address(&self) -> Result<String, ServerError> {
-        let mut all = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = all.get_mut(self.name) {
+        let mut place = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &mut *place {
             if matches!(running.child.try_wait(), Ok(None)) {
                 return Ok(running.address.clone());
             }
@@ -71,18 +71,28 @@ impl Client {
         let running = self.start()?;
         crate::proc::client_began(running.child.id());
         let address = running.address.clone();
-        all.insert(self.name, running);
+        *place = Some(running);
         Ok(address)
     }
 
-    fn start(&self) -> Result<Running, ServerError> {
+    /// Fetches and compiles it, for the first operation not to wait for that. Fast if it is there.
+    /// Blocks.
+    pub fn install(&self, say: &Say) -> Result<(), ServerError> {
+        self.installed(&self.site()?, say).map(|_| ())
+    }
+
+    fn site(&self) -> Result<Site, ServerError> {
         let chosen = HOME.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let home = chosen.or_else(Home::usual).ok_or_else(|| ServerError::Missing {
             what: "there is no home directory, in which clients are kept".to_owned(),
             remedy: "name a directory with --home DIRECTORY".to_owned(),
         })?;
-        let site = home.site(&format!("{}-client", self.name));
-        let [jars, classes] = self.install(&site)?;
+        Ok(home.site(&format!("{}-client", self.name)))
+    }
+
+    fn start(&self) -> Result<Running, ServerError> {
+        let site = self.site()?;
+        let [jars, classes] = self.installed(&site, &(Arc::new(|_: &str| {}) as Say))?;
         let log = site.log_of("client");
         let errors = File::options().create(true).append(true).open(&log).map_err(io(&log))?;
         let path = format!("{}:{}/*", classes.display(), jars.display());
@@ -110,14 +120,13 @@ impl Client {
     }
 
     /// The directories of the library and of the compiled client.
-    fn install(&self, site: &Site) -> Result<[PathBuf; 2], ServerError> {
-        let say = Arc::new(|_: &str| {}) as super::Say;
-        let _lock = site.lock(&say)?;
+    fn installed(&self, site: &Site, say: &Say) -> Result<[PathBuf; 2], ServerError> {
+        let _lock = site.lock(say)?;
         std::fs::create_dir_all(&site.log).map_err(io(&site.log))?;
         let artifacts: Vec<&str> = self.artifacts.iter().copied().chain([JSON]).collect();
         let sources = [PROTOCOL, self.source];
         let jars = site.software.join(named("jars", &artifacts));
-        home::once(&jars, |part| maven::copy_with_dependencies(site, part, &artifacts, &say))?;
+        home::once(&jars, |part| maven::copy_with_dependencies(site, part, &artifacts, say))?;
         let texts = sources.map(|(_, text)| text);
         let classes = site.software.join(named("classes", &[&artifacts[..], &texts].concat()));
         home::once(&classes, |part| {

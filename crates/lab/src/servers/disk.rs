@@ -4,7 +4,7 @@
 //! The directory of the node is a file system in user space (`disk.py`), which keeps beside each
 //! file what the file had when it was last synced. A node that was killed finds that; one that was
 //! stopped in order finds everything. Left out: a loss of names, and sectors that are half written.
-//! The file system is slow and uses processor time that is nobody's: it is for finding lies, not for
+//! The file system is slow and uses processor time that is nobody's: it finds lies, and measures no
 //! rates.
 
 use std::path::{Path, PathBuf};

@@ -66,14 +66,15 @@ final class HBase extends Store {
                     settings.set("hbase.zookeeper.property.clientPort", endpoint.substring(colon + 1));
                 }
                 settings.set("hbase.zookeeper.quorum", String.join(",", hosts));
-                // The lab gives up an operation itself, a little after the client.
-                long limitMs = Math.max(500, timeoutS * 1000 - 1000);
+                // The lab gives up an operation itself, after the client: a limit is looked at
+                // between attempts, and ZooKeeper may delay each of them.
+                long limitMs = timeoutS * 500;
                 settings.setLong("hbase.rpc.timeout", limitMs);
                 settings.setLong("hbase.client.operation.timeout", limitMs);
                 settings.setLong("hbase.client.meta.operation.timeout", limitMs);
                 settings.setLong("hbase.client.scanner.timeout.period", limitMs);
-                settings.setInt("hbase.client.retries.number", 4);
-                settings.setInt("zookeeper.recovery.retry", 2);
+                settings.setInt("hbase.client.retries.number", 2);
+                settings.setInt("zookeeper.recovery.retry", 1);
                 settings.setInt("zookeeper.recovery.retry.intervalmill", 200);
                 connection = ConnectionFactory.createConnection(settings);
                 SHARED.put(place, connection);

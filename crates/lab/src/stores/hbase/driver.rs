@@ -3,7 +3,7 @@
 //! An insert or an update writes whether the row is there or not. HBase has no index of values, and
 //! the studies made none: counts are not supported. Left out: authentication and TLS.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::driver::{Ability, Driver, OpenError, Scans, StoreSpec, TIMEOUT};
 use crate::options::Known;
@@ -25,11 +25,12 @@ pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
 ];
 
-static CLIENT: Client = Client {
+pub(crate) static CLIENT: Client = Client {
     name: "hbase",
     source: ("HBase", include_str!("HBase.java")),
     artifacts: &["org.apache.hbase:hbase-client:2.5.8"],
     java: super::server::MODULES,
+    running: Mutex::new(None),
 };
 
 static KIND: Kind = Kind {

@@ -87,6 +87,7 @@ impl Server for HBase {
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        super::driver::CLIENT.install(say)?;
         maven::java(options, &[17])?;
         let artifact = format!("org.apache.hbase:hbase-server:{VERSION}");
         maven::copy_once(site, &site.software.join(VERSION), &artifact, say)

@@ -5,7 +5,7 @@
 //! Several endpoints are independent servers, among which the driver distributes keys. A sharded
 //! cluster of MongoDB has one endpoint, its router `mongos`. Left out: logins, TLS, replica sets.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::driver::{Ability, Driver, OpenError, Scans, StoreSpec, TIMEOUT};
 use crate::options::Known;
@@ -28,11 +28,12 @@ pub(crate) const OPTIONS: &[Known] = &[
 /// The options for FerretDB, whose storage decides when a row is on disk.
 pub(crate) const FERRETDB_OPTIONS: &[Known] = &[TIMEOUT, DATABASE];
 
-static CLIENT: Client = Client {
+pub(crate) static CLIENT: Client = Client {
     name: "mongodb",
     source: ("MongoDb", include_str!("MongoDb.java")),
     artifacts: &["org.mongodb:mongodb-driver-sync:5.2.1", "org.slf4j:slf4j-nop:2.0.16"],
     java: &[],
+    running: Mutex::new(None),
 };
 
 const MONGODB_KIND: Kind = Kind {

@@ -4,7 +4,7 @@
 //! Several endpoints are independent shards, among which the driver distributes keys; scans and
 //! counts read all of them. Left out: TLS, Unix sockets, replication, MySQL's own partitions.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::driver::{Ability, Driver, OpenError, Scans, StoreSpec, TIMEOUT};
 use crate::options::Known;
@@ -22,11 +22,12 @@ pub(crate) const OPTIONS: &[Known] = &[
     },
 ];
 
-static CLIENT: Client = Client {
+pub(crate) static CLIENT: Client = Client {
     name: "mysql",
     source: ("MySql", include_str!("MySql.java")),
     artifacts: &["org.mariadb.jdbc:mariadb-java-client:2.7.12", "org.slf4j:slf4j-nop:2.0.16"],
     java: &[],
+    running: Mutex::new(None),
 };
 
 const KIND: Kind = Kind {

@@ -4,7 +4,7 @@
 //! A server that was restarted has no table any more: a session makes it again, empty, so that its
 //! rows are found missing. Left out: users and TLS.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::driver::{Ability, Driver, OpenError, Scans, StoreSpec, TIMEOUT};
 use crate::options::Known;
@@ -14,11 +14,12 @@ use crate::stores::own::driver::{Kind, open_kind};
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[TIMEOUT];
 
-static CLIENT: Client = Client {
+pub(crate) static CLIENT: Client = Client {
     name: "voltdb",
     source: ("VoltDb", include_str!("VoltDb.java")),
     artifacts: &["org.voltdb:voltdbclient:10.0"],
     java: super::server::MODULES,
+    running: Mutex::new(None),
 };
 
 static KIND: Kind = Kind {

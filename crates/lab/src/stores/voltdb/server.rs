@@ -95,6 +95,7 @@ impl Server for VoltDb {
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        super::driver::CLIENT.install(say)?;
         maven::java(options, &[17])?;
         home::once(&site.software.join(VERSION), |part| {
             maven::copy_with_dependencies(site, part, ARTIFACTS, say)
