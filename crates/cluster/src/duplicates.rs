@@ -128,7 +128,8 @@ mod tests {
             let mut late: Vec<u64> = Vec::new();
             for _ in 0..2000 {
                 while waiting.len() < 100 {
-                    next += random.u64(1..=if random.u8(..50) == 0 { 100 } else { 2 });
+                    let gap_max = if random.u8(..50) == 0 { 100 } else { 2 };
+                    next += random.u64(1..=gap_max);
                     waiting.push_back(next);
                 }
                 let oldest = waiting[0];
