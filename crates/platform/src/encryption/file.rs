@@ -699,8 +699,11 @@ impl DiskFile for EncryptedFile {
         let writing = &mut *writing;
         // A file that was found may end where nothing durable says so.
         let was_found = std::mem::replace(&mut writing.is_found, false);
+        // Else the caller relies on the exact length of what it has just written.
+        let mut is_padding = was_found || writing.unsynced.is_empty();
         match self.before(writing, bytes)? {
             Some(before) => {
+                is_padding = true;
                 self.erase(writing, true)?;
                 *lock(&self.shared.state) = before;
                 writing.end = writing.synced.0;
@@ -716,7 +719,7 @@ impl DiskFile for EncryptedFile {
             let marked = self.write_extent(writing, bytes, &[], true);
             // Without it, zeros follow what is there when the file is opened again.
             match marked {
-                Err(error) if is_disk_full(&error) && stored_end <= bytes => {
+                Err(error) if is_disk_full(&error) && stored_end <= bytes && is_padding => {
                     lock(&self.shared.state).clear(bytes, u64::MAX);
                 }
                 marked => marked?,
