@@ -38,6 +38,8 @@ use node::queries::jobs::Jobs;
 /// How often background queries are checked for expiry.
 const EXPIRY_TICK: Duration = Duration::from_secs(5);
 
+/// How often tenants are compared with their limits of disk.
+const QUOTAS_TICK: Duration = Duration::from_secs(60);
 /// How often it is kept when tokens were used last.
 const USES_TICK: Duration = Duration::from_secs(600);
 
@@ -134,6 +136,9 @@ async fn serve(
     }
     tokio::spawn(expire(Arc::clone(&jobs)));
     tokio::spawn(save_uses(app.gate().clone()));
+    if !pipeline.tenants.is_off() {
+        tokio::spawn(keep_quotas(Arc::clone(&pipeline)));
+    }
     app.run(Arc::clone(&pipeline), jobs);
     let of = Some((&app, &pipeline));
     let rules = (Arc::clone(&pipeline.rules), Arc::clone(&pipeline.lookups));
@@ -213,6 +218,20 @@ async fn expire(jobs: Arc<Jobs>) {
         if let Err(error) = tokio::task::spawn_blocking(move || jobs.expire()).await {
             tracing::error!("deleting background queries: {error}");
         }
+    }
+}
+
+/// Keeps tenants to their limits of disk.
+async fn keep_quotas(pipeline: Arc<Pipeline>) {
+    loop {
+        let pipeline_now = Arc::clone(&pipeline);
+        let checked = tokio::task::spawn_blocking(move || {
+            pipeline_now.quotas.check(pipeline_now.store());
+        });
+        if let Err(error) = checked.await {
+            tracing::error!("keeping tenants to their limits of disk: {error}");
+        }
+        tokio::time::sleep(QUOTAS_TICK).await;
     }
 }
 

@@ -10,6 +10,7 @@ mod alerts;
 pub mod backup;
 pub mod changes;
 mod collect;
+mod directories;
 pub mod encryption;
 mod engines;
 mod files;
@@ -277,6 +278,10 @@ impl TryFrom<RawConfig> for Config {
         ensure!(
             engines.is_none() || !has_retention_rules,
             "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
+        );
+        ensure!(
+            engines.is_none() || tenants.all().all(|(options, _)| options.disk_bytes_max.is_none()),
+            "disk_bytes_max of tenants does not work in a cluster on Kafka yet; retention.bytes does"
         );
         ensure!(
             engines.is_none() || raw.node_listen == "off",

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use collector::node::ForwardConfig;
 use programs::summary::SummaryConfig;
