@@ -12,6 +12,7 @@
 //! transaction of the catalog.
 
 mod catalog;
+pub mod deletions;
 pub mod engines;
 mod error;
 mod frame_log;
@@ -31,7 +32,7 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    Catalog, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
     Snapshot, TimeRange, Totals, View,
 };
@@ -40,7 +41,8 @@ pub use frame_log::{FrameLog, Message};
 pub use hot::{HotError, HotFrame, HotPart, Lag};
 pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
 pub use jobs::{
-    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionRule, RetentionSettings, Sweep, SweepSettings,
 };
 pub use member::{Change, LeaseSettings, Member};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};

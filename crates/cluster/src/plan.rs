@@ -7,6 +7,7 @@
 //! was acknowledged before the query began is missing.
 
 use crate::catalog::{Catalog, Owner, SegmentRow, TimeRange};
+use crate::deletions::Tombstone;
 use crate::error::{CatalogError, LogError};
 use crate::frame_log::FrameLog;
 use crate::hot::HotError;
@@ -32,6 +33,9 @@ pub struct Plan {
     /// Hot parts, whatever the times of their lines are. They are asked first: if an owner cannot
     /// answer, the query plans again before it read segments in vain.
     pub hot: Vec<HotRange>,
+    /// The deletions whose lines the query hides: all of them in hot parts, and in a segment those
+    /// that it was not searched for.
+    pub tombstones: Vec<Tombstone>,
 }
 
 /// Why no plan could be made.
@@ -77,13 +81,15 @@ pub fn plan(
             hot.push(HotRange { partition, offsets: offset..end, owner });
         }
     }
-    Ok(Plan { segments: snapshot.segments, hot })
+    Ok(Plan { segments: snapshot.segments, hot, tombstones: snapshot.tombstones })
 }
 
 /// A plan with the answers of the owners.
 pub struct Gathered<T> {
     /// Segments to read.
     pub segments: Vec<SegmentRow>,
+    /// The deletions whose lines are hidden.
+    pub tombstones: Vec<Tombstone>,
     /// What owners answered.
     pub answers: Vec<T>,
     /// Parts of partitions that nobody could answer for: lines of them are missing, and the query
@@ -106,8 +112,12 @@ pub fn gather<T>(
     loop {
         plans += 1;
         let plan = plan(catalog, log, times, segments_max)?;
-        let mut gathered =
-            Gathered { segments: plan.segments, answers: Vec::new(), missing: Vec::new() };
+        let mut gathered = Gathered {
+            segments: plan.segments,
+            tombstones: plan.tombstones,
+            answers: Vec::new(),
+            missing: Vec::new(),
+        };
         for part in plan.hot {
             match part.owner.as_ref().map(|owner| ask(owner, &part)) {
                 Some(Ok(answer)) => gathered.answers.push(answer),

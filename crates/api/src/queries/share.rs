@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -19,6 +20,7 @@ use axum::response::IntoResponse;
 use query::source::{Source, TimeRange};
 use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
 use record::{LineId, RowsWriter};
+use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -29,8 +31,10 @@ use crate::app::App;
 use crate::queries::run::{Client, LinesOf, PendingQuery, Running, reading_thread};
 use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::engines::PiecesSource;
-use node::cluster::message::{Counts, FramesWanted, HEARTBEAT, Message, ShareRequest, VERSION};
+use node::cluster::engines::{PiecesError, PiecesSource};
+use node::cluster::message::{
+    Counts, FramesWanted, HEARTBEAT, Message, ShareHead, ShareRequest, Spoken,
+};
 use node::queries::QueryOptions;
 use node::storage::stored::Stored;
 
@@ -58,16 +62,21 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         ApiError::bad_request(format!("a share is longer than {SHARE_BYTES_MAX} bytes"))
     })?;
 
+    let (head, here) = (serde_json::from_slice::<ShareHead>(&body), Spoken::here());
+    if let Ok(ShareHead { version }) = head
+        && !here.has(version)
+    {
+        // The node that asks repeats the request in a version that both speak. 503: if there is none,
+        // another copy is asked.
+        let why = format!(
+            "it speaks {here} of the protocol of shares, and the node that asks version {version}"
+        );
+        let refusal = json!({ "error": why, "speaks": here });
+        return Ok((StatusCode::SERVICE_UNAVAILABLE, Json(refusal)).into_response());
+    }
     let mut request: ShareRequest = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("this is no share: {error}")))?;
     drop((body, reading));
-    if request.version != VERSION {
-        // 503, so that another copy is asked.
-        return Err(ApiError::unavailable(format!(
-            "it speaks version {VERSION} of the protocol of shares, and the node that asks {}; run the same version of Loginson on both",
-            request.version
-        )));
-    }
     // Wrong requests are answered before the queue is entered.
     let checked = match (request.line_id(), request.frames_wanted()) {
         (Some(id), _) => id.map(drop),
@@ -101,12 +110,18 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
             }
             let gather = move || {
                 let gathered = PiecesSource::gather(&engines, pieces);
-                gathered.map_err(|error| ApiError::new(StatusCode::CONFLICT, error.to_string()))
+                gathered.map_err(|error| match error {
+                    PiecesError::Hot(error) => {
+                        ApiError::new(StatusCode::CONFLICT, error.to_string())
+                    }
+                    PiecesError::Filter(why) => ApiError::bad_request(why),
+                })
             };
             Some(reading_thread(gather).await?)
         }
     };
 
+    let hello: Bytes = Message::Hello(request.version, node).encode().into();
     let client = Client::default();
     let link = client.link();
     let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
@@ -132,7 +147,6 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         Ok(())
     });
     tokio::spawn(running);
-    let hello: Bytes = Message::Hello(node).encode().into();
     let beats = Beats { messages, begins: Some(progress), progress: None, _client: client };
     let rest = futures_util::stream::unfold(beats, |mut beats| async {
         let message = beats.next().await?;

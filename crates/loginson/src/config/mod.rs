@@ -146,7 +146,6 @@ impl TryFrom<RawConfig> for Config {
         let (tenants, of_tenants) = tenants::check(&raw.tenants)?;
         let rules = raw.retention.rules.iter().map(retention_rule);
         let mut retention_rules: Vec<RetentionRule> = rules.collect::<Result<_>>()?;
-        let has_retention_rules = !(retention_rules.is_empty() && of_tenants.is_empty());
         retention_rules.extend(of_tenants);
         let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
         let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
@@ -274,10 +273,6 @@ impl TryFrom<RawConfig> for Config {
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
         ensure!(
-            engines.is_none() || !has_retention_rules,
-            "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
-        );
-        ensure!(
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"
         );
@@ -350,7 +345,7 @@ impl TryFrom<RawConfig> for Config {
             dashboards_dir: (raw.dashboards_dir != "off").then(|| raw.dashboards_dir.into()),
             has_engines: engines.is_some(),
         };
-        let backup = backup::check(&raw.backup, engines.is_some())?;
+        let backup = backup::check(&raw.backup)?;
         let integrity = integrity::check(&raw.integrity, &raw.backup, engines.is_some())?;
         let node = NodeOptions {
             types: zones::named(raw.types)?,

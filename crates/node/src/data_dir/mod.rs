@@ -5,7 +5,7 @@
 
 mod documents;
 
-pub use documents::{DocumentFolder, Documents, ListedDocument};
+pub use documents::{DocumentFolder, Documents, ListedDocument, SharedDocument};
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.

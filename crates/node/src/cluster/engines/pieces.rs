@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::{HotError, ObjectName};
+use cluster::{HotError, ObjectName, SegmentRow};
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::{Batch, LineId};
 use serde::{Deserialize, Serialize};
 
 use super::Engines;
+use super::hidden::{Covering, HiddenLines};
 use super::partition::HotUnit;
 use super::segments::ObjectBlock;
 
@@ -29,12 +30,16 @@ pub struct Pieces {
     pub segments: Vec<SegmentPiece>,
     /// Frames that are in no segment.
     pub hot: Vec<HotPiece>,
+    /// Deletions whose lines are hidden: all of them in frames, and in a segment those that it was not
+    /// searched for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<HiddenLines>,
 }
 
 impl Pieces {
     /// The first name that no node of a cluster gives to a segment.
     pub fn wrong_name(&self) -> Option<&str> {
-        let names = self.segments.iter().map(|SegmentPiece(name, _)| name.as_str());
+        let names = self.segments.iter().map(|SegmentPiece(name, ..)| name.as_str());
         names.into_iter().find(|name| name.parse::<ObjectName>().is_err())
     }
 }
@@ -46,7 +51,15 @@ pub struct SegmentPiece(
     pub String,
     /// Bytes of the object.
     pub u64,
+    /// The last deletion that it was searched for.
+    pub u64,
 );
+
+impl From<SegmentRow> for SegmentPiece {
+    fn from(row: SegmentRow) -> SegmentPiece {
+        SegmentPiece(row.name, row.bytes, row.searched)
+    }
+}
 
 /// Offsets of a partition that the node owns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,19 +78,34 @@ pub struct PiecesSource {
     segments: Vec<SegmentPiece>,
     /// The frames of one partition after the other.
     frames: Vec<Arc<HotUnit>>,
+    covering: Arc<Covering>,
+}
+
+/// Why a node cannot answer for pieces.
+#[derive(Debug, thiserror::Error)]
+pub enum PiecesError {
+    /// It does not have the offsets; the query has to plan again.
+    #[error(transparent)]
+    Hot(#[from] HotError),
+    /// The filter of a deletion is not understood.
+    #[error("{0}")]
+    Filter(String),
 }
 
 impl PiecesSource {
     /// Takes the frames, and waits for those that the node has not read yet. Blocks.
     ///
-    /// Errors: the node cannot answer for the offsets, and the query has to plan again.
-    pub fn gather(engines: &Arc<Engines>, pieces: Pieces) -> Result<PiecesSource, HotError> {
+    /// Errors: the node cannot answer for the offsets, and the query has to plan again; the filter of
+    /// a deletion is not understood.
+    pub fn gather(engines: &Arc<Engines>, pieces: Pieces) -> Result<PiecesSource, PiecesError> {
+        let covering = Arc::new(Covering::new(pieces.hidden).map_err(PiecesError::Filter)?);
         let until = Instant::now() + CATCH_UP_MAX;
         let mut frames = Vec::new();
         for piece in &pieces.hot {
             frames.extend(read_hot(engines, piece, until)?);
         }
-        Ok(PiecesSource { engines: Arc::clone(engines), segments: pieces.segments, frames })
+        let engines = Arc::clone(engines);
+        Ok(PiecesSource { engines, segments: pieces.segments, frames, covering })
     }
 
     /// The rows of the summary for the frames, which are in segments with them later.
@@ -135,7 +163,8 @@ impl Source for PiecesSource {
         for frame in self.frames.iter().filter(is_wanted) {
             let times = frame.time_range_ns();
             if times.is_none_or(|(first, last)| range.overlaps(first, last)) {
-                units.push(Box::new(SharedUnit(Arc::clone(frame))));
+                let unit = Box::new(SharedUnit(Arc::clone(frame)));
+                units.push(self.covering.hide(unit, 0));
             }
         }
         if whose == Whose::All {
@@ -143,9 +172,10 @@ impl Source for PiecesSource {
                 units.push(Box::new(RowsUnit(rows)));
             }
         }
-        for file in self.engines.segments.open_all(&self.segments)? {
+        let files = self.engines.segments.open_all(&self.segments)?;
+        for (file, SegmentPiece(_, _, searched)) in files.into_iter().zip(&self.segments) {
             let blocks = ObjectBlock::of_file(&file, (range.start_ns, last_ns), whose);
-            units.extend(blocks.map(|block| Box::new(block) as Box<dyn ScanUnit>));
+            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), *searched)));
         }
         // Newest first, after those whose times are not known yet.
         units.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
@@ -153,8 +183,11 @@ impl Source for PiecesSource {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        let shown = |batch: Arc<Batch>, searched| {
+            (!self.covering.covers(&batch, searched, id)).then_some(batch)
+        };
         if let Some(frame) = self.frames.iter().find(|frame| frame.has(id)) {
-            return frame.load();
+            return Ok(frame.load()?.and_then(|batch| shown(batch, 0)));
         }
         // A segment that cannot be read is no reason not to look for the line in the others.
         let mut failed = None;
@@ -172,7 +205,7 @@ impl Source for PiecesSource {
                 }
                 let batch = file.read_block(place).map_err(|e| SourceError(e.to_string()))?;
                 if batch.rows().any(|row| row.id() == id) {
-                    return Ok(Some(Arc::new(batch)));
+                    return Ok(shown(Arc::new(batch), segment.2));
                 }
             }
         }

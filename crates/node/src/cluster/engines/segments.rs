@@ -208,7 +208,7 @@ impl Segments {
     /// Errors: as of [`open_all`](Self::open_all).
     pub fn open(
         &self,
-        SegmentPiece(name, bytes): &SegmentPiece,
+        SegmentPiece(name, bytes, _): &SegmentPiece,
     ) -> Result<Arc<SealedFile>, SourceError> {
         if self.missing.has(name) {
             return Err(SourceError(missing(name)));

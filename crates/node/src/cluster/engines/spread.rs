@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use cluster::{Role, TimeRange as Times, plan};
+use cluster::deletions::Tombstone;
+use cluster::{Catalog, NodeId, Plan, Role, TimeRange as Times, plan};
 use foldhash::quality::FixedState;
 use query::source::TimeRange;
+use record::LineId;
 
-use super::{Engines, HotPiece, Pieces, SegmentPiece};
+use super::{Engines, HiddenLines, HotPiece, Pieces, SegmentPiece};
 use crate::cluster::Node;
 
 /// Most segments of a query.
@@ -18,6 +20,10 @@ use crate::cluster::Node;
 /// limits.md, Nodes of a cluster: segments of a query | {} | the query is refused; narrow its time
 /// range
 const SEGMENTS_MAX: usize = 50_000;
+
+/// Segments that are searched for the line of an id. A frame is in one segment; more have it in the
+/// range of their numbers where frames came out of order.
+const HOLDING_MAX: usize = 1_000;
 
 /// A part of the lines that no node can answer for at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +64,10 @@ impl Engines {
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
         let times = Times { first_ns: range.start_ns, last_ns };
         let plan = plan(&self.catalog, &self.log, times, SEGMENTS_MAX);
-        let plan = plan.map_err(|error| error.to_string())?;
+        self.shares(plan.map_err(|error| error.to_string())?, without)
+    }
+
+    fn shares(&self, plan: Plan, without: &BTreeSet<String>) -> Result<Spread, String> {
         let mut pieces: BTreeMap<String, Pieces> = BTreeMap::new();
         let mut unanswered = Vec::new();
         for hot in plan.hot {
@@ -82,12 +91,15 @@ impl Engines {
                 continue;
             }
             let reader = reader_of(&readers, &segment.name);
-            let piece = SegmentPiece(segment.name, segment.bytes);
+            let piece = SegmentPiece::from(segment);
             pieces.entry(reader.to_owned()).or_default().segments.push(piece);
         }
         if pieces.is_empty() {
             // A query over nothing has an answer too.
             pieces.entry(readers[0].clone()).or_default();
+        }
+        for pieces in pieces.values_mut() {
+            hide(pieces, &plan.tombstones);
         }
         let share = |(address, pieces): (String, Pieces)| {
             let node = self.node(&address).map_err(|error| format!("{error:#}"))?;
@@ -95,6 +107,19 @@ impl Engines {
         };
         let shares = pieces.into_iter().map(share).collect::<Result<_, _>>()?;
         Ok(Spread { shares, unanswered, left_out })
+    }
+
+    /// Who may have the line of an id: the owners of the newest frames, and the readers of the segments
+    /// that have the line's frame. Blocks.
+    ///
+    /// Errors: an engine cannot be reached, or no node can read segments; the text says so.
+    pub fn spread_line(&self, id: LineId) -> Result<Spread, String> {
+        let plan = plan(&self.catalog, &self.log, super::none(), 0);
+        let mut plan = plan.map_err(|error| error.to_string())?;
+        // After the offsets of the plan: what is published meanwhile is in both, and not in neither.
+        let holding = self.catalog.holding(NodeId(id.node), id.sequence, HOLDING_MAX);
+        plan.segments = holding.map_err(|error| error.to_string())?;
+        self.shares(plan, &BTreeSet::new())
     }
 
     /// The addresses of the nodes that read segments; this one if there is no other. One that alone
@@ -114,6 +139,14 @@ impl Engines {
     }
 }
 
+/// Adds the deletions that matter for some pieces.
+fn hide(pieces: &mut Pieces, tombstones: &[Tombstone]) {
+    let searched = pieces.segments.iter().map(|SegmentPiece(_, _, searched)| *searched).min();
+    let searched = if pieces.hot.is_empty() { searched.unwrap_or(u64::MAX) } else { 0 };
+    let matters = |tombstone: &&Tombstone| tombstone.id > searched;
+    pieces.hidden = tombstones.iter().filter(matters).map(HiddenLines::from).collect();
+}
+
 /// The node that reads a segment: the one whose hash with its name is the greatest. A node that
 /// comes or goes changes the reader of its own share of segments only.
 pub(super) fn reader_of<'a>(readers: &'a [String], segment: &str) -> &'a str {
@@ -129,6 +162,25 @@ pub(super) fn reader_of<'a>(readers: &'a [String], segment: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_have_the_deletions_that_matter_for_them() {
+        let tombstones: Vec<Tombstone> =
+            (1..=4).map(|id| Tombstone { id, filter: format!("f{id}"), created_ns: 9 }).collect();
+        let check = |searched: &[u64], has_hot: bool, expected: &[u64]| {
+            let segments = searched.iter().map(|id| SegmentPiece("s".into(), 1, *id)).collect();
+            let hot = HotPiece { partition: 0, from: 0, until: 1 };
+            let hot = Vec::from_iter(has_hot.then_some(hot));
+            let mut pieces = Pieces { segments, hot, hidden: Vec::new() };
+            hide(&mut pieces, &tombstones);
+            let ids: Vec<u64> = pieces.hidden.iter().map(|hidden| hidden.id).collect();
+            assert_eq!(ids, expected, "{searched:?} {has_hot}");
+        };
+        check(&[], false, &[]);
+        check(&[4], false, &[]);
+        check(&[4, 2, 3], false, &[3, 4]);
+        check(&[4], true, &[1, 2, 3, 4]);
+    }
 
     #[test]
     fn readers_share_segments_and_keep_theirs() {
