@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::deletions::{DeletionRow, Deletions, Tombstone};
+use crate::duplicates::Seen;
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
@@ -150,8 +151,8 @@ pub struct SegmentRow {
 pub struct PartitionState {
     /// Every message below is in a published segment, or was a duplicate, or was lost.
     pub offset: u64,
-    /// For each producer the sequence number of its last frame below `offset`.
-    pub producers: Vec<(NodeId, u64)>,
+    /// For each producer which of its frames are below `offset`.
+    pub producers: Vec<(NodeId, Seen)>,
 }
 
 /// What the owner of a partition commits in one transaction.
@@ -161,8 +162,8 @@ pub struct Publication {
     pub offsets: Range<u64>,
     /// The segment of these offsets; `None` if there was no new frame in them.
     pub segment: Option<SegmentRow>,
-    /// For each producer with frames in these offsets the sequence number of its last one.
-    pub producers: Vec<(NodeId, u64)>,
+    /// For each producer with frames in these offsets which of its frames are below their end.
+    pub producers: Vec<(NodeId, Seen)>,
     /// Messages that the log deleted before they were read.
     pub lost: u64,
 }

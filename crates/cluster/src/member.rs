@@ -43,6 +43,10 @@ pub enum Change {
     /// The lease is over, or is about to be given back: the node stops using it before the next
     /// step.
     Lost(Lease),
+    /// The lease is over because the catalog did not renew it in time; nobody else is known to have
+    /// it. The node stops publishing before the next step. It may answer queries from what it has
+    /// until [`Member::hears_catalog`] again.
+    Expired(Lease),
 }
 
 struct Held {
@@ -60,6 +64,8 @@ pub struct Member {
     /// Leases that the caller was told to stop using, to be given back.
     leaving: VecDeque<Lease>,
     heartbeat_ns: u64,
+    /// Whether the catalog answered the last heartbeat.
+    hears_catalog: bool,
     view: View,
 }
 
@@ -73,8 +79,14 @@ impl Member {
             changes: VecDeque::new(),
             leaving: VecDeque::new(),
             heartbeat_ns: 0,
+            hears_catalog: false,
             view: View::default(),
         }
+    }
+
+    /// Whether the catalog answered the last heartbeat.
+    pub fn hears_catalog(&self) -> bool {
+        self.hears_catalog
     }
 
     /// This node's id.
@@ -183,13 +195,16 @@ impl Member {
 
     fn expire(&mut self, now_ns: u64) {
         for (_, held) in self.held.extract_if(.., |_, held| held.until_ns <= now_ns) {
-            self.changes.push_back(Change::Lost(held.lease));
+            let change = if self.hears_catalog { Change::Lost } else { Change::Expired };
+            self.changes.push_back(change(held.lease));
         }
     }
 
     fn heartbeat(&mut self, catalog: &dyn Catalog, now_ns: u64) -> Result<(), CatalogError> {
         let leases: Vec<Lease> = self.held.values().map(|held| held.lease).collect();
-        self.view = catalog.heartbeat(&self.info, &leases, self.settings.ttl)?;
+        let view = catalog.heartbeat(&self.info, &leases, self.settings.ttl);
+        self.hears_catalog = view.is_ok();
+        self.view = view?;
         self.heartbeat_ns = now_ns + nanos(self.settings.renew_every);
         let until_ns = self.valid_until(now_ns);
         for lease in leases {

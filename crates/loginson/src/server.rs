@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use collector::{Accounting, BindTries, Credentials, SourceError};
 use platform::threads::STACK_BYTES;
-use platform::{RealClock, RealDisk, placement, pressure};
+use platform::{RealClock, placement, pressure};
 use query::QueryQueue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -192,11 +192,10 @@ fn join_engines(
     pipeline: &Pipeline,
 ) -> Result<Option<Arc<Cluster>>> {
     let Some(engines) = &options.engines else { return Ok(None) };
-    let clock = Arc::new(RealClock::new());
     let node = pipeline.store().node();
-    let summary = options.summary.clone();
+    let (summary, grace) = (options.summary.clone(), options.grace());
     let engines =
-        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, clock)?;
+        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, grace)?;
     let engines = Arc::new(engines);
     pipeline.join(&engines, options)?;
     let revisions = Arc::new(ProgramRevisions::of_cluster(&engines));
@@ -213,7 +212,8 @@ fn open_jobs(
     let QueryOptions { limits, background, .. } = options.query;
     let lines = QueriedLines::new(pipeline.stored.clone(), cluster);
     let memory = Arc::clone(&pipeline.memory);
-    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, lines, memory);
+    let jobs =
+        Jobs::open(Arc::clone(&pipeline.disk), dir, background, limits, queue, lines, memory);
     jobs.context("cannot open the background queries")
 }
 

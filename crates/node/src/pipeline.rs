@@ -49,7 +49,7 @@ use anyhow::{Context, Result};
 use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use platform::memory::Budget;
-use platform::{Clock, Disk as _, RealClock, RealDisk};
+use platform::{Clock, Disk, RealClock, RealDisk};
 use query::source::Answers;
 use record::{Parser, ParserConfig};
 use store::{Retention, Store};
@@ -143,6 +143,8 @@ pub struct Pipeline {
     cluster_backups: Arc<ClusterBackups>,
     /// Keeps the chain of sealed segments, if that is asked for.
     pub integrity: Option<Arc<Integrity>>,
+    /// The disk of the data directory, which encrypts if that is asked for.
+    pub disk: Arc<dyn Disk>,
     /// Delivers lines to Kafka, in a cluster.
     pub forwarder: Option<Arc<Forwarder>>,
     /// The part of this node in a cluster.
@@ -172,9 +174,10 @@ impl Pipeline {
         })
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));
-        let disk = Arc::new(RealDisk);
-        let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))
-            .map_err(|error| explained(error.into(), options.data_dir()))?;
+        let disk = options.encryption.disk(options.data_dir())?;
+        let opened = Store::open(options.store.clone(), Arc::clone(&disk), Arc::clone(&clock));
+        let (store, report) =
+            opened.map_err(|error| explained(error.into(), options.data_dir()))?;
         for warning in &report.warnings {
             tracing::warn!("{warning}");
         }
@@ -337,6 +340,7 @@ impl Pipeline {
             backups,
             cluster_backups,
             integrity,
+            disk,
             forwarder,
             owner: OnceLock::new(),
             sources: Mutex::default(),
@@ -414,15 +418,13 @@ impl Pipeline {
     pub fn join(&self, engines: &Arc<Engines>, options: &NodeOptions) -> Result<()> {
         let parsing = Arc::clone(&self.parsing);
         let retention = retention_of(&options.store.retention());
-        // Objects stay for longer than any query may run.
-        let longest = options.query.limits.run_time.max(options.query.background.run_time);
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
             Arc::new(move |batch| parsing.tell_tails(batch)),
             OwnerSettings {
                 retention,
-                grace: longest + longest / 4,
+                grace: options.grace(),
                 disk_free_bytes_min: options.store.disk_free_bytes_min,
                 sealing_threads: options.store.sealing_threads,
             },

@@ -306,6 +306,11 @@ impl Store {
         crate::background::urgency(&self.core)
     }
 
+    /// The disk that the store was opened with.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.core.disk
+    }
+
     /// Free and total bytes of the file system that has the data directory.
     pub fn disk_space(&self) -> Result<DiskSpace, StoreError> {
         let dir = &self.core.config.data_dir;

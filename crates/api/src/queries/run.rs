@@ -270,7 +270,10 @@ impl PendingQuery {
             source: Hiding::over(
                 match self.lines {
                     LinesOf::ThisNode => Box::new(self.pipeline.stored.clone()),
-                    LinesOf::All => self.app.lines(&self.pipeline).source(self.missing),
+                    LinesOf::All => {
+                        let told = Some(Arc::clone(&self.caller.missing));
+                        self.app.lines(&self.pipeline).source_that_tells(self.missing, told)
+                    }
                 },
                 &context.restriction,
             ),

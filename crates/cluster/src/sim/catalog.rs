@@ -15,6 +15,7 @@ use crate::deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, DeletionRow, DeletionState, Deletions, LATE, Tombstone,
     too_many_deletions,
 };
+use crate::duplicates::Seen;
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, ObjectName, Resource};
 use crate::objects::ObjectInfo;
@@ -43,8 +44,8 @@ struct Row {
 #[derive(Default)]
 struct Part {
     offset: u64,
-    /// Last sequence number, and when it was published.
-    producers: BTreeMap<NodeId, (u64, i64)>,
+    /// The frames that were seen, and when the last of them was published.
+    producers: BTreeMap<NodeId, (Seen, i64)>,
     lost: u64,
 }
 
@@ -96,7 +97,7 @@ impl State {
         let part = self.partitions.entry(partition).or_default();
         part.offset = publication.offsets.end;
         part.lost += publication.lost;
-        part.producers.extend(publication.producers.iter().map(|&(n, last)| (n, (last, now_ns))));
+        part.producers.extend(publication.producers.iter().map(|&(n, seen)| (n, (seen, now_ns))));
         part.producers.retain(|_, (_, at_ns)| !is_older(*at_ns, PRODUCER_FORGOTTEN_AFTER, now_ns));
     }
 
@@ -237,7 +238,7 @@ impl Catalog for SimCatalog {
         self.with(|state, _| {
             state.check(lease)?;
             let part = state.partitions.entry(partition).or_default();
-            let producers = part.producers.iter().map(|(&node, &(last, _))| (node, last)).collect();
+            let producers = part.producers.iter().map(|(&node, &(seen, _))| (node, seen)).collect();
             Ok(PartitionState { offset: part.offset, producers })
         })
     }

@@ -1,6 +1,6 @@
 //! What must be true: every line that was acknowledged, once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::TimeRange;
 
@@ -40,6 +40,8 @@ pub struct Allowance<'a> {
     pub partitions: &'a BTreeSet<u32>,
     /// Deletions that had begun when the query began.
     pub deletions: usize,
+    /// Partitions of which it said that it has what was acknowledged until some time.
+    pub until: &'a BTreeMap<u32, u64>,
 }
 
 impl Model {
@@ -94,7 +96,8 @@ impl Model {
         }
         for (index, line) in self.lines.iter().enumerate() {
             let at = TimeRange { first_ns: line.time_ns, last_ns: line.time_ns };
-            let is_due = line.acknowledged.is_some_and(|acknowledged| acknowledged <= began)
+            let until = allowance.until.get(&line.partition).map_or(began, |at| began.min(*at));
+            let is_due = line.acknowledged.is_some_and(|acknowledged| acknowledged <= until)
                 && times.overlaps(&at)
                 && allowance.received_before_ns.is_none_or(|before| line.received_ns >= before)
                 && !allowance.partitions.contains(&line.partition)
@@ -120,8 +123,13 @@ fn the_model_finds_what_is_wrong() {
         |model: &Model, found: &[(usize, i64)], began, before, missing: &[u32], expected: &str| {
             let partitions = missing.iter().copied().collect();
             let deletions = model.deletions.len();
-            let allowance =
-                Allowance { received_before_ns: before, partitions: &partitions, deletions };
+            let until = BTreeMap::new();
+            let allowance = Allowance {
+                received_before_ns: before,
+                partitions: &partitions,
+                until: &until,
+                deletions,
+            };
             let result = model.check(found, TimeRange::ALL, began, &allowance);
             assert_eq!(result.err().unwrap_or_default(), expected);
         };
@@ -134,6 +142,17 @@ fn the_model_finds_what_is_wrong() {
     check(&model, &[(0, 5), (0, 5)], 1, None, &[], "line 0 is there twice");
     check(&model, &[(0, 6)], 0, None, &[], "line 0 was never sent");
     check(&model, &[(3, 5)], 0, None, &[], "line 3 was never sent");
+    for (until, expected) in [(0, ""), (1, "line 0 of partition 1 is missing")] {
+        let (partitions, until) = (BTreeSet::new(), BTreeMap::from([(1, until)]));
+        let allowance = Allowance {
+            received_before_ns: None,
+            partitions: &partitions,
+            until: &until,
+            deletions: 0,
+        };
+        let result = model.check(&[], TimeRange::ALL, 2, &allowance);
+        assert_eq!(result.err().unwrap_or_default(), expected);
+    }
     let deletion = |before_ns| Deletion { remainder: 1, before_ns };
     model.deletions = vec![deletion(Some(8))];
     check(&model, &[(0, 5)], 2, None, &[], "");

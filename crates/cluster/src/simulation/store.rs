@@ -35,9 +35,13 @@ pub struct StoreNode {
     /// Leases of partitions that are not open yet.
     gained: Vec<Lease>,
     partitions: BTreeMap<u32, (Lease, Partition)>,
+    /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
+    expired: BTreeMap<u32, Partition>,
     job: Option<(Lease, Job)>,
     /// Those that it knows of, which it leaves out when it seals.
     deletions: Deletions,
+    /// Where merges of a partition begin to look.
+    settled: BTreeMap<Resource, u64>,
 }
 
 impl StoreNode {
@@ -56,8 +60,10 @@ impl StoreNode {
             member: Member::new(info, settings),
             gained: Vec::new(),
             partitions: BTreeMap::new(),
+            expired: BTreeMap::new(),
             job: None,
             deletions: Deletions::default(),
+            settled: BTreeMap::new(),
         }
     }
 
@@ -87,7 +93,24 @@ impl StoreNode {
                 world.trace(|| format!("{site}: lost {} {}", lease.resource, lease.epoch));
                 self.drop_lease(world, site, &lease);
             }
+            Ok(Some(Change::Expired(lease))) => {
+                world.trace(|| format!("{site}: expired {} {}", lease.resource, lease.epoch));
+                if let Resource::Partition(number) = lease.resource
+                    && self.partitions.get(&number).is_some_and(|(held, _)| *held == lease)
+                    && let Some((_, partition)) = self.partitions.remove(&number)
+                {
+                    partition.hot.extend(u64::MAX);
+                    self.expired.insert(number, partition);
+                }
+                self.drop_lease(world, site, &lease);
+            }
             Ok(None) | Err(_) => {}
+        }
+        if self.member.hears_catalog() {
+            for (number, partition) in std::mem::take(&mut self.expired) {
+                partition.hot.stop();
+                world.unregister_this(site, number, &partition.hot);
+            }
         }
         for (lease, partition) in self.partitions.values() {
             partition.hot.extend(self.member.until_ns(lease).unwrap_or(0));
@@ -139,6 +162,11 @@ impl StoreNode {
 
     fn step_reader(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
+        let index = world.below(self.expired.len());
+        if let Some(partition) = self.expired.values_mut().nth(index) {
+            let _ = partition.reader.step(&world.remote_log(site), Duration::ZERO, now_ns);
+            return;
+        }
         if let Some((lease, partition)) = self.any_partition(world) {
             let log = world.remote_log(site);
             if let Resource::Partition(number) = lease.resource
@@ -199,7 +227,10 @@ impl StoreNode {
                 _ => Resource::Merge(world.below(world.partitions as usize) as u32),
             };
             if let Ok(Some(lease)) = self.member.acquire(&catalog, resource, now_ns) {
-                self.job = Some((lease, begin(world, lease)));
+                // From the beginning now and then, as after a restart.
+                let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
+                let settled = settled.copied().unwrap_or(0);
+                self.job = Some((lease, begin(world, lease, settled)));
             }
             return;
         };
@@ -215,6 +246,9 @@ impl StoreNode {
             Job::Sweep(sweep) => sweep.step(&catalog, &objects),
         };
         let lease = *lease;
+        if let Job::Merge(merge) = job {
+            self.settled.insert(lease.resource, merge.settled());
+        }
         let retry = |error: &JobError| match error {
             JobError::Objects(error) => error.failure() == Failure::Retry,
             JobError::Catalog(error) => error.failure() == Failure::Retry,
@@ -235,21 +269,25 @@ impl StoreNode {
     }
 }
 
-fn begin(world: &World, lease: Lease) -> Job {
+fn begin(world: &World, lease: Lease, settled: u64) -> Job {
     match lease.resource {
         Resource::Merge(partition) if world.chance(500) => {
             Job::Prune(Prune::new(lease, partition, &[]))
         }
         Resource::Merge(partition) => {
             let settings = MergeSettings { segments_min: 2, bytes_max: 400, span_max: None };
-            Job::Merge(Merge::new(lease, partition, settings))
+            Job::Merge(Merge::new(lease, partition, settings, settled))
         }
         Resource::Retention => {
             let settings =
                 RetentionSettings { age_max: world.age_max, ..RetentionSettings::default() };
             Job::Retention(Retention::new(lease, settings))
         }
-        _ => Job::Sweep(Sweep::new(SweepSettings { grace: world.sweep_grace() })),
+        _ => {
+            let settings =
+                SweepSettings { grace: world.sweep_grace(), list_every: world.list_every };
+            Job::Sweep(Sweep::new(lease, settings, (world.now_ns() / 1_000_000) as u64))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Weakness;
-use super::query::{Answer, delete, query};
+use super::query::{Answer, delete, keep, query};
 use super::world::{Count, Counts, World};
 use crate::catalog::{Catalog, TimeRange};
 use crate::deletions::DeletionState;
@@ -35,6 +35,10 @@ fn run(world: &Arc<World>) -> Result<Counts, String> {
     let events = 100 + world.below(300);
     for _ in 0..events {
         world.event();
+        if world.chance(200) {
+            // Engines that are away are asked again soon.
+            let _ = keep(world);
+        }
         if world.chance(40) {
             let times = some_times(world);
             world.trace(|| format!("query {times:?}"));
@@ -170,6 +174,9 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Unsealed, 0.1),
                 (Count::Deleted, 0.5),
                 (Count::Renewed, 0.1),
+                (Count::OutOfOrder, 1.0),
+                (Count::FromKept, 0.1),
+                (Count::Open, 0.1),
             ] {
                 let times = of(what) as f64 / count as f64;
                 println!("{what:?}: {times:.2} in a history");
@@ -252,4 +259,24 @@ fn claiming_that_segments_were_searched_is_caught() {
 #[test]
 fn taking_empty_reads_for_nothing_new_is_caught() {
     is_caught(Weakness::NeverRenews, 500);
+}
+
+#[test]
+fn remembering_last_numbers_alone_is_caught() {
+    is_caught(Weakness::LastNumberAlone, 2000);
+}
+
+#[test]
+fn appending_far_beyond_a_failed_frame_is_caught() {
+    is_caught(Weakness::NoWindow, 2000);
+}
+
+#[test]
+fn a_snapshot_that_is_used_for_ever_is_caught() {
+    is_caught(Weakness::SnapshotForEver, 2000);
+}
+
+#[test]
+fn taking_known_ends_for_those_of_now_is_caught() {
+    is_caught(Weakness::EndsFromBefore, 500);
 }

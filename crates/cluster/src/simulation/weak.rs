@@ -83,6 +83,11 @@ impl Catalog for WeakCatalog {
                 self.catalog.with(|state, _| state.forget_producers());
                 Ok(())
             }
+            Some(Weakness::LastNumberAlone) => {
+                let mut publication = publication.clone();
+                publication.producers.iter_mut().for_each(|(_, seen)| seen.before = u64::MAX);
+                self.catalog.publish(lease, &publication)
+            }
             _ => self.catalog.publish(lease, publication),
         }
     }

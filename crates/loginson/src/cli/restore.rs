@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use platform::RealDisk;
 use text::size::show_bytes;
 
 use crate::cli::backup::{S3Args, watched};
+use crate::cli::encryption::KeyArgs;
 use crate::cli::progress::bytes_bar;
 use crate::cli::verify::Reporter;
 use crate::settings::Settings;
@@ -44,6 +44,8 @@ pub struct RestoreArgs {
     /// Restore a damaged backup too, as far as it can be read
     #[arg(long)]
     allow_damage: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// Runs the command.
@@ -107,8 +109,9 @@ fn from_directory(args: &RestoreArgs) -> Result<()> {
     let length =
         |file: &str| std::fs::metadata(args.backup.join(file)).map_or(0, |file| file.len());
     let bytes = expected.files.iter().map(|file| length(&file.file)).sum();
+    let disk = args.key.disk(&args.backup)?;
     let mut reporter = Reporter::new(bytes_bar("checking", bytes), false);
-    let checked = backup::verify_backup(&RealDisk, &args.backup, &mut reporter);
+    let checked = backup::verify_backup(&*disk, &args.backup, &mut reporter);
     let faults = reporter.end();
     let (manifest, checked) = checked?;
     if faults > 0 && !args.allow_damage {

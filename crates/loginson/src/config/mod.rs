@@ -10,6 +10,7 @@ mod alerts;
 pub mod backup;
 pub mod changes;
 mod collect;
+pub mod encryption;
 mod engines;
 mod files;
 mod integrity;
@@ -347,6 +348,7 @@ impl TryFrom<RawConfig> for Config {
         };
         let backup = backup::check(&raw.backup)?;
         let integrity = integrity::check(&raw.integrity, &raw.backup, engines.is_some())?;
+        let encryption = encryption::check(&raw.encryption, engines.is_some())?;
         let node = NodeOptions {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
@@ -366,6 +368,7 @@ impl TryFrom<RawConfig> for Config {
             alerts,
             backup,
             integrity,
+            encryption,
         };
         Ok(Config {
             http_listen: http_listen.ok_or_else(|| {

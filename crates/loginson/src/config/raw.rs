@@ -21,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::config::alerts::RawAlerts;
 use crate::config::backup::RawBackup;
 use crate::config::collect::RawCollect;
+use crate::config::encryption::RawEncryption;
 use crate::config::engines::RawCluster;
 use crate::config::integrity::RawIntegrity;
 use crate::config::kafka::RawTopics;
@@ -66,6 +67,7 @@ pub struct RawConfig {
     pub alerts: RawAlerts,
     pub backup: RawBackup,
     pub integrity: RawIntegrity,
+    pub encryption: RawEncryption,
     pub syslog: RawSyslog,
     pub parse: RawParse,
     pub journald: RawJournald,
@@ -640,6 +642,7 @@ impl Default for RawConfig {
             alerts: RawAlerts::default(),
             backup: RawBackup::default(),
             integrity: RawIntegrity::default(),
+            encryption: RawEncryption::default(),
             syslog: RawSyslog::default(),
             parse: RawParse::default(),
             journald: RawJournald::default(),

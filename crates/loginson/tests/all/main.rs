@@ -26,6 +26,7 @@ mod crash;
 mod crowds;
 mod data_files;
 mod elastic;
+mod encryption;
 #[cfg(feature = "real-servers")]
 mod engines;
 mod export;

@@ -14,7 +14,7 @@ use query::{Outcome, RowKey, Share, SharePiece, Wanted};
 use record::LineId;
 use serde::{Deserialize, Serialize};
 
-use super::engines::Pieces;
+use super::engines::{LeftOut, Pieces};
 
 /// The newest version of requests and messages that this program speaks.
 const VERSION: u32 = 2;
@@ -114,6 +114,9 @@ pub struct ShareRequest {
     pub include: Vec<String>,
     /// How long the share may run.
     pub timeout_ms: u64,
+    /// Whether the answer may be without lines that cannot be read; it then names them.
+    #[serde(default)]
+    pub may_leave_out: bool,
     /// What is read; none: the lines of the node's own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
@@ -144,6 +147,7 @@ impl ShareRequest {
             after: share.after.map(|key| (key.time_ns, key.id.to_string())),
             include: share.include.clone(),
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            may_leave_out: false,
             pieces: None,
         }
     }
@@ -247,6 +251,8 @@ pub enum Message {
     Progress(Counts),
     /// A piece.
     Piece(SharePiece),
+    /// All that was left out so far. It comes before the first piece, and again when there is more.
+    LeftOut(Vec<LeftOut>),
     /// The share is complete.
     Done(Outcome),
     /// The share failed: an HTTP status, and why.
@@ -272,6 +278,7 @@ impl Message {
                 let rest = numbers(&[u64::from(rest_ns.is_some()), rest_ns.unwrap_or(0) as u64]);
                 (b'L', packed(&rest, lines))
             }
+            Message::LeftOut(all) => (b'O', serde_json::to_vec(all).expect("it is plain data")),
             Message::Done(Outcome { lines_scanned, units_skipped, units_gone, .. }) => {
                 (b'D', numbers(&[*lines_scanned, *units_skipped, *units_gone]))
             }
@@ -328,6 +335,7 @@ impl Message {
                 let lines = unpacked(content.get(16..)?, LINES_BYTES_MAX)?;
                 Message::Piece(SharePiece::Lines(lines, rest_ns))
             }
+            b'O' => Message::LeftOut(serde_json::from_slice(content).ok()?),
             b'D' => Message::Done(Outcome {
                 lines_scanned: number(0)?,
                 units_skipped: number(1)?,
@@ -381,6 +389,7 @@ mod tests {
             Message::Piece(SharePiece::Rows(b"rows".to_vec())),
             Message::Piece(SharePiece::Lines(Vec::new(), None)),
             Message::Piece(SharePiece::Lines(b"lines".to_vec(), Some(-9))),
+            Message::LeftOut(vec![LeftOut::Behind { partition: 3, messages: 9 }]),
             Message::Done(Outcome { lines_scanned: 8, ..Outcome::default() }),
             Message::Failed(503, "it is closed".into()),
         ]

@@ -91,7 +91,7 @@ pub struct NodeAnswer {
 
 /// A store.
 pub struct Node {
-    /// Its address without the scheme, for messages.
+    /// Its name, or its address without the scheme, for messages.
     pub name: String,
     url: String,
     agent: Agent,
@@ -109,6 +109,16 @@ impl Node {
     ///
     /// Errors: the certificates in `ca_file` cannot be read.
     pub fn new(url: &str, token: Option<&str>, ca_file: Option<&Path>) -> anyhow::Result<Node> {
+        Node::named(None, url, token, ca_file)
+    }
+
+    /// As [`new`](Self::new), with a name for messages; none: the address without the scheme.
+    pub fn named(
+        name: Option<String>,
+        url: &str,
+        token: Option<&str>,
+        ca_file: Option<&Path>,
+    ) -> anyhow::Result<Node> {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -120,9 +130,9 @@ impl Node {
         if url.starts_with("https://") {
             config = config.tls_config(tls_config(ca_file)?);
         }
-        let name = url.split_once("://").map_or(url, |(_, authority)| authority);
+        let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
         Ok(Node {
-            name: name.to_owned(),
+            name: name.unwrap_or_else(|| authority.to_owned()),
             url: url.to_owned(),
             agent: config.build().into(),
             authorization: token.map(|token| format!("Bearer {token}")),
@@ -140,6 +150,11 @@ impl Node {
     /// Whether it was away lately.
     pub fn is_away(&self) -> bool {
         self.away().is_some_and(|since| since.elapsed() < AWAY)
+    }
+
+    /// Notes that it says nothing: it counts as away for a while.
+    pub fn was_silent(&self) {
+        *self.away() = Some(Instant::now());
     }
 
     /// Sends a request for a share, and calls `each` with the messages of the answer until `each`

@@ -5,11 +5,14 @@
 
 mod documents;
 
+use platform::encryption::KEYS_FILE;
+
 pub use documents::{DocumentFolder, Documents, ListedDocument, SharedDocument};
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.
-pub const STATE_FILES: [&str; 4] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE];
+pub const STATE_FILES: [&str; 5] =
+    [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE, KEYS_FILE];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
 pub const STATE_FOLDERS: [&str; 7] = [

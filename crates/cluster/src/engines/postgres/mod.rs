@@ -106,6 +106,18 @@ impl PgCatalog {
     pub fn metered(&self) -> Metered {
         self.pool.metered()
     }
+
+    /// As [`Catalog::snapshot`], within `time_max`.
+    pub fn snapshot_within(
+        &self,
+        time_max: Duration,
+        times: TimeRange,
+        segments_max: usize,
+    ) -> Result<Snapshot, CatalogError> {
+        self.pool.run_within(time_max, Access::Read, async |client| {
+            segments::snapshot(client, times, segments_max).await
+        })
+    }
 }
 
 impl Catalog for PgCatalog {

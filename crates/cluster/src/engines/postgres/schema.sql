@@ -21,13 +21,18 @@ CREATE TABLE leases (
 CREATE TABLE partitions (
     partition bigint PRIMARY KEY,
     next_offset bigint NOT NULL,
-    lost bigint NOT NULL
+    lost bigint NOT NULL,
+    -- Of its live segments: counted in the transaction that adds or retires them.
+    live_segments bigint NOT NULL DEFAULT 0,
+    live_bytes bigint NOT NULL DEFAULT 0
 );
 
 CREATE TABLE producers (
     partition bigint NOT NULL,
     node bigint NOT NULL,
     sequence bigint NOT NULL,
+    -- Bit i says whether the frame with the number sequence - 1 - i was seen.
+    seen_before bigint NOT NULL,
     seen timestamptz NOT NULL,
     PRIMARY KEY (partition, node)
 );
@@ -42,8 +47,8 @@ CREATE TABLE segments (
     received_last_ns bigint NOT NULL,
     lines bigint NOT NULL,
     bytes bigint NOT NULL,
-    searched bigint NOT NULL,
-    rules bigint NOT NULL,
+    searched bigint NOT NULL DEFAULT 0,
+    rules bigint NOT NULL DEFAULT 0,
     published timestamptz NOT NULL,
     retired timestamptz,
     replaced_by text

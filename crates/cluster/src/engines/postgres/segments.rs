@@ -153,7 +153,8 @@ pub async fn older_than(
 pub async fn totals(client: &Client) -> Result<Totals, Failed> {
     let rows = client
         .query_typed(
-            "SELECT count(*), COALESCE(sum(bytes), 0)::bigint FROM segments WHERE retired IS NULL",
+            "SELECT COALESCE(sum(live_segments), 0)::bigint, COALESCE(sum(live_bytes), 0)::bigint
+             FROM partitions",
             &[],
         )
         .await?;

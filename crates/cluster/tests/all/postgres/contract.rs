@@ -7,7 +7,7 @@ use cluster::deletions::{DELETIONS_MAX, DeletionState};
 use cluster::sim::SimCatalog;
 use cluster::{
     Catalog, CatalogError, Failure, FrameRange, Lease, NodeId, NodeInfo, ObjectInfo, Owner,
-    PartitionState, Publication, Resource, Role, SegmentRow, TimeRange, Totals,
+    PartitionState, Publication, Resource, Role, Seen, SegmentRow, TimeRange, Totals,
 };
 use platform::RealClock;
 
@@ -113,7 +113,8 @@ fn publishing(catalog: &dyn Catalog) {
     let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
     catalog.partition(&lease).unwrap();
     let mut first = publication(0..10, Some(segment("a", 0, 0..10)));
-    first.producers = vec![(NodeId(7), 3), (NodeId(8), u64::MAX)];
+    let seen = |last, before| Seen { last, before };
+    first.producers = vec![(NodeId(7), seen(3, 0b10)), (NodeId(8), seen(u64::MAX, u64::MAX))];
     catalog.publish(&lease, &first).unwrap();
     let producers = first.producers.clone();
     assert_eq!(catalog.partition(&lease), Ok(PartitionState { offset: 10, producers }));
@@ -128,9 +129,10 @@ fn publishing(catalog: &dyn Catalog) {
     assert_eq!(taken, Err(CatalogError::NameTaken("a".to_owned())));
     assert_eq!(catalog.partition(&lease).unwrap().offset, 10);
     let mut second = publication(10..12, None);
-    second.producers = vec![(NodeId(7), 5)];
+    second.producers = vec![(NodeId(7), seen(5, 0b1010))];
     catalog.publish(&lease, &second).unwrap();
-    let producers = vec![(NodeId(7), 5), (NodeId(8), u64::MAX)];
+    let all = seen(u64::MAX, u64::MAX);
+    let producers = vec![(NodeId(7), seen(5, 0b1010)), (NodeId(8), all)];
     assert_eq!(catalog.partition(&lease), Ok(PartitionState { offset: 12, producers }));
     // A lease of something else is refused.
     let other = catalog.acquire(Resource::Sweep, A, HOUR).unwrap().unwrap();

@@ -2,8 +2,8 @@
 
 use cluster::deletions::DeletionState;
 use cluster::{
-    Catalog, CatalogError, FrameRange, NodeId, PartitionState, Publication, Resource, SegmentRow,
-    TimeRange,
+    Catalog, CatalogError, FrameRange, NodeId, PartitionState, Publication, Resource, Seen,
+    SegmentRow, TimeRange,
 };
 
 use super::contract::{HOUR, info, segment};
@@ -24,7 +24,7 @@ fn a_restored_catalog_goes_on_where_the_dump_was_made() {
         let publication = Publication {
             offsets: start..start + 10,
             segment: Some(row),
-            producers: vec![(NODE, u64::MAX - start)],
+            producers: vec![(NODE, Seen::first(u64::MAX - start))],
             lost: 1,
         };
         from.publish(&lease, &publication).unwrap();
@@ -66,7 +66,7 @@ fn a_restored_catalog_goes_on_where_the_dump_was_made() {
     assert!(matches!(to.partition(&lease), Err(CatalogError::LeaseOver { .. })));
     let next = to.acquire(resource, NodeId(8), HOUR).unwrap().unwrap();
     assert!(next.epoch > lease.epoch);
-    let producers = vec![(NODE, u64::MAX - 20)];
+    let producers = vec![(NODE, Seen::first(u64::MAX - 20))];
     assert_eq!(to.partition(&next), Ok(PartitionState { offset: 30, producers }));
     to.heartbeat(&info(NODE), &[], HOUR).unwrap();
     assert_eq!(to.dump().unwrap().cluster, dump.cluster);

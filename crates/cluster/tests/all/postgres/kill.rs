@@ -30,6 +30,8 @@ impl Sealer for CountLines {
             body: Box::new(vec![0; 8]),
             times: TimeRange { first_ns: 0, last_ns: 1 },
             received_last_ns: 0,
+            searched: 0,
+            frames: Vec::new(),
             lines,
         })
     }
@@ -62,7 +64,9 @@ fn store(node: u32, settings: PgSettings, log: &SimLog, objects: &SimObjects, do
                     Err(_) => member.give_up(lease.resource),
                 }
             }
-            Ok(Some(Change::Lost(lease))) => partitions.retain(|(held, _)| *held != lease),
+            Ok(Some(Change::Lost(lease) | Change::Expired(lease))) => {
+                partitions.retain(|(held, _)| *held != lease)
+            }
             Ok(None) => {}
             Err(error) => assert_ne!(error.failure(), Failure::Refused, "{error}"),
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::deletions::DeletionRow;
 use cluster::sim::SimCatalog;
 use cluster::{
-    Catalog, CatalogError, FrameRange, Lease, NodeId, ObjectInfo, Publication, Resource,
+    Catalog, CatalogError, FrameRange, Lease, NodeId, ObjectInfo, Publication, Resource, Seen,
     SegmentRow, TimeRange,
 };
 use fastrand::Rng;
@@ -176,7 +176,10 @@ impl Pair<'_> {
                 let publication = Publication {
                     offsets: start..start + 3,
                     segment: Some(row).filter(|_| self.random.u32(..5) > 0),
-                    producers: vec![(node, self.random.u64(..))],
+                    producers: vec![(
+                        node,
+                        Seen { last: self.random.u64(..), before: self.random.u64(..) },
+                    )],
                     lost: self.random.u64(..2),
                 };
                 let _ = self.call("publish", |catalog| catalog.publish(&lease, &publication));
@@ -255,6 +258,11 @@ fn both_catalogs_answer_the_same() {
         names: Vec::new(),
         seed,
     };
+    // Segments are counted with their partition, which is there once it had an owner.
+    let resource = Resource::Partition(0);
+    let lease = pair.call("acquire", |catalog| catalog.acquire(resource, NodeId(1), HOUR));
+    let lease = lease.unwrap().unwrap();
+    pair.call("partition", |catalog| catalog.partition(&lease)).unwrap();
     (0..CALLS).for_each(|_| pair.step());
     assert!(pair.names.len() > 300, "{}", pair.names.len());
     assert!(real.totals().unwrap().segments > 50, "{:?}", real.totals());

@@ -3,9 +3,13 @@
 //!
 //! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
 //! else is away; one for each partition, which reads and parses; one that publishes; one that asks
-//! where the partitions end; one that looks whether engines fail for this node alone; one for jobs;
-//! one that starts and stops programs and sinks. A node that only queries has the one for leases
-//! and the one that looks at engines.
+//! where the partitions end; one that keeps the last state of the catalog for queries; one that
+//! looks whether engines fail for this node alone; one for jobs; one that starts and stops programs
+//! and sinks. A node that only queries has those for leases, ends and the catalog, and the one that
+//! looks at engines.
+//!
+//! A partition whose lease ended because the catalog does not answer is *expired*: it is read on,
+//! within the limit of memory, and queries are answered from it, until the catalog answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -27,6 +31,7 @@ use platform::threads::STACK_BYTES;
 use record::Batch;
 
 use super::Engines;
+use super::log_keeps::{RISK_PART, Unpublished, risk};
 use super::outage::{Outage, patience};
 use super::partition::OwnedPartition;
 use super::sealing::{FrameSealer, Sealing, SegmentMerger, SegmentPruner};
@@ -43,11 +48,20 @@ const READ_BYTES_MAX: usize = 8 << 20;
 /// How often the publisher looks for what is due.
 const PUBLISH_TICK: Duration = Duration::from_millis(50);
 /// How long published frames stay in memory, for queries that were planned before.
-const KEEP_PUBLISHED: Duration = Duration::from_secs(10);
+const KEEP_PUBLISHED: Duration = Duration::from_secs(30);
+/// How often the catalog is read for queries while it is away, at least.
+const CATALOG_TICK: Duration = Duration::from_secs(2);
+/// How many times as long as that took this node waits until it reads the catalog again.
+const CATALOG_TICK_FACTOR: u32 = 20;
+/// The longest pause between two readings of the catalog: frames that were published meanwhile have
+/// to be in memory still.
+const CATALOG_TICK_MAX: Duration = Duration::from_secs(15);
 /// How often the ends of the partitions are asked.
 const ENDS_TICK: Duration = Duration::from_secs(2);
 /// How long reads of a partition may bring nothing although it has more, before it is reached anew.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether the log deletes messages before they are in segments.
+const KEEPS_TICK: Duration = Duration::from_secs(30);
 /// How often a store that gave its partitions away looks whether it can publish again.
 const PROBE_TICK: Duration = Duration::from_secs(5);
 /// The object that it writes for that, and deletes. No segment has such a name.
@@ -60,6 +74,13 @@ const JOBS_TICK: Duration = Duration::from_secs(10);
 const MERGED_MIN: usize = 8;
 /// The largest sum of the sizes of segments that are merged.
 const MERGED_BYTES_MAX: u64 = 256 << 20;
+/// How often all segments of a partition are looked at again, not only those behind the settled
+/// ones.
+const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
+/// How often the whole bucket is listed, a slice with each sweep.
+///
+/// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed again, every | {} | they take room, and are in no answer
+const LIST_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// What may fail in a partition.
 const READING: &str = "reading";
@@ -120,6 +141,19 @@ struct Shared {
     unpublished: Mutex<BTreeMap<u32, (Instant, String)>>,
     /// Why the store cannot do its work although others can.
     cut_off: Mutex<Option<String>>,
+    /// Up to where the segments of partitions were merged.
+    merged: Mutex<BTreeMap<u32, Merged>>,
+}
+
+/// What is known of the last merge of a partition.
+#[derive(Clone, Copy)]
+struct Merged {
+    /// Where the next one begins to look.
+    settled: u64,
+    /// Up to where the partition was published when this one began.
+    published: u64,
+    /// When all segments were looked at.
+    all_at: Instant,
 }
 
 impl Owner {
@@ -158,14 +192,17 @@ impl Owner {
             is_full: AtomicBool::new(false),
             unpublished: Mutex::default(),
             cut_off: Mutex::default(),
+            merged: Mutex::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
+        // Nobody waits for the end of these: they may wait for an engine that is away.
+        let asks = Arc::clone(&owner.shared);
+        spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
+        let keeps = Arc::clone(&owner.shared);
+        spawn("catalog-kept", Role::Background, move || keeps.keep_catalog())?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
-            // Nobody waits for the end of this: it may wait for a log that is away.
-            let asks = Arc::clone(&owner.shared);
-            spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
             owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
@@ -199,6 +236,7 @@ impl Owner {
                 tracing::error!("a thread of the cluster panicked");
             }
         }
+        self.shared.forget_expired();
         let owned = std::mem::take(
             &mut *self.shared.engines.owned.write().unwrap_or_else(PoisonError::into_inner),
         );
@@ -315,9 +353,17 @@ impl Shared {
         for owned in self.engines.all_owned() {
             owned.hot.extend(member.until_ns(&owned.lease).unwrap_or(0));
         }
+        let hears_catalog = member.hears_catalog();
         drop(member);
+        if hears_catalog {
+            self.forget_expired();
+        }
         let change = stepped?;
         match change {
+            Some(Change::Expired(lease)) => {
+                gained.retain(|gained| *gained != lease);
+                self.expire(&lease);
+            }
             Some(Change::Gained(lease)) => gained.push_back(lease),
             Some(Change::Lost(lease)) => {
                 gained.retain(|gained| *gained != lease);
@@ -391,11 +437,40 @@ impl Shared {
         }
     }
 
+    /// Goes on answering for a partition whose lease ended because the catalog does not answer.
+    fn expire(&self, lease: &Lease) {
+        if let Resource::Partition(number) = lease.resource {
+            let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
+            if all.get(&number).is_some_and(|owned| owned.lease == *lease)
+                && let Some(owned) = all.remove(&number)
+            {
+                owned.hot.extend(u64::MAX);
+                tracing::warn!(
+                    "partition {number}: the catalog does not answer, so nothing is published; queries are answered"
+                );
+                let mut expired =
+                    self.engines.expired.write().unwrap_or_else(PoisonError::into_inner);
+                expired.insert(number, owned);
+            }
+        }
+        self.forget(lease);
+    }
+
+    /// Drops the partitions that were answered for while the catalog did not answer. It knows their
+    /// owners now.
+    fn forget_expired(&self) {
+        let mut expired = self.engines.expired.write().unwrap_or_else(PoisonError::into_inner);
+        for owned in std::mem::take(&mut *expired).into_values() {
+            owned.is_over.store(true, Relaxed);
+            owned.hot.stop();
+        }
+    }
+
     /// The loop of the thread that reads a partition.
     fn read(&self, owned: &OwnedPartition) {
         while !self.is_over() && !owned.is_over() {
             let from = owned.hot.position();
-            let stepped = lock(&owned.reader).step(&self.engines.log, READ_WAIT, self.now_ns());
+            let stepped = lock(&owned.reader).step(&*self.engines.log, READ_WAIT, self.now_ns());
             match stepped {
                 Ok(taken) => {
                     owned.duplicates.fetch_add(taken.duplicates, Relaxed);
@@ -440,6 +515,12 @@ impl Shared {
         let mut failed: Vec<(u32, Instant)> = Vec::new();
         while !self.is_over() {
             let mut is_idle = true;
+            // Published frames stay in memory meanwhile: queries may know an older catalog.
+            let failing = self.engines.catalog.metered().failing;
+            if failing.is_some_and(|failing| failing > RETRY) {
+                std::thread::sleep(PUBLISH_TICK);
+                continue;
+            }
             failed.retain(|(_, at)| at.elapsed() < RETRY);
             for owned in self.engines.all_owned() {
                 if owned.is_over() || failed.iter().any(|(number, _)| *number == owned.number) {
@@ -495,11 +576,17 @@ impl Shared {
     /// taken for "there is nothing".
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
+        let mut looked: Option<Instant> = None;
         while !self.is_over() {
-            match FrameLog::ends(&self.engines.log) {
+            let asked = Instant::now();
+            match FrameLog::ends(&*self.engines.log) {
                 Ok(ends) => {
                     said.clear();
-                    self.engines.hear_ends(ends);
+                    if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
+                        looked = Some(Instant::now());
+                        self.look_for_risks(&ends);
+                    }
+                    self.engines.hear_ends(ends, asked);
                 }
                 Err(error) => {
                     let error = error.to_string();
@@ -510,6 +597,62 @@ impl Shared {
                 }
             }
             self.pause(ENDS_TICK);
+        }
+    }
+
+    /// Looks whether the log will delete messages of owned partitions before they are in segments.
+    fn look_for_risks(&self, ends: &[u64]) {
+        let looked = || {
+            let retention = self.engines.log.retention()?;
+            let young = match retention.time {
+                Some(time) => {
+                    let age_ms = (time / RISK_PART).as_millis();
+                    let now_ms = self.engines.clock.now_ns() / 1_000_000;
+                    let age_ms = i64::try_from(age_ms).unwrap_or(i64::MAX);
+                    self.engines.log.written_since(now_ms.saturating_sub(age_ms).max(0))?
+                }
+                None => Vec::new(),
+            };
+            Ok::<_, cluster::engines::Error>((retention, young))
+        };
+        let (retention, young) = match looked() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!("the retention of the log is not known: {error}");
+                return;
+            }
+        };
+        for owned in self.engines.all_owned() {
+            let number = owned.number as usize;
+            let of = Unpublished {
+                published: owned.hot.committed(),
+                read: owned.hot.position(),
+                bytes: owned.hot.bytes_unpublished() as u64,
+                end: ends.get(number).copied().unwrap_or(0),
+                young: young.get(number).copied().flatten(),
+            };
+            owned.set_risk(risk(&retention, &of));
+        }
+    }
+
+    /// The loop of the thread that keeps the last state of the catalog.
+    fn keep_catalog(self: &Arc<Self>) {
+        let mut said = String::new();
+        while !self.is_over() {
+            let begun = Instant::now();
+            let Engines { kept, catalog, clock, .. } = &*self.engines;
+            match kept.refresh(catalog, || self.now_ns(), clock.now_ns()) {
+                Ok(()) => said.clear(),
+                Err(error) => {
+                    let error = error.to_string();
+                    if said != error {
+                        tracing::debug!("the catalog is not kept for queries: {error}");
+                        said = error;
+                    }
+                }
+            }
+            let pause = begun.elapsed().saturating_mul(CATALOG_TICK_FACTOR);
+            self.pause(pause.clamp(CATALOG_TICK, CATALOG_TICK_MAX));
         }
     }
 
@@ -589,7 +732,7 @@ impl Shared {
         if let Err(error) = Objects::delete(&**bucket, &name) {
             tracing::debug!("{error}");
         }
-        FrameLog::ends(log).map(drop).map_err(|error| error.to_string())
+        FrameLog::ends(&**log).map(drop).map_err(|error| error.to_string())
     }
 
     /// The loop of the thread for jobs.
@@ -601,13 +744,35 @@ impl Shared {
                 continue;
             }
             next = Instant::now() + JOBS_TICK;
-            let merges = self.engines.all_owned().into_iter().map(|o| Resource::Merge(o.number));
-            let resources = [Resource::Retention, Resource::Sweep].into_iter().chain(merges);
-            for resource in resources.collect::<Vec<_>>() {
-                if let Err(error) = self.do_job(resource) {
+            for resource in [Resource::Retention, Resource::Sweep] {
+                if let Err(error) = self.do_job(resource, 0) {
                     tracing::warn!("{resource}: {error}");
                 }
             }
+            for owned in self.engines.all_owned() {
+                self.merge(&owned);
+            }
+        }
+    }
+
+    /// Merges segments of a partition, if some were published since this was done last.
+    fn merge(&self, owned: &OwnedPartition) {
+        let published = owned.hot.committed();
+        let known = lock(&self.merged).get(&owned.number).copied();
+        let known = known.filter(|known| known.all_at.elapsed() < MERGED_ANEW);
+        if known.is_some_and(|known| known.published == published) {
+            return;
+        }
+        let from = known.map_or(0, |known| known.settled);
+        let all_at = known.map_or_else(Instant::now, |known| known.all_at);
+        let resource = Resource::Merge(owned.number);
+        match self.do_job(resource, from) {
+            Ok(Some(settled)) => {
+                let merged = Merged { settled, published, all_at };
+                lock(&self.merged).insert(owned.number, merged);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("{resource}: {error}"),
         }
     }
 
@@ -646,10 +811,13 @@ impl Shared {
         }
     }
 
-    fn do_job(&self, resource: Resource) -> Result<(), JobError> {
+    /// Does a job to its end, unless another node does it. A merge looks at the segments from
+    /// `settled` on. Returns where it settled; `None` if it was not done to its end.
+    fn do_job(&self, resource: Resource, settled: u64) -> Result<Option<u64>, JobError> {
         let Engines { catalog, bucket, .. } = &*self.engines;
         let lease = lock(&self.member).acquire(catalog, resource, self.now_ns())?;
-        let Some(lease) = lease else { return Ok(()) };
+        let Some(lease) = lease else { return Ok(None) };
+        let settled = std::cell::Cell::new(settled);
         let merger = SegmentMerger { sealing: &self.sealing, bucket };
         let pruner = SegmentPruner { sealing: &self.sealing, bucket };
         let retention = lock(&self.retention).clone();
@@ -660,8 +828,9 @@ impl Shared {
         };
         let mut step: Box<dyn FnMut() -> Result<bool, JobError> + '_> = match resource {
             Resource::Merge(partition) => {
-                let mut merge = Merge::new(lease, partition, merging);
+                let mut merge = Merge::new(lease, partition, merging, settled.get());
                 let mut prune = Some(Prune::new(lease, partition, &retention.rules));
+                let settled = &settled;
                 Box::new(move || {
                     if let Some(pruning) = &mut prune {
                         if !pruning.step(catalog, &**bucket, &pruner)? {
@@ -669,7 +838,9 @@ impl Shared {
                         }
                         return Ok(true);
                     }
-                    merge.step(catalog, &**bucket, &merger)
+                    let stepped = merge.step(catalog, &**bucket, &merger);
+                    settled.set(merge.settled());
+                    stepped
                 })
             }
             Resource::Retention => {
@@ -677,16 +848,21 @@ impl Shared {
                 Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
             }
             _ => {
-                let mut sweep = Sweep::new(SweepSettings { grace: self.settings.grace });
+                let settings = SweepSettings { grace: self.settings.grace, list_every: LIST_EVERY };
+                let now_ms = self.engines.clock.now_ns().max(0) as u64 / 1_000_000;
+                let mut sweep = Sweep::new(lease, settings, now_ms);
                 Box::new(move || sweep.step(catalog, &**bucket))
             }
         };
         let holds = || lock(&self.member).until_ns(&lease).is_some_and(|at| at > self.now_ns());
-        let mut result = Ok(());
+        let mut result = Ok(None);
         while !self.is_over() && holds() {
             match step() {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => {
+                    result = Ok(Some(settled.get()));
+                    break;
+                }
                 Err(error) => {
                     result = Err(error);
                     break;

@@ -1,18 +1,20 @@
 //! The part of a query that one node answers: frames of its partitions, and segments.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::{HotError, ObjectName, SegmentRow};
-use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use query::source::{Damages, ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::{Batch, LineId};
+use segment::sealed::SealedFile;
 use serde::{Deserialize, Serialize};
 
 use super::Engines;
 use super::hidden::{Covering, HiddenLines};
 use super::partition::HotUnit;
-use super::segments::ObjectBlock;
+use super::segments::{ObjectBlock, key as object_key};
 
 /// How long an owner that is behind tries to catch up before it refuses.
 ///
@@ -70,6 +72,40 @@ pub struct HotPiece {
     pub from: u64,
     /// The first offset that is not wanted.
     pub until: u64,
+    /// Whether all frames are wanted that the node has, behind `until` too, because nobody knows
+    /// where the partition ends.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub open: bool,
+}
+
+/// Stands for the segments of blocks beyond those that are listed.
+const OTHERS: &str = "others";
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Something that a share was asked for and does not have. Only the answer to a query that may leave
+/// it out goes on without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOut {
+    /// Lines of a segment cannot be read.
+    Segment {
+        /// The name of its object.
+        name: String,
+        /// How many lines; none: all of it.
+        lines: Option<u64>,
+        /// Why.
+        error: String,
+    },
+    /// The node has not read so many messages of those that the log told of a partition.
+    Behind {
+        /// The partition.
+        partition: u32,
+        /// The messages.
+        messages: u64,
+    },
 }
 
 /// The pieces as a source.
@@ -78,6 +114,9 @@ pub struct PiecesSource {
     segments: Vec<SegmentPiece>,
     /// The frames of one partition after the other.
     frames: Vec<Arc<HotUnit>>,
+    /// Whether the answer may leave out what cannot be read.
+    may_leave_out: bool,
+    left_out: Mutex<Vec<LeftOut>>,
     covering: Arc<Covering>,
 }
 
@@ -94,18 +133,70 @@ pub enum PiecesError {
 
 impl PiecesSource {
     /// Takes the frames, and waits for those that the node has not read yet. Blocks.
+    /// `may_leave_out`: segments that cannot be opened are noted, and the others are read.
     ///
     /// Errors: the node cannot answer for the offsets, and the query has to plan again; the filter of
     /// a deletion is not understood.
-    pub fn gather(engines: &Arc<Engines>, pieces: Pieces) -> Result<PiecesSource, PiecesError> {
+    pub fn gather(
+        engines: &Arc<Engines>,
+        pieces: Pieces,
+        may_leave_out: bool,
+    ) -> Result<PiecesSource, PiecesError> {
         let covering = Arc::new(Covering::new(pieces.hidden).map_err(PiecesError::Filter)?);
         let until = Instant::now() + CATCH_UP_MAX;
-        let mut frames = Vec::new();
+        let (mut frames, mut left_out) = (Vec::new(), Vec::new());
         for piece in &pieces.hot {
-            frames.extend(read_hot(engines, piece, until)?);
+            frames.extend(read_hot(engines, piece, until, &mut left_out)?);
         }
-        let engines = Arc::clone(engines);
-        Ok(PiecesSource { engines, segments: pieces.segments, frames, covering })
+        let (engines, segments) = (Arc::clone(engines), pieces.segments);
+        let left_out = Mutex::new(left_out);
+        Ok(PiecesSource { engines, segments, frames, may_leave_out, left_out, covering })
+    }
+
+    /// What was left out so far. `damages`: the blocks that the query passed over.
+    pub fn left_out(&self, damages: &Damages) -> Vec<LeftOut> {
+        let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut blocks: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+        for unit in damages.units() {
+            let (lines, error) = blocks.entry(unit.segment).or_default();
+            *lines += unit.lines;
+            *error = unit.error;
+        }
+        if blocks.is_empty() {
+            return all;
+        }
+        let listed: u64 = blocks.values().map(|(lines, _)| lines).sum();
+        if let Some(lines) = damages.lines().checked_sub(listed).filter(|lines| *lines > 0) {
+            // More blocks than are listed.
+            let (name, error) = (OTHERS.to_owned(), "see the segments beside it".to_owned());
+            all.push(LeftOut::Segment { name, lines: Some(lines), error });
+        }
+        for SegmentPiece(name, ..) in &self.segments {
+            if let Some((lines, error)) = blocks.remove(&object_key(name)) {
+                all.push(LeftOut::Segment { name: name.clone(), lines: Some(lines), error });
+            }
+        }
+        all
+    }
+
+    /// The open files of the segments, each with the last deletion that it was searched for. Those that cannot be opened are left out where they may.
+    fn open_segments(&self) -> Result<Vec<(Arc<SealedFile>, u64)>, SourceError> {
+        let opened = self.engines.segments.open_each(&self.segments);
+        let mut files = Vec::with_capacity(opened.len());
+        for (file, SegmentPiece(name, _, searched)) in opened.into_iter().zip(&self.segments) {
+            match file {
+                Ok(file) => files.push((file, *searched)),
+                Err(SourceError(error)) if self.may_leave_out => {
+                    let left_out = LeftOut::Segment { name: name.clone(), lines: None, error };
+                    let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !all.contains(&left_out) {
+                        all.push(left_out);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(files)
     }
 
     /// The rows of the summary for the frames, which are in segments with them later.
@@ -135,17 +226,31 @@ fn read_hot(
     engines: &Engines,
     piece: &HotPiece,
     until: Instant,
+    left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Arc<HotUnit>>, HotError> {
+    let HotPiece { partition: number, from, until: end, open } = *piece;
     loop {
-        let partition = engines.owned(piece.partition).ok_or(HotError::NotOwner)?;
+        let partition = engines.held(number).ok_or(HotError::NotOwner)?;
         let now_ns = engines.clock.monotonic_ns();
-        match partition.hot.read(piece.from, piece.until, now_ns) {
+        let read = match open {
+            true => partition.hot.read_open(from, end, now_ns),
+            false => partition.hot.read(from, end, now_ns),
+        };
+        let read = match read {
+            // While the log is away, nothing more comes.
+            Err(HotError::Behind { position }) if open && from <= position => {
+                left_out.push(LeftOut::Behind { partition: number, messages: end - position });
+                partition.hot.read_open(from, from, now_ns)
+            }
+            read => read,
+        };
+        match read {
             Ok(frames) => {
                 let unit = |hot| Arc::new(HotUnit::new(&partition, hot));
                 return Ok(frames.into_iter().map(unit).collect());
             }
             Err(HotError::Behind { .. }) if Instant::now() < until => {
-                partition.hot.wait_for(piece.until, CATCH_UP_TICK);
+                partition.hot.wait_for(end, CATCH_UP_TICK);
             }
             Err(error) => return Err(error),
         }
@@ -172,10 +277,14 @@ impl Source for PiecesSource {
                 units.push(Box::new(RowsUnit(rows)));
             }
         }
-        let files = self.engines.segments.open_all(&self.segments)?;
-        for (file, SegmentPiece(_, _, searched)) in files.into_iter().zip(&self.segments) {
-            let blocks = ObjectBlock::of_file(&file, (range.start_ns, last_ns), whose);
-            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), *searched)));
+        for (file, searched) in self.open_segments()? {
+            let blocks = ObjectBlock::of_file(
+                &self.engines.segments,
+                &file,
+                (range.start_ns, last_ns),
+                whose,
+            );
+            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), searched)));
         }
         // Newest first, after those whose times are not known yet.
         units.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
