@@ -4,10 +4,10 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, test as base, type APIRequestContext, type Locator, type Page } from '@playwright/test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LEVEL_FIELD as LEVEL, TYPE_FIELD as TYPE } from '../src/lib/lines/rows';
-import { real, servesPage, startSecured, startServer, startWithProvider } from './servers';
+import { real, startSecured, startServer, startWithProvider } from './servers';
 
 export { expect } from '@playwright/test';
-export { LEVEL, real, servesPage, TYPE };
+export { LEVEL, real, TYPE };
 
 /** A server takes as long as it takes to start and to receive its history. */
 const START_MS = 1_800_000;

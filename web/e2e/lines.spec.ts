@@ -233,6 +233,20 @@ test('counts of an earlier query are grey until the new ones are there', async (
   await expect(facets).toHaveAttribute('data-stale', 'false');
 });
 
+test('a long list of values opens', async ({ page, request }) => {
+  const token = `hosts${Date.now()}`;
+  const lines = Array.from({ length: 60 }, (_, i) => ({ _msg: `${token} up`, app_name: 'shop', hostname: `h${i % 12}` }));
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: lines.map((line) => `${JSON.stringify(line)}\n`).join(''), headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok(), await answer.text()).toBe(true);
+  await open(page, token);
+  const values = section(page, 'hostname').getByTestId('facet-value');
+  await expect(values).toHaveCount(8);
+  await section(page, 'hostname').getByTestId('facet-more').click();
+  await expect(values).toHaveCount(12);
+  await section(page, 'hostname').getByTestId('facet-more').click();
+  await expect(values).toHaveCount(8);
+});
+
 test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
   const token = await postRequests(request);
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -558,6 +572,9 @@ test('a live tail waits while its lines are read: scrolled away, pressed or open
   await expect(same).toHaveAttribute('data-open', 'true');
   await expect(bar).toContainText('Paused while you read');
   await expand(same);
+  await expect(same).toHaveAttribute('data-open', 'false');
+  // Lines that arrived before it was pressed may have moved it out of view, to where it was followed.
+  await main.evaluate((element) => element.scrollTo(0, 0));
   await expect(bar).toContainText('Live');
 
   // A pause by the button does not end by reading.

@@ -1,13 +1,13 @@
 // What a browser has to fetch before the first lines can be seen.
 
-import { expect, real, servesPage, test } from './common';
+import { expect, test } from './common';
 
-/** Scripts and styles of the first view, unpacked. What is beside the lines is fetched after them. */
+/**
+ * Scripts and styles of the first view, unpacked. What is beside the lines is fetched after them.
+ */
 const FIRST_BYTES_MAX = 250 * 1024;
 
 test('the first view needs less than 250 KB of scripts and styles', async ({ request }) => {
-  // The page in the binary is as old as the binary.
-  test.skip(real && !servesPage, 'needs the built page of this folder');
   const html = await (await request.get('/')).text();
   const files = [...html.matchAll(/(?:href|src)="(\/assets\/[^"]+\.(?:js|css))"/g)].map(([, file]) => file as string);
   expect(files.length).toBeGreaterThan(1);

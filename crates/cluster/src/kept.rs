@@ -1,9 +1,9 @@
 //! The last snapshot of the catalog, for queries while the catalog does not answer.
 //!
-//! A snapshot stays right for as long as the objects of its segments exist: until a grace time after
-//! it was taken, at the earliest, since whatever was retired later is deleted that much later. So a
-//! query may use it if the query ends before. Offsets in it may be behind; the owners of the
-//! partitions have the frames from there on, or say that they do not.
+//! A snapshot stays right for as long as the objects of its segments exist: until a grace time
+//! after it was taken, at the earliest, since whatever was retired later is deleted that much
+//! later. So a query may use it if the query ends before. Offsets in it may be behind; the owners
+//! of the partitions have the frames from there on, or say that they do not.
 //!
 //! Left out: segments of times before those that fit into the limit. A query over them fails.
 
@@ -16,8 +16,8 @@ use crate::member::nanos;
 
 /// Most segments that are kept. Of more, those of the newest times are.
 ///
-/// limits.md, Nodes of a cluster: segments of the catalog in memory, for queries while PostgreSQL is
-/// away | {} | those of the newest times are kept; queries over others fail
+/// limits.md, Nodes of a cluster: segments of the catalog in memory, for queries while PostgreSQL
+/// is away | {} | those of the newest times are kept; queries over others fail
 const SEGMENTS_MAX: usize = 100_000;
 /// Times before now that are tried when there are more segments than that.
 const DAYS_TRIED: [i64; 5] = [90, 30, 7, 1, 0];

@@ -6,10 +6,10 @@
 //! offset and end is asked of the owner. So each frame is in exactly one of the two, and none that
 //! was acknowledged before the query began is missing.
 //!
-//! While the catalog does not answer, an older snapshot serves ([`crate::KeptCatalog`]): the offsets
-//! in it are lower, more is asked of the owners, and the answer is the same. While the log does not
-//! answer, the ends that it told before serve ([`End::Before`]): owners answer with all that they
-//! have read from there on, and what was acknowledged since then may be missing.
+//! While the catalog does not answer, an older snapshot serves ([`crate::KeptCatalog`]): the
+//! offsets in it are lower, more is asked of the owners, and the answer is the same. While the log
+//! does not answer, the ends that it told before serve ([`End::Before`]): owners answer with all
+//! that they have read from there on, and what was acknowledged since then may be missing.
 
 use crate::catalog::{Catalog, Owner, SegmentRow, Snapshot, TimeRange};
 use crate::deletions::Tombstone;

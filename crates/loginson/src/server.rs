@@ -43,6 +43,9 @@ const EXPIRY_TICK: Duration = Duration::from_secs(5);
 /// The pause before the users of a cluster are asked for again.
 const SHARE_RETRY: Duration = Duration::from_secs(2);
 
+/// How often tenants are compared with their limits of disk.
+const QUOTAS_TICK: Duration = Duration::from_secs(60);
+
 /// How often it is kept when tokens were used last.
 const USES_TICK: Duration = Duration::from_secs(600);
 
@@ -146,6 +149,9 @@ async fn serve(
     tokio::spawn(expire(Arc::clone(&jobs)));
     tokio::spawn(save_uses(app.gate().clone()));
     tokio::spawn(look_for_changes(app.gate().clone()));
+    if !pipeline.tenants.is_off() {
+        tokio::spawn(keep_quotas(Arc::clone(&pipeline)));
+    }
     app.run(Arc::clone(&pipeline), jobs);
     let of = Some((&app, &pipeline));
     let rules = (Arc::clone(&pipeline.rules), Arc::clone(&pipeline.lookups));
@@ -250,6 +256,20 @@ async fn look_for_changes(gate: Gate) {
             tracing::warn!("changes of users and tokens at other nodes are not known: {why}");
         }
         said = why;
+    }
+}
+
+/// Keeps tenants to their limits of disk.
+async fn keep_quotas(pipeline: Arc<Pipeline>) {
+    loop {
+        let pipeline_now = Arc::clone(&pipeline);
+        let checked = tokio::task::spawn_blocking(move || {
+            pipeline_now.quotas.check(pipeline_now.store());
+        });
+        if let Err(error) = checked.await {
+            tracing::error!("keeping tenants to their limits of disk: {error}");
+        }
+        tokio::time::sleep(QUOTAS_TICK).await;
     }
 }
 

@@ -66,6 +66,7 @@ use crate::data_dir::{
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
+use crate::ingest::quotas::Quotas;
 use crate::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use crate::ingest::sources::{SourceContext, Sources};
 use crate::ingest::tenants::{self, Tenants};
@@ -122,6 +123,8 @@ pub struct Pipeline {
     pub rules: Arc<Rules>,
     /// Whose lines there can be.
     pub tenants: Arc<Tenants>,
+    /// What tenants hold of the disk.
+    pub quotas: Quotas,
     /// The tables that rules and queries look values up in.
     pub lookups: Arc<Lookups>,
     /// Parses durable frames, and hands them to live tails.
@@ -330,6 +333,7 @@ impl Pipeline {
             audit_rows,
             delivery: Arc::clone(&delivery),
             rules,
+            quotas: Quotas::new(Arc::clone(&tenants)),
             tenants,
             lookups,
             parsing,

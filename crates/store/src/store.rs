@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use arrivals::{ArrivalCursor, Arrivals, LoadFrame, NoArrivalCursor};
-pub use info::{SegmentInfo, SegmentState};
+pub use info::{Holding, Holdings, SegmentInfo, SegmentState};
 pub use nodes::NodeFrames;
 pub use snapshot::Committed;
 pub use stats::{SealingStats, StoreStats};

@@ -6,7 +6,8 @@
 //!
 //! - the headers of a proxy ([`super::proxy`]);
 //! - `Authorization: Bearer TOKEN`, or another of `SCHEMES`, as senders of others write it;
-//! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
+//! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, of this server
+//!   or of a directory ([`super::ldap`]), or a token;
 //! - a token in the header of a sender of another product (`KEYS`);
 //! - the parameter `token`, at the addresses of [`crate::known::TOKEN_PATHS`];
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
@@ -27,6 +28,7 @@
 
 mod changes;
 mod credentials;
+mod directories;
 mod first;
 mod hashing;
 mod outside;
@@ -40,7 +42,8 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use node::ingest::tenants::{TENANTS_FILE, Tenants};
+use node::data_dir::TENANTS_FILE;
+use node::ingest::tenants::Tenants;
 use query::{Filter, Restriction};
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -407,7 +410,7 @@ impl Gate {
         self.0.is_https
     }
 
-    /// Whether there are users, who can log in with a password.
+    /// Whether there are users of this server, who can log in with a password.
     pub fn has_users(&self) -> bool {
         !self.access().users.is_empty()
     }

@@ -18,8 +18,8 @@ const MISSING_STORES: &str = "x-loginson-missing-stores";
 /// `allow_partial_response=1` have it.
 const MISSING_LINES: &str = "x-loginson-missing-lines";
 
-/// The header with the age of the catalog's state that the answer is by, in seconds. Only answers of
-/// a cluster whose catalog does not answer have it.
+/// The header with the age of the catalog's state that the answer is by, in seconds. Only answers
+/// of a cluster whose catalog does not answer have it.
 const CATALOG_AGE: &str = "x-loginson-catalog-age";
 
 /// The header with what does not answer in a cluster, for the page: a JSON list of `what` (`log`,

@@ -159,9 +159,9 @@ fn every_acknowledged_line_is_there_once() {
     match histories(first..first + count, None) {
         Ok(counts) => {
             let of = |what: Count| counts[what as usize];
-            // The checks are not vacuous: most queries are answered whole, and what the faults are
-            // to provoke happens.
-            assert!(of(Count::Complete) > 2 * of(Count::Incomplete), "{counts:?}");
+            // The checks are not vacuous: most queries are answered whole, although engines are
+            // away often, and what the faults are to provoke happens.
+            assert!(of(Count::Complete) > of(Count::Incomplete), "{counts:?}");
             assert!(of(Count::Complete) > 2 * of(Count::Failed), "{counts:?}");
             for (what, per_history) in [
                 (Count::Lines, 20.0),

@@ -10,6 +10,7 @@ mod alerts;
 pub mod backup;
 pub mod changes;
 mod collect;
+mod directories;
 pub mod encryption;
 mod engines;
 mod files;
@@ -273,6 +274,10 @@ impl TryFrom<RawConfig> for Config {
             ];
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
+        ensure!(
+            engines.is_none() || tenants.all().all(|(options, _)| options.disk_bytes_max.is_none()),
+            "disk_bytes_max of tenants does not work in a cluster on Kafka yet; retention.bytes does"
+        );
         ensure!(
             engines.is_none() || raw.node_listen == "off",
             "node_listen is for a store with a disk of its own; collectors of a cluster deliver to [cluster.kafka]"

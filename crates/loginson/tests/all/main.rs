@@ -10,6 +10,7 @@ mod api;
 mod at_rest;
 mod backup;
 mod bad_input;
+mod certificates;
 mod cli;
 mod cluster;
 #[cfg(feature = "real-servers")]

@@ -12,8 +12,8 @@ use super::node::Node;
 
 /// Second requests of one query.
 ///
-/// limits.md, Nodes of a cluster: shares of a query that a second node is asked for | {} | the query
-/// waits for the first one
+/// limits.md, Nodes of a cluster: shares of a query that a second node is asked for | {} | the
+/// query waits for the first one
 const HEDGES_MAX: usize = 2;
 /// Second requests of all queries of this node at a time.
 ///
@@ -61,7 +61,8 @@ impl Hedges {
         Hedges { requests, readers, left: HEDGES_MAX, asked: 0 }
     }
 
-    /// The side that another node is to be asked for, if there is one, and whether its node is silent.
+    /// The side that another node is to be asked for, if there is one, and whether its node is
+    /// silent.
     pub fn slow(&self, sides: &[Began], begun: Instant) -> Option<(usize, bool)> {
         if self.left == 0 {
             return None;

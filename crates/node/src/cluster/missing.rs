@@ -1,8 +1,8 @@
 //! What an answer lacks, as its head tells it: names, a sentence for people, and a list of notices
 //! for the page.
 //!
-//! The head is sent before the rows. What is found missing later can be told to nobody, so the query
-//! then ends with an error.
+//! The head is sent before the rows. What is found missing later can be told to nobody, so the
+//! query then ends with an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -8,6 +8,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use platform::{open_regular, read_all, read_provided, read_regular};
 
@@ -133,6 +134,48 @@ impl Documents for DocumentFolder {
             "" => self.directory.display().to_string(),
             name => self.directory.join(name).display().to_string(),
         }
+    }
+}
+
+/// Those of some documents whose names begin with a prefix, under names without it.
+pub struct PrefixedDocuments {
+    of: Arc<dyn Documents>,
+    prefix: String,
+}
+
+impl PrefixedDocuments {
+    /// Those of `of`. No prefix of two such parts may begin the other.
+    pub fn new(of: Arc<dyn Documents>, prefix: String) -> PrefixedDocuments {
+        PrefixedDocuments { of, prefix }
+    }
+
+    fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+impl Documents for PrefixedDocuments {
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.of.read(&self.full(name))
+    }
+
+    fn replace(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        self.of.replace(&self.full(name), body)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.of.remove(&self.full(name))
+    }
+
+    fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        let own = |(name, body): ListedDocument| {
+            Some((name.strip_prefix(&self.prefix)?.to_owned(), body))
+        };
+        Ok(self.of.list(bytes_max)?.into_iter().filter_map(own).collect())
+    }
+
+    fn place(&self, name: &str) -> String {
+        self.of.place(&self.full(name))
     }
 }
 

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - What was synced is never overwritten. A write is appended, or, if it is small, takes the place
-//!   of an extent all of whose bytes were written again and synced since. So the last block of a hot
-//!   segment, which each commit writes again, alternates between two places.
+//!   of an extent all of whose bytes were written again and synced since. So the last block of a
+//!   hot segment, which each commit writes again, alternates between two places.
 //! - An extent counts after a power cut as far as its pieces are authentic: a piece that is not
 //!   there hides nothing that was written before it.
 //! - Truncating to where the file ended at the last sync takes back the writes since, and needs no
@@ -41,8 +41,8 @@ const REUSED_BLOCKS_MAX: u64 = 2;
 const REUSED_MAX: usize = 16;
 /// Bytes read at once where no extent was found.
 const SEARCH_BYTES: usize = 256 << 10;
-/// A write that is taken back may repeat so many bytes before it, at most; with more, the file notes
-/// where it ends instead.
+/// A write that is taken back may repeat so many bytes before it, at most; with more, the file
+/// notes where it ends instead.
 const COMPARED_BYTES_MAX: u64 = 64 << 10;
 /// How often a read is tried again because a writer took the place it read from.
 const RETRIES_MAX: usize = 16;
@@ -97,8 +97,8 @@ struct Writing {
     synced: (u64, u64),
     /// Places that may be used again, with their blocks.
     reusable: Vec<(u64, u64)>,
-    /// Only places from here on are used again: whatever is written after the extent that says where
-    /// the file ends stands behind it, so that it is the last one of a closed file only.
+    /// Only places from here on are used again: whatever is written after the extent that says
+    /// where the file ends stands behind it, so that it is the last one of a closed file only.
     reused_from: u64,
     /// The file was there, and nothing was changed yet.
     is_found: bool,
@@ -408,8 +408,8 @@ impl EncryptedFile {
         unreachable!("the loop returns")
     }
 
-    /// Reads what the parts hold of a range, and zeros between them; returns the first place that is
-    /// not authentic.
+    /// Reads what the parts hold of a range, and zeros between them; returns the first place that
+    /// is not authentic.
     fn read_parts(
         &self,
         buffer: &mut [u8],
@@ -492,10 +492,12 @@ impl EncryptedFile {
             state.within(offset, to)
         };
         let mapped: u64 = parts.iter().map(|(start, part)| part.end - start).sum();
-        if mapped < bytes.len() as u64 || self.read(&mut found, offset, false)? < bytes.len() {
+        if mapped < bytes.len() as u64 {
             return Ok(false);
         }
-        if found != bytes {
+        // What is not authentic has to be written anew, even as the same bytes.
+        let damaged = self.read_parts(&mut found, offset, &parts, false)?;
+        if damaged.is_some() || found != bytes {
             return Ok(false);
         }
         let again = |at: u64, bytes: u64| -> io::Result<()> {

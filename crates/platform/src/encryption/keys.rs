@@ -1,8 +1,8 @@
 //! The keys: a master key, and the data keys that it encrypts.
 //!
-//! `encryption.keys` is text of a few lines, with a copy beside it (`encryption.keys.copy`), because
-//! whoever loses all copies loses every line. Each new version gets the name of the old one once it
-//! is durable.
+//! `encryption.keys` is text of a few lines, with a copy beside it (`encryption.keys.copy`),
+//! because whoever loses all copies loses every line. Each new version gets the name of the old one
+//! once it is durable.
 //!
 //! ```text
 //! loginson encryption keys 1
@@ -34,8 +34,8 @@ const KEY_BYTES: usize = 32;
 pub(super) const ID_BYTES: usize = 8;
 /// Data keys in a file: one for each rotation.
 ///
-/// limits.md, Other: data keys of a data directory | {} | a further rotation that asks for a new
-/// data key is refused; rotations of the master key alone still work
+/// limits.md, The disk and sealing: data keys of a data directory | {} | a further rotation that
+/// asks for a new data key is refused; rotations of the master key alone still work
 const KEYS_MAX: usize = 1_000;
 /// Bytes of the file; a longer one is damaged.
 const FILE_BYTES_MAX: usize = 64 + KEYS_MAX * 160;
@@ -199,7 +199,8 @@ impl Keyring {
     /// the first one encrypts them. If another one of `masters` has encrypted them, they are
     /// encrypted with the first one from now on. None: nothing is encrypted, and no key was given.
     ///
-    /// Errors: no key was given, or a wrong one; the file is damaged, and cannot be read or written.
+    /// Errors: no key was given, or a wrong one; the file is damaged, and cannot be read or
+    /// written.
     pub fn open(
         disk: &dyn Disk,
         dir: &Path,

@@ -83,12 +83,18 @@ export function parseMatchers(text: string): Matcher[] | null {
   return found.length > 0 && end === text.length ? found : null;
 }
 
-/** How long an acknowledged alert is told to nobody; whoever works on it for longer acknowledges it again. */
+/**
+ * How long an acknowledged alert is told to nobody; whoever works on it for longer acknowledges it
+ * again.
+ */
 export const ACKNOWLEDGED_MS = 4 * 3_600_000;
 /** What the comment of a silence begins with that says: somebody works on this alert. */
 export const ACKNOWLEDGED = 'Acknowledged';
 
-/** The silence in force by which somebody acknowledged the alert with these labels, or all of its rule; null if nobody did. */
+/**
+ * The silence in force by which somebody acknowledged the alert with these labels, or all of its
+ * rule; null if nobody did.
+ */
 export function acknowledgement(placed: PlacedRule, labels: Record<string, string>, silences: readonly Silence[], nowMs: number): Silence | null {
   const pairs: Record<string, string> = { alertname: placed.rule.name, alertgroup: placed.group, ...labels };
   const covers = ({ name, value, isRegex, isEqual }: Matcher): boolean => !isRegex && isEqual && pairs[name] === value;

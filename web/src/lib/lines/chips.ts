@@ -89,8 +89,8 @@ function isIdentifier(name: string, seen: Seen): boolean {
 }
 
 /**
- * The chips of a line. `shown` are fields that have a column, `placed` those whose value is in the message, `pinned` those
- * that come first, whatever their values.
+ * The chips of a line. `shown` are fields that have a column, `placed` those whose value is in the
+ * message, `pinned` those that come first, whatever their values.
  */
 export function chipsOf(row: Row, plan: ChipPlan, shown: ReadonlySet<string>, placed: readonly Placed[], pinned: readonly string[] = []): Chip[] {
   const first = pinned.filter((name) => (row[name] ?? '') !== '' && !shown.has(name)).map((name) => ({ name, value: row[name] as string }));

@@ -1,5 +1,6 @@
-// Entries of the queue by the click that made them: one search asks for lines, a histogram, the fields and their numbers,
-// which are several queries of one client over the same filter within seconds. Pure.
+// Entries of the queue by the click that made them: one search asks for lines, a histogram, the
+// fields and their numbers, which are several queries of one client over the same filter within
+// seconds. Pure.
 
 import type { QueueEntry } from '../api/queue';
 import { timeToMs } from '../base/time';
@@ -18,12 +19,18 @@ const SIDE_KINDS = new Set(['hits', 'facets', 'field_names', 'field_values', 'st
 /** Queries of a click begin within this time of its first one. */
 const WITHIN_MS = 30_000;
 
-/** The user, who stands before the address, or the address without its port: each connection has another one. */
+/**
+ * The user, who stands before the address, or the address without its port: each connection has
+ * another one.
+ */
 export function whoOf({ client }: Pick<QueueEntry, 'client'>): string {
   return /^(\S+) /.exec(client)?.[1] ?? client.replace(/:\d+$/, '');
 }
 
-/** Queries of the page that count what stands beside the lines: the numbers of fields, and series that stand out. */
+/**
+ * Queries of the page that count what stands beside the lines: the numbers of fields, and series
+ * that stand out.
+ */
 const SIDE_QUERIES = / \| stats (min\(.*\) min0, median\(|by \(_time:\w+(, [^()]+)?\) \w+\([^()]*\) n( \| anomalies |$))/;
 
 /** Whether an entry counts what stands beside the lines. */
@@ -31,7 +38,10 @@ function isSide({ kind, query }: QueueEntry): boolean {
   return SIDE_KINDS.has(kind) || SIDE_QUERIES.test(query);
 }
 
-/** Filters that an entry beside lines of this query may have: its own, or without the choice of one field. */
+/**
+ * Filters that an entry beside lines of this query may have: its own, or without the choice of one
+ * field.
+ */
 function filtersOf(query: string): Set<string> {
   const filter = filterOf(query);
   return new Set([filter, ...[...chosenValues(filter).keys()].map((field) => filterOf(withoutChoice(filter, field)))]);
@@ -39,7 +49,10 @@ function filtersOf(query: string): Set<string> {
 
 const byTime = (a: QueueEntry, b: QueueEntry): number => timeToMs(a.started) - timeToMs(b.started);
 
-/** Entries by click, in the order of the entries. Background queries and tails are clicks of their own. */
+/**
+ * Entries by click, in the order of the entries. Background queries and tails are clicks of their
+ * own.
+ */
 export function clicksOf(entries: readonly QueueEntry[]): Click[] {
   const main = entries.filter((entry) => !isSide(entry)).map((entry) => ({ entry, others: [] as QueueEntry[], ms: timeToMs(entry.started), filters: filtersOf(entry.query) }));
   const left: QueueEntry[] = [];

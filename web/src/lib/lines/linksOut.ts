@@ -1,8 +1,9 @@
-// Links from a line to other programs and to runbooks, made by templates that everybody shares: the document `_links` among
-// the dashboards. Pure; linksOut.svelte.ts keeps them.
+// Links from a line to other programs and to runbooks, made by templates that everybody shares: the
+// document `_links` among the dashboards. Pure; linksOut.svelte.ts keeps them.
 //
-// Values of lines are data: they are written into an address only behind its host, in percent encoding, so a line cannot
-// lead elsewhere than the template does. A pattern is compared without regular expressions, in time linear in the message.
+// Values of lines are data: they are written into an address only behind its host, in percent
+// encoding, so a line cannot lead elsewhere than the template does. A pattern is compared without
+// regular expressions, in time linear in the message.
 
 import type { Row } from '../base/jsonl';
 
@@ -10,7 +11,10 @@ export interface LinkTemplate {
   name: string;
   /** An address of http or https, with `{field}` for values of the line. */
   url: string;
-  /** What the message has to contain, with `*` for any text: makes a link a runbook. Empty for every line. */
+  /**
+   * What the message has to contain, with `*` for any text: makes a link a runbook. Empty for every
+   * line.
+   */
   pattern: string;
 }
 
@@ -73,7 +77,10 @@ export function containsPattern(message: string, pattern: string): boolean {
   return true;
 }
 
-/** The links of a line: of templates whose pattern is in its message and whose fields it has; runbooks first. */
+/**
+ * The links of a line: of templates whose pattern is in its message and whose fields it has;
+ * runbooks first.
+ */
 export function linksOf(row: Row, templates: readonly LinkTemplate[]): { name: string; href: string; isRunbook: boolean }[] {
   const links = templates.flatMap((template) => {
     const { name, url, pattern } = template;

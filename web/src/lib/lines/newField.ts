@@ -1,5 +1,6 @@
-// A field made of a part of messages that somebody marked: a pattern of the pipe `extract` is proposed from the text around
-// it, tried on the lines that are there, and written as a pipe or as a rule at ingest. Pure.
+// A field made of a part of messages that somebody marked: a pattern of the pipe `extract` is
+// proposed from the text around it, tried on the lines that are there, and written as a pipe or as
+// a rule at ingest. Pure.
 
 import { quoteField, quote } from '../query/logsql';
 
@@ -16,7 +17,9 @@ const AROUND_CHARS_MAX = 60;
 /** Words before the marked part that a proposal may take. */
 const WORDS_MAX = 6;
 
-/** What the pattern finds in a message; null if its texts are not there. The server finds the same. */
+/**
+ * What the pattern finds in a message; null if its texts are not there. The server finds the same.
+ */
 export function extracted(message: string, { before, behind }: FieldPattern): string | null {
   const at = before === '' ? 0 : message.indexOf(before);
   if (at < 0) return null;
@@ -26,8 +29,9 @@ export function extracted(message: string, { before, behind }: FieldPattern): st
 }
 
 /**
- * A pattern that finds the marked part: as few words before it as find this part and not another one, and what ends it.
- * Digits before it are likely to vary, so words without them are taken first. Null if no text around it finds it.
+ * A pattern that finds the marked part: as few words before it as find this part and not another
+ * one, and what ends it. Digits before it are likely to vary, so words without them are taken
+ * first. Null if no text around it finds it.
  */
 export function proposedPattern(message: string, from: number, to: number): FieldPattern | null {
   const marked = message.slice(from, to);

@@ -1,7 +1,9 @@
-// Values of fields and messages as a row of the list shows them: numbers in three digits with their unit, characters that
-// cannot be seen by their code, a stack trace by its first line and the first frame of one's own code.
+// Values of fields and messages as a row of the list shows them: numbers in three digits with their
+// unit, characters that cannot be seen by their code, a stack trace by its first line and the first
+// frame of one's own code.
 //
-// Nothing here changes what is stored, filtered or copied: the detail of a line and its raw text stay whole.
+// Nothing here changes what is stored, filtered or copied: the detail of a line and its raw text
+// stay whole.
 
 import { formatUnit, guessUnit } from '../chart/units';
 
@@ -9,7 +11,10 @@ const NUMBER = /^-?\d{1,15}(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 /** A number without a unit may be an identifier, so only digits behind its point are rounded. */
 const LONG_FRACTION = /\.\d{4,}|e/i;
 
-/** `905.8137` of `duration_ms` → `906 ms`, `153600` of `bytes` → `150 KiB`; texts, and numbers that may be identifiers, stay. */
+/**
+ * `905.8137` of `duration_ms` → `906 ms`, `153600` of `bytes` → `150 KiB`; texts, and numbers that
+ * may be identifiers, stay.
+ */
 export function shownValue(field: string, value: string): string {
   if (value.includes('\n')) return foldTrace(value) ?? value;
   if (!NUMBER.test(value)) return value;
@@ -29,7 +34,9 @@ export interface Unseen {
   means: string;
 }
 
-/** Marks per text; a text with more of them is a binary one, and its further ones are not marked. */
+/**
+ * Marks per text; a text with more of them is a binary one, and its further ones are not marked.
+ */
 const UNSEEN_MAX = 200;
 const UNSEEN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0]|[\u{e0000}-\u{e007f}]/gu;
 const DIRECTION = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
@@ -61,7 +68,10 @@ export function visibleText(text: string): string {
   return done === 0 ? text : shown + text.slice(done);
 }
 
-/** Lines of a stack trace that name a place in code: Java, .NET and JavaScript, Python, Go, Ruby, PHP, Rust. */
+/**
+ * Lines of a stack trace that name a place in code: Java, .NET and JavaScript, Python, Go, Ruby,
+ * PHP, Rust.
+ */
 const FRAMES: readonly RegExp[] = [
   /^\s+at (?:async )?\S.*$/,
   /^\s*File "[^"]+", line \d+(?:, in .*)?$/,
@@ -77,8 +87,9 @@ const FRAMES_MIN = 2;
 const TRACE_LINES_MAX = 2_000;
 
 /**
- * A stack trace as one line: what stands before its frames, the first frame of one's own code (the last one of Python,
- * which writes the innermost last), and how many frames there are besides. Null if the text is no trace.
+ * A stack trace as one line: what stands before its frames, the first frame of one's own code (the
+ * last one of Python, which writes the innermost last), and how many frames there are besides. Null
+ * if the text is no trace.
  */
 export function foldTrace(text: string): string | null {
   if (!text.includes('\n')) return null;

@@ -21,7 +21,10 @@ class LinksOut {
     void this.#read();
   }
 
-  /** Adds a template, in place of the one of its name. Whether that worked; else `error` says why not. */
+  /**
+   * Adds a template, in place of the one of its name. Whether that worked; else `error` says why
+   * not.
+   */
   async save(template: LinkTemplate): Promise<boolean> {
     const problem = templateProblem(template);
     return this.#change(problem, (links) => [...links.filter(({ name }) => name !== template.name), template]);
@@ -54,7 +57,8 @@ class LinksOut {
         this.#kept = readLinks(await response.json());
         return true;
       } catch (error) {
-        // Somebody else has changed the links meanwhile: the same change is applied to their version.
+        // Somebody else has changed the links meanwhile: the same change is applied to their
+        // version.
         if (!isAgain && error instanceof ApiError && error.status === 409) await this.#read();
         else {
           this.error = error instanceof Error ? error.message : String(error);

@@ -156,7 +156,10 @@ export function fromSearch(search: string): ViewState {
   };
 }
 
-/** How a view shows its lines, as an address without its query and range: what a saved query keeps besides its text. */
+/**
+ * How a view shows its lines, as an address without its query and range: what a saved query keeps
+ * besides its text.
+ */
 export function lookOf({ columns, pinned, oldestFirst, chart }: Pick<ViewState, 'columns' | 'pinned' | 'oldestFirst' | 'chart'>): string {
   return toSearch({ ...START, columns, pinned, oldestFirst, chart });
 }

@@ -13,6 +13,7 @@ use super::shared::Sharing;
 use crate::access::certificates::NamedBy;
 use crate::access::groups::Groups;
 use crate::access::kept::Kept;
+use crate::access::ldap::Directories;
 use crate::access::limits::UserLimits;
 use crate::access::oidc::Providers;
 use crate::access::principal::Principal;
@@ -47,6 +48,7 @@ pub(super) struct Access {
     /// Those of each caller that has no others.
     pub(super) limits: UserLimits,
     pub(super) providers: Providers,
+    pub(super) directories: Directories,
     pub(super) proxy: Proxy,
     pub(super) certificates: Option<NamedBy>,
     /// What users of other systems may do.
@@ -198,7 +200,7 @@ impl Gate {
     }
 
     /// Sessions stay, except those of users that are no more, or have another password, and those
-    /// of providers whose settings changed.
+    /// of providers and directories whose settings changed.
     pub(super) fn replace(&self, access: &AccessOptions) {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
@@ -209,7 +211,10 @@ impl Gate {
                 |access: &Access| access.user(&session.user).map(|known| known.user.hash.clone());
             match &session.outside {
                 None => hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now)),
-                Some(outside) => after.providers.kept(&outside.source, &before.providers),
+                Some(outside) => {
+                    after.providers.kept(&outside.source, &before.providers)
+                        || after.directories.kept(&outside.source, &before.directories)
+                }
             }
         });
     }
@@ -239,6 +244,7 @@ impl Access {
             tokens: tokens.collect(),
             limits: options.limits,
             providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
+            directories: Directories::new(&options.ldap, before.map(|before| &before.directories)),
             proxy: options.proxy.clone(),
             certificates: options.certificates,
             groups: options.groups.clone(),

@@ -118,8 +118,8 @@ impl Bucket {
     }
 
     /// As [`read_range`](Self::read_range), for a query: fails soon while the storage is away. Once
-    /// no read has succeeded for two seconds, none is repeated, and for a moment after each one that
-    /// fails none is sent.
+    /// no read has succeeded for two seconds, none is repeated, and for a moment after each one
+    /// that fails none is sent.
     pub fn read_range_soon(
         &self,
         name: &str,

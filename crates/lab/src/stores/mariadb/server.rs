@@ -66,6 +66,11 @@ impl Server for Mariadb {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(crate::stores::mysql::driver::open, self.name(), node).await
+        crate::servers::driver_answers(
+            crate::stores::mysql::driver::open_mariadb,
+            self.name(),
+            node,
+        )
+        .await
     }
 }

@@ -123,8 +123,8 @@ pub struct Status {
 pub type EngineCalls = (&'static str, Metered);
 
 impl Engines {
-    /// Connects, and waits for engines that are away. `grace`: how long objects stay that no segment
-    /// needs any more. Blocks.
+    /// Connects, and waits for engines that are away. `grace`: how long objects stay that no
+    /// segment needs any more. Blocks.
     ///
     /// Errors: a local directory cannot be used; the settings of the object storage are wrong.
     pub fn connect(
@@ -215,8 +215,8 @@ impl Engines {
         Status { partitions, ends, totals, errors }
     }
 
-    /// Whether the log or the catalog has not answered for longer than a lease: a query does not wait
-    /// for it then.
+    /// Whether the log or the catalog has not answered for longer than a lease: a query does not
+    /// wait for it then.
     pub fn are_away(&self) -> bool {
         let away = |failing: Option<Duration>| failing.is_some_and(|f| f >= self.config.lease);
         away(self.log_ends.outage()) || away(self.catalog.metered().failing)

@@ -85,8 +85,8 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Something that a share was asked for and does not have. Only the answer to a query that may leave
-/// it out goes on without it.
+/// Something that a share was asked for and does not have. Only the answer to a query that may
+/// leave it out goes on without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftOut {

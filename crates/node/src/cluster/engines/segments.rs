@@ -40,7 +40,8 @@ const OPENINGS_MAX: usize = 16;
 const MISSING_FOR: Duration = Duration::from_secs(30);
 /// How long a block that could not be read otherwise counts as one that cannot be.
 const UNREADABLE_FOR: Duration = Duration::from_secs(2);
-/// Objects, and blocks, that are known to be missing or unreadable. Of more, all are asked for again.
+/// Objects, and blocks, that are known to be missing or unreadable. Of more, all are asked for
+/// again.
 const UNREADABLE_MAX: usize = 4_096;
 /// What an error says of an object that is missing; its name is before.
 const IS_MISSING: &str = " is missing in the object storage";

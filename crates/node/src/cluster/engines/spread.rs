@@ -29,8 +29,8 @@ use crate::cluster::Node;
 const SEGMENTS_MAX: usize = 50_000;
 /// Time for the catalog to answer, where an older snapshot of it is known.
 ///
-/// limits.md, Nodes of a cluster: wait of a query for PostgreSQL, where an older state of the catalog
-/// is known | {} | the query goes on with that state, and says how old it is
+/// limits.md, Nodes of a cluster: wait of a query for PostgreSQL, where an older state of the
+/// catalog is known | {} | the query goes on with that state, and says how old it is
 const CATALOG_TIME_MAX: Duration = Duration::from_secs(2);
 /// The same while the catalog has not answered for [`CATALOG_OUTAGE`].
 const CATALOG_TIME_IN_OUTAGE: Duration = Duration::from_millis(200);
