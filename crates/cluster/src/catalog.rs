@@ -136,8 +136,8 @@ pub struct SegmentRow {
     pub lines: u64,
     /// Size of the object.
     pub bytes: u64,
-    /// The last deletion that it was searched for: no line that this one or an earlier one covers is
-    /// in it.
+    /// The last deletion that it was searched for: no line that this one or an earlier one covers
+    /// is in it.
     pub searched: u64,
     /// The rules of retention that were applied to it: a hash of them, 0 for none.
     pub rules: u64,
@@ -272,8 +272,8 @@ pub trait Catalog: Send + Sync {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError>;
 
-    /// Up to `max` live segments that may have lines of a frame. The summary of lines counts as lines
-    /// of the node that made it.
+    /// Up to `max` live segments that may have lines of a frame. The summary of lines counts as
+    /// lines of the node that made it.
     fn holding(
         &self,
         node: NodeId,
@@ -293,13 +293,14 @@ pub trait Catalog: Send + Sync {
     /// Ends a running deletion; false when none of that id runs.
     fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError>;
 
-    /// Ends the running deletions that have nothing left to search, removes the filters of those that
-    /// are done for longer than [`LATE`](crate::deletions::LATE), and forgets the oldest of more than
-    /// [`DELETIONS_KEPT`](crate::deletions::DELETIONS_KEPT). Returns how many it ended.
+    /// Ends the running deletions that have nothing left to search, removes the filters of those
+    /// that are done for longer than [`LATE`](crate::deletions::LATE), and forgets the oldest of
+    /// more than [`DELETIONS_KEPT`](crate::deletions::DELETIONS_KEPT). Returns how many it ended.
     fn end_deletions(&self, lease: &Lease) -> Result<u64, CatalogError>;
 
-    /// Notes that live segments of the lease's partition have no line that deletions up to `searched`
-    /// cover, and that `rules` were applied. Segments that are not live any more are passed over.
+    /// Notes that live segments of the lease's partition have no line that deletions up to
+    /// `searched` cover, and that `rules` were applied. Segments that are not live any more are
+    /// passed over.
     fn note_searched(
         &self,
         lease: &Lease,
@@ -308,8 +309,8 @@ pub trait Catalog: Send + Sync {
         rules: u64,
     ) -> Result<(), CatalogError>;
 
-    /// As [`replace`](Self::replace), of one segment that lost lines: adds them to the counts of their
-    /// deletions, given by id.
+    /// As [`replace`](Self::replace), of one segment that lost lines: adds them to the counts of
+    /// their deletions, given by id.
     fn rewrite(
         &self,
         lease: &Lease,
@@ -324,9 +325,9 @@ pub trait Catalog: Send + Sync {
     /// What all live segments take.
     fn totals(&self) -> Result<Totals, CatalogError>;
 
-    /// Keeps the objects of all segments that are live now, and of those that are added meanwhile, for
-    /// `ttl`: segments that are retired meanwhile are not in [`retired`](Self::retired). The same holder
-    /// prolongs its hold by another call, which moves the end alone.
+    /// Keeps the objects of all segments that are live now, and of those that are added meanwhile,
+    /// for `ttl`: segments that are retired meanwhile are not in [`retired`](Self::retired). The
+    /// same holder prolongs its hold by another call, which moves the end alone.
     fn hold(&self, holder: &str, ttl: Duration) -> Result<(), CatalogError>;
 
     /// Ends a hold. No error if there is none.

@@ -1,15 +1,15 @@
 //! Deletions of lines by a filter, as the catalog keeps them.
 //!
-//! A deletion covers the lines that a collector received before the deletion was requested, wherever
-//! they are: in segments, in memory of a store, in the log, in a spool. Two times decide: the arrival
-//! that a line carries, and the request by the catalog's clock. So whether a deletion covers a line
-//! never changes, whichever node asks.
+//! A deletion covers the lines that a collector received before the deletion was requested,
+//! wherever they are: in segments, in memory of a store, in the log, in a spool. Two times decide:
+//! the arrival that a line carries, and the request by the catalog's clock. So whether a deletion
+//! covers a line never changes, whichever node asks.
 //!
-//! From the transaction that adds it, a deletion is a *tombstone*: each snapshot has it, and queries
-//! hide its lines. Frames lose the lines when they are sealed. Jobs search segments that were
-//! published before and rewrite those that have such lines. The row of each segment says for which
-//! deletions it was searched, so none is searched twice, and queries hide nothing in it any more.
-//! Queries that read an older snapshot keep their answer.
+//! From the transaction that adds it, a deletion is a *tombstone*: each snapshot has it, and
+//! queries hide its lines. Frames lose the lines when they are sealed. Jobs search segments that
+//! were published before and rewrite those that have such lines. The row of each segment says for
+//! which deletions it was searched, so none is searched twice, and queries hide nothing in it any
+//! more. Queries that read an older snapshot keep their answer.
 //!
 //! A deletion is done when all messages are published that the log had at the request, and all
 //! segments are searched. It stays in force for lines that come late, for [`LATE`]; then its filter
@@ -25,8 +25,8 @@ pub const DELETIONS_MAX: usize = 100;
 /// Ended deletions that are still listed. Beyond this number the oldest whose filter is removed are
 /// forgotten.
 pub const DELETIONS_KEPT: usize = 100;
-/// Time for which a deletion that is done stays in force for lines that come late. Lines that were in
-/// a spool for longer come back.
+/// Time for which a deletion that is done stays in force for lines that come late. Lines that were
+/// in a spool for longer come back.
 pub const LATE: Duration = Duration::from_secs(30 * 86_400);
 /// Longest text of a filter, bytes. Longer ones are refused.
 ///
@@ -83,8 +83,8 @@ pub struct DeletionRow {
     pub state: DeletionState,
     /// When it ended, nanoseconds since 1970 UTC.
     pub finished_ns: Option<i64>,
-    /// Lines that segments have lost by it. Those that were left out when frames were sealed are not
-    /// counted.
+    /// Lines that segments have lost by it. Those that were left out when frames were sealed are
+    /// not counted.
     pub lines: u64,
     /// Segments that are to be searched, while it runs.
     pub segments_left: u64,

@@ -65,8 +65,8 @@ async fn of_catalog<T: Send + 'static>(
     })
 }
 
-/// Begins a deletion in a cluster on engines. Every query that begins after the answer is without the
-/// lines, at each node.
+/// Begins a deletion in a cluster on engines. Every query that begins after the answer is without
+/// the lines, at each node.
 async fn begin_on_engines(
     app: &App,
     engines: Arc<Engines>,

@@ -66,8 +66,8 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     if let Ok(ShareHead { version }) = head
         && !here.has(version)
     {
-        // The node that asks repeats the request in a version that both speak. 503: if there is none,
-        // another copy is asked.
+        // The node that asks repeats the request in a version that both speak. 503: if there is
+        // none, another copy is asked.
         let why = format!(
             "it speaks {here} of the protocol of shares, and the node that asks version {version}"
         );

@@ -23,8 +23,8 @@ pub struct MergeSettings {
     pub segments_min: usize,
     /// The largest sum of the sizes of segments that are merged.
     pub bytes_max: u64,
-    /// The longest time between the latest arrivals of two of them; `None`: any. A segment is dropped
-    /// when its newest line is too old.
+    /// The longest time between the latest arrivals of two of them; `None`: any. A segment is
+    /// dropped when its newest line is too old.
     pub span_max: Option<Duration>,
 }
 

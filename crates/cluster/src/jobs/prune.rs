@@ -104,8 +104,8 @@ impl Prune {
         }
     }
 
-    /// Does the next thing, with one call of an engine or the pruner at most. False when it has looked
-    /// at all segments; the next step begins anew.
+    /// Does the next thing, with one call of an engine or the pruner at most. False when it has
+    /// looked at all segments; the next step begins anew.
     pub fn step(
         &mut self,
         catalog: &dyn Catalog,
@@ -249,8 +249,8 @@ fn due_rules(rules: &[RetentionRule], newest_ns: i64, now_ns: i64) -> Vec<Retent
     rules.iter().filter(is_due).cloned().collect()
 }
 
-/// A hash that identifies a set of rules; 0 for none. The catalog keeps it, so it depends on neither
-/// platform nor version (FNV-1a). It fits into a signed number.
+/// A hash that identifies a set of rules; 0 for none. The catalog keeps it, so it depends on
+/// neither platform nor version (FNV-1a). It fits into a signed number.
 fn stamp(rules: &[RetentionRule]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

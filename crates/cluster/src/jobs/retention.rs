@@ -39,7 +39,8 @@ pub struct RetentionRule {
 /// Segments that are dropped with one transaction.
 const BATCH: usize = 256;
 
-/// Drops segments, and ends deletions that are done; stepped by one thread, under a lease of [`crate::Resource::Retention`].
+/// Drops segments, and ends deletions that are done; stepped by one thread, under a lease of
+/// [`crate::Resource::Retention`].
 pub struct Retention {
     lease: Lease,
     settings: RetentionSettings,

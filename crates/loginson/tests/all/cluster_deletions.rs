@@ -1,5 +1,5 @@
-//! Deletions, rules of retention and lines by their ids in a cluster on real engines: every node hides
-//! deleted lines at once, and segments lose them.
+//! Deletions, rules of retention and lines by their ids in a cluster on real engines: every node
+//! hides deleted lines at once, and segments lose them.
 
 use serde_json::Value;
 

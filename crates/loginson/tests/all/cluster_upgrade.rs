@@ -1,5 +1,6 @@
-//! The nodes of a cluster on real engines are upgraded one after the other: builds that pretend to be of
-//! the next release work beside this one, and one that is two releases apart is refused by name.
+//! The nodes of a cluster on real engines are upgraded one after the other: builds that pretend to
+//! be of the next release work beside this one, and one that is two releases apart is refused by
+//! name.
 
 use crate::common::Server;
 use crate::engines::Engines;

@@ -14,8 +14,8 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Starts them for the test `name`. None where the S3 server cannot be built because Go is missing: the test is
-    /// left out then, and says so.
+    /// Starts them for the test `name`. None where the S3 server cannot be built because Go is
+    /// missing: the test is left out then, and says so.
     pub fn start(name: &str) -> Option<Engines> {
         let [kafka, s3, postgresql] = free_ports(name);
         let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -1,8 +1,8 @@
 //! Backups of a cluster on engines: one moment of the catalog, and the objects of its segments.
 //!
-//! The catalog is read in one transaction. A hold in it keeps the objects of that moment until they are
-//! sent, so the moment is whole, however long that takes. What is not published is not in the backup:
-//! Kafka has it, and the restored cluster reads on there.
+//! The catalog is read in one transaction. A hold in it keeps the objects of that moment until they
+//! are sent, so the moment is whole, however long that takes. What is not published is not in the
+//! backup: Kafka has it, and the restored cluster reads on there.
 //!
 //! Left out: the data directories of nodes, Kafka.
 
@@ -169,11 +169,11 @@ impl ObjectBody for StoredObject {
     }
 }
 
-/// Fills an empty bucket and an empty database with a backup. One that broke off resumes: objects that
-/// are there stay, and the database is filled last, in one transaction.
+/// Fills an empty bucket and an empty database with a backup. One that broke off resumes: objects
+/// that are there stay, and the database is filled last, in one transaction.
 ///
-/// Errors: the bucket has other objects, or the database something of a cluster; an engine or the place
-/// does not answer; a piece is damaged.
+/// Errors: the bucket has other objects, or the database something of a cluster; an engine or the
+/// place does not answer; a piece is damaged.
 pub fn restore(
     options: &EngineOptions,
     destination: &Destination,

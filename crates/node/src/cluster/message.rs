@@ -18,8 +18,8 @@ use super::engines::{LeftOut, Pieces};
 
 /// The newest version of requests and messages that this program speaks.
 const VERSION: u32 = 2;
-/// The oldest one. A release speaks the version of the release before, so that nodes can be upgraded
-/// one after the other.
+/// The oldest one. A release speaks the version of the release before, so that nodes can be
+/// upgraded one after the other.
 const VERSION_MIN: u32 = 2;
 /// Builds for tests pretend to speak the versions that this variable has: `3-4`.
 #[cfg(debug_assertions)]

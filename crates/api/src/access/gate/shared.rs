@@ -1,6 +1,6 @@
-//! Users and tokens of a cluster: all nodes share one document in its catalog. A change at any node is
-//! in the catalog before it is answered, is made of what the catalog has at that moment, and holds at
-//! the other nodes when they look, every [`LOOK_EVERY`].
+//! Users and tokens of a cluster: all nodes share one document in its catalog. A change at any node
+//! is in the catalog before it is answered, is made of what the catalog has at that moment, and
+//! holds at the other nodes when they look, every [`LOOK_EVERY`].
 //!
 //! The file in the data directory stays, as what the node knew last: a node that starts while the
 //! catalog is away lets the same people in.
@@ -33,13 +33,14 @@ pub(super) enum Sharing {
 }
 
 impl Gate {
-    /// Users and tokens are those of a cluster, and cannot be changed before [`share`](Self::share).
+    /// Users and tokens are those of a cluster, and cannot be changed before
+    /// [`share`](Self::share).
     pub fn expect_sharing(&self) {
         self.sources().sharing = Sharing::NotYet;
     }
 
-    /// Shares users and tokens from now on. Those of the cluster hold; if it has none yet, it gets those
-    /// of this node. Blocks.
+    /// Shares users and tokens from now on. Those of the cluster hold; if it has none yet, it gets
+    /// those of this node. Blocks.
     ///
     /// # Errors
     /// The catalog cannot be reached, or its document is damaged.

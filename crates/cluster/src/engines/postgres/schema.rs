@@ -1,9 +1,10 @@
 //! The schema, which the first node creates.
 //!
-//! A catalog names two versions: its own, and the oldest one whose programs may still use it. A release
-//! that changes the schema adds to it in a way that the release before can live with (a column with a
-//! default, a table, an index), and brings an [`Upgrade`]. So the nodes of a cluster are upgraded one
-//! after the other: the first one upgrades the catalog, and the others go on, also after a restart.
+//! A catalog names two versions: its own, and the oldest one whose programs may still use it. A
+//! release that changes the schema adds to it in a way that the release before can live with (a
+//! column with a default, a table, an index), and brings an [`Upgrade`]. So the nodes of a cluster
+//! are upgraded one after the other: the first one upgrades the catalog, and the others go on, also
+//! after a restart.
 
 use tokio_postgres::Client;
 
@@ -54,9 +55,9 @@ impl Known<'static> {
 const NEXT: &[Upgrade] =
     &[Upgrade { from: VERSION, sql: "ALTER TABLE nodes ADD COLUMN next_release text" }];
 
-/// Creates the tables of an empty database, upgrades those of an earlier version, or checks that the
-/// existing ones can be used, within the caller's transaction. Nodes that start at the same time wait
-/// for each other.
+/// Creates the tables of an empty database, upgrades those of an earlier version, or checks that
+/// the existing ones can be used, within the caller's transaction. Nodes that start at the same
+/// time wait for each other.
 pub async fn prepare(client: &Client, known: &Known<'_>) -> Result<(), Failed> {
     // `IF NOT EXISTS` fails when another node creates the table at the same time. The lock lets one
     // wait for the other, and ends with the transaction; without it, one would fail and try again.

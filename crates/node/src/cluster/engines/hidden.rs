@@ -76,8 +76,8 @@ impl Covering {
         })
     }
 
-    /// For each row whether a deletion behind `searched` covers it; none if no row is. `each` is called
-    /// with the id of the first deletion that covers a row.
+    /// For each row whether a deletion behind `searched` covers it; none if no row is. `each` is
+    /// called with the id of the first deletion that covers a row.
     pub fn select(
         &self,
         batch: &Arc<Batch>,

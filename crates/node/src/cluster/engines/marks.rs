@@ -1,5 +1,5 @@
-//! Documents of the catalog: as the node that runs programs and sinks keeps them, and one that every node
-//! may change.
+//! Documents of the catalog: as the node that runs programs and sinks keeps them, and one that
+//! every node may change.
 
 use std::io;
 use std::sync::Arc;

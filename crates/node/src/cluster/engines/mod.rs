@@ -267,8 +267,8 @@ impl Engines {
             .fold((0, 0), |(count, sum), some| (count + 1, sum + some))
     }
 
-    /// Deletes the lines that `filter` selects and that a collector received before now: from now on no
-    /// query shows them. Blocks.
+    /// Deletes the lines that `filter` selects and that a collector received before now: from now
+    /// on no query shows them. Blocks.
     ///
     /// Errors: an engine cannot be reached; too many deletions run; the filter is too long.
     pub fn delete_lines(&self, filter: &str) -> Result<DeletionRow, CatalogError> {

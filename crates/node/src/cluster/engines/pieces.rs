@@ -32,8 +32,8 @@ pub struct Pieces {
     pub segments: Vec<SegmentPiece>,
     /// Frames that are in no segment.
     pub hot: Vec<HotPiece>,
-    /// Deletions whose lines are hidden: all of them in frames, and in a segment those that it was not
-    /// searched for.
+    /// Deletions whose lines are hidden: all of them in frames, and in a segment those that it was
+    /// not searched for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<HiddenLines>,
 }
@@ -135,8 +135,8 @@ impl PiecesSource {
     /// Takes the frames, and waits for those that the node has not read yet. Blocks.
     /// `may_leave_out`: segments that cannot be opened are noted, and the others are read.
     ///
-    /// Errors: the node cannot answer for the offsets, and the query has to plan again; the filter of
-    /// a deletion is not understood.
+    /// Errors: the node cannot answer for the offsets, and the query has to plan again; the filter
+    /// of a deletion is not understood.
     pub fn gather(
         engines: &Arc<Engines>,
         pieces: Pieces,
@@ -179,7 +179,8 @@ impl PiecesSource {
         all
     }
 
-    /// The open files of the segments, each with the last deletion that it was searched for. Those that cannot be opened are left out where they may.
+    /// The open files of the segments, each with the last deletion that it was searched for. Those
+    /// that cannot be opened are left out where they may.
     fn open_segments(&self) -> Result<Vec<(Arc<SealedFile>, u64)>, SourceError> {
         let opened = self.engines.segments.open_each(&self.segments);
         let mut files = Vec::with_capacity(opened.len());

@@ -1,5 +1,5 @@
-//! Makes sealed segments: of the frames of a partition, of several segments, and of the lines of one
-//! that are to stay.
+//! Makes sealed segments: of the frames of a partition, of several segments, and of the lines of
+//! one that are to stay.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -180,8 +180,9 @@ impl Merger for SegmentMerger<'_> {
     }
 }
 
-/// A rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS` of the bytes
-/// of its lines, as on one machine. Otherwise they stay until the segment is dropped as a whole.
+/// A rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS` of the
+/// bytes of its lines, as on one machine. Otherwise they stay until the segment is dropped as a
+/// whole.
 const WORTH_PARTS: u64 = 8;
 
 /// Searches segments for lines that have to go, and writes them without these.

@@ -210,8 +210,8 @@ impl Engines {
         }
     }
 
-    /// Who may have the line of an id: the owners of the newest frames, and the readers of the segments
-    /// that have the line's frame. Blocks.
+    /// Who may have the line of an id: the owners of the newest frames, and the readers of the
+    /// segments that have the line's frame. Blocks.
     ///
     /// Errors: an engine cannot be reached, or no node can read segments; the text says so.
     pub fn spread_line(&self, id: LineId, run_time: Duration) -> Result<Spread, String> {

@@ -448,8 +448,8 @@ impl Jobs {
         }
     }
 
-    /// When a deletion last ended that deleted lines of this node, or in a cluster when one was last
-    /// requested; `i64::MIN` when none was.
+    /// When a deletion last ended that deleted lines of this node, or in a cluster when one was
+    /// last requested; `i64::MIN` when none was.
     fn lines_deleted_ns(&self) -> i64 {
         let stored = match &self.lines {
             QueriedLines::Own(stored) => stored,

@@ -8,8 +8,8 @@ use cluster::ObjectBody;
 use super::contents::{FileContents, Sum};
 use super::{Destination, PIECE_BYTES};
 
-/// The bytes of a file of a backup. A piece is read when bytes of it are wanted; the last one stays in
-/// memory.
+/// The bytes of a file of a backup. A piece is read when bytes of it are wanted; the last one stays
+/// in memory.
 pub struct PiecesBody<'d> {
     destination: &'d Destination,
     bytes: u64,

@@ -136,8 +136,8 @@ pub fn send(
     })
 }
 
-/// A part of a backup that is no file on this disk. Its name stands for its content: a part of the same
-/// name in the newest backup of the place is the same.
+/// A part of a backup that is no file on this disk. Its name stands for its content: a part of the
+/// same name in the newest backup of the place is the same.
 pub struct Part<'p> {
     /// Its name.
     pub name: String,
@@ -285,8 +285,8 @@ impl<'s> Sender<'s> {
         })
     }
 
-    /// Sends what is missing of a part; returns its length and its pieces. It is not read if the newest
-    /// backup has it, and all its pieces are there.
+    /// Sends what is missing of a part; returns its length and its pieces. It is not read if the
+    /// newest backup has it, and all its pieces are there.
     fn part(&mut self, name: &str, body: &dyn ObjectBody) -> Result<(u64, Vec<Sum>)> {
         let bytes = body.size();
         if let Some(known) = self.parts.get(name)
