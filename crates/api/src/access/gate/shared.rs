@@ -73,7 +73,7 @@ impl Gate {
     /// Takes over what other nodes changed. Blocks.
     ///
     /// # Errors
-    /// The catalog cannot be reached, or its document is damaged: users and tokens stay as they were.
+    /// The catalog cannot be reached, or its document is damaged: users and tokens stay as before.
     pub fn look_for_changes(&self) -> Result<(), String> {
         // Held throughout, so that what is read is not older than a change of this node.
         let mut sources = self.sources();
