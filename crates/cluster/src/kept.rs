@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::catalog::{Catalog, PartitionRow, Snapshot, TimeRange};
+use crate::catalog::{Catalog, Snapshot, TimeRange};
 use crate::error::CatalogError;
 use crate::member::nanos;
 
@@ -98,8 +98,7 @@ impl KeptCatalog {
         // The time before the call: the catalog was like this then, or later.
         let begun_ns = now_ns();
         let none = TimeRange { first_ns: i64::MAX, last_ns: i64::MIN };
-        let rows = catalog.snapshot(none, 0)?.partitions;
-        if self.is_same(&rows, begun_ns) {
+        if self.is_same(&catalog.snapshot(none, 0)?, begun_ns) {
             return Ok(());
         }
         let tried = DAYS_TRIED.map(|days| match days {
@@ -123,11 +122,12 @@ impl KeptCatalog {
         Err(CatalogError::TooMany { segments_max: SEGMENTS_MAX })
     }
 
-    /// Whether the partitions are those of the snapshot; then it is confirmed.
-    fn is_same(&self, rows: &[PartitionRow], now_ns: u64) -> bool {
+    /// Whether partitions and deletions are those of the snapshot; then it is confirmed.
+    fn is_same(&self, found: &Snapshot, now_ns: u64) -> bool {
         let mut kept = self.lock();
         let Some(kept) = kept.as_mut() else { return false };
-        let is_same = kept.snapshot.partitions == rows
+        let is_same = kept.snapshot.partitions == found.partitions
+            && kept.snapshot.tombstones == found.tombstones
             && now_ns.saturating_sub(kept.taken_ns) < nanos(RENEWED_AFTER);
         if is_same {
             kept.confirmed_ns = now_ns;
@@ -158,6 +158,7 @@ impl KeptCatalog {
         let snapshot = Snapshot {
             partitions: kept.snapshot.partitions.clone(),
             segments: segments.cloned().collect(),
+            tombstones: kept.snapshot.tombstones.clone(),
         };
         Ok(KeptSnapshot { snapshot, age, read })
     }
@@ -188,6 +189,9 @@ mod tests {
             offsets: offset..offset + 1,
             times: TimeRange { first_ns: number * 100, last_ns: number * 100 + 50 },
             received_last_ns: 0,
+            searched: 0,
+            rules: 0,
+            frames: Vec::new(),
             lines: 1,
             bytes: 1,
         };

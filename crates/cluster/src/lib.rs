@@ -12,6 +12,7 @@
 //! transaction of the catalog.
 
 mod catalog;
+pub mod deletions;
 mod duplicates;
 pub mod engines;
 mod error;
@@ -33,7 +34,7 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    Catalog, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
     Snapshot, TimeRange, Totals, View,
 };
@@ -43,7 +44,8 @@ pub use frame_log::{FrameLog, Message};
 pub use hot::{HotError, HotFrame, HotPart, Lag};
 pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
 pub use jobs::{
-    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionRule, RetentionSettings, Sweep, SweepSettings,
 };
 pub use kept::{KeptCatalog, KeptError, KeptSnapshot};
 pub use member::{Change, LeaseSettings, Member};

@@ -12,6 +12,7 @@
 //! that they have read from there on, and what was acknowledged since then may be missing.
 
 use crate::catalog::{Catalog, Owner, SegmentRow, Snapshot, TimeRange};
+use crate::deletions::Tombstone;
 use crate::error::{CatalogError, LogError};
 use crate::frame_log::FrameLog;
 use crate::hot::HotError;
@@ -50,6 +51,9 @@ pub struct Plan {
     /// Hot parts, whatever the times of their lines are. They are asked first: if an owner cannot
     /// answer, the query plans again before it read segments in vain.
     pub hot: Vec<HotRange>,
+    /// The deletions whose lines the query hides: all of them in hot parts, and in a segment those
+    /// that it was not searched for.
+    pub tombstones: Vec<Tombstone>,
 }
 
 /// Why no plan could be made.
@@ -110,13 +114,15 @@ pub fn plan_of(snapshot: Snapshot, ends: &[End]) -> Result<Plan, PlanError> {
             }
         }
     }
-    Ok(Plan { segments: snapshot.segments, hot })
+    Ok(Plan { segments: snapshot.segments, hot, tombstones: snapshot.tombstones })
 }
 
 /// A plan with the answers of the owners.
 pub struct Gathered<T> {
     /// Segments to read.
     pub segments: Vec<SegmentRow>,
+    /// The deletions whose lines are hidden.
+    pub tombstones: Vec<Tombstone>,
     /// What owners answered.
     pub answers: Vec<T>,
     /// Partitions whose end is not known at present, and whose owners answered. Messages that the
@@ -139,8 +145,13 @@ pub fn gather<T>(
     loop {
         plans += 1;
         let plan = plan()?;
-        let (answers, open, missing) = (Vec::new(), Vec::new(), Vec::new());
-        let mut gathered = Gathered { segments: plan.segments, answers, open, missing };
+        let mut gathered = Gathered {
+            segments: plan.segments,
+            tombstones: plan.tombstones,
+            answers: Vec::new(),
+            open: Vec::new(),
+            missing: Vec::new(),
+        };
         for part in plan.hot {
             match part.owner.as_ref().map(|owner| ask(owner, &part)) {
                 Some(Ok(answer)) => {

@@ -42,6 +42,8 @@ impl Sealer for CountLines {
             times: TimeRange::ALL,
             received_last_ns: 0,
             lines: frames.len() as u64,
+            searched: 0,
+            frames: Vec::new(),
         })
     }
 }

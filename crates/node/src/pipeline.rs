@@ -52,11 +52,12 @@ use platform::memory::Budget;
 use platform::{Clock, Disk, RealClock, RealDisk};
 use query::source::Answers;
 use record::{Parser, ParserConfig};
-use store::Store;
+use store::{Retention, Store};
 use text::size::show_bytes;
 
+use crate::cluster::backup::ClusterBackups;
 use crate::cluster::engines::{
-    EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionSettings,
+    EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionRule, RetentionSettings,
 };
 use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{
@@ -78,7 +79,7 @@ use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
-use crate::storage::backup::schedule::Backups;
+use crate::storage::backup::schedule::{Backups, SendBackup, StoreBackups};
 use crate::storage::integrity::Integrity;
 use crate::storage::row_store::RowStore;
 use crate::storage::stored::{Parsers, Stored};
@@ -141,6 +142,8 @@ pub struct Pipeline {
     pub recovery: String,
     /// Sends backups to their destination, if there is one.
     pub backups: Option<Arc<Backups>>,
+    /// Makes them in a cluster, once the engines are reached.
+    cluster_backups: Arc<ClusterBackups>,
     /// Keeps the chain of sealed segments, if that is asked for.
     pub integrity: Option<Arc<Integrity>>,
     /// The disk of the data directory, which encrypts if that is asked for.
@@ -293,10 +296,17 @@ impl Pipeline {
 
         let upkeep = Upkeep::new(Arc::clone(&parsers), is_queried);
         store.start_background(Arc::new(upkeep))?;
+        let cluster_backups = Arc::<ClusterBackups>::default();
         let backups = options.backup.clone().map(|backup| {
-            let (store, free_bytes_min) = (Arc::clone(&store), options.store.disk_free_bytes_min);
-            let clock = Arc::clone(&clock);
-            Backups::new(backup, store, options.data_dir(), free_bytes_min, clock)
+            let sender: Arc<dyn SendBackup> = match options.engines {
+                Some(_) => Arc::clone(&cluster_backups) as _,
+                None => Arc::new(StoreBackups {
+                    store: Arc::clone(&store),
+                    data_dir: options.data_dir().to_owned(),
+                    free_bytes_min: options.store.disk_free_bytes_min,
+                }),
+            };
+            Backups::new(backup, sender, options.data_dir(), Arc::clone(&clock))
         });
         let backups = backups.map(Arc::new);
         if let Some(backups) = backups.clone() {
@@ -332,6 +342,7 @@ impl Pipeline {
             memory: Arc::clone(memory),
             recovery: report.to_string(),
             backups,
+            cluster_backups,
             integrity,
             disk,
             forwarder,
@@ -410,10 +421,7 @@ impl Pipeline {
     /// Errors: a directory cannot be used, a thread cannot be started.
     pub fn join(&self, engines: &Arc<Engines>, options: &NodeOptions) -> Result<()> {
         let parsing = Arc::clone(&self.parsing);
-        let retention = RetentionSettings {
-            age_max: options.store.age_ns.map(|ns| Duration::from_nanos(ns.unsigned_abs())),
-            bytes_max: options.store.bytes_max,
-        };
+        let retention = retention_of(&options.store.retention());
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
@@ -440,7 +448,18 @@ impl Pipeline {
             options.data_dir(),
         )?;
         assert!(self.owner.set(owner).is_ok(), "a node takes part once");
+        self.cluster_backups.set(engines);
         Ok(())
+    }
+
+    /// Changes what is deleted when.
+    pub fn set_retention(&self, retention: Retention) {
+        if let Some(owner) = self.owner.get() {
+            owner.set_retention(retention_of(&retention));
+        }
+        if self.store().retention() != retention {
+            self.store().set_retention(retention);
+        }
     }
 
     /// The programs, sinks and alerts that run here; none where another node of the cluster has
@@ -462,6 +481,20 @@ impl Pipeline {
     /// The running sources; none before the start is complete, and none once the shutdown begins.
     pub fn sources(&self) -> Arc<Sources> {
         Arc::clone(&lock(&self.sources))
+    }
+}
+
+/// The same for the segments of a cluster.
+fn retention_of(retention: &Retention) -> RetentionSettings {
+    let age = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
+    let rule = |rule: &store::RetentionRule| RetentionRule {
+        filter: rule.filter.clone(),
+        age: age(rule.age_ns),
+    };
+    RetentionSettings {
+        age_max: retention.age_ns.map(age),
+        bytes_max: retention.bytes_max,
+        rules: retention.rules.iter().map(rule).collect(),
     }
 }
 

@@ -32,6 +32,7 @@ mod directories;
 mod first;
 mod hashing;
 mod outside;
+mod shared;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -66,6 +67,8 @@ use changes::{Access, Sources, write};
 use credentials::{challenge, unauthorized};
 use first::First;
 use hashing::COMPUTING_MAX;
+pub use shared::LOOK_EVERY;
+use shared::Sharing;
 
 /// Users, tokens, sessions, and what limits logins. Clones share everything.
 #[derive(Clone)]
@@ -210,6 +213,7 @@ impl Gate {
                 configured: access.clone(),
                 kept: Kept::default(),
                 documents: None,
+                sharing: Sharing::No,
             }),
             audit: OnceLock::new(),
             auditing: RwLock::default(),

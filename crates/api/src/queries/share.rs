@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -19,6 +20,7 @@ use axum::response::IntoResponse;
 use query::source::{Damages, Source, TimeRange};
 use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
 use record::{LineId, RowsWriter};
+use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -29,8 +31,10 @@ use crate::app::App;
 use crate::queries::run::{Client, LinesOf, PendingQuery, Running, reading_thread};
 use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::engines::{Engines, Pieces, PiecesSource, is_storage_away};
-use node::cluster::message::{Counts, FramesWanted, HEARTBEAT, Message, ShareRequest, VERSION};
+use node::cluster::engines::{Engines, Pieces, PiecesError, PiecesSource, is_storage_away};
+use node::cluster::message::{
+    Counts, FramesWanted, HEARTBEAT, Message, ShareHead, ShareRequest, Spoken,
+};
 use node::queries::QueryOptions;
 use node::storage::stored::Stored;
 
@@ -58,16 +62,21 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         ApiError::bad_request(format!("a share is longer than {SHARE_BYTES_MAX} bytes"))
     })?;
 
+    let (head, here) = (serde_json::from_slice::<ShareHead>(&body), Spoken::here());
+    if let Ok(ShareHead { version }) = head
+        && !here.has(version)
+    {
+        // The node that asks repeats the request in a version that both speak. 503: if there is
+        // none, another copy is asked.
+        let why = format!(
+            "it speaks {here} of the protocol of shares, and the node that asks version {version}"
+        );
+        let refusal = json!({ "error": why, "speaks": here });
+        return Ok((StatusCode::SERVICE_UNAVAILABLE, Json(refusal)).into_response());
+    }
     let mut request: ShareRequest = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("this is no share: {error}")))?;
     drop((body, reading));
-    if request.version != VERSION {
-        // 503, so that another copy is asked.
-        return Err(ApiError::unavailable(format!(
-            "it speaks version {VERSION} of the protocol of shares, and the node that asks {}; run the same version of Loginson on both",
-            request.version
-        )));
-    }
     // Wrong requests are answered before the queue is entered.
     let checked = match (request.line_id(), request.frames_wanted()) {
         (Some(id), _) => id.map(drop),
@@ -104,6 +113,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         }
     };
 
+    let hello: Bytes = Message::Hello(request.version, node).encode().into();
     let client = Client::default();
     let link = client.link();
     let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
@@ -123,7 +133,11 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         let pieces = match pieces.map(gather).transpose() {
             Ok(pieces) => pieces,
             Err(error) => {
-                send_last(Message::Failed(StatusCode::CONFLICT.as_u16(), error.to_string()));
+                let status = match &error {
+                    PiecesError::Hot(_) => StatusCode::CONFLICT,
+                    PiecesError::Filter(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                send_last(Message::Failed(status.as_u16(), error.to_string()));
                 return Ok(());
             }
         };
@@ -173,7 +187,6 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         Ok(())
     });
     tokio::spawn(running);
-    let hello: Bytes = Message::Hello(node).encode().into();
     let beats = Beats { messages, begins: Some(progress), progress: None, _client: client };
     let rest = futures_util::stream::unfold(beats, |mut beats| async {
         let message = beats.next().await?;

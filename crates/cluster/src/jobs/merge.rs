@@ -1,5 +1,7 @@
 //! Merging: several small neighbouring segments of a partition become one.
 
+use std::time::Duration;
+
 use crate::catalog::{Catalog, SegmentRow};
 use crate::error::{Failure, ObjectError};
 use crate::ids::{Lease, ObjectName};
@@ -21,6 +23,9 @@ pub struct MergeSettings {
     pub segments_min: usize,
     /// The largest sum of the sizes of segments that are merged.
     pub bytes_max: u64,
+    /// The longest time between the latest arrivals of two of them; `None`: any. A segment is
+    /// dropped when its newest line is too old.
+    pub span_max: Option<Duration>,
 }
 
 /// Segments that are looked at with one call.
@@ -142,6 +147,10 @@ impl Merge {
             received_last_ns: sealed.received_last_ns,
             lines: sealed.lines,
             bytes: sealed.body.size(),
+            searched: chosen.iter().map(|segment| segment.searched).min().unwrap_or(0),
+            // Other rules may be due for the whole: then it is searched again.
+            rules: chosen.iter().map(|segment| segment.rules).min().unwrap_or(0),
+            frames: sealed.frames.clone(),
         }
     }
 }
@@ -162,7 +171,11 @@ fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings) -> Found {
     let (mut bytes, mut settled) = (0, None);
     for segment in segments {
         settled = Some(segment.offsets.end);
-        let fits = bytes + segment.bytes <= settings.bytes_max;
+        let is_near = |first: &SegmentRow| {
+            let apart_ns = first.received_last_ns.abs_diff(segment.received_last_ns);
+            settings.span_max.is_none_or(|span| u128::from(apart_ns) <= span.as_nanos())
+        };
+        let fits = bytes + segment.bytes <= settings.bytes_max && run.first().is_none_or(is_near);
         if segment.bytes > small || !fits {
             if run.len() >= segments_min {
                 break;
@@ -198,9 +211,12 @@ mod tests {
                 received_last_ns: 0,
                 lines: 1,
                 bytes,
+                searched: 0,
+                rules: 0,
+                frames: Vec::new(),
             };
             let segments = sizes.iter().enumerate().map(row).collect();
-            let settings = MergeSettings { segments_min: 3, bytes_max: 30 };
+            let settings = MergeSettings { segments_min: 3, bytes_max: 30, span_max: None };
             let (chosen, found) = match choose(segments, &settings) {
                 Found::Run(chosen) => (chosen, 0),
                 Found::Settled(offset) => (Vec::new(), offset.unwrap_or(99)),
@@ -219,5 +235,34 @@ mod tests {
         check(&[10, 10, 10, 10], 0..3, 0);
         check(&[10, 9, 9, 9], 0..3, 0);
         check(&[10, 10, 11, 10], 0..0, 3);
+    }
+
+    #[test]
+    fn segments_whose_arrivals_are_far_apart_are_not_merged() {
+        let check = |span_s: Option<u64>, expected: usize| {
+            let row = |index: u64| SegmentRow {
+                name: index.to_string(),
+                partition: 0,
+                offsets: index..index + 1,
+                times: TimeRange::ALL,
+                received_last_ns: index as i64 * 1_000_000_000,
+                lines: 1,
+                bytes: 1,
+                searched: 0,
+                rules: 0,
+                frames: Vec::new(),
+            };
+            let span_max = span_s.map(Duration::from_secs);
+            let settings = MergeSettings { segments_min: 3, bytes_max: 30, span_max };
+            let chosen = match choose((0..10).map(row).collect(), &settings) {
+                Found::Run(run) => run.len(),
+                Found::Settled(_) => 0,
+            };
+            assert_eq!(chosen, expected, "{span_s:?}");
+        };
+        check(None, 10);
+        check(Some(9), 10);
+        check(Some(3), 4);
+        check(Some(1), 0);
     }
 }

@@ -35,6 +35,10 @@ enum Weakness {
     HotFromNow,
     /// A collector repeats an append to another partition.
     OtherPartition,
+    /// A query hides lines of deletions in segments alone.
+    HotUnhidden,
+    /// Segments count as searched for deletions that they were not searched for.
+    SearchedUnread,
     /// A reader takes an empty read for "nothing new", whatever end the log has.
     NeverRenews,
     /// The catalog stores the last sequence number of each producer, and not which of those below

@@ -136,7 +136,8 @@ impl Producer {
         let Some(oldest) = lane.frames.front().map(number) else {
             return Ok(Appended { partition, sequences: Vec::new() });
         };
-        let is_near = |frame: &&Arc<Frame>| number(frame).saturating_sub(oldest) <= self.settings.window;
+        let is_near =
+            |frame: &&Arc<Frame>| number(frame).saturating_sub(oldest) <= self.settings.window;
         let near = lane.frames.iter().take_while(is_near).count();
         let first = if passed < near { passed } else { 0 };
         let mut bytes = 0;

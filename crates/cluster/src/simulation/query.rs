@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Weakness;
-use super::model::{Allowance, Model};
+use super::model::{Allowance, Deletion, Model};
 use super::store::read_lines;
 use super::world::Count;
 use super::world::World;
 use crate::catalog::{Catalog, Owner, TimeRange};
-use crate::error::{CatalogError, ObjectError};
+use crate::deletions::Tombstone;
+use crate::error::{CatalogError, Failure, ObjectError};
 use crate::frame_log::FrameLog;
 use crate::hot::{HotError, HotFrame, HotPart};
 use crate::plan::{End, HotRange, Plan, PlanError, gather, plan_of};
@@ -31,9 +32,9 @@ pub enum Answer {
 pub fn query(world: &Arc<World>, times: TimeRange) -> Result<Answer, String> {
     let site = world.query_site();
     let objects = world.remote_objects(site);
-    let (began, received_before_ns) = {
+    let (began, received_before_ns, deletions) = {
         let model = world.model.lock().unwrap();
-        (model.now, world.dropped_before_ns())
+        (model.now, world.dropped_before_ns(), model.deletions.len())
     };
     let ask = |owner: &Owner, part: &HotRange| ask(world, owner, part);
     // Whether it waits for the log, or takes what the log told before.
@@ -62,6 +63,9 @@ pub fn query(world: &Arc<World>, times: TimeRange) -> Result<Answer, String> {
         let text = |line: record::frame::Line<'_>| String::from_utf8_lossy(line.bytes).into_owned();
         found.extend(frame.frame.lines().filter_map(|line| Model::parse(&text(line))));
     }
+    if world.weakness != Some(Weakness::HotUnhidden) {
+        hide(world, &mut found, &gathered.tombstones, 0);
+    }
     for segment in &gathered.segments {
         if world.chance(100) {
             world.run_a_little();
@@ -72,7 +76,10 @@ pub fn query(world: &Arc<World>, times: TimeRange) -> Result<Answer, String> {
             lines = read_lines(&objects, segment);
         }
         match lines {
-            Ok(lines) => found.extend(lines),
+            Ok(mut lines) => {
+                hide(world, &mut lines, &gathered.tombstones, segment.searched);
+                found.extend(lines);
+            }
             Err(ObjectError::Missing(name)) => {
                 // The longest query is shorter than the grace time.
                 let since_ns = world.now_ns() - planned.catalog_ns;
@@ -87,7 +94,10 @@ pub fn query(world: &Arc<World>, times: TimeRange) -> Result<Answer, String> {
     // Retention may have dropped more by the time of the snapshot.
     let received_before_ns = world.dropped_before_ns().max(received_before_ns);
     let until = gathered.open.iter().map(|partition| (*partition, planned.ends_known)).collect();
-    let allowance = Allowance { received_before_ns, partitions: &missing, until: &until };
+    // A snapshot from before the query does not have the deletions that began since.
+    let deletions = if planned.is_kept { 0 } else { deletions };
+    let allowance =
+        Allowance { received_before_ns, partitions: &missing, until: &until, deletions };
     world.model.lock().unwrap().check(&found, times, began, &allowance)?;
     world.count(Count::FromKept, planned.is_kept.into());
     world.count(Count::Open, u64::from(!until.is_empty() && missing.is_empty()));
@@ -169,6 +179,30 @@ pub fn keep(world: &Arc<World>) -> Result<(), CatalogError> {
     }
     let catalog = world.remote_catalog(site);
     world.kept.refresh(&catalog, || world.now_ns() as u64, world.now_ns())
+}
+
+/// Removes the lines of deletions behind the one that a segment was searched for.
+fn hide(world: &World, lines: &mut Vec<(usize, i64)>, tombstones: &[Tombstone], searched: u64) {
+    let model = world.model.lock().unwrap();
+    for tombstone in tombstones.iter().filter(|tombstone| tombstone.id > searched) {
+        let Tombstone { filter, created_ns, .. } = tombstone;
+        lines.retain(|(index, _)| !model.is_covered(*index, filter, *created_ns));
+    }
+}
+
+/// Begins a deletion from the site of queries.
+pub fn delete(world: &Arc<World>) {
+    let site = world.query_site();
+    let (catalog, log) = (world.remote_catalog(site), world.remote_log(site));
+    let Ok(ends) = log.ends() else { return };
+    let remainder = world.below(7);
+    let before_ns = match catalog.delete(&Model::filter(remainder), &ends) {
+        Ok(row) => Some(row.tombstone.created_ns),
+        Err(error) if error.failure() == Failure::Unknown => None,
+        Err(_) => return,
+    };
+    world.trace(|| format!("deletion of {remainder} before {before_ns:?}"));
+    world.model.lock().unwrap().deletions.push(Deletion { remainder, before_ns });
 }
 
 /// Asks the owner of a partition, over the network.

@@ -7,13 +7,15 @@ use std::time::Duration;
 use super::Weakness;
 use super::model::Model;
 use super::world::{Count, World};
-use crate::catalog::{NodeInfo, Role, SegmentRow, TimeRange};
+use crate::catalog::{Catalog, FrameRange, NodeInfo, Role, SegmentRow, TimeRange};
+use crate::deletions::{Deletions, Tombstone};
 use crate::error::{CatalogError, Failure};
 use crate::frame_log::FrameLog;
 use crate::hot::HotFrame;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::jobs::{
-    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionSettings, Sweep, SweepSettings,
 };
 use crate::member::{Change, LeaseSettings, Member};
 use crate::objects::Objects;
@@ -23,6 +25,7 @@ use crate::reader::ReaderSettings;
 
 enum Job {
     Merge(Merge),
+    Prune(Prune),
     Retention(Retention),
     Sweep(Sweep),
 }
@@ -35,6 +38,8 @@ pub struct StoreNode {
     /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
     expired: BTreeMap<u32, Partition>,
     job: Option<(Lease, Job)>,
+    /// Those that it knows of, which it leaves out when it seals.
+    deletions: Deletions,
     /// Where merges of a partition begin to look.
     settled: BTreeMap<Resource, u64>,
 }
@@ -57,6 +62,7 @@ impl StoreNode {
             partitions: BTreeMap::new(),
             expired: BTreeMap::new(),
             job: None,
+            deletions: Deletions::default(),
             settled: BTreeMap::new(),
         }
     }
@@ -178,10 +184,21 @@ impl StoreNode {
 
     fn step_publisher(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
+        if world.chance(200)
+            && let Ok(deletions) = world.remote_catalog(site).deletions()
+        {
+            self.deletions = deletions;
+        }
+        let deletions = std::mem::take(&mut self.deletions);
+        self.publish_any(world, site, now_ns, &deletions);
+        self.deletions = deletions;
+    }
+
+    fn publish_any(&mut self, world: &World, site: usize, now_ns: u64, deletions: &Deletions) {
         let Some((lease, partition)) = self.any_partition(world) else { return };
         let lease = *lease;
         let (catalog, objects) = (world.remote_catalog(site), world.remote_objects(site));
-        let sealer = SimSealer { world, site };
+        let sealer = SimSealer { world, site, deletions };
         match partition.publisher.step(&catalog, &objects, &sealer, now_ns) {
             Ok(Progress::Published(publication)) => {
                 world.count(Count::Published, 1);
@@ -217,9 +234,11 @@ impl StoreNode {
             }
             return;
         };
-        let sealer = SimSealer { world, site };
+        let none = Deletions::default();
+        let sealer = SimSealer { world, site, deletions: &none };
         let result = match job {
             Job::Merge(merge) => merge.step(&catalog, &objects, &sealer),
+            Job::Prune(prune) => prune.step(&catalog, &objects, &sealer),
             Job::Retention(retention) => retention.step(&catalog).map(|count| {
                 world.count(Count::Dropped, count as u64);
                 count > 0
@@ -252,12 +271,16 @@ impl StoreNode {
 
 fn begin(world: &World, lease: Lease, settled: u64) -> Job {
     match lease.resource {
+        Resource::Merge(partition) if world.chance(500) => {
+            Job::Prune(Prune::new(lease, partition, &[]))
+        }
         Resource::Merge(partition) => {
-            let settings = MergeSettings { segments_min: 2, bytes_max: 400 };
+            let settings = MergeSettings { segments_min: 2, bytes_max: 400, span_max: None };
             Job::Merge(Merge::new(lease, partition, settings, settled))
         }
         Resource::Retention => {
-            let settings = RetentionSettings { age_max: world.age_max, bytes_max: None };
+            let settings =
+                RetentionSettings { age_max: world.age_max, ..RetentionSettings::default() };
             Job::Retention(Retention::new(lease, settings))
         }
         _ => {
@@ -272,6 +295,7 @@ fn begin(world: &World, lease: Lease, settled: u64) -> Job {
 struct SimSealer<'a> {
     world: &'a World,
     site: usize,
+    deletions: &'a Deletions,
 }
 
 impl SimSealer<'_> {
@@ -286,6 +310,8 @@ impl SimSealer<'_> {
             times: times.reduce(|a, b| a.union(&b)).unwrap_or(TimeRange::ALL),
             received_last_ns,
             lines: text.lines().count() as u64,
+            searched: self.deletions.last_id,
+            frames: Vec::new(),
             body: Box::new(text.into_bytes()),
         })
     }
@@ -299,19 +325,68 @@ impl Sealer for SimSealer<'_> {
             text.push('\n');
         }
         let received = frames.iter().filter_map(|frame| frame.frame.received_range_ns());
-        self.sealed(text, received.map(|(_, last)| last).max().unwrap_or(0))
+        let (text, _) = self.without(&text, self.deletions.in_force());
+        let sealed = self.sealed(text, received.map(|(_, last)| last).max().unwrap_or(0))?;
+        let range = |frame: &HotFrame| {
+            let (node, sequence) = frame.frame.header().name();
+            FrameRange { node: NodeId(node), first: sequence, last: sequence }
+        };
+        Ok(Sealed { frames: frames.iter().map(range).collect(), ..sealed })
+    }
+}
+
+impl SimSealer<'_> {
+    /// The lines that deletions leave, and how many each took.
+    fn without<'t>(
+        &self,
+        text: &str,
+        tombstones: impl Iterator<Item = &'t Tombstone>,
+    ) -> (String, Vec<(u64, u64)>) {
+        let model = self.world.model.lock().unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        let mut deleted = Vec::new();
+        for Tombstone { id, filter, created_ns } in tombstones {
+            let before = lines.len();
+            lines.retain(|line| {
+                let (index, _) = Model::parse(line).expect("it is a line of the model");
+                !model.is_covered(index, filter, *created_ns)
+            });
+            deleted.push((*id, (before - lines.len()) as u64));
+        }
+        (lines.iter().map(|line| format!("{line}\n")).collect(), deleted)
+    }
+
+    fn text_of(&self, segment: &SegmentRow) -> Result<String, SealError> {
+        let mut bytes = vec![0; segment.bytes as usize];
+        let objects = self.world.remote_objects(self.site);
+        let read = objects.read_range(&segment.name, 0, &mut bytes);
+        read.map_err(|error| SealError(error.to_string()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl Pruner for SimSealer<'_> {
+    fn concerns(&self, _: &SegmentRow, _: &Orders) -> Result<bool, SealError> {
+        Ok(self.world.weakness != Some(Weakness::SearchedUnread))
+    }
+
+    fn prune(&self, segment: &SegmentRow, orders: &Orders) -> Result<Pruned, SealError> {
+        let before = self.text_of(segment)?;
+        let (text, deleted) = self.without(&before, orders.tombstones.iter());
+        if text.len() == before.len() {
+            return Ok(Pruned::Kept);
+        }
+        self.world.count(Count::Deleted, deleted.iter().map(|(_, lines)| lines).sum());
+        let sealed = self.sealed(text, segment.received_last_ns)?;
+        Ok(Pruned::Rewritten { sealed: Some(sealed).filter(|sealed| sealed.lines > 0), deleted })
     }
 }
 
 impl Merger for SimSealer<'_> {
     fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError> {
-        let objects = self.world.remote_objects(self.site);
         let mut text = String::new();
         for segment in segments {
-            let mut bytes = vec![0; segment.bytes as usize];
-            let read = objects.read_range(&segment.name, 0, &mut bytes);
-            read.map_err(|error| SealError(error.to_string()))?;
-            text.push_str(&String::from_utf8_lossy(&bytes));
+            text.push_str(&self.text_of(segment)?);
         }
         self.world.count(Count::Merged, 1);
         let received = segments.iter().map(|segment| segment.received_last_ns);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Weakness;
-use super::query::{Answer, keep, query};
+use super::query::{Answer, delete, keep, query};
 use super::world::{Count, Counts, World};
 use crate::catalog::{Catalog, TimeRange};
+use crate::deletions::DeletionState;
 use crate::objects::Objects;
 
 /// Histories in the normal tests.
@@ -49,6 +50,9 @@ fn run(world: &Arc<World>) -> Result<Counts, String> {
             };
             world.count(count, 1);
         }
+        if world.chance(10) {
+            delete(world);
+        }
     }
     world.calm_down();
     settle(world)?;
@@ -85,11 +89,16 @@ fn settle(world: &Arc<World>) -> Result<(), String> {
         if let Some(name) = live.difference(&objects).next() {
             return Err(format!("the object {name} of a live segment is gone"));
         }
-        if !is_spooled && answer == Answer::Complete && live == objects {
+        let deletions = world.sim_catalog.deletions().expect("it has no faults");
+        let are_done = deletions.rows.iter().all(|row| row.state != DeletionState::Running);
+        if !is_spooled && answer == Answer::Complete && live == objects && are_done {
             return Ok(());
         }
         let left: Vec<_> = objects.difference(&live).collect();
-        state = format!("spooled {is_spooled}, answer {answer:?}, orphans {left:?}");
+        state = format!(
+            "spooled {is_spooled}, answer {answer:?}, orphans {left:?}, deletions {:?}",
+            deletions.rows
+        );
     }
     let leases = world.sim_catalog.snapshot(TimeRange::ALL, 0);
     Err(format!("it does not settle: {state}; {leases:?}"))
@@ -163,6 +172,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Merged, 1.0),
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
+                (Count::Deleted, 0.5),
                 (Count::Renewed, 0.1),
                 (Count::OutOfOrder, 1.0),
                 (Count::FromKept, 0.1),
@@ -234,6 +244,16 @@ fn a_hot_part_from_now_on_is_caught() {
 #[test]
 fn repeating_to_another_partition_is_caught() {
     is_caught(Weakness::OtherPartition, 500);
+}
+
+#[test]
+fn showing_deleted_lines_of_hot_parts_is_caught() {
+    is_caught(Weakness::HotUnhidden, 500);
+}
+
+#[test]
+fn claiming_that_segments_were_searched_is_caught() {
+    is_caught(Weakness::SearchedUnread, 500);
 }
 
 #[test]

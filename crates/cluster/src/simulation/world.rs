@@ -42,6 +42,8 @@ pub enum Count {
     Dropped,
     /// Sealing or merging failed.
     Unsealed,
+    /// Lines that deletions removed from segments.
+    Deleted,
     /// A reader that got nothing reached its partition anew.
     Renewed,
     /// Frames that were appended although one before them had failed.

@@ -6,6 +6,7 @@
 //! stores that lack nothing ([`choice`]), as far as their frames tell ([`frames`], [`watch`]), and
 //! changes to others when a store is away.
 
+pub mod backup;
 pub mod choice;
 pub mod engines;
 pub mod frames;

@@ -93,7 +93,7 @@ impl Source for ClusterSource {
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         let request = ShareRequest::line(id, LINE_TIME_MAX);
         if let Some(engines) = self.cluster.engines() {
-            return find_on_engines(engines, &request);
+            return find_on_engines(engines, id, &request);
         }
         // The chosen stores come first; a line that they lack may be in another one.
         let chosen = self.cluster.readers().choose();
@@ -320,10 +320,10 @@ fn with_pieces(
 /// The records of the unit that holds a line.
 fn find_on_engines(
     engines: &Engines,
+    id: LineId,
     request: &ShareRequest,
 ) -> Result<Option<Arc<Batch>>, SourceError> {
-    let plan = engines.spread(TimeRange::ALL, LINE_TIME_MAX, &Avoided::default());
-    let plan = plan.map_err(SourceError)?;
+    let plan = engines.spread_line(id, LINE_TIME_MAX).map_err(SourceError)?;
     let lacking = lacking(&plan);
     let mut failed = None;
     for (node, request) in with_pieces(plan.shares, request) {
@@ -494,14 +494,17 @@ impl Shared {
             own.winner = Some(place);
         }
         match message {
-            Message::Hello(number) => own.node = Some(number),
+            Message::Hello(_, number) => own.node = Some(number),
             Message::Progress(counts) => own.counts = counts,
             Message::LeftOut(all) => own.left_out = all,
             Message::Done(outcome) => own.outcome = outcome,
             Message::Failed(status, why) => {
                 let message = format!("store {}: {why}", node.name);
                 let is_away = status == 503;
-                own.fail(place, NodeError { message, is_away, is_stale: status == 409 });
+                own.fail(
+                    place,
+                    NodeError { is_away, is_stale: status == 409, ..NodeError::new(message) },
+                );
             }
             Message::Piece(piece) => {
                 let bytes = piece.bytes();

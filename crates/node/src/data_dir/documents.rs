@@ -37,6 +37,19 @@ pub trait Documents: Send + Sync {
     fn place(&self, name: &str) -> String;
 }
 
+/// A document that the nodes of a cluster share.
+pub trait SharedDocument: Send + Sync {
+    /// The document; `None` if there is none yet.
+    fn read(&self) -> io::Result<Option<Vec<u8>>>;
+
+    /// Calls `change` with the document while no other node changes it, and writes what it returns,
+    /// if anything. Without an error it was called once; with one, once or not at all. Blocks.
+    ///
+    /// Errors: the catalog cannot be reached, and the document may or may not be written; others
+    /// change it for too long.
+    fn change(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>) -> io::Result<()>;
+}
+
 /// Files of a directory, which need not exist. Only regular files are read; see
 /// [`platform::open_regular`].
 pub struct DocumentFolder {

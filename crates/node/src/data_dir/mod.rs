@@ -7,7 +7,7 @@ mod documents;
 
 use platform::encryption::KEYS_FILE;
 
-pub use documents::{DocumentFolder, Documents, ListedDocument, PrefixedDocuments};
+pub use documents::{DocumentFolder, Documents, ListedDocument, PrefixedDocuments, SharedDocument};
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.

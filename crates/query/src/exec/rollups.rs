@@ -193,7 +193,7 @@ pub(crate) fn count_unit(
         time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
     });
     let alike = counts.fields.is_empty() && one_bucket;
-    if !alike || !is_inside || unit.lines() == 0 {
+    if !alike || !is_inside || unit.lines() == 0 || !unit.are_lines_exact() {
         return None;
     }
     let mut rows = CountedRows::new(counts);

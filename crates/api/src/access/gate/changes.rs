@@ -9,6 +9,7 @@ use node::data_dir::{ACCESS_FILE, Documents};
 use ring::hmac;
 
 use super::Gate;
+use super::shared::Sharing;
 use crate::access::certificates::NamedBy;
 use crate::access::groups::Groups;
 use crate::access::kept::Kept;
@@ -26,6 +27,18 @@ pub(super) struct Sources {
     pub(super) kept: Kept,
     /// Where [`Kept`] is written; a collector has none.
     pub(super) documents: Option<Arc<dyn Documents>>,
+    /// Whether other nodes have the same users and tokens.
+    pub(super) sharing: Sharing,
+}
+
+/// What a change made.
+pub(super) struct Changed<T> {
+    /// Users and tokens that are kept.
+    pub(super) kept: Kept,
+    /// All of them, with those of the configuration.
+    pub(super) all: AccessOptions,
+    /// What the change returned.
+    pub(super) result: T,
 }
 
 /// Who may call.
@@ -121,13 +134,33 @@ impl Gate {
                  in a moment",
             ));
         }
-        let mut kept = sources.kept.clone();
-        let result = change(&mut kept, &sources.configured)?;
+        let Changed { kept, all, result } = match sources.sharing.clone() {
+            Sharing::No => {
+                let changed = self.changed(&sources.kept, &sources.configured, change)?;
+                write(&*documents, &changed.kept)?;
+                changed
+            }
+            sharing => self.change_shared(&sharing, &sources, &*documents, change)?,
+        };
+        sources.kept = kept;
+        self.replace(&all);
+        Ok(result)
+    }
+
+    /// What a change makes of users and tokens.
+    pub(super) fn changed<T>(
+        &self,
+        before: &Kept,
+        configured: &AccessOptions,
+        change: impl FnOnce(&mut Kept, &AccessOptions) -> ApiResult<T>,
+    ) -> ApiResult<Changed<T>> {
+        let mut kept = before.clone();
+        let result = change(&mut kept, configured)?;
         let conflict = |why: &str| ApiError::new(StatusCode::CONFLICT, why);
-        let all = kept.added_to(&sources.configured).map_err(|why| conflict(&why))?;
+        let all = kept.added_to(configured).map_err(|why| conflict(&why))?;
         let access = self.access();
-        let had_admin = access.is_off
-            || sources.kept.added_to(&sources.configured).is_ok_and(|all| all.has_admin());
+        let had_admin =
+            access.is_off || before.added_to(configured).is_ok_and(|all| all.has_admin());
         if had_admin && !all.has_admin() {
             return Err(conflict(
                 "nobody could administer the server any more; make another user or token with the \
@@ -135,10 +168,7 @@ impl Gate {
             ));
         }
         kept.note_uses(&access.tokens);
-        write(&*documents, &kept)?;
-        sources.kept = kept;
-        self.replace(&all);
-        Ok(result)
+        Ok(Changed { kept, all, result })
     }
 
     /// Writes when tokens were used last, if that has changed. Blocks.
@@ -148,6 +178,11 @@ impl Gate {
         let mut kept = sources.kept.clone();
         kept.note_uses(&self.access().tokens);
         if kept == sources.kept {
+            return;
+        }
+        let shared = self.share_uses(&sources.sharing.clone());
+        if let Err(why) = shared {
+            tracing::warn!("when tokens were used last is not kept: {why}");
             return;
         }
         match write(&*documents, &kept) {

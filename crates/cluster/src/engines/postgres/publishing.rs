@@ -5,8 +5,11 @@ use tokio_postgres::types::Type;
 
 use super::leases::{hold, node_id, node_number};
 use super::pool::Failed;
+use super::segments::ordered;
 use super::{micros, signed, unsigned};
-use crate::catalog::{PRODUCER_FORGOTTEN_AFTER, PartitionState, Publication, SegmentRow};
+use crate::catalog::{
+    FrameRange, PRODUCER_FORGOTTEN_AFTER, PartitionState, Publication, SegmentRow,
+};
 use crate::duplicates::Seen;
 use crate::error::CatalogError;
 use crate::ids::Lease;
@@ -172,8 +175,8 @@ async fn add(client: &Client, segment: &SegmentRow) -> Result<(), Failed> {
         .query_typed(
             "WITH added AS (
                 INSERT INTO segments (name, partition, first_offset, end_offset, first_ns, last_ns,
-                    received_last_ns, lines, bytes, published)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now())
+                    received_last_ns, lines, bytes, searched, rules, published)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now())
                 ON CONFLICT (name) DO NOTHING RETURNING partition, bytes),
              counted AS (
                 UPDATE partitions SET live_segments = live_segments + 1,
@@ -190,11 +193,29 @@ async fn add(client: &Client, segment: &SegmentRow) -> Result<(), Failed> {
                 (&segment.received_last_ns, Type::INT8),
                 (&signed(segment.lines)?, Type::INT8),
                 (&signed(segment.bytes)?, Type::INT8),
+                (&signed(segment.searched)?, Type::INT8),
+                (&signed(segment.rules)?, Type::INT8),
             ],
         )
         .await?;
-    match added.is_empty() {
-        true => Err(CatalogError::NameTaken(segment.name.clone()).into()),
-        false => Ok(()),
+    if added.is_empty() {
+        return Err(CatalogError::NameTaken(segment.name.clone()).into());
     }
+    if segment.frames.is_empty() {
+        return Ok(());
+    }
+    let column = |of: fn(&FrameRange) -> i64| segment.frames.iter().map(of).collect::<Vec<i64>>();
+    client
+        .query_typed(
+            "INSERT INTO frames (segment, node, first_number, last_number)
+             SELECT $1, node, first, last FROM unnest($2, $3, $4) AS frame (node, first, last)",
+            &[
+                (&segment.name, Type::TEXT),
+                (&column(|frames| node_number(frames.node)), Type::INT8_ARRAY),
+                (&column(|frames| ordered(frames.first)), Type::INT8_ARRAY),
+                (&column(|frames| ordered(frames.last)), Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+    Ok(())
 }

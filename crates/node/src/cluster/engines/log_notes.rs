@@ -84,7 +84,7 @@ impl LogNotes {
                 }
                 for segment in segments {
                     let reader = reader_of(&readers, &segment.name).to_owned();
-                    let piece = SegmentPiece(segment.name, segment.bytes);
+                    let piece = SegmentPiece::from(segment);
                     shares.entry(reader).or_default().segments.push(piece);
                 }
             }

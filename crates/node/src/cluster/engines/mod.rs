@@ -10,6 +10,7 @@
 
 mod append;
 mod ends;
+mod hidden;
 mod log_arrivals;
 mod log_cursor;
 mod log_keeps;
@@ -38,28 +39,32 @@ use cluster::engines::kafka::Log;
 use cluster::engines::objects::{Bucket, Requests};
 use cluster::engines::postgres::PgCatalog;
 use cluster::{
-    Catalog, CatalogError, End, KeptCatalog, NodeId, NodeInfo, PartitionRow, Resource, Role,
-    Totals, View,
+    Catalog, End, FrameLog, KeptCatalog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals,
+    View,
 };
 use platform::{Clock, RealClock};
 use programs::summary::SummaryConfig;
 
 pub use append::KafkaAppend;
-pub use cluster::{Lease, RetentionSettings};
+pub use cluster::deletions::{DeletionRow, DeletionState, Deletions};
+pub use cluster::{CatalogError, Lease, RetentionRule, RetentionSettings};
+pub use hidden::HiddenLines;
 pub use log_arrivals::LogArrivals;
 pub use log_notes::LogNotes;
 pub use log_rows::LogRows;
-pub use marks::Marks;
+pub use marks::{Marks, SharedAccess};
 pub use options::{EngineOptions, KafkaOptions};
 pub use owner::{Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
-pub use pieces::{HotPiece, LeftOut, Pieces, PiecesSource, SegmentPiece};
+pub use pieces::{HotPiece, LeftOut, Pieces, PiecesError, PiecesSource, SegmentPiece};
 pub use segments::is_storage_away;
 pub use spread::{Avoided, Spread, Unanswered};
 
 use super::Node;
 use crate::data_dir::OBJECTS_FOLDER;
+use cluster::deletions::FILTER_BYTES_MAX;
 use ends::{KnownEnd, LogEnds};
+use hidden::Covering;
 use segments::Segments;
 
 /// How often an engine that is away at the start is tried.
@@ -174,6 +179,11 @@ impl Engines {
         })
     }
 
+    /// The object storage.
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.bucket
+    }
+
     /// All nodes and leases, as of the last heartbeat.
     pub fn view(&self) -> View {
         self.view_locked().clone()
@@ -255,6 +265,41 @@ impl Engines {
         frames
             .filter(|frames| *frames > 0)
             .fold((0, 0), |(count, sum), some| (count + 1, sum + some))
+    }
+
+    /// Deletes the lines that `filter` selects and that a collector received before now: from now
+    /// on no query shows them. Blocks.
+    ///
+    /// Errors: an engine cannot be reached; too many deletions run; the filter is too long.
+    pub fn delete_lines(&self, filter: &str) -> Result<DeletionRow, CatalogError> {
+        if filter.len() > FILTER_BYTES_MAX {
+            let text = format!("the filter is longer than {FILTER_BYTES_MAX} bytes");
+            return Err(CatalogError::Refused(text));
+        }
+        let ends = FrameLog::ends(&*self.log);
+        let ends = ends.map_err(|error| CatalogError::Unavailable(error.to_string()))?;
+        self.catalog.delete(filter, &ends)
+    }
+
+    /// All deletions, with how far they are. Blocks.
+    pub fn deletions(&self) -> Result<Deletions, CatalogError> {
+        self.catalog.deletions()
+    }
+
+    /// Ends a running deletion; false when none of that id runs. Blocks.
+    pub fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.catalog.cancel_deletion(id)
+    }
+
+    /// When the last deletion was requested, as of the last heartbeat: nanoseconds since 1970 UTC.
+    pub fn deleted_ns(&self) -> Option<i64> {
+        self.view_locked().deleted_ns
+    }
+
+    /// The deletions that hide lines, with compiled filters. Blocks.
+    fn covering(&self) -> Result<Covering, String> {
+        let snapshot = self.catalog.snapshot(none(), 0).map_err(|error| error.to_string())?;
+        Covering::new(snapshot.tombstones.iter().map(HiddenLines::from))
     }
 
     /// The time by the clock of lags.

@@ -22,8 +22,9 @@ use anyhow::{Context, Result};
 use cluster::engines::Metered;
 use cluster::{
     Catalog, CatalogError, Change, FrameLog, JobError, Lease, LeaseSettings, Member, Merge,
-    MergeSettings, ObjectError, Objects, Partition, Progress, PublishError, PublisherSettings,
-    ReaderSettings, Resource, Retention, RetentionSettings, Sweep, SweepSettings,
+    MergeSettings, ObjectError, Objects, Partition, Progress, Prune, PublishError,
+    PublisherSettings, ReaderSettings, Resource, Retention, RetentionSettings, Sweep,
+    SweepSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
@@ -33,7 +34,7 @@ use super::Engines;
 use super::log_keeps::{RISK_PART, Unpublished, risk};
 use super::outage::{Outage, patience};
 use super::partition::OwnedPartition;
-use super::sealing::{FrameSealer, Sealing, SegmentMerger};
+use super::sealing::{FrameSealer, Sealing, SegmentMerger, SegmentPruner};
 use crate::storage::stored::Parsers;
 
 /// How often leases are looked at.
@@ -102,7 +103,7 @@ pub trait Work: Send + Sync {
 }
 
 /// What a node keeps, and what it keeps free.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OwnerSettings {
     /// Which segments are dropped.
     pub retention: RetentionSettings,
@@ -130,6 +131,8 @@ struct Shared {
     directory: PathBuf,
     member: Mutex<Member>,
     work: Arc<dyn Work>,
+    /// Which segments and lines are dropped.
+    retention: Mutex<RetentionSettings>,
     /// The lease of the programs, as long as this node has it.
     programs: Mutex<Option<Lease>>,
     is_over: AtomicBool,
@@ -173,6 +176,7 @@ impl Owner {
         let leases = LeaseSettings::of_ttl(engines.config.lease);
         let member = Mutex::new(Member::new(engines.info.clone(), leases));
         let (stores, queries) = (engines.config.stores, engines.config.queries);
+        let retention = Mutex::new(settings.retention.clone());
         let shared = Arc::new(Shared {
             engines,
             parsers,
@@ -182,6 +186,7 @@ impl Owner {
             directory,
             member,
             work,
+            retention,
             programs: Mutex::default(),
             is_over: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
@@ -213,6 +218,11 @@ impl Owner {
         let thread = spawn(name, role, move || work(&shared))?;
         lock(&self.threads).push(thread);
         Ok(())
+    }
+
+    /// Changes what is dropped; the next jobs go by it.
+    pub fn set_retention(&self, retention: RetentionSettings) {
+        *lock(&self.shared.retention) = retention;
     }
 
     /// Ends the threads, and gives the leases back, so that others can take the partitions at once.
@@ -537,7 +547,8 @@ impl Shared {
 
     /// Does the next thing to publish a partition; false when nothing is due.
     fn publish_step(&self, owned: &OwnedPartition) -> Result<bool, PublishError> {
-        let sealer = FrameSealer { sealing: &self.sealing, partition: owned };
+        let engines = &*self.engines;
+        let sealer = FrameSealer { engines, sealing: &self.sealing, partition: owned };
         let Engines { catalog, bucket, .. } = &*self.engines;
         let stepped = lock(&owned.publisher).step(catalog, &**bucket, &sealer, self.now_ns());
         owned.trim();
@@ -808,19 +819,32 @@ impl Shared {
         let Some(lease) = lease else { return Ok(None) };
         let settled = std::cell::Cell::new(settled);
         let merger = SegmentMerger { sealing: &self.sealing, bucket };
-        let merging = MergeSettings { segments_min: MERGED_MIN, bytes_max: MERGED_BYTES_MAX };
+        let pruner = SegmentPruner { sealing: &self.sealing, bucket };
+        let retention = lock(&self.retention).clone();
+        let merging = MergeSettings {
+            segments_min: MERGED_MIN,
+            bytes_max: MERGED_BYTES_MAX,
+            span_max: retention.merged_span(),
+        };
         let mut step: Box<dyn FnMut() -> Result<bool, JobError> + '_> = match resource {
             Resource::Merge(partition) => {
                 let mut merge = Merge::new(lease, partition, merging, settled.get());
+                let mut prune = Some(Prune::new(lease, partition, &retention.rules));
                 let settled = &settled;
                 Box::new(move || {
+                    if let Some(pruning) = &mut prune {
+                        if !pruning.step(catalog, &**bucket, &pruner)? {
+                            prune = None;
+                        }
+                        return Ok(true);
+                    }
                     let stepped = merge.step(catalog, &**bucket, &merger);
                     settled.set(merge.settled());
                     stepped
                 })
             }
             Resource::Retention => {
-                let mut retention = Retention::new(lease, self.settings.retention);
+                let mut retention = Retention::new(lease, retention);
                 Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
             }
             _ => {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::{HotError, ObjectName};
+use cluster::{HotError, ObjectName, SegmentRow};
 use query::source::{Damages, ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::{Batch, LineId};
 use segment::sealed::SealedFile;
 use serde::{Deserialize, Serialize};
 
 use super::Engines;
+use super::hidden::{Covering, HiddenLines};
 use super::partition::HotUnit;
 use super::segments::{ObjectBlock, key as object_key};
 
@@ -31,12 +32,16 @@ pub struct Pieces {
     pub segments: Vec<SegmentPiece>,
     /// Frames that are in no segment.
     pub hot: Vec<HotPiece>,
+    /// Deletions whose lines are hidden: all of them in frames, and in a segment those that it was
+    /// not searched for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<HiddenLines>,
 }
 
 impl Pieces {
     /// The first name that no node of a cluster gives to a segment.
     pub fn wrong_name(&self) -> Option<&str> {
-        let names = self.segments.iter().map(|SegmentPiece(name, _)| name.as_str());
+        let names = self.segments.iter().map(|SegmentPiece(name, ..)| name.as_str());
         names.into_iter().find(|name| name.parse::<ObjectName>().is_err())
     }
 }
@@ -48,7 +53,15 @@ pub struct SegmentPiece(
     pub String,
     /// Bytes of the object.
     pub u64,
+    /// The last deletion that it was searched for.
+    pub u64,
 );
+
+impl From<SegmentRow> for SegmentPiece {
+    fn from(row: SegmentRow) -> SegmentPiece {
+        SegmentPiece(row.name, row.bytes, row.searched)
+    }
+}
 
 /// Offsets of a partition that the node owns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,18 +117,32 @@ pub struct PiecesSource {
     /// Whether the answer may leave out what cannot be read.
     may_leave_out: bool,
     left_out: Mutex<Vec<LeftOut>>,
+    covering: Arc<Covering>,
+}
+
+/// Why a node cannot answer for pieces.
+#[derive(Debug, thiserror::Error)]
+pub enum PiecesError {
+    /// It does not have the offsets; the query has to plan again.
+    #[error(transparent)]
+    Hot(#[from] HotError),
+    /// The filter of a deletion is not understood.
+    #[error("{0}")]
+    Filter(String),
 }
 
 impl PiecesSource {
     /// Takes the frames, and waits for those that the node has not read yet. Blocks.
     /// `may_leave_out`: segments that cannot be opened are noted, and the others are read.
     ///
-    /// Errors: the node cannot answer for the offsets, and the query has to plan again.
+    /// Errors: the node cannot answer for the offsets, and the query has to plan again; the filter
+    /// of a deletion is not understood.
     pub fn gather(
         engines: &Arc<Engines>,
         pieces: Pieces,
         may_leave_out: bool,
-    ) -> Result<PiecesSource, HotError> {
+    ) -> Result<PiecesSource, PiecesError> {
+        let covering = Arc::new(Covering::new(pieces.hidden).map_err(PiecesError::Filter)?);
         let until = Instant::now() + CATCH_UP_MAX;
         let (mut frames, mut left_out) = (Vec::new(), Vec::new());
         for piece in &pieces.hot {
@@ -123,7 +150,7 @@ impl PiecesSource {
         }
         let (engines, segments) = (Arc::clone(engines), pieces.segments);
         let left_out = Mutex::new(left_out);
-        Ok(PiecesSource { engines, segments, frames, may_leave_out, left_out })
+        Ok(PiecesSource { engines, segments, frames, may_leave_out, left_out, covering })
     }
 
     /// What was left out so far. `damages`: the blocks that the query passed over.
@@ -144,7 +171,7 @@ impl PiecesSource {
             let (name, error) = (OTHERS.to_owned(), "see the segments beside it".to_owned());
             all.push(LeftOut::Segment { name, lines: Some(lines), error });
         }
-        for SegmentPiece(name, _) in &self.segments {
+        for SegmentPiece(name, ..) in &self.segments {
             if let Some((lines, error)) = blocks.remove(&object_key(name)) {
                 all.push(LeftOut::Segment { name: name.clone(), lines: Some(lines), error });
             }
@@ -152,13 +179,14 @@ impl PiecesSource {
         all
     }
 
-    /// The open files of the segments. Those that cannot be opened are left out where they may.
-    fn open_segments(&self) -> Result<Vec<Arc<SealedFile>>, SourceError> {
+    /// The open files of the segments, each with the last deletion that it was searched for. Those
+    /// that cannot be opened are left out where they may.
+    fn open_segments(&self) -> Result<Vec<(Arc<SealedFile>, u64)>, SourceError> {
         let opened = self.engines.segments.open_each(&self.segments);
         let mut files = Vec::with_capacity(opened.len());
-        for (file, SegmentPiece(name, _)) in opened.into_iter().zip(&self.segments) {
+        for (file, SegmentPiece(name, _, searched)) in opened.into_iter().zip(&self.segments) {
             match file {
-                Ok(file) => files.push(file),
+                Ok(file) => files.push((file, *searched)),
                 Err(SourceError(error)) if self.may_leave_out => {
                     let left_out = LeftOut::Segment { name: name.clone(), lines: None, error };
                     let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +269,8 @@ impl Source for PiecesSource {
         for frame in self.frames.iter().filter(is_wanted) {
             let times = frame.time_range_ns();
             if times.is_none_or(|(first, last)| range.overlaps(first, last)) {
-                units.push(Box::new(SharedUnit(Arc::clone(frame))));
+                let unit = Box::new(SharedUnit(Arc::clone(frame)));
+                units.push(self.covering.hide(unit, 0));
             }
         }
         if whose == Whose::All {
@@ -249,14 +278,14 @@ impl Source for PiecesSource {
                 units.push(Box::new(RowsUnit(rows)));
             }
         }
-        for file in self.open_segments()? {
+        for (file, searched) in self.open_segments()? {
             let blocks = ObjectBlock::of_file(
                 &self.engines.segments,
                 &file,
                 (range.start_ns, last_ns),
                 whose,
             );
-            units.extend(blocks.map(|block| Box::new(block) as Box<dyn ScanUnit>));
+            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), searched)));
         }
         // Newest first, after those whose times are not known yet.
         units.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
@@ -264,8 +293,11 @@ impl Source for PiecesSource {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        let shown = |batch: Arc<Batch>, searched| {
+            (!self.covering.covers(&batch, searched, id)).then_some(batch)
+        };
         if let Some(frame) = self.frames.iter().find(|frame| frame.has(id)) {
-            return frame.load();
+            return Ok(frame.load()?.and_then(|batch| shown(batch, 0)));
         }
         // A segment that cannot be read is no reason not to look for the line in the others.
         let mut failed = None;
@@ -283,7 +315,7 @@ impl Source for PiecesSource {
                 }
                 let batch = file.read_block(place).map_err(|e| SourceError(e.to_string()))?;
                 if batch.rows().any(|row| row.id() == id) {
-                    return Ok(Some(Arc::new(batch)));
+                    return Ok(shown(Arc::new(batch), segment.2));
                 }
             }
         }

@@ -256,7 +256,7 @@ impl Segments {
     /// Errors: as of [`open_each`](Self::open_each).
     pub fn open(
         &self,
-        SegmentPiece(name, bytes): &SegmentPiece,
+        SegmentPiece(name, bytes, _): &SegmentPiece,
     ) -> Result<Arc<SealedFile>, SourceError> {
         if let Some(error) = self.unreadable.why((key(name), None)) {
             return Err(SourceError(error));

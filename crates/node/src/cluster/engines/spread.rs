@@ -10,14 +10,16 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::deletions::Tombstone;
 use cluster::{
-    Catalog, CatalogError, End, HotRange, KeptError, Role, SegmentRow, Snapshot,
+    Catalog, CatalogError, End, HotRange, KeptError, NodeId, Role, SegmentRow, Snapshot,
     TimeRange as Times, plan_of,
 };
 use foldhash::quality::FixedState;
 use query::source::TimeRange;
+use record::LineId;
 
-use super::{Engines, HotPiece, Pieces, SegmentPiece};
+use super::{Engines, HiddenLines, HotPiece, Pieces, SegmentPiece};
 use crate::cluster::Node;
 
 /// Most segments of a query.
@@ -39,6 +41,10 @@ const CATALOG_OUTAGE: Duration = Duration::from_secs(2);
 /// limits.md, Nodes of a cluster: wait of a query for the ends of partitions in Kafka | {} | the
 /// query goes on without the newest lines, or fails
 const LOG_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Segments that are searched for the line of an id. A frame is in one segment; more have it in the
+/// range of their numbers where frames came out of order.
+const HOLDING_MAX: usize = 1_000;
 
 /// Messages that no node can answer for at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +108,16 @@ impl Engines {
         let last_ns = if range.end_ns == i64::MAX { i64::MAX } else { range.end_ns - 1 };
         let times = Times { first_ns: range.start_ns, last_ns };
         let (snapshot, catalog_age) = self.snapshot(times, run_time)?;
+        self.shares(snapshot, catalog_age, avoided)
+    }
+
+    /// Spreads what is in a snapshot, and what the log has behind it.
+    fn shares(
+        &self,
+        snapshot: Snapshot,
+        catalog_age: Option<(Duration, String)>,
+        avoided: &Avoided,
+    ) -> Result<Spread, String> {
         let known = self.log_ends.ask(&self.log, LOG_TIME_MAX)?;
         let ends: Vec<End> = known.ends.iter().map(|known| known.end).collect();
         let plan = plan_of(snapshot, &ends).map_err(|error| error.to_string())?;
@@ -138,15 +154,19 @@ impl Engines {
         }
         let readers = self.readers_without(&avoided.nodes);
         let mut segments = HashMap::with_capacity(plan.segments.len());
-        for SegmentRow { name, bytes, lines, times, .. } in plan.segments {
-            let reader = reader_of(&readers, &name);
-            segments.insert(name.clone(), (lines, (times.first_ns, times.last_ns)));
-            let piece = SegmentPiece(name, bytes);
+        for row in plan.segments {
+            let SegmentRow { name, lines, times, .. } = &row;
+            let reader = reader_of(&readers, name);
+            segments.insert(name.clone(), (*lines, (times.first_ns, times.last_ns)));
+            let piece = SegmentPiece::from(row);
             pieces.entry(reader.to_owned()).or_default().segments.push(piece);
         }
         if pieces.is_empty() {
             // A query over nothing has an answer too.
             pieces.entry(readers[0].clone()).or_default();
+        }
+        for pieces in pieces.values_mut() {
+            hide(pieces, &plan.tombstones);
         }
         let share = |(address, pieces): (String, Pieces)| {
             let node = self.node(&address).map_err(|error| format!("{error:#}"))?;
@@ -190,6 +210,25 @@ impl Engines {
         }
     }
 
+    /// Who may have the line of an id: the owners of the newest frames, and the readers of the
+    /// segments that have the line's frame. Blocks.
+    ///
+    /// Errors: an engine cannot be reached, or no node can read segments; the text says so.
+    pub fn spread_line(&self, id: LineId, run_time: Duration) -> Result<Spread, String> {
+        let found = || {
+            let snapshot = self.catalog.snapshot_within(CATALOG_TIME_MAX, super::none(), 0)?;
+            // After the offsets of the snapshot: what is published meanwhile is in both, and not in
+            // neither.
+            let segments = self.catalog.holding(NodeId(id.node), id.sequence, HOLDING_MAX)?;
+            Ok::<_, CatalogError>(Snapshot { segments, ..snapshot })
+        };
+        match found() {
+            Ok(snapshot) => self.shares(snapshot, None, &Avoided::default()),
+            // An older state of the catalog does not say which segments have a frame.
+            Err(_) => self.spread(TimeRange::ALL, run_time, &Avoided::default()),
+        }
+    }
+
     /// The addresses of the nodes that read segments; this one if there is no other. One that alone
     /// is cut off from the object storage reads none, unless all are.
     pub(super) fn readers(&self) -> Vec<String> {
@@ -214,6 +253,14 @@ impl Engines {
     }
 }
 
+/// Adds the deletions that matter for some pieces.
+fn hide(pieces: &mut Pieces, tombstones: &[Tombstone]) {
+    let searched = pieces.segments.iter().map(|SegmentPiece(_, _, searched)| *searched).min();
+    let searched = if pieces.hot.is_empty() { searched.unwrap_or(u64::MAX) } else { 0 };
+    let matters = |tombstone: &&Tombstone| tombstone.id > searched;
+    pieces.hidden = tombstones.iter().filter(matters).map(HiddenLines::from).collect();
+}
+
 /// The node that reads a segment: the one whose hash with its name is the greatest. A node that
 /// comes or goes changes the reader of its own share of segments only.
 pub(super) fn reader_of<'a>(readers: &'a [String], segment: &str) -> &'a str {
@@ -229,6 +276,25 @@ pub(super) fn reader_of<'a>(readers: &'a [String], segment: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_have_the_deletions_that_matter_for_them() {
+        let tombstones: Vec<Tombstone> =
+            (1..=4).map(|id| Tombstone { id, filter: format!("f{id}"), created_ns: 9 }).collect();
+        let check = |searched: &[u64], has_hot: bool, expected: &[u64]| {
+            let segments = searched.iter().map(|id| SegmentPiece("s".into(), 1, *id)).collect();
+            let hot = HotPiece { partition: 0, from: 0, until: 1, open: false };
+            let hot = Vec::from_iter(has_hot.then_some(hot));
+            let mut pieces = Pieces { segments, hot, hidden: Vec::new() };
+            hide(&mut pieces, &tombstones);
+            let ids: Vec<u64> = pieces.hidden.iter().map(|hidden| hidden.id).collect();
+            assert_eq!(ids, expected, "{searched:?} {has_hot}");
+        };
+        check(&[], false, &[]);
+        check(&[4], false, &[]);
+        check(&[4, 2, 3], false, &[3, 4]);
+        check(&[4], true, &[1, 2, 3, 4]);
+    }
 
     #[test]
     fn readers_share_segments_and_keep_theirs() {

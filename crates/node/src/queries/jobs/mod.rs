@@ -448,9 +448,16 @@ impl Jobs {
         }
     }
 
-    /// When a deletion last ended that deleted lines of this node; `i64::MIN` when none did.
+    /// When a deletion last ended that deleted lines of this node, or in a cluster when one was
+    /// last requested; `i64::MIN` when none was.
     fn lines_deleted_ns(&self) -> i64 {
-        let QueriedLines::Own(stored) = &self.lines else { return i64::MIN };
+        let stored = match &self.lines {
+            QueriedLines::Own(stored) => stored,
+            QueriedLines::Cluster(cluster) => {
+                let deleted_ns = cluster.engines().and_then(|engines| engines.deleted_ns());
+                return deleted_ns.unwrap_or(i64::MIN);
+            }
+        };
         let ended = stored.store().deletions().into_iter();
         let ended = ended.filter(|(deletion, _)| deletion.lines > 0);
         ended.filter_map(|(deletion, _)| deletion.finished_ns).max().unwrap_or(i64::MIN)
