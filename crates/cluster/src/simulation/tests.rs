@@ -164,7 +164,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
                 (Count::Renewed, 0.1),
-                (Count::OutOfOrder, 1.0),
+                (Count::OutOfOrder, 0.05),
                 (Count::FromKept, 0.1),
                 (Count::Open, 0.1),
             ] {
