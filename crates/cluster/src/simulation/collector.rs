@@ -35,7 +35,8 @@ impl CollectorNode {
 
     pub fn step(&mut self, world: &World, site: usize) {
         if !world.is_closing() && world.chance(400) {
-            self.collect(world, site);
+            // Several at once, so that frames wait behind others.
+            (0..1 + world.below(4)).for_each(|_| self.collect(world, site));
         }
         let waiting: Vec<u32> = self.producer.waiting().collect();
         let Some(&partition) = waiting.get(world.below(waiting.len())) else { return };

@@ -174,7 +174,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Unsealed, 0.1),
                 (Count::Deleted, 0.5),
                 (Count::Renewed, 0.1),
-                (Count::OutOfOrder, 1.0),
+                (Count::OutOfOrder, 0.05),
                 (Count::FromKept, 0.1),
                 (Count::Open, 0.1),
             ] {
