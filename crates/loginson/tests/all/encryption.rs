@@ -19,9 +19,10 @@ fn text(path: &Path) -> &str {
 
 fn run(arguments: &[&str], expected: i32) -> String {
     let output = loginson(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat());
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
     assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {said}");
-    said.into_owned()
+    said
 }
 
 fn new_key(folder: &Path, name: &str) -> PathBuf {
