@@ -12,8 +12,8 @@
 //! was appended: it is a copy. For the numbers within the window, a bit each says whether they were
 //! seen.
 //!
-//! The catalog has this state for every producer at the offset where the next owner of the partition
-//! resumes.
+//! The catalog has this state for every producer at the offset where the next owner of the
+//! partition resumes.
 
 use std::collections::BTreeMap;
 

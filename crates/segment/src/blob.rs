@@ -21,8 +21,8 @@ pub trait Blob: Send + Sync {
     /// Reads from `offset` on until `buffer` is full or the blob ends; returns the number of bytes
     /// read.
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// As [`read_range`](Self::read_range), for what says where lines are: footers and word filters.
-    /// Many queries read them, so a cache keeps them longer than lines.
+    /// As [`read_range`](Self::read_range), for what says where lines are: footers and word
+    /// filters. Many queries read them, so a cache keeps them longer than lines.
     fn read_index(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_range(offset, buffer)
     }

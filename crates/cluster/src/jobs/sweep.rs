@@ -6,8 +6,8 @@
 //!
 //! Retired segments are known to the catalog. Orphans are found by listing the bucket alone. They
 //! are what a node left that ended between an upload and its publication, and cost room and nothing
-//! else. So the bucket is listed rarely, and a slice of it at a time: a mark of the catalog says how
-//! far, so that it does not matter which node sweeps.
+//! else. So the bucket is listed rarely, and a slice of it at a time: a mark of the catalog says
+//! how far, so that it does not matter which node sweeps.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -121,8 +121,8 @@ impl Producer {
         lanes.filter(|(_, lane)| !lane.frames.is_empty()).map(|(index, _)| index as u32)
     }
 
-    /// Appends frames of a lane, with one call of the log: those behind the `passed` oldest ones, as
-    /// far as the window permits, else the oldest. After an error the caller waits a little and
+    /// Appends frames of a lane, with one call of the log: those behind the `passed` oldest ones,
+    /// as far as the window permits, else the oldest. After an error the caller waits a little and
     /// steps again. Frames that the log refuses stay in the lane: the operator sees the error, and
     /// [`give_up`](Self::give_up) removes them.
     pub fn step(

@@ -4,12 +4,12 @@
 //! A frame is numbered when it is appended for the first time, and stays with its partition from
 //! then on. A partition takes one batch of messages after the other, so small frames that wait
 //! together are joined into one before it is numbered. While one append is under way, the next one
-//! begins, so that the log never waits for the collector. A frame is acknowledged as soon as the log
-//! has it, also if one before it failed.
+//! begins, so that the log never waits for the collector. A frame is acknowledged as soon as the
+//! log has it, also if one before it failed.
 //!
 //! When an append fails, the lane waits for the other ones to end. The frames that the log did not
-//! acknowledge are bound to the partition in the spool (or kept in memory while the disk fails), and
-//! appended again with the same numbers before any later frame.
+//! acknowledge are bound to the partition in the spool (or kept in memory while the disk fails),
+//! and appended again with the same numbers before any later frame.
 //!
 //! Invariant: a frame is appended only while its number is at most [`APPEND_WINDOW`] greater than
 //! that of the oldest frame that is numbered and not acknowledged. Readers of the log recognise

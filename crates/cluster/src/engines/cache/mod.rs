@@ -174,8 +174,8 @@ impl<S: Source> RangeCache<S> {
         }
     }
 
-    /// Reads from within a chunk on; a part of `buffer` at least, which is less than the rest of the
-    /// chunk only at the end of the object.
+    /// Reads from within a chunk on; a part of `buffer` at least, which is less than the rest of
+    /// the chunk only at the end of the object.
     fn read_chunk(
         &self,
         name: &str,

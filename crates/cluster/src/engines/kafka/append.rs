@@ -83,8 +83,8 @@ impl Log {
         submit(self, partition, messages)
     }
 
-    /// As [`submit`](Log::submit), for callers that wait elsewhere. The brokers take the messages of
-    /// a partition in the order in which they were submitted.
+    /// As [`submit`](Log::submit), for callers that wait elsewhere. The brokers take the messages
+    /// of a partition in the order in which they were submitted.
     pub fn submit_shared(
         self: &Arc<Self>,
         partition: u32,

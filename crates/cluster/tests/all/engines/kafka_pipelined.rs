@@ -1,5 +1,5 @@
-//! Several appends under way in a partition of a real broker: their order, their speed beside one at
-//! a time, and what is stored when the broker is killed.
+//! Several appends under way in a partition of a real broker: their order, their speed beside one
+//! at a time, and what is stored when the broker is killed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A log that fails at random, in the middle of the frames of a call, whether or not it stored them:
-//! every acknowledged line is in it once for a reader that drops copies.
+//! A log that fails at random, in the middle of the frames of a call, whether or not it stored
+//! them: every acknowledged line is in it once for a reader that drops copies.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -5,8 +5,9 @@
 //! retention, whether or not anybody has read it. A partition is at risk when its oldest message
 //! without a segment has used half of the time, or when such messages take half of the room.
 //!
-//! Times are those that collectors wrote into the messages, which are also what retention counts by.
-//! The room is estimated from above: by the bytes of frames in memory, which the log compresses.
+//! Times are those that collectors wrote into the messages, which are also what retention counts
+//! by. The room is estimated from above: by the bytes of frames in memory, which the log
+//! compresses.
 
 use std::time::Duration;
 
