@@ -118,7 +118,7 @@ mod tests {
         let id = record::LineId { node: 1, sequence: 2, line: 3 };
         let piece = HotPiece { partition: 0, from: 0, until: 1, open: false };
         let segments = vec![SegmentPiece("a".to_owned(), 1, 0)];
-        let pieces = Some(Pieces { segments, hot: vec![piece; hot] });
+        let pieces = Some(Pieces { segments, hot: vec![piece; hot], hidden: Vec::new() });
         let request = ShareRequest { pieces, ..ShareRequest::line(id, SILENT) };
         (node(port), Arc::new(request))
     }
