@@ -77,6 +77,9 @@ const MERGED_BYTES_MAX: u64 = 256 << 20;
 /// How often all segments of a partition are looked at again, not only those behind the settled
 /// ones.
 const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
+/// With rules of retention, how often the segments of a partition are searched that nothing is
+/// published in: rules become due as lines grow older.
+const RULES_TICK: Duration = Duration::from_secs(600);
 /// How often the whole bucket is listed, a slice with each sweep.
 ///
 /// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed again, every | {} | they take room, and are in no answer
@@ -154,6 +157,19 @@ struct Merged {
     published: u64,
     /// When all segments were looked at.
     all_at: Instant,
+    /// When the last deletion was requested that segments were searched for.
+    deleted_ns: Option<i64>,
+    /// When they were searched.
+    searched_at: Instant,
+}
+
+impl Merged {
+    /// Whether there is nothing new for a partition: no segment, no deletion, and no rule that may
+    /// have become due.
+    fn is_all(&self, published: u64, deleted_ns: Option<i64>, has_rules: bool) -> bool {
+        let are_rules_new = has_rules && self.searched_at.elapsed() >= RULES_TICK;
+        self.published == published && self.deleted_ns == deleted_ns && !are_rules_new
+    }
 }
 
 impl Owner {
@@ -223,6 +239,8 @@ impl Owner {
     /// Changes what is dropped; the next jobs go by it.
     pub fn set_retention(&self, retention: RetentionSettings) {
         *lock(&self.shared.retention) = retention;
+        // Other rules, and other spans of merges, concern all segments.
+        lock(&self.shared.merged).clear();
     }
 
     /// Ends the threads, and gives the leases back, so that others can take the partitions at once.
@@ -755,20 +773,24 @@ impl Shared {
         }
     }
 
-    /// Merges segments of a partition, if some were published since this was done last.
+    /// Searches and merges segments of a partition, if there is something new for them since this
+    /// was done last.
     fn merge(&self, owned: &OwnedPartition) {
         let published = owned.hot.committed();
+        let deleted_ns = self.engines.deleted_ns();
+        let has_rules = !lock(&self.retention).rules.is_empty();
         let known = lock(&self.merged).get(&owned.number).copied();
         let known = known.filter(|known| known.all_at.elapsed() < MERGED_ANEW);
-        if known.is_some_and(|known| known.published == published) {
+        if known.is_some_and(|known| known.is_all(published, deleted_ns, has_rules)) {
             return;
         }
+        let searched_at = Instant::now();
         let from = known.map_or(0, |known| known.settled);
         let all_at = known.map_or_else(Instant::now, |known| known.all_at);
         let resource = Resource::Merge(owned.number);
         match self.do_job(resource, from) {
             Ok(Some(settled)) => {
-                let merged = Merged { settled, published, all_at };
+                let merged = Merged { settled, published, all_at, deleted_ns, searched_at };
                 lock(&self.merged).insert(owned.number, merged);
             }
             Ok(None) => {}
@@ -830,17 +852,26 @@ impl Shared {
             Resource::Merge(partition) => {
                 let mut merge = Merge::new(lease, partition, merging, settled.get());
                 let mut prune = Some(Prune::new(lease, partition, &retention.rules));
+                let mut unsearched: Option<JobError> = None;
                 let settled = &settled;
                 Box::new(move || {
                     if let Some(pruning) = &mut prune {
-                        if !pruning.step(catalog, &**bucket, &pruner)? {
-                            prune = None;
+                        match pruning.step(catalog, &**bucket, &pruner) {
+                            Ok(true) => {}
+                            Ok(false) => prune = None,
+                            Err(error) if error.is_over() => return Err(error),
+                            // A segment that cannot be searched is no reason to merge no others.
+                            // The error is told in the end, so that all is done again.
+                            Err(error) => (prune, unsearched) = (None, Some(error)),
                         }
                         return Ok(true);
                     }
-                    let stepped = merge.step(catalog, &**bucket, &merger);
+                    let stepped = merge.step(catalog, &**bucket, &merger)?;
                     settled.set(merge.settled());
-                    stepped
+                    match unsearched.take_if(|_| !stepped) {
+                        Some(error) => Err(error),
+                        None => Ok(stepped),
+                    }
                 })
             }
             Resource::Retention => {
@@ -875,5 +906,25 @@ impl Shared {
             _ => member.give_up(resource),
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_searched_for_a_deletion_although_nothing_is_published() {
+        let now = Instant::now();
+        let merged =
+            Merged { settled: 3, published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
+        assert!(merged.is_all(7, Some(5), false) && merged.is_all(7, Some(5), true));
+        assert!(!merged.is_all(8, Some(5), false));
+        assert!(!merged.is_all(7, Some(6), false));
+        let first = Merged { deleted_ns: None, ..merged };
+        assert!(first.is_all(7, None, false) && !first.is_all(7, Some(5), false));
+        let Some(searched_at) = now.checked_sub(RULES_TICK) else { return };
+        let older = Merged { searched_at, ..merged };
+        assert!(older.is_all(7, Some(5), false) && !older.is_all(7, Some(5), true));
     }
 }
