@@ -66,6 +66,8 @@ pub struct KeptSnapshot {
 
 struct Kept {
     snapshot: Arc<Snapshot>,
+    /// Which of the times that are tried it is of.
+    place: usize,
     /// Segments of earlier times are not in it.
     first_ns: i64,
     /// How far that is before the snapshot was taken.
@@ -105,14 +107,18 @@ impl KeptCatalog {
             0 => wall_ns.saturating_sub(HOUR_NS),
             days => wall_ns.saturating_sub(days * DAY_NS),
         });
-        for first_ns in [i64::MIN].into_iter().chain(tried) {
+        // What had too many segments before is not read again, but for the last of it.
+        let place_min = self.lock().as_ref().map_or(0, |kept| kept.place.saturating_sub(1));
+        let all = [i64::MIN].into_iter().chain(tried).enumerate();
+        for (place, first_ns) in all.skip(place_min) {
             let taken_ns = now_ns();
             let times = TimeRange { first_ns, last_ns: i64::MAX };
             match catalog.snapshot(times, SEGMENTS_MAX) {
                 Ok(snapshot) => {
                     let hours = wall_ns.abs_diff(first_ns) / HOUR_NS.unsigned_abs();
                     let (snapshot, confirmed_ns) = (Arc::new(snapshot), taken_ns);
-                    *self.lock() = Some(Kept { snapshot, first_ns, hours, taken_ns, confirmed_ns });
+                    let kept = Kept { snapshot, place, first_ns, hours, taken_ns, confirmed_ns };
+                    *self.lock() = Some(kept);
                     return Ok(());
                 }
                 Err(CatalogError::TooMany { .. }) => {}

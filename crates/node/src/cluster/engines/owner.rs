@@ -39,6 +39,10 @@ use crate::storage::stored::Parsers;
 
 /// How often leases are looked at.
 const MEMBER_TICK: Duration = Duration::from_millis(100);
+/// How long a partition answers queries beyond the end of its lease while the thread for leases
+/// waits for the catalog: some calls. What it answers is right all the same. After the call it is
+/// known whether the lease is lost, or the catalog is away.
+const ANSWERS_ON: Duration = Duration::from_secs(90);
 /// The pause after a call of an engine failed.
 const RETRY: Duration = Duration::from_millis(500);
 /// How long one read of the log waits for frames.
@@ -294,6 +298,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Until when a partition answers queries whose lease ends at a time; none: it is over.
+fn answers_until_ns(lease_ns: Option<u64>) -> u64 {
+    lease_ns.map_or(0, |lease_ns| lease_ns.saturating_add(ANSWERS_ON.as_nanos() as u64))
+}
+
 impl Shared {
     fn is_over(&self) -> bool {
         self.is_over.load(Relaxed)
@@ -369,7 +378,7 @@ impl Shared {
         let stepped = member.step(&self.engines.catalog, partitions, self.now_ns());
         *self.engines.view_locked() = member.view().clone();
         for owned in self.engines.all_owned() {
-            owned.hot.extend(member.until_ns(&owned.lease).unwrap_or(0));
+            owned.hot.extend(answers_until_ns(member.until_ns(&owned.lease)));
         }
         let hears_catalog = member.hears_catalog();
         drop(member);
@@ -419,8 +428,8 @@ impl Shared {
             published_bytes_max: segment_bytes,
         };
         let partition = Partition::open(&self.engines.catalog, lease, reading, publishing)?;
-        let until_ns = lock(&self.member).until_ns(&lease).unwrap_or(0);
-        partition.hot.extend(until_ns);
+        let until_ns = lock(&self.member).until_ns(&lease);
+        partition.hot.extend(answers_until_ns(until_ns));
         let owned = OwnedPartition::new(number, lease, partition, Arc::clone(&self.parsers));
         let owned = Arc::new(owned);
         tracing::info!(
@@ -548,7 +557,11 @@ impl Shared {
                     Ok(stepped) => is_idle &= !stepped,
                     Err(error) => {
                         owned.note(PUBLISHING, &error);
-                        if matches!(error, PublishError::Seal(_) | PublishError::Objects(_)) {
+                        // Sealing asks the catalog for deletions: its failure is not the store's.
+                        let is_catalog = self.engines.catalog.metered().failing.is_some();
+                        let is_own =
+                            matches!(error, PublishError::Seal(_) | PublishError::Objects(_));
+                        if is_own && !is_catalog {
                             let mut unpublished = lock(&self.unpublished);
                             let now = (Instant::now(), String::new());
                             unpublished.entry(owned.number).or_insert(now).1 = error.to_string();
