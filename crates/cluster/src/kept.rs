@@ -66,6 +66,8 @@ pub struct KeptSnapshot {
 
 struct Kept {
     snapshot: Arc<Snapshot>,
+    /// Which of the times that are tried it is of.
+    place: usize,
     /// Segments of earlier times are not in it.
     first_ns: i64,
     /// How far that is before the snapshot was taken.
@@ -105,14 +107,18 @@ impl KeptCatalog {
             0 => wall_ns.saturating_sub(HOUR_NS),
             days => wall_ns.saturating_sub(days * DAY_NS),
         });
-        for first_ns in [i64::MIN].into_iter().chain(tried) {
+        // What had too many segments before is not read again, but for the last of it.
+        let place_min = self.lock().as_ref().map_or(0, |kept| kept.place.saturating_sub(1));
+        let all = [i64::MIN].into_iter().chain(tried).enumerate();
+        for (place, first_ns) in all.skip(place_min) {
             let taken_ns = now_ns();
             let times = TimeRange { first_ns, last_ns: i64::MAX };
             match catalog.snapshot(times, SEGMENTS_MAX) {
                 Ok(snapshot) => {
                     let hours = wall_ns.abs_diff(first_ns) / HOUR_NS.unsigned_abs();
                     let (snapshot, confirmed_ns) = (Arc::new(snapshot), taken_ns);
-                    *self.lock() = Some(Kept { snapshot, first_ns, hours, taken_ns, confirmed_ns });
+                    let kept = Kept { snapshot, place, first_ns, hours, taken_ns, confirmed_ns };
+                    *self.lock() = Some(kept);
                     return Ok(());
                 }
                 Err(CatalogError::TooMany { .. }) => {}
@@ -144,16 +150,9 @@ impl KeptCatalog {
         now_ns: u64,
     ) -> Result<KeptSnapshot, KeptError> {
         let kept = self.lock();
-        let kept = kept.as_ref().ok_or(KeptError::Nothing)?;
+        let kept = self.usable(kept.as_ref(), times, run_time, now_ns)?;
         let since = |ns: u64| Duration::from_nanos(now_ns.saturating_sub(ns));
         let (age, read) = (since(kept.confirmed_ns), since(kept.taken_ns));
-        if read.saturating_add(run_time) >= self.grace - self.grace / 8 {
-            let (age_s, run_s) = (read.as_secs(), run_time.as_secs());
-            return Err(KeptError::TooOld { age_s, run_s });
-        }
-        if times.first_ns < kept.first_ns {
-            return Err(KeptError::Beyond { hours: kept.hours });
-        }
         let segments = kept.snapshot.segments.iter().filter(|row| row.times.overlaps(&times));
         let snapshot = Snapshot {
             partitions: kept.snapshot.partitions.clone(),
@@ -161,6 +160,30 @@ impl KeptCatalog {
             tombstones: kept.snapshot.tombstones.clone(),
         };
         Ok(KeptSnapshot { snapshot, age, read })
+    }
+
+    /// Whether [`get`](Self::get) has a snapshot for such a query, without a copy of its segments.
+    pub fn serves(&self, times: TimeRange, run_time: Duration, now_ns: u64) -> bool {
+        self.usable(self.lock().as_ref(), times, run_time, now_ns).is_ok()
+    }
+
+    fn usable<'k>(
+        &self,
+        kept: Option<&'k Kept>,
+        times: TimeRange,
+        run_time: Duration,
+        now_ns: u64,
+    ) -> Result<&'k Kept, KeptError> {
+        let kept = kept.ok_or(KeptError::Nothing)?;
+        let read = Duration::from_nanos(now_ns.saturating_sub(kept.taken_ns));
+        if read.saturating_add(run_time) >= self.grace - self.grace / 8 {
+            let (age_s, run_s) = (read.as_secs(), run_time.as_secs());
+            return Err(KeptError::TooOld { age_s, run_s });
+        }
+        match times.first_ns < kept.first_ns {
+            true => Err(KeptError::Beyond { hours: kept.hours }),
+            false => Ok(kept),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
@@ -210,6 +233,7 @@ mod tests {
         let kept = KeptCatalog::new(GRACE);
         let get = |times, run_time| kept.get(times, run_time, now_ns());
         assert_eq!(get(TimeRange::ALL, MINUTE), Err(KeptError::Nothing));
+        assert!(!kept.serves(TimeRange::ALL, MINUTE, now_ns()));
         publish(&catalog, 1);
         publish(&catalog, 2);
         kept.refresh(&catalog, now_ns, 0).unwrap();
@@ -239,5 +263,7 @@ mod tests {
         advance(Duration::from_secs(1));
         assert_eq!(get(TimeRange::ALL, MINUTE), Err(KeptError::TooOld { age_s: 640, run_s: 60 }));
         assert!(get(TimeRange::ALL, Duration::from_secs(59)).is_ok());
+        assert!(!kept.serves(TimeRange::ALL, MINUTE, now_ns()));
+        assert!(kept.serves(TimeRange::ALL, Duration::from_secs(59), now_ns()));
     }
 }

@@ -64,7 +64,7 @@ pub struct Member {
     /// Leases that the caller was told to stop using, to be given back.
     leaving: VecDeque<Lease>,
     heartbeat_ns: u64,
-    /// Whether the catalog answered the last heartbeat.
+    /// Whether the catalog answered the last heartbeat, and the calls since.
     hears_catalog: bool,
     view: View,
 }
@@ -84,7 +84,7 @@ impl Member {
         }
     }
 
-    /// Whether the catalog answered the last heartbeat.
+    /// Whether the catalog answered the last heartbeat, and the calls since.
     pub fn hears_catalog(&self) -> bool {
         self.hears_catalog
     }
@@ -129,7 +129,8 @@ impl Member {
         }
         if let Some(lease) = self.leaving.pop_front() {
             // Tried once. If it fails, the lease expires by itself.
-            catalog.release(&lease)?;
+            let released = catalog.release(&lease);
+            self.heard(released)?;
             return Ok(None);
         }
         if now_ns >= self.heartbeat_ns {
@@ -159,7 +160,8 @@ impl Member {
         resource: Resource,
         now_ns: u64,
     ) -> Result<Option<Lease>, CatalogError> {
-        let lease = catalog.acquire(resource, self.info.node, self.settings.ttl)?;
+        let lease = catalog.acquire(resource, self.info.node, self.settings.ttl);
+        let lease = self.heard(lease)?;
         match lease {
             Some(lease) => {
                 self.held.insert(resource, Held { lease, until_ns: self.valid_until(now_ns) });
@@ -187,6 +189,15 @@ impl Member {
         if self.until_ns(lease).is_some() {
             self.held.remove(&lease.resource);
         }
+    }
+
+    /// Notes that the catalog did not answer a call. A lease that ends during a long one is over
+    /// because of that, and not because the node slept.
+    fn heard<T>(&mut self, result: Result<T, CatalogError>) -> Result<T, CatalogError> {
+        if let Err(CatalogError::Unavailable(_) | CatalogError::Unknown(_)) = &result {
+            self.hears_catalog = false;
+        }
+        result
     }
 
     fn valid_until(&self, sent_ns: u64) -> u64 {

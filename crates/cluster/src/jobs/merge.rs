@@ -148,11 +148,17 @@ impl Merge {
             lines: sealed.lines,
             bytes: sealed.body.size(),
             searched: chosen.iter().map(|segment| segment.searched).min().unwrap_or(0),
-            // Other rules may be due for the whole: then it is searched again.
-            rules: chosen.iter().map(|segment| segment.rules).min().unwrap_or(0),
+            rules: rules_of(chosen),
             frames: sealed.frames.clone(),
         }
     }
+}
+
+/// The rules of retention that were applied to all of the segments: none unless they are the same,
+/// since a hash does not tell which of two sets has more. Then the whole is searched again.
+fn rules_of(segments: &[SegmentRow]) -> u64 {
+    let first = segments.first().map_or(0, |segment| segment.rules);
+    if segments.iter().all(|segment| segment.rules == first) { first } else { 0 }
 }
 
 enum Found {
@@ -235,6 +241,31 @@ mod tests {
         check(&[10, 10, 10, 10], 0..3, 0);
         check(&[10, 9, 9, 9], 0..3, 0);
         check(&[10, 10, 11, 10], 0..0, 3);
+    }
+
+    #[test]
+    fn rules_count_as_applied_if_they_were_to_all_segments() {
+        let check = |rules: &[u64], expected: u64| {
+            let row = |rules: &u64| SegmentRow {
+                name: String::new(),
+                partition: 0,
+                offsets: 0..1,
+                times: TimeRange::ALL,
+                received_last_ns: 0,
+                lines: 1,
+                bytes: 1,
+                searched: 0,
+                rules: *rules,
+                frames: Vec::new(),
+            };
+            let rows: Vec<SegmentRow> = rules.iter().map(row).collect();
+            assert_eq!(rules_of(&rows), expected, "{rules:?}");
+        };
+        check(&[], 0);
+        check(&[7, 7, 7], 7);
+        check(&[7, 9], 0);
+        check(&[9, 7], 0);
+        check(&[0, 7], 0);
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub trait Pruner: Send + Sync {
 const COUNTER_FIRST: u64 = 1 << 32;
 /// Segments that are looked at with one call.
 const PAGE: usize = 256;
+/// Segments that cannot be searched before the job gives up: then the storage, or the local disk,
+/// is what fails.
+const FAILED_MAX: usize = 8;
 
 enum State {
     /// Asks which deletions there are.
@@ -88,6 +91,8 @@ pub struct Prune {
     state: State,
     /// Where to go on after a segment is rewritten.
     rest: Option<(Vec<(SegmentRow, Orders)>, Option<u64>)>,
+    /// How many segments could not be searched, and why the first of them could not.
+    failed: (usize, Option<SealError>),
 }
 
 impl Prune {
@@ -101,11 +106,13 @@ impl Prune {
             counter: COUNTER_FIRST,
             state: State::Beginning,
             rest: None,
+            failed: (0, None),
         }
     }
 
     /// Does the next thing, with one call of an engine or the pruner at most. False when it has
-    /// looked at all segments; the next step begins anew.
+    /// looked at all segments; the next step begins anew. A segment that cannot be searched, since
+    /// its object is missing or damaged, is passed over, and is an error when the others are done.
     pub fn step(
         &mut self,
         catalog: &dyn Catalog,
@@ -114,6 +121,7 @@ impl Prune {
     ) -> Result<bool, JobError> {
         match std::mem::replace(&mut self.state, State::Beginning) {
             State::Beginning => {
+                self.failed = (0, None);
                 self.deletions = catalog.deletions()?;
                 // Without deletions and rules there is nothing to look for.
                 let is_idle = self.deletions.in_force().next().is_none() && self.rules.is_empty();
@@ -189,7 +197,10 @@ impl Prune {
     ) -> Result<bool, JobError> {
         let Some((segment, orders)) = due.pop() else {
             self.state = next.map_or(State::Beginning, State::Looking);
-            return Ok(next.is_some());
+            return match self.failed.1.take_if(|_| next.is_none()) {
+                Some(error) => Err(error.into()),
+                None => Ok(next.is_some()),
+            };
         };
         let (searched, rules) = (self.deletions.last_id, stamp(&orders.rules));
         if !pruner.concerns(&segment, &orders)? {
@@ -205,7 +216,17 @@ impl Prune {
             catalog.note_searched(&self.lease, &names, searched, rules)?;
             return Ok(true);
         }
-        match pruner.prune(&segment, &orders)? {
+        let pruned = match pruner.prune(&segment, &orders) {
+            Ok(pruned) => pruned,
+            Err(error) if self.failed.0 + 1 >= FAILED_MAX => return Err(error.into()),
+            Err(error) => {
+                self.failed.0 += 1;
+                self.failed.1.get_or_insert(error);
+                self.state = State::Searching { due, next };
+                return Ok(true);
+            }
+        };
+        match pruned {
             Pruned::Kept => {
                 catalog.note_searched(&self.lease, &[segment.name], searched, rules)?;
                 self.state = State::Searching { due, next };
@@ -263,7 +284,80 @@ fn stamp(rules: &[RetentionRule]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use platform::ManualClock;
+
     use super::*;
+    use crate::catalog::{Publication, TimeRange};
+    use crate::ids::{NodeId, Resource};
+    use crate::sim::{SimCatalog, SimObjects};
+
+    /// Finds nothing, and fails for segments that begin at some offsets.
+    struct Failing(&'static [u64]);
+
+    impl Pruner for Failing {
+        fn concerns(&self, _: &SegmentRow, _: &Orders) -> Result<bool, SealError> {
+            Ok(true)
+        }
+
+        fn prune(&self, segment: &SegmentRow, _: &Orders) -> Result<Pruned, SealError> {
+            match self.0.contains(&segment.offsets.start) {
+                true => Err(SealError(segment.name.clone())),
+                false => Ok(Pruned::Kept),
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_that_cannot_be_searched_does_not_hold_up_others() {
+        let clock = Arc::new(ManualClock::new(0));
+        let catalog = SimCatalog::new(clock.clone());
+        let objects = SimObjects::new(clock);
+        let minute = Duration::from_secs(60);
+        let name = |number: u64| format!("segments/partition-0/1-00000001-{number}");
+        let lease = catalog.acquire(Resource::Partition(0), NodeId(1), minute).unwrap().unwrap();
+        for number in 0..4 {
+            let segment = SegmentRow {
+                name: name(number),
+                partition: 0,
+                offsets: number..number + 1,
+                times: TimeRange::ALL,
+                received_last_ns: 0,
+                lines: 1,
+                bytes: 1,
+                searched: 0,
+                rules: 0,
+                frames: Vec::new(),
+            };
+            let publication = Publication {
+                offsets: number..number + 1,
+                segment: Some(segment),
+                producers: Vec::new(),
+                lost: 0,
+            };
+            catalog.publish(&lease, &publication).unwrap();
+        }
+        let id = catalog.delete("a", &[4]).unwrap().tombstone.id;
+        let lease = catalog.acquire(Resource::Merge(0), NodeId(1), minute).unwrap().unwrap();
+        let mut prune = Prune::new(lease, 0, &[]);
+        let mut run = |failing: &'static [u64]| {
+            loop {
+                match prune.step(&catalog, &objects, &Failing(failing)) {
+                    Ok(true) => {}
+                    result => return result,
+                }
+            }
+        };
+        let searched = || -> Vec<bool> {
+            let rows = catalog.segments_of(0, 0, 9).unwrap();
+            rows.iter().map(|row| row.searched == id).collect()
+        };
+        assert_eq!(run(&[1]), Err(JobError::Seal(SealError(name(1)))));
+        assert_eq!(searched(), [true, false, true, true]);
+        assert_eq!(run(&[]), Ok(false));
+        assert_eq!(searched(), [true; 4]);
+    }
 
     #[test]
     fn rules_are_due_by_age_and_told_apart() {

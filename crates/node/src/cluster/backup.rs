@@ -97,9 +97,16 @@ fn send(
     let heading = Heading { name, created_ns: dump.created_ns, store: dump.cluster, by };
     let mut held = Instant::now();
     let mut prolong = || -> Result<()> {
-        if held.elapsed() >= HOLD_TICK {
-            catalog.hold(holder, HOLD)?;
-            held = Instant::now();
+        if held.elapsed() < HOLD_TICK {
+            return Ok(());
+        }
+        match catalog.hold(holder, HOLD) {
+            Ok(()) => held = Instant::now(),
+            // The objects stay for long enough to try again.
+            Err(error) if held.elapsed() < HOLD / 2 => {
+                tracing::warn!("{error}; the backup goes on, and tries again");
+            }
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     };

@@ -626,7 +626,12 @@ impl Answer {
         match left_out {
             LeftOut::Segment { name, lines, error } => {
                 let known = self.segments.get(&name);
-                let (all, times_ns) = known.copied().unwrap_or_default();
+                // A name that stands for several may be any of those that are read.
+                let of_all = || {
+                    let times = self.segments.values().map(|(_, times_ns)| *times_ns);
+                    times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default()
+                };
+                let (all, times_ns) = known.copied().unwrap_or_else(|| (0, of_all()));
                 let lines = lines.unwrap_or(all);
                 missing.add_segment(&name, &MissingLines { lines, times_ns, error })
             }
@@ -669,13 +674,18 @@ impl Answer {
 
     /// Adds what the stores did since the last look to the progress of the query.
     fn count(&mut self, sides: &[Side]) {
-        let sum = |count: fn(&Counts) -> u64| sides.iter().map(|side| count(&side.counts)).sum();
-        let now = Counts {
-            bytes_planned: sum(|counts| counts.bytes_planned),
-            bytes_scanned: sum(|counts| counts.bytes_scanned),
-            lines_scanned: sum(|counts| counts.lines_scanned),
+        let sum = |count: fn(&Counts) -> u64| -> u64 {
+            sides.iter().map(|side| count(&side.counts)).sum()
         };
-        let before = std::mem::replace(&mut self.before, now);
+        // Two nodes may tell in turn how far they are with the same share: only what is more than
+        // ever before is new.
+        let before = self.before;
+        let now = Counts {
+            bytes_planned: sum(|counts| counts.bytes_planned).max(before.bytes_planned),
+            bytes_scanned: sum(|counts| counts.bytes_scanned).max(before.bytes_scanned),
+            lines_scanned: sum(|counts| counts.lines_scanned).max(before.lines_scanned),
+        };
+        self.before = now;
         let progress = &self.progress;
         for (total, now, before) in [
             (&progress.bytes_planned, now.bytes_planned, before.bytes_planned),

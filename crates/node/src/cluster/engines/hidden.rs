@@ -9,6 +9,7 @@ use std::sync::Arc;
 use cluster::deletions::Tombstone;
 use query::source::{ChooseLines, DamagedUnit, Phrases, ScanUnit, SomeLines, SourceError};
 use record::{Batch, LineId, RowsWriter, Tenant, read_rows};
+use segment::sealed::SealedFile;
 use serde::{Deserialize, Serialize};
 use store::LineFilter;
 
@@ -74,6 +75,12 @@ impl Covering {
             let (first, last) = cover.filter.range_ns;
             cover.id > searched && times.is_none_or(|times| first <= times.1 && times.0 <= last)
         })
+    }
+
+    /// Whether a deletion behind `searched` may cover lines of a segment.
+    pub fn may_cover_any(&self, searched: u64, file: &SealedFile) -> bool {
+        let blocks = &file.footer().blocks;
+        blocks.iter().any(|block| self.may_cover(searched, Some(block.time_ns)))
     }
 
     /// For each row whether a deletion behind `searched` covers it; none if no row is. `each` is

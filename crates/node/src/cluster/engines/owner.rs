@@ -39,6 +39,10 @@ use crate::storage::stored::Parsers;
 
 /// How often leases are looked at.
 const MEMBER_TICK: Duration = Duration::from_millis(100);
+/// How long a partition answers queries beyond the end of its lease while the thread for leases
+/// waits for the catalog: some calls. What it answers is right all the same. After the call it is
+/// known whether the lease is lost, or the catalog is away.
+const ANSWERS_ON: Duration = Duration::from_secs(90);
 /// The pause after a call of an engine failed.
 const RETRY: Duration = Duration::from_millis(500);
 /// How long one read of the log waits for frames.
@@ -77,6 +81,9 @@ const MERGED_BYTES_MAX: u64 = 256 << 20;
 /// How often all segments of a partition are looked at again, not only those behind the settled
 /// ones.
 const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
+/// With rules of retention, how often the segments of a partition are searched that nothing is
+/// published in: rules become due as lines grow older.
+const RULES_TICK: Duration = Duration::from_secs(600);
 /// How often the whole bucket is listed, a slice with each sweep.
 ///
 /// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed again, every | {} | they take room, and are in no answer
@@ -154,6 +161,19 @@ struct Merged {
     published: u64,
     /// When all segments were looked at.
     all_at: Instant,
+    /// When the last deletion was requested that segments were searched for.
+    deleted_ns: Option<i64>,
+    /// When they were searched.
+    searched_at: Instant,
+}
+
+impl Merged {
+    /// Whether there is nothing new for a partition: no segment, no deletion, and no rule that may
+    /// have become due.
+    fn is_all(&self, published: u64, deleted_ns: Option<i64>, has_rules: bool) -> bool {
+        let are_rules_new = has_rules && self.searched_at.elapsed() >= RULES_TICK;
+        self.published == published && self.deleted_ns == deleted_ns && !are_rules_new
+    }
 }
 
 impl Owner {
@@ -223,6 +243,8 @@ impl Owner {
     /// Changes what is dropped; the next jobs go by it.
     pub fn set_retention(&self, retention: RetentionSettings) {
         *lock(&self.shared.retention) = retention;
+        // Other rules, and other spans of merges, concern all segments.
+        lock(&self.shared.merged).clear();
     }
 
     /// Ends the threads, and gives the leases back, so that others can take the partitions at once.
@@ -274,6 +296,11 @@ fn spawn(
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until when a partition answers queries whose lease ends at a time; none: it is over.
+fn answers_until_ns(lease_ns: Option<u64>) -> u64 {
+    lease_ns.map_or(0, |lease_ns| lease_ns.saturating_add(ANSWERS_ON.as_nanos() as u64))
 }
 
 impl Shared {
@@ -351,7 +378,7 @@ impl Shared {
         let stepped = member.step(&self.engines.catalog, partitions, self.now_ns());
         *self.engines.view_locked() = member.view().clone();
         for owned in self.engines.all_owned() {
-            owned.hot.extend(member.until_ns(&owned.lease).unwrap_or(0));
+            owned.hot.extend(answers_until_ns(member.until_ns(&owned.lease)));
         }
         let hears_catalog = member.hears_catalog();
         drop(member);
@@ -401,8 +428,8 @@ impl Shared {
             published_bytes_max: segment_bytes,
         };
         let partition = Partition::open(&self.engines.catalog, lease, reading, publishing)?;
-        let until_ns = lock(&self.member).until_ns(&lease).unwrap_or(0);
-        partition.hot.extend(until_ns);
+        let until_ns = lock(&self.member).until_ns(&lease);
+        partition.hot.extend(answers_until_ns(until_ns));
         let owned = OwnedPartition::new(number, lease, partition, Arc::clone(&self.parsers));
         let owned = Arc::new(owned);
         tracing::info!(
@@ -530,7 +557,11 @@ impl Shared {
                     Ok(stepped) => is_idle &= !stepped,
                     Err(error) => {
                         owned.note(PUBLISHING, &error);
-                        if matches!(error, PublishError::Seal(_) | PublishError::Objects(_)) {
+                        // Sealing asks the catalog for deletions: its failure is not the store's.
+                        let is_catalog = self.engines.catalog.metered().failing.is_some();
+                        let is_own =
+                            matches!(error, PublishError::Seal(_) | PublishError::Objects(_));
+                        if is_own && !is_catalog {
                             let mut unpublished = lock(&self.unpublished);
                             let now = (Instant::now(), String::new());
                             unpublished.entry(owned.number).or_insert(now).1 = error.to_string();
@@ -755,20 +786,24 @@ impl Shared {
         }
     }
 
-    /// Merges segments of a partition, if some were published since this was done last.
+    /// Searches and merges segments of a partition, if there is something new for them since this
+    /// was done last.
     fn merge(&self, owned: &OwnedPartition) {
         let published = owned.hot.committed();
+        let deleted_ns = self.engines.deleted_ns();
+        let has_rules = !lock(&self.retention).rules.is_empty();
         let known = lock(&self.merged).get(&owned.number).copied();
         let known = known.filter(|known| known.all_at.elapsed() < MERGED_ANEW);
-        if known.is_some_and(|known| known.published == published) {
+        if known.is_some_and(|known| known.is_all(published, deleted_ns, has_rules)) {
             return;
         }
+        let searched_at = Instant::now();
         let from = known.map_or(0, |known| known.settled);
         let all_at = known.map_or_else(Instant::now, |known| known.all_at);
         let resource = Resource::Merge(owned.number);
         match self.do_job(resource, from) {
             Ok(Some(settled)) => {
-                let merged = Merged { settled, published, all_at };
+                let merged = Merged { settled, published, all_at, deleted_ns, searched_at };
                 lock(&self.merged).insert(owned.number, merged);
             }
             Ok(None) => {}
@@ -830,17 +865,26 @@ impl Shared {
             Resource::Merge(partition) => {
                 let mut merge = Merge::new(lease, partition, merging, settled.get());
                 let mut prune = Some(Prune::new(lease, partition, &retention.rules));
+                let mut unsearched: Option<JobError> = None;
                 let settled = &settled;
                 Box::new(move || {
                     if let Some(pruning) = &mut prune {
-                        if !pruning.step(catalog, &**bucket, &pruner)? {
-                            prune = None;
+                        match pruning.step(catalog, &**bucket, &pruner) {
+                            Ok(true) => {}
+                            Ok(false) => prune = None,
+                            Err(error) if error.is_over() => return Err(error),
+                            // A segment that cannot be searched is no reason to merge no others.
+                            // The error is told in the end, so that all is done again.
+                            Err(error) => (prune, unsearched) = (None, Some(error)),
                         }
                         return Ok(true);
                     }
-                    let stepped = merge.step(catalog, &**bucket, &merger);
+                    let stepped = merge.step(catalog, &**bucket, &merger)?;
                     settled.set(merge.settled());
-                    stepped
+                    match unsearched.take_if(|_| !stepped) {
+                        Some(error) => Err(error),
+                        None => Ok(stepped),
+                    }
                 })
             }
             Resource::Retention => {
@@ -875,5 +919,25 @@ impl Shared {
             _ => member.give_up(resource),
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_searched_for_a_deletion_although_nothing_is_published() {
+        let now = Instant::now();
+        let merged =
+            Merged { settled: 3, published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
+        assert!(merged.is_all(7, Some(5), false) && merged.is_all(7, Some(5), true));
+        assert!(!merged.is_all(8, Some(5), false));
+        assert!(!merged.is_all(7, Some(6), false));
+        let first = Merged { deleted_ns: None, ..merged };
+        assert!(first.is_all(7, None, false) && !first.is_all(7, Some(5), false));
+        let Some(searched_at) = now.checked_sub(RULES_TICK) else { return };
+        let older = Merged { searched_at, ..merged };
+        assert!(older.is_all(7, Some(5), false) && !older.is_all(7, Some(5), true));
     }
 }

@@ -279,11 +279,15 @@ impl Source for PiecesSource {
             }
         }
         for (file, searched) in self.open_segments()? {
+            // The counts of a segment have the lines of all its blocks, so no block of it may be
+            // counted by them where lines of another one are hidden.
+            let is_whole = !self.covering.may_cover_any(searched, &file);
             let blocks = ObjectBlock::of_file(
                 &self.engines.segments,
                 &file,
                 (range.start_ns, last_ns),
                 whose,
+                is_whole,
             );
             units.extend(blocks.map(|block| self.covering.hide(Box::new(block), searched)));
         }

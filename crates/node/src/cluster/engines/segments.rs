@@ -322,15 +322,19 @@ pub struct ObjectBlock {
     key: u64,
     block: usize,
     whose: Whose,
+    /// Whether the counts that the segment keeps are those of the lines that a query sees.
+    is_counted: bool,
 }
 
 impl ObjectBlock {
-    /// The blocks of a segment that may have lines of the range.
+    /// The blocks of a segment that may have lines of the range. `is_counted`: no line of the
+    /// segment is hidden, so that the counts that it keeps may be used.
     pub fn of_file(
         segments: &Segments,
         file: &Arc<SealedFile>,
         (first_ns, last_ns): (i64, i64),
         whose: Whose,
+        is_counted: bool,
     ) -> impl Iterator<Item = ObjectBlock> + use<> {
         let (unreadable, file) = (Arc::clone(&segments.unreadable), Arc::clone(file));
         let key = key(&file.path().to_string_lossy());
@@ -339,7 +343,8 @@ impl ObjectBlock {
             let overlaps = entry.time_ns.0 <= last_ns && first_ns <= entry.time_ns.1;
             let is_wanted = whose == Whose::All || entry.lines_internal < entry.lines;
             let (unreadable, file) = (Arc::clone(&unreadable), Arc::clone(&file));
-            (overlaps && is_wanted).then(|| ObjectBlock { unreadable, file, key, block, whose })
+            let block = ObjectBlock { unreadable, file, key, block, whose, is_counted };
+            (overlaps && is_wanted).then_some(block)
         })
     }
 
@@ -397,7 +402,7 @@ impl ScanUnit for ObjectBlock {
     }
 
     fn segment(&self) -> Option<(u64, usize)> {
-        Some((self.key, self.file.footer().blocks.len()))
+        self.is_counted.then(|| (self.key, self.file.footer().blocks.len()))
     }
 
     fn count_segment(

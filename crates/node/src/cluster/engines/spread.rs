@@ -184,11 +184,10 @@ impl Engines {
         times: Times,
         run_time: Duration,
     ) -> Result<(Snapshot, Option<(Duration, String)>), String> {
-        let kept = || self.kept.get(times, run_time, self.clock.monotonic_ns());
-        let answer = match kept() {
+        let answer = match self.kept.serves(times, run_time, self.clock.monotonic_ns()) {
             // Nothing else can serve, so the catalog gets its time.
-            Err(_) => Catalog::snapshot(&self.catalog, times, SEGMENTS_MAX),
-            Ok(_) => {
+            false => Catalog::snapshot(&self.catalog, times, SEGMENTS_MAX),
+            true => {
                 let failing = self.catalog.metered().failing;
                 let is_away = failing.is_some_and(|failing| failing >= CATALOG_OUTAGE);
                 let time_max = if is_away { CATALOG_TIME_IN_OUTAGE } else { CATALOG_TIME_MAX };
@@ -200,7 +199,8 @@ impl Engines {
             Err(error @ CatalogError::TooMany { .. }) => return Err(error.to_string()),
             Err(error) => error.to_string(),
         };
-        let kept = kept().map_err(|why| match why {
+        let kept = self.kept.get(times, run_time, self.clock.monotonic_ns());
+        let kept = kept.map_err(|why| match why {
             KeptError::Nothing => error.clone(),
             why => format!("{error}; {why}"),
         })?;
