@@ -197,7 +197,8 @@ struct Wrapped {
 impl Keyring {
     /// The keys of a directory. Without the file of keys they are made, if `masters` has a key:
     /// the first one encrypts them. If another one of `masters` has encrypted them, they are
-    /// encrypted with the first one from now on. None: nothing is encrypted, and no key was given.
+    /// encrypted with the first one from now on. If the file or its copy is lost or damaged, both are
+    /// written anew. None: nothing is encrypted, and no key was given.
     ///
     /// Errors: no key was given, or a wrong one; the file is damaged, and cannot be read or
     /// written.
@@ -222,6 +223,21 @@ impl Keyring {
                 let keys = Keyring { master: master.id(), ..found };
                 keys.write(disk, dir, master)?;
                 Ok(Some(keys))
+            }
+            Some(master) if !are_both_whole(disk, dir) => {
+                let path = dir.join(KEYS_FILE);
+                match found.write(disk, dir, master) {
+                    Ok(()) => tracing::warn!(
+                        "{}: it or its copy was missing or damaged; both are written anew",
+                        path.display()
+                    ),
+                    Err(error) => tracing::warn!(
+                        "{}: it or its copy is missing or damaged, and cannot be written anew: \
+                         {error}",
+                        path.display()
+                    ),
+                }
+                Ok(Some(found))
             }
             _ => Ok(Some(found)),
         }
@@ -354,6 +370,14 @@ fn read_wrapped(disk: &dyn Disk, dir: &Path) -> Result<Option<Wrapped>, Encrypti
         }
     }
     failed.map_or(Ok(None), Err)
+}
+
+/// Whether the file of data keys and its copy are there, and have the same content.
+fn are_both_whole(disk: &dyn Disk, dir: &Path) -> bool {
+    let text =
+        |name: &str| read_text(disk, &dir.join(name)).ok().filter(|text| parse(text).is_ok());
+    let (first, copy) = (text(KEYS_FILE), text(KEYS_COPY_FILE));
+    first.is_some() && first == copy
 }
 
 fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
