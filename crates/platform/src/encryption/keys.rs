@@ -129,7 +129,15 @@ impl MasterKey {
     ///
     /// Errors: it is neither. The text says how long it is, and nothing else of it.
     pub fn parse(bytes: &[u8]) -> Result<MasterKey, EncryptionError> {
-        if let Ok(key) = bytes.try_into() {
+        if let Ok(key) = <[u8; KEY_BYTES]>::try_from(bytes) {
+            // Random bytes are no text, and a passphrase can be guessed.
+            if key.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+                return Err(EncryptionError::NoKey(
+                    "this is a text of 32 characters, and no key of 32 random bytes; \
+                     `loginson encryption new-key` makes one"
+                        .to_owned(),
+                ));
+            }
             return Ok(MasterKey(key));
         }
         let text = std::str::from_utf8(bytes).unwrap_or_default().trim();

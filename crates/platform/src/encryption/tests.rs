@@ -381,6 +381,7 @@ fn keys_are_text_or_bytes() {
     assert_eq!(MasterKey::parse(key.to_text().as_bytes()).unwrap(), key);
     assert!(MasterKey::parse(&[7; 32]).is_ok());
     assert!(MasterKey::parse(&[7; 31]).is_err());
+    assert!(MasterKey::parse(b"correct horse battery staple ok\n").is_err());
     assert!(MasterKey::parse(&[b'g'; 64]).is_err());
     assert!(!format!("{key:?}").contains(key.to_text().trim()));
 }
