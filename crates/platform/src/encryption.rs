@@ -21,10 +21,10 @@
 //! damage; it is counted and reported.
 //!
 //! Left out: names, lengths and times of files are visible; a whole file may be replaced by an
-//! older version of it, by one without encryption, or cut at its end as by a power cut, without this
-//! module noticing (the formats above notice a sealed segment that is cut). An extent whose header
-//! is gone leaves what was there before, or zeros. The catalog is opened by SQLite, not through a
-//! [`Disk`].
+//! older version of it, by another one, by one without encryption, or cut at its end as by a power
+//! cut, without this module noticing (the formats above notice a sealed segment that is cut). An
+//! extent whose header is gone leaves what was there before, or zeros. The catalog is opened by
+//! SQLite, not through a [`Disk`].
 
 mod extent;
 mod file;

@@ -205,8 +205,8 @@ struct Wrapped {
 impl Keyring {
     /// The keys of a directory. Without the file of keys they are made, if `masters` has a key:
     /// the first one encrypts them. If another one of `masters` has encrypted them, they are
-    /// encrypted with the first one from now on. If the file or its copy is lost or damaged, both are
-    /// written anew. None: nothing is encrypted, and no key was given.
+    /// encrypted with the first one from now on. If the file or its copy is lost or damaged, both
+    /// are written anew. None: nothing is encrypted, and no key was given.
     ///
     /// Errors: no key was given, or a wrong one; the file is damaged, and cannot be read or
     /// written.

@@ -20,8 +20,8 @@ use super::options::{Encryption, Server};
 
 /// Bytes of a message. A server that sends a longer one is taken for broken.
 ///
-/// limits.md, Lines on their way in: a message of a directory | {}; {MESSAGES_MAX} of a search, with
-/// {SEARCH_BYTES_MAX} together | the server counts as away, and the log says why
+/// limits.md, Lines on their way in: a message of a directory | {}; {MESSAGES_MAX} of a search,
+/// with {SEARCH_BYTES_MAX} together | the server counts as away, and the log says why
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Messages that answer a search, references to other servers included.
 const MESSAGES_MAX: usize = 4096;
