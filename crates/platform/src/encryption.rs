@@ -21,9 +21,10 @@
 //! damage; it is counted and reported.
 //!
 //! Left out: names, lengths and times of files are visible; a whole file may be replaced by an
-//! older version of it, or cut at its end as by a power cut, without this module noticing (the
-//! formats above notice a sealed segment that is cut). The catalog is opened by SQLite, not through
-//! a [`Disk`].
+//! older version of it, by another one, by one without encryption, or cut at its end as by a power
+//! cut, without this module noticing (the formats above notice a sealed segment that is cut). An
+//! extent whose header is gone leaves what was there before, or zeros. The catalog is opened by
+//! SQLite, not through a [`Disk`].
 
 mod extent;
 mod file;
@@ -37,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::buffer::{AlignedBuffer, BLOCK_BYTES};
 use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
 use extent::{FileHeader, HeaderFound};
 use file::{EncryptedFile, Shared};
@@ -108,9 +110,33 @@ impl EncryptedDisk {
         self.damage.load(Ordering::Relaxed)
     }
 
+    /// Writes the header of a file that has none.
+    fn begin(
+        &self,
+        remembered: &mut Remembered,
+        inner: Arc<dyn DiskFile>,
+        path: &Path,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        let header = FileHeader::new(self.keys.newest())?;
+        inner.write_at(&header.encode(&self.keys), 0)?;
+        let shared = Arc::new(Shared::created(path, header, &self.keys, &self.damage));
+        remembered.put(path, &shared);
+        Ok(Arc::new(EncryptedFile::new(inner, shared)))
+    }
+
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a file is not longer than a header, and has zeros alone.
+fn is_blank(file: &dyn DiskFile) -> io::Result<bool> {
+    if file.bytes()? > extent::FILE_HEADER_BYTES {
+        return Ok(false);
+    }
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let read = file.read_at(&mut block, 0)?;
+    Ok(block[..read].iter().all(|&byte| byte == 0))
 }
 
 impl Disk for EncryptedDisk {
@@ -118,17 +144,24 @@ impl Disk for EncryptedDisk {
         let mut remembered = self.remembered();
         let inner = self.inner.open(path, access)?;
         if access == Access::Create {
-            let header = FileHeader::new(self.keys.newest())?;
-            inner.write_at(&header.encode(&self.keys), 0)?;
-            let shared = Arc::new(Shared::created(path, header, &self.keys, &self.damage));
-            remembered.put(path, &shared);
-            return Ok(Arc::new(EncryptedFile::new(inner, shared)));
+            return self.begin(&mut remembered, inner, path);
         }
         if let Some(shared) = remembered.get(path) {
             return Ok(Arc::new(EncryptedFile::new(inner, shared)));
         }
         let header = match FileHeader::read(&*inner, &self.keys, path)? {
+            // A power cut came before the header was durable, and nothing was written yet.
+            HeaderFound::Plain if access == Access::Write && is_blank(&*inner)? => {
+                return self.begin(&mut remembered, inner, path);
+            }
             HeaderFound::Plain => return Ok(inner),
+            // What is written there would not be encrypted.
+            HeaderFound::Damaged if access == Access::Write => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the header of the encryption is damaged, so nothing can be written to it",
+                ));
+            }
             HeaderFound::Damaged => {
                 tracing::warn!("{}: the header of the encryption is damaged", path.display());
                 return Ok(inner);

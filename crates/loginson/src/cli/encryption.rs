@@ -16,6 +16,7 @@ use text::size::show_bytes;
 
 use crate::cli::open_at_rest;
 use crate::cli::progress::bytes_bar;
+use node::data_dir::QUERIES_FOLDER;
 use node::storage::encryption::{EncryptionOptions, KeySource};
 
 /// The master key of a data directory at rest.
@@ -103,7 +104,7 @@ enum Action {
         #[arg(long)]
         new_data_key: bool,
     },
-    /// Encrypt all segments that are not, or are with an older data key
+    /// Encrypt all segments and results of queries that are not, or are with an older data key
     Rewrite {
         /// The data directory, which no server may be using
         #[arg(value_name = "DIR")]
@@ -153,6 +154,20 @@ fn segments(data_dir: &Path) -> Result<Vec<PathBuf>> {
     let names = RealDisk.list(&dir).with_context(|| format!("cannot list {}", dir.display()))?;
     let is_segment = |name: &String| store::SegmentKind::of_file(name).is_some();
     Ok(names.iter().filter(|name| is_segment(name)).map(|name| dir.join(name)).collect())
+}
+
+/// The files of background queries, which go through the disk as segments do.
+fn results(data_dir: &Path) -> Result<Vec<PathBuf>> {
+    let dir = data_dir.join(QUERIES_FOLDER);
+    let names = match RealDisk.list(&dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        names => names.with_context(|| format!("cannot list {}", dir.display()))?,
+    };
+    let is_kept = |name: &&String| {
+        let end = name.rsplit_once('.').map(|(_, end)| end);
+        matches!(end, Some("json" | "rows")) || *name == "last-id"
+    };
+    Ok(names.iter().filter(is_kept).map(|name| dir.join(name)).collect())
 }
 
 fn count(disk: Option<&EncryptedDisk>, data_dir: &Path) -> Result<Counts> {
@@ -210,9 +225,9 @@ fn show(data_dir: &Path, key: &KeyArgs) -> Result<()> {
 }
 
 fn rotate(data_dir: &Path, key: &KeyArgs, to: PathBuf, new_data_key: bool) -> Result<()> {
-    let mut keys = keyring(data_dir, key)?;
-    // No server has them meanwhile.
+    // From before they are read, no server and no other command has them.
     let _at_rest = open_at_rest(&*key.disk(data_dir)?, data_dir)?;
+    let mut keys = keyring(data_dir, key)?;
     let master = KeySource::File(to).read()?;
     let before = keys.master().to_owned();
     keys.rotate(&RealDisk, data_dir, &master, new_data_key)?;
@@ -237,7 +252,9 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
     let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys));
     let to: &dyn Disk = if decrypt { &RealDisk } else { &disk };
     let (mut files, mut bytes, mut damaged) = (0, 0, Vec::new());
-    let paths = segments(data_dir)?;
+    let (mut paths, results) = (segments(data_dir)?, results(data_dir)?);
+    let has_results = !results.is_empty();
+    paths.extend(results);
     let length = |path: &PathBuf| disk.file_bytes(path).unwrap_or(0);
     let bar = bytes_bar("rewriting", paths.iter().map(length).sum());
     for path in &paths {
@@ -257,6 +274,9 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
         bar.inc(length);
     }
     RealDisk.sync_dir(&data_dir.join(SEGMENTS_DIR))?;
+    if has_results {
+        RealDisk.sync_dir(&data_dir.join(QUERIES_FOLDER))?;
+    }
     bar.finish_and_clear();
     ensure!(
         damaged.is_empty(),
@@ -275,7 +295,7 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
         }
         RealDisk.sync_dir(data_dir)?;
     }
-    eprintln!("{files} of {} segments rewritten, {}", paths.len(), show_bytes(bytes));
+    eprintln!("{files} of {} files rewritten, {}", paths.len(), show_bytes(bytes));
     if files > 0 && !decrypt {
         eprintln!(
             "the old bytes may remain on the medium until they are overwritten, and in backups and snapshots"

@@ -33,6 +33,14 @@ pub trait Documents: Send + Sync {
     /// All documents, by name. A body that is longer than `bytes_max` is cut behind one byte more.
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>>;
 
+    /// As [`list`](Self::list), of the documents whose names begin with `prefix` alone. Others are
+    /// not read where that can be avoided.
+    fn list_of(&self, prefix: &str, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        let mut found = self.list(bytes_max)?;
+        found.retain(|(name, _)| name.starts_with(prefix));
+        Ok(found)
+    }
+
     /// Where a document is, for people; without a name, where all of them are.
     fn place(&self, name: &str) -> String;
 }
@@ -112,6 +120,10 @@ impl Documents for DocumentFolder {
     }
 
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        self.list_of("", bytes_max)
+    }
+
+    fn list_of(&self, prefix: &str, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -122,6 +134,9 @@ impl Documents for DocumentFolder {
             let path = entry?.path();
             // A name that is no text is none of ours.
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if !name.starts_with(prefix) {
+                continue;
+            }
             let body = (self.open)(&path).and_then(|file| read_start(file, bytes_max));
             found.push((name.to_owned(), body));
         }
@@ -171,7 +186,8 @@ impl Documents for PrefixedDocuments {
         let own = |(name, body): ListedDocument| {
             Some((name.strip_prefix(&self.prefix)?.to_owned(), body))
         };
-        Ok(self.of.list(bytes_max)?.into_iter().filter_map(own).collect())
+        // Those of all tenants together may be more than memory has room for.
+        Ok(self.of.list_of(&self.prefix, bytes_max)?.into_iter().filter_map(own).collect())
     }
 
     fn place(&self, name: &str) -> String {
@@ -216,6 +232,22 @@ mod tests {
         assert_eq!(keep.list(2).unwrap()[2].1.as_deref().unwrap(), b"123");
         keep.remove("b").unwrap();
         assert_eq!(keep.read("b").unwrap(), None);
+    }
+
+    #[test]
+    fn a_part_lists_its_own_documents() {
+        let directory = tempfile::tempdir().unwrap();
+        let all: Arc<dyn Documents> = Arc::new(DocumentFolder::new(directory.path()));
+        for name in ["1-0.a", "1-0.b", "11-0.c", "d"] {
+            all.replace(name, name.as_bytes()).unwrap();
+        }
+        let part = PrefixedDocuments::new(Arc::clone(&all), "1-0.".to_owned());
+        let listed = part.list(99).unwrap();
+        let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(listed[1].1.as_deref().unwrap(), b"1-0.b");
+        assert_eq!(part.read("a").unwrap().as_deref(), Some(&b"1-0.a"[..]));
+        assert_eq!((part.read("c").unwrap(), all.list(0).unwrap().len()), (None, 4));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -37,6 +38,19 @@ impl KeySource {
         };
         let key = bytes.and_then(|bytes| Ok(MasterKey::parse(&bytes)?));
         key.with_context(|| format!("the master key, {self}"))
+    }
+
+    /// Says in the log if everybody on this machine can read the key.
+    fn warn_of_readers(&self) {
+        let KeySource::File(path) = self else { return };
+        let mode = fs::metadata(path).map_or(0, |file| file.permissions().mode());
+        if mode & 0o004 != 0 {
+            tracing::warn!(
+                "every user of this machine can read the master key {}; take that right away by \
+                 chmod o=",
+                path.display()
+            );
+        }
     }
 }
 
@@ -102,6 +116,7 @@ impl EncryptionOptions {
     /// keys cannot be read or written.
     pub fn disk(&self, directory: &Path) -> Result<Arc<dyn Disk>> {
         let masters = self.masters()?;
+        self.key.iter().chain(&self.old).for_each(KeySource::warn_of_readers);
         if !masters.is_empty() {
             fs::create_dir_all(directory)
                 .with_context(|| format!("cannot make the directory {}", directory.display()))?;

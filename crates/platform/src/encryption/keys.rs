@@ -129,7 +129,15 @@ impl MasterKey {
     ///
     /// Errors: it is neither. The text says how long it is, and nothing else of it.
     pub fn parse(bytes: &[u8]) -> Result<MasterKey, EncryptionError> {
-        if let Ok(key) = bytes.try_into() {
+        if let Ok(key) = <[u8; KEY_BYTES]>::try_from(bytes) {
+            // Random bytes are no text, and a passphrase can be guessed.
+            if key.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+                return Err(EncryptionError::NoKey(
+                    "this is a text of 32 characters, and no key of 32 random bytes; \
+                     `loginson encryption new-key` makes one"
+                        .to_owned(),
+                ));
+            }
             return Ok(MasterKey(key));
         }
         let text = std::str::from_utf8(bytes).unwrap_or_default().trim();
@@ -197,7 +205,8 @@ struct Wrapped {
 impl Keyring {
     /// The keys of a directory. Without the file of keys they are made, if `masters` has a key:
     /// the first one encrypts them. If another one of `masters` has encrypted them, they are
-    /// encrypted with the first one from now on. None: nothing is encrypted, and no key was given.
+    /// encrypted with the first one from now on. If the file or its copy is lost or damaged, both
+    /// are written anew. None: nothing is encrypted, and no key was given.
     ///
     /// Errors: no key was given, or a wrong one; the file is damaged, and cannot be read or
     /// written.
@@ -222,6 +231,21 @@ impl Keyring {
                 let keys = Keyring { master: master.id(), ..found };
                 keys.write(disk, dir, master)?;
                 Ok(Some(keys))
+            }
+            Some(master) if !are_both_whole(disk, dir) => {
+                let path = dir.join(KEYS_FILE);
+                match found.write(disk, dir, master) {
+                    Ok(()) => tracing::warn!(
+                        "{}: it or its copy was missing or damaged; both are written anew",
+                        path.display()
+                    ),
+                    Err(error) => tracing::warn!(
+                        "{}: it or its copy is missing or damaged, and cannot be written anew: \
+                         {error}",
+                        path.display()
+                    ),
+                }
+                Ok(Some(found))
             }
             _ => Ok(Some(found)),
         }
@@ -354,6 +378,14 @@ fn read_wrapped(disk: &dyn Disk, dir: &Path) -> Result<Option<Wrapped>, Encrypti
         }
     }
     failed.map_or(Ok(None), Err)
+}
+
+/// Whether the file of data keys and its copy are there, and have the same content.
+fn are_both_whole(disk: &dyn Disk, dir: &Path) -> bool {
+    let text =
+        |name: &str| read_text(disk, &dir.join(name)).ok().filter(|text| parse(text).is_ok());
+    let (first, copy) = (text(KEYS_FILE), text(KEYS_COPY_FILE));
+    first.is_some() && first == copy
 }
 
 fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {

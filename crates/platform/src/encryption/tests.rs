@@ -326,11 +326,62 @@ fn keys_are_needed_named_and_rotated() {
 }
 
 #[test]
+fn a_lost_copy_of_the_keys_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = MasterKey::random().unwrap();
+    let open = || Keyring::open(&RealDisk, dir.path(), std::slice::from_ref(&master));
+    open().unwrap().unwrap();
+    let text = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    let before = text(KEYS_FILE);
+    open().unwrap().unwrap();
+    assert_eq!(text(KEYS_FILE), before, "nothing is written where nothing is wrong");
+    for name in [KEYS_FILE, KEYS_COPY_FILE] {
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+        assert_eq!(open().unwrap().unwrap().count(), 1);
+        assert_eq!(text(KEYS_FILE), text(KEYS_COPY_FILE), "{name}");
+        std::fs::write(dir.path().join(name), "loginson encryption").unwrap();
+        assert_eq!(open().unwrap().unwrap().count(), 1);
+        assert_eq!(text(KEYS_FILE), text(KEYS_COPY_FILE), "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_written_without_encryption_to_a_file_that_was_begun() {
+    let sim = SimDisk::new(1);
+    sim.create_dir_all(Path::new("/d")).unwrap();
+    let (keys, _) = keyring(&sim);
+    let disk = encrypted(&sim, &keys);
+    // As a power cut leaves them, before the header is durable.
+    for (path, zeros) in [("/d/1.rows", 0), ("/d/2.rows", BLOCK_BYTES)] {
+        let path = Path::new(path);
+        let raw = sim.open(path, Access::Create).unwrap();
+        if zeros > 0 {
+            raw.write_at(&vec![0; zeros], 0).unwrap();
+        }
+        let file = disk.open(path, Access::Write).unwrap();
+        file.write_at(b"secret", 0).unwrap();
+        assert!(disk.is_encrypted(path).unwrap());
+        assert_eq!(read_all(&disk, path), b"secret");
+    }
+    // One with a damaged header is read, and not written.
+    let path = Path::new("/d/1.rows");
+    let raw = sim.open(path, Access::Write).unwrap();
+    let mut byte = [0];
+    raw.read_at(&mut byte, 24).unwrap();
+    raw.write_at(&[byte[0] ^ 1], 24).unwrap();
+    let other = encrypted(&sim, &keys);
+    assert!(other.open(path, Access::Read).is_ok());
+    let error = other.open(path, Access::Write).err().unwrap().to_string();
+    assert!(error.contains("header of the encryption is damaged"), "{error}");
+}
+
+#[test]
 fn keys_are_text_or_bytes() {
     let key = MasterKey::random().unwrap();
     assert_eq!(MasterKey::parse(key.to_text().as_bytes()).unwrap(), key);
     assert!(MasterKey::parse(&[7; 32]).is_ok());
     assert!(MasterKey::parse(&[7; 31]).is_err());
+    assert!(MasterKey::parse(b"correct horse battery staple ok\n").is_err());
     assert!(MasterKey::parse(&[b'g'; 64]).is_err());
     assert!(!format!("{key:?}").contains(key.to_text().trim()));
 }

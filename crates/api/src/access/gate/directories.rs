@@ -63,7 +63,9 @@ impl Gate {
     ) -> ApiResult<(Principal, Outside)> {
         let is_name =
             !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
-        let is_password = !password.is_empty() && password.len() <= PASSWORD_BYTES_MAX;
+        // A server that ends texts at a zero would take a password that begins with it for empty.
+        let is_password =
+            !password.is_empty() && password.len() <= PASSWORD_BYTES_MAX && !password.contains(&0);
         if is_name
             && is_password
             && !is_fresh
@@ -71,16 +73,19 @@ impl Gate {
         {
             return self.let_in(&found, peer);
         }
-        self.attempt(peer, name)?;
+        // Directories compare names without regard to case and repeated blanks, so that one name
+        // in many spellings counts as one.
+        let counted = name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        self.attempt(peer, &counted)?;
         // A bind with an empty password succeeds, and proves nothing (RFC 4513, 5.1.2).
         if !is_name || !is_password {
             return Err(self.failed(peer, "somebody", "a name or a password of no use"));
         }
         let found = directories.log_in(name, password, is_fresh).await;
-        let found = found.inspect_err(|_| self.attempt_succeeded(peer, name))?;
+        let found = found.inspect_err(|_| self.attempt_succeeded(peer, &counted))?;
         match found {
             Ok(found) => {
-                self.attempt_succeeded(peer, name);
+                self.attempt_succeeded(peer, &counted);
                 self.let_in(&found, peer)
             }
             // The name is not logged: it may be a password, typed into the wrong field.
@@ -91,7 +96,7 @@ impl Gate {
                 Err(self.failed(peer, &format!("a user of '{source}'"), &why))
             }
             Err(Miss::Away(source)) => {
-                self.attempt_succeeded(peer, name);
+                self.attempt_succeeded(peer, &counted);
                 let message = format!(
                     "the directory '{source}' cannot be asked now; try again later, or log in as a \
                      user of this server"

@@ -20,11 +20,14 @@ use super::options::{Encryption, Server};
 
 /// Bytes of a message. A server that sends a longer one is taken for broken.
 ///
-/// limits.md, Lines on their way in: a message of a directory | {}; {MESSAGES_MAX} of a search |
-/// the server counts as away, and the log says why
+/// limits.md, Lines on their way in: a message of a directory | {}; {MESSAGES_MAX} of a search,
+/// with {SEARCH_BYTES_MAX} together | the server counts as away, and the log says why
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Messages that answer a search, references to other servers included.
 const MESSAGES_MAX: usize = 4096;
+/// Bytes of them together. Values in memory take up to twelve times as much: the shortest has two
+/// bytes in a message.
+const SEARCH_BYTES_MAX: usize = 2 << 20;
 /// Characters that are shown of what a server says.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -242,9 +245,13 @@ impl Connection {
             ber::element(SEQUENCE, &attributes.collect::<Vec<_>>().concat()),
         ];
         let id = self.send(&ber::element(SEARCH, &parts.concat()))?;
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes) = (Vec::new(), 0);
         for _ in 0..MESSAGES_MAX {
             let (tag, content) = self.receive(id)?;
+            bytes += content.len();
+            if bytes > SEARCH_BYTES_MAX {
+                return Err(format!("it answered a search by more than {SEARCH_BYTES_MAX} bytes"));
+            }
             match tag {
                 ENTRY => entries.push(entry(&content).ok_or_else(damaged)?),
                 SEARCH_DONE => return Ok((outcome(&content).ok_or_else(damaged)?, entries)),

@@ -126,7 +126,9 @@ impl Directories {
 
     /// The directories that are asked for a name, and the name that they are asked for.
     fn asked<'a>(&self, name: &'a str) -> (Vec<Arc<Directory>>, &'a str) {
-        let with_source = name.rsplit_once('@').and_then(|(name, source)| {
+        // An empty name would be a value that some directories take for an error of theirs.
+        let parts = name.rsplit_once('@').filter(|(name, _)| !name.trim().is_empty());
+        let with_source = parts.and_then(|(name, source)| {
             self.get(source).map(|directory| (vec![Arc::clone(directory)], name))
         });
         with_source.unwrap_or_else(|| (self.all.clone(), name))
