@@ -80,6 +80,9 @@ struct Rewritten {
     deleted: Vec<(u64, u64)>,
 }
 
+/// Segments that are to be searched, with what they are searched for.
+type Due = Vec<(SegmentRow, Orders)>;
+
 /// Prunes the segments of one partition; stepped by one thread, under a lease of
 /// [`crate::Resource::Merge`], so that it does not work on segments that are being merged.
 pub struct Prune {
@@ -90,7 +93,7 @@ pub struct Prune {
     counter: u64,
     state: State,
     /// Where to go on after a segment is rewritten.
-    rest: Option<(Vec<(SegmentRow, Orders)>, Option<u64>)>,
+    rest: Option<(Due, Option<u64>)>,
     /// How many segments could not be searched, and why the first of them could not.
     failed: (usize, Option<SealError>),
 }
