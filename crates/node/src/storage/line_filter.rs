@@ -31,6 +31,10 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
         }
         selected
     };
-    let range_ns = (range.start_ns, range.end_ns);
+    let last_ns = match range.end_ns {
+        i64::MAX => i64::MAX,
+        end_ns => end_ns.saturating_sub(1),
+    };
+    let range_ns = (range.start_ns, last_ns);
     Ok(LineFilter { range_ns, tenants, selects: Box::new(selects) })
 }

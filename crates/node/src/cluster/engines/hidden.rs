@@ -72,8 +72,8 @@ impl Covering {
     /// Whether a deletion behind `searched` may cover lines with these event times.
     pub fn may_cover(&self, searched: u64, times: Option<(i64, i64)>) -> bool {
         self.deletions.iter().any(|cover| {
-            let (first, end) = cover.filter.range_ns;
-            cover.id > searched && times.is_none_or(|times| first <= times.1 && times.0 < end)
+            let (first, last) = cover.filter.range_ns;
+            cover.id > searched && times.is_none_or(|times| first <= times.1 && times.0 <= last)
         })
     }
 
