@@ -359,17 +359,17 @@ NODE      NAME     ADDRESS     ROLES        STATE  VERSION  PARTITIONS
 0000000a  box\\x1b  http://a:1  store,query  ok     1.0      1
 0000000b  b        http://b:1  query        ok     1.0      0
 
-NODE      KAFKA    OBJECTS       POSTGRESQL
-0000000a  ok 3 ms  failing 12 s  ok 0 ms
-0000000b  -        -             -
+NAME     KAFKA    OBJECTS       POSTGRESQL
+box\\x1b  ok 3 ms  failing 12 s  ok 0 ms
+b        -        -             -
 
 PARTITION  OWNER     EPOCH  END  READ  PUBLISHED  LAG  LAG S  UNPUBLISHED  LOST  STATE
 0          0000000a  3      9    7     5          2    4      4            1     trouble
 1          -         -      2    -     0          -    -      2            0     ok
 
 7 segments, 3 MiB in object storage
-0000000a: objects: away
-0000000a takes no part: disk full
+box\\x1b: objects: away
+box\\x1b takes no part: disk full
 store b:1 is away
 partition 0: reading: away
 the log is away

@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(named(GROUP.to_owned()), Ok(None));
         for (text, expected) in [
             (format!("{tls}client_name = 'x'\n{GROUP}"), "'x' is not one of cn, email, dns"),
-            (by_certificate, "there is no provider 'certificate'"),
+            (by_certificate, "directory or other system 'certificate'"),
             (tls.replace("client_ca = 'a'\n", ""), "needs http_tls.client_ca"),
             (tls.replace("certificate = 'c'\nkey = 'k'\n", ""), "needs http_tls.certificate"),
         ] {
