@@ -81,7 +81,7 @@ struct Numbered {
 }
 
 impl Numbered {
-    fn number(&self) -> u64 {
+    fn sequence(&self) -> u64 {
         self.frame.header().sequence
     }
 }
@@ -219,7 +219,7 @@ impl LogLane {
         }
         let Some(oldest) = self.held.front().map(Numbered::number) else { return Ok(false) };
         let mut bytes = 0;
-        let near = self.held.iter_mut().take_while(|held| held.number() - oldest <= APPEND_WINDOW);
+        let near = self.held.iter_mut().take_while(|held| held.sequence() - oldest <= APPEND_WINDOW);
         let fits = |held: &&mut Numbered| {
             let is_first = bytes == 0;
             bytes += held.frame.bytes().len();
@@ -234,7 +234,7 @@ impl LogLane {
         let mut numbers = Vec::with_capacity(next.len());
         for held in next {
             held.state = HeldState::UnderWay;
-            numbers.push(held.number());
+            numbers.push(held.sequence());
         }
         self.calls.push_back(Call { numbers, appending });
         Ok(true)
@@ -246,7 +246,7 @@ impl LogLane {
         let mut failed = Ok(());
         for number in call.numbers {
             let outcome = outcomes.next().unwrap_or_else(|| Err("the outcome is lost".to_owned()));
-            let Some(held) = self.held.iter_mut().find(|held| held.number() == number) else {
+            let Some(held) = self.held.iter_mut().find(|held| held.sequence() == number) else {
                 continue;
             };
             held.state = match outcome {
