@@ -136,8 +136,10 @@ fn deleted_lines_are_hidden_at_once_and_leave_the_segments() {
 }
 
 fn compare_but_errors(all: &Server, node: &Server) {
-    for query in ["* | stats by (hostname, level) count() n, sum(took) s", "hostname:db1 | limit 7"]
-    {
+    for query in [
+        "* | stats by (hostname, level) count() n, sum(took) s",
+        "hostname:db1 | sort by (_time, order) limit 7",
+    ] {
         let expected = crate::shop::rows(all, query, "", false);
         assert_eq!(crate::shop::rows(node, query, "", false), expected, "{query}");
     }

@@ -88,6 +88,7 @@ fn refused(data_dir: &Path, settings: &str) -> String {
 fn files_need_the_key_and_nothing_of_a_line_is_in_them() {
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
+    fs::create_dir(&data_dir).unwrap();
     let (first, second) = (new_key(folder.path(), "a.key"), new_key(folder.path(), "b.key"));
     // Some lines before it is turned on.
     let mut server = Server::start_in(&data_dir, &[], SMALL);
