@@ -39,7 +39,8 @@ use crate::deliver::{KeepError, OnDurable};
 const APPEND_BYTES_MAX: usize = 4 << 20;
 /// Appends of a partition that are under way at the same time.
 ///
-/// limits.md, Nodes of a cluster: appends of a partition that a collector has under way | {} | further frames wait in its queue
+/// limits.md, Nodes of a cluster: appends of a partition that a collector has under way | {} |
+/// further frames wait in its queue
 const APPENDS_MAX: usize = 2;
 /// Bytes that are appended from memory before files of the spool have their turn, although more
 /// frames wait in memory.
@@ -219,7 +220,8 @@ impl LogLane {
         }
         let Some(oldest) = self.held.front().map(Numbered::number) else { return Ok(false) };
         let mut bytes = 0;
-        let near = self.held.iter_mut().take_while(|held| held.sequence() - oldest <= APPEND_WINDOW);
+        let near =
+            self.held.iter_mut().take_while(|held| held.sequence() - oldest <= APPEND_WINDOW);
         let fits = |held: &&mut Numbered| {
             let is_first = bytes == 0;
             bytes += held.frame.bytes().len();

@@ -41,7 +41,7 @@ fn a_restored_cluster_has_the_lines_of_the_backup_and_reads_on_in_kafka() {
     send(&[&node], Some(&all), 0..900);
     wait_until_published(&node);
     for server in [&node, &all] {
-        let begun = server.post("/api/v1/deletions?filter=order:=77", b"").json();
+        let begun = server.post("/api/v1/deletions?filter=order:=78", b"").json();
         let path = format!("/api/v1/deletions/{}", begun["id"].as_str().unwrap());
         server.wait_for("the deletion", |server| server.get(&path).json()["state"] == "done");
     }
@@ -86,7 +86,7 @@ fn a_restored_cluster_has_the_lines_of_the_backup_and_reads_on_in_kafka() {
             && state["partitions_unowned"] == 0
     });
     compare(&all, &node);
-    assert_eq!(node.count("order:=77"), 0);
+    assert_eq!(node.count("order:=78"), 0);
     node.wait_for("the programs", |node| node.get("/api/v1/sinks").status == 200);
     assert_eq!(node.get("/api/v1/dashboards").json()["dashboards"][0]["title"], "Shop");
     // It is the same cluster: its backups go on in the same place.

@@ -11,6 +11,8 @@
 //! A partition whose lease ended because the catalog does not answer is *expired*: it is read on,
 //! within the limit of memory, and queries are answered from it, until the catalog answers.
 
+mod outages;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,12 +21,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cluster::engines::Metered;
 use cluster::{
     Catalog, CatalogError, Change, FrameLog, JobError, Lease, LeaseSettings, Member, Merge,
-    MergeSettings, ObjectError, Objects, Partition, Progress, Prune, PublishError,
-    PublisherSettings, ReaderSettings, Resource, Retention, RetentionSettings, Sweep,
-    SweepSettings,
+    MergeSettings, Partition, Progress, Prune, PublishError, PublisherSettings, ReaderSettings,
+    Resource, Retention, RetentionSettings, Sweep, SweepSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
@@ -32,7 +32,6 @@ use record::Batch;
 
 use super::Engines;
 use super::log_keeps::{RISK_PART, Unpublished, risk};
-use super::outage::{Outage, patience};
 use super::partition::OwnedPartition;
 use super::sealing::{FrameSealer, Sealing, SegmentMerger, SegmentPruner};
 use crate::storage::stored::Parsers;
@@ -86,7 +85,8 @@ const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
 const RULES_TICK: Duration = Duration::from_secs(600);
 /// How often the whole bucket is listed, a slice with each sweep.
 ///
-/// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed again, every | {} | they take room, and are in no answer
+/// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed
+/// again, every | {} | they take room, and are in no answer
 const LIST_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// What may fail in a partition.
@@ -693,77 +693,6 @@ impl Shared {
         while !self.is_over() && Instant::now() < until {
             std::thread::sleep(MEMBER_TICK);
         }
-    }
-
-    /// The loop of the thread that gives the partitions away while an engine fails for this node
-    /// alone, and takes some again when it works. Meanwhile others read segments for queries.
-    fn watch_for_outages(self: &Arc<Self>) {
-        let mut outage = Outage::default();
-        while !self.is_over() {
-            self.pause(PROBE_TICK);
-            if outage.is_alone() {
-                match self.probe() {
-                    Ok(()) => {
-                        outage.end();
-                        lock(&self.unpublished).clear();
-                        *lock(&self.cut_off) = None;
-                        tracing::info!("what failed works again; this node takes its part again");
-                    }
-                    Err(error) => *lock(&self.cut_off) = Some(error),
-                }
-                continue;
-            }
-            let Some(why) = self.outage() else {
-                outage.end();
-                continue;
-            };
-            let Ok(snapshot) = self.engines.catalog.snapshot(super::none(), 0) else { continue };
-            if outage.look(self.engines.info.node, &snapshot.partitions) {
-                tracing::error!(
-                    "stores publish, and this node cannot do its part: {why}; others do it"
-                );
-                *lock(&self.cut_off) = Some(why);
-            }
-        }
-    }
-
-    /// What has failed for so long that other stores should have the partitions, if they can.
-    fn outage(&self) -> Option<String> {
-        let config = &self.engines.config;
-        let unpublished = lock(&self.unpublished).values().min_by_key(|(since, _)| *since).cloned();
-        let unpublished = unpublished.map(|(since, why)| (since.elapsed(), why));
-        let failing = |metered: Metered| {
-            let error = metered.error.unwrap_or_default();
-            metered.failing.map(|failing| (failing, error))
-        };
-        let Engines { log, bucket, .. } = &*self.engines;
-        let all = [
-            (unpublished, false),
-            (failing(bucket.metered()), false),
-            (failing(log.metered()), true),
-        ];
-        all.into_iter().find_map(|(failing, is_log)| {
-            let (failing, why) = failing?;
-            (failing >= patience(config.lease, config.segment_age, is_log)).then_some(why)
-        })
-    }
-
-    /// Whether the store can do its work: seal, store segments, read the log.
-    fn probe(&self) -> Result<(), String> {
-        let file = self.directory.join("probe");
-        let written = std::fs::write(&file, b"probe").and_then(|()| std::fs::remove_file(&file));
-        written.map_err(|error| format!("{}: {error}", file.display()))?;
-        let Engines { log, bucket, info, .. } = &*self.engines;
-        let name = format!("{PROBE_PREFIX}{}", info.node);
-        match Objects::put_new(&**bucket, &name, &b"probe".to_vec()) {
-            Ok(()) | Err(ObjectError::Exists(_)) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        // One that stays is there the next time.
-        if let Err(error) = Objects::delete(&**bucket, &name) {
-            tracing::debug!("{error}");
-        }
-        FrameLog::ends(&**log).map(drop).map_err(|error| error.to_string())
     }
 
     /// The loop of the thread for jobs.

@@ -93,7 +93,8 @@ impl Unreadable {
 /// Footers and word filters have one of so many parts of the cache on the local disk for
 /// themselves, so that no scan over lines drops them: they are about that part of a segment.
 ///
-/// limits.md, Nodes of a cluster: parts of `cluster.objects.cache_bytes` of which one is for footers and word filters | {} | those read longest ago are fetched again
+/// limits.md, Nodes of a cluster: parts of `cluster.objects.cache_bytes` of which one is for
+/// footers and word filters | {} | those read longest ago are fetched again
 const INDEX_PART: u64 = 8;
 /// They are kept in chunks of this size: a footer alone is smaller than a chunk of lines.
 const INDEX_CHUNK_BYTES: u32 = 128 << 10;
