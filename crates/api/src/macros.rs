@@ -1,5 +1,4 @@
-//! `/api/v1/macros`: the macros that queries can call, `@name(argument)`. Callers of one tenant see
-//! those that are shared.
+//! `/api/v1/macros`: the macros that queries can call, `@name(argument)`.
 
 use std::sync::Arc;
 
@@ -27,15 +26,13 @@ pub fn routes() -> Routes<Arc<App>> {
         .delete(Scope::Operate, "/api/v1/macros/{name}", delete)
 }
 
-async fn list(caller: Caller) -> ApiResult {
-    let callable = caller.principal.callable();
+async fn list() -> ApiResult {
     let configured = configured();
     let is_hidden = |other: &Macro| configured.iter().any(|known| known.name() == other.name());
     let saved = saved();
-    let own = configured.iter().map(|known| (known, "configuration"));
-    let others = saved.iter().filter(|known| !is_hidden(known)).map(|known| (known, "saved"));
-    let all = own.chain(others).filter(|(known, _)| callable.may_call(known));
-    let mut macros: Vec<Value> = all.map(|(known, source)| entry(known, source)).collect();
+    let own = configured.iter().map(|known| entry(known, "configuration"));
+    let others = saved.iter().filter(|known| !is_hidden(known)).map(|known| entry(known, "saved"));
+    let mut macros: Vec<Value> = own.chain(others).collect();
     macros.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     Ok(Json(json!({ "macros": macros })).into_response())
 }
@@ -52,7 +49,6 @@ fn entry(known: &Macro, source: &str) -> Value {
         "text": known.text(),
         "description": known.description(),
         "form": form,
-        "shared": known.is_shared(),
         "source": source,
     })
 }

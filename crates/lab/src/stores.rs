@@ -34,7 +34,10 @@ mod flume {
 }
 mod hbase {
     pub(crate) mod driver;
+    mod gateway;
+    mod rows;
     pub(crate) mod server;
+    mod thrift;
 }
 mod kafka {
     pub(crate) mod driver;
@@ -83,9 +86,15 @@ mod victorialogs {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
+mod voldemort {
+    pub(crate) mod driver;
+}
 mod voltdb {
+    mod connection;
     pub(crate) mod driver;
     pub(crate) mod server;
+    mod statements;
+    mod wire;
 }
 
 use std::collections::BTreeMap;
@@ -248,7 +257,7 @@ pub const STORES: &[Store] = &[
         server: Some(&chdb::server::Chdb),
         contract: Contract {
             ordered: true,
-            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes"), ("words", "yes")]],
+            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes")]],
             spread: &[],
             server: &[],
             long: true,
@@ -440,7 +449,7 @@ pub const STORES: &[Store] = &[
     },
     Store {
         name: "mariadb",
-        open: mysql::driver::open_mariadb,
+        open: mysql::driver::open,
         options: mysql::driver::OPTIONS,
         durability: INNODB,
         states: &[],
@@ -542,10 +551,7 @@ pub const STORES: &[Store] = &[
         server: Some(&postgres::server::Postgres),
         contract: Contract {
             ordered: true,
-            variants: &[
-                &[],
-                &[("synchronous_commit", "off"), ("trigrams", "on"), ("time_index", "brin")],
-            ],
+            variants: &[&[], &[("synchronous_commit", "off")]],
             spread: &[],
             server: &[],
             long: false,
@@ -630,6 +636,15 @@ pub const STORES: &[Store] = &[
             server: &[],
             long: true,
         },
+    },
+    Store {
+        name: "voldemort",
+        open: voldemort::driver::open,
+        options: voldemort::driver::OPTIONS,
+        durability: &[],
+        states: &[],
+        server: None,
+        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
         name: "voltdb",

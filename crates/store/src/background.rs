@@ -349,10 +349,7 @@ impl Background {
             return;
         }
         let blocks = &search.file.footer().blocks;
-        while blocks
-            .get(search.next)
-            .is_some_and(|b| !search.pruning.may_name(b.time_ns, Some(b.tenant)))
-        {
+        while blocks.get(search.next).is_some_and(|b| !search.pruning.may_name(b.time_ns)) {
             search.next += 1;
         }
         if search.next < blocks.len() {

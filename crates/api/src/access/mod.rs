@@ -11,7 +11,6 @@ pub mod gate;
 pub mod groups;
 pub mod guard;
 pub mod kept;
-pub mod ldap;
 pub mod limits;
 pub mod login;
 pub mod oidc;

@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::query::source::TimeRange;
-use ::query::{Context, Query, Restriction, Scratch, TAIL, TailQuery};
+use ::query::{Context, Permit, Query, Restriction, Scratch, TAIL, TailQuery};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use logql::ast::{Expr, LogQuery};
 use logql::logs::{Entry, look};
 use logql::{Reader, logs, push};
@@ -38,8 +38,7 @@ use crate::loki::answer::{CATEGORIZE_LABELS, Text, write_streams};
 use crate::loki::params::{self, QUERY_SINCE_NS};
 use crate::loki::query::{categorizes, limit, parse};
 use crate::loki::{LokiError, LokiResult};
-use crate::queries::tails::TailPlace;
-use crate::wire::error::ApiError;
+use crate::wire::error::{ApiError, queue_refusal};
 use crate::wire::listen::raised;
 use node::pipeline::Pipeline;
 use node::queries::tails::TailBatch;
@@ -77,10 +76,11 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn tail(
     State(app): State<Arc<App>>,
     caller: Caller,
+    uri: Uri,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-    params: Params,
 ) -> LokiResult {
+    let params = Params::parse(uri.query().unwrap_or_default().as_bytes());
     let now_ns = crate::wire::clock::now_ns();
     let Expr::Log(query) = parse(&params)? else {
         return Err(LokiError::bad_request("only log queries can be followed"));
@@ -95,8 +95,12 @@ async fn tail(
     })?;
     let categorize = categorizes(&headers);
     let pipeline = app.pipeline()?;
+    // Tails have slots of their own and never wait for one, so this does not block.
     let text = params.required("query")?;
-    let permit = TailPlace::take(&app, &caller, text)?;
+    let permit = app
+        .queue
+        .submit(TAIL, text, &app.client_in_queue(&caller))
+        .map_err(|e| LokiError::from(queue_refusal(e)))?;
     audit::note_reading(&caller, TAIL, "tail begins", text);
     let restriction = params.restriction(now_ns)?;
     let pushed = Query::new(push::push(&query).filter, Vec::new());
@@ -123,7 +127,7 @@ struct Follower {
     query: LogQuery,
     restriction: Restriction,
     pushed: TailQuery,
-    permit: TailPlace,
+    permit: Permit,
     categorize: bool,
     reader: Reader,
     scratch: Scratch,

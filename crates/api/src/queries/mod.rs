@@ -10,4 +10,3 @@ pub mod select;
 pub mod share;
 pub mod stream;
 pub mod summary;
-pub mod tails;

@@ -84,10 +84,7 @@ impl Summary {
                 .get("restart_servers")
                 .and_then(toml::Value::as_bool)
                 .unwrap_or_default(),
-            left_out: definition
-                .get("left_out")
-                .and_then(|stores| stores.clone().try_into().ok())
-                .unwrap_or_default(),
+            bill: definition.get("bill").and_then(|bill| bill.clone().try_into().ok()),
             price_of: definition.get("price_of").and_then(toml::Value::as_str).map(str::to_owned),
         })
     }

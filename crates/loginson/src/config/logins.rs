@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use api::access::certificates::{self, NamedBy};
 use api::access::groups::{GROUP_RULES_MAX, GroupRule, Groups};
-use api::access::ldap;
 use api::access::limits::LimitsText;
 use api::access::oidc::options::{OidcOptions, PROVIDERS_MAX, check_url};
 use api::access::proxy::{self, NETWORKS_MAX, Network, Proxy, ProxyOptions};
@@ -31,7 +30,7 @@ const RECHECK_MAX: Duration = Duration::from_secs(86_400);
 /// Characters of the name of a system. With it users are named, of 64 characters at most.
 const NAME_CHARS_MAX: usize = 24;
 /// What has a meaning of its own in lists of users and in rules.
-const OWN: [&str; 4] = ["configuration", "api", proxy::SOURCE, certificates::SOURCE];
+const OWN: [&str; 5] = ["configuration", "api", proxy::SOURCE, "ldap", certificates::SOURCE];
 
 /// `[[access.oidc]]`
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -52,7 +51,7 @@ pub struct RawOidc {
     pub groups_claim: String,
     #[serde(default)]
     pub email_domains: Vec<String>,
-    #[serde(default = "recheck_default")]
+    #[serde(default = "recheck")]
     pub recheck: String,
     #[serde(default)]
     pub ca_file: Option<String>,
@@ -70,7 +69,7 @@ fn groups_claim() -> String {
     "groups".to_owned()
 }
 
-fn recheck_default() -> String {
+fn recheck() -> String {
     "5m".to_owned()
 }
 
@@ -136,7 +135,12 @@ pub fn oidc(raw: &RawAccess) -> Result<Vec<OidcOptions>> {
 }
 
 fn provider(access: &RawAccess, raw: &RawOidc) -> Result<OidcOptions> {
-    check_system(&raw.name)?;
+    check_name(&raw.name).map_err(Error::msg)?;
+    ensure!(
+        raw.name.len() <= NAME_CHARS_MAX && !raw.name.contains('@') && !OWN.contains(&&*raw.name),
+        "a provider's name has at most {NAME_CHARS_MAX} characters and no @, and is none of {}",
+        OWN.join(", ")
+    );
     let external_url = access.external_url.trim_end_matches('/');
     ensure!(
         external_url != "off",
@@ -152,60 +156,35 @@ fn provider(access: &RawAccess, raw: &RawOidc) -> Result<OidcOptions> {
         raw.email_domains.iter().all(is_domain),
         "email_domains: write what is behind the @, such as example.com"
     );
-    let client_secret = secret("client_secret", &raw.client_secret_file, &raw.client_secret_env)?;
+    let recheck = duration("recheck", &raw.recheck)?;
+    ensure!((RECHECK_MIN..=RECHECK_MAX).contains(&recheck), "recheck must be between 1s and 1d");
     Ok(OidcOptions {
         name: Arc::from(&*raw.name),
         issuer: raw.issuer.clone(),
         client_id: raw.client_id.clone(),
-        client_secret,
+        client_secret: secret(raw)?,
         scopes: raw.scopes.clone(),
         name_claim: raw.name_claim.clone(),
         groups_claim: raw.groups_claim.clone(),
         email_domains: raw.email_domains.clone(),
-        recheck: recheck(&raw.recheck)?,
+        recheck,
         ca: raw.ca_file.as_ref().filter(|file| *file != "off").map(Into::into),
         external_url: external_url.to_owned(),
     })
 }
 
-/// Checks the name of a system that vouches for users.
-pub fn check_system(name: &str) -> Result<()> {
-    check_name(name).map_err(Error::msg)?;
-    ensure!(
-        name.len() <= NAME_CHARS_MAX && !name.contains('@') && !OWN.contains(&name),
-        "the name of a provider or a directory has at most {NAME_CHARS_MAX} characters and no @, \
-         and is none of {}",
-        OWN.join(", ")
-    );
-    Ok(())
-}
-
-/// Checks how often a system is asked whether a session may go on.
-pub fn recheck(text: &str) -> Result<Duration> {
-    let recheck = duration("recheck", text)?;
-    ensure!((RECHECK_MIN..=RECHECK_MAX).contains(&recheck), "recheck must be between 1s and 1d");
-    Ok(recheck)
-}
-
-/// The secret in the file, or in the variable, that the keys with the suffixes `_file` and `_env`
-/// name; none if there is neither.
-pub fn secret(
-    key: &str,
-    file: &Option<String>,
-    variable: &Option<String>,
-) -> Result<Option<Secret>> {
-    let text = match (file, variable) {
+fn secret(raw: &RawOidc) -> Result<Option<Secret>> {
+    let text = match (&raw.client_secret_file, &raw.client_secret_env) {
         (None, None) => return Ok(None),
         (Some(file), None) => std::fs::read_to_string(file)
-            .with_context(|| format!("{key}_file: cannot read {file}"))?,
-        (None, Some(name)) => {
-            std::env::var(name).map_err(|_| anyhow!("{key}_env: the variable {name} is not set"))?
-        }
-        (Some(_), Some(_)) => {
-            anyhow::bail!("{key}_file and {key}_env are both set; leave one of them out")
-        }
+            .with_context(|| format!("client_secret_file: cannot read {file}"))?,
+        (None, Some(name)) => std::env::var(name)
+            .map_err(|_| anyhow!("client_secret_env: the variable {name} is not set"))?,
+        (Some(_), Some(_)) => anyhow::bail!(
+            "client_secret_file and client_secret_env are both set; leave one of them out"
+        ),
     };
-    ensure!(!text.trim().is_empty(), "{key}: the secret is empty");
+    ensure!(!text.trim().is_empty(), "the secret of the client is empty");
     Ok(Some(Secret::new(text.trim())))
 }
 
@@ -278,28 +257,20 @@ pub fn groups(raw: &RawAccess, http_tls: &RawHttpTls, tenants: &Tenants) -> Resu
     );
     let mut known: Vec<&str> = raw.oidc.iter().map(|oidc| &*oidc.name).collect();
     let by_proxy = raw.proxy.user_header != "off";
-    known.extend(raw.ldap.iter().map(|ldap| &*ldap.name));
     known.extend(by_proxy.then_some(proxy::SOURCE));
     let needs_rules = !known.is_empty();
     let by_certificate = http_tls.client_certificates != "off";
     known.extend(by_certificate.then_some(certificates::SOURCE));
-    // Directories tell the names of entries in a normalised form, too.
-    let is_entry = |rule: &RawGroupRule, group: &str| {
-        let of_directory = raw.ldap.iter().any(|ldap| rule.from.as_ref() == Some(&ldap.name));
-        of_directory && group.contains('=')
-    };
     let rule = |rule: &RawGroupRule| {
         let at = |error: Error| error.context("access.groups");
         if let Some(from) = &rule.from
             && !known.contains(&&**from)
         {
-            return Err(at(anyhow!(
-                "from: there is no provider, directory or other system '{from}'"
-            )));
+            return Err(at(anyhow!("from: there is no provider '{from}'")));
         }
         if rule.group.as_ref().is_none_or(String::is_empty) && rule.from.is_none() {
             return Err(at(anyhow!(
-                "name a group, or with `from` a system all of whose users are meant"
+                "name a group, or with `from` a provider all of whose users are meant"
             )));
         }
         let text = RightsText {
@@ -311,10 +282,7 @@ pub fn groups(raw: &RawAccess, http_tls: &RawHttpTls, tenants: &Tenants) -> Resu
         };
         Ok(GroupRule {
             from: rule.from.as_deref().map(Into::into),
-            group: rule.group.as_deref().map(|group| match is_entry(rule, group) {
-                true => ldap::names::normalised(group).into(),
-                false => group.into(),
-            }),
+            group: rule.group.as_deref().map(Into::into),
             rights: Arc::new(rights(&text, tenants).map_err(at)?),
         })
     };
@@ -388,7 +356,7 @@ mod tests {
             (format!("{PROVIDER}{}", GROUP.replace("operate", "root")), "'root' is not one of"),
             (
                 format!("{PROVIDER}{}", GROUP.replace("group = 'ops'", "from = 'x'")),
-                "there is no provider, directory or other system 'x'",
+                "there is no provider 'x'",
             ),
             (format!("{PROVIDER}{}", GROUP.replace("group = 'ops'", "")), "name a group, or"),
         ] {
@@ -426,7 +394,7 @@ mod tests {
         assert_eq!(named(GROUP.to_owned()), Ok(None));
         for (text, expected) in [
             (format!("{tls}client_name = 'x'\n{GROUP}"), "'x' is not one of cn, email, dns"),
-            (by_certificate, "directory or other system 'certificate'"),
+            (by_certificate, "there is no provider 'certificate'"),
             (tls.replace("client_ca = 'a'\n", ""), "needs http_tls.client_ca"),
             (tls.replace("certificate = 'c'\nkey = 'k'\n", ""), "needs http_tls.certificate"),
         ] {

@@ -61,14 +61,14 @@ class AlertsState {
     }
   }
 
-  /** Silences what the matchers match, over a span. */
-  async silence(matchers: readonly Matcher[], { startMs, endMs }: Span, comment = 'Silenced on the page'): Promise<void> {
+  /** Silences what the matchers match, from `nowMs` on. */
+  async silence(matchers: readonly Matcher[], nowMs: number, forMs: number): Promise<void> {
     await silence({
       matchers: [...matchers],
-      startsAt: new Date(startMs).toISOString(),
-      endsAt: new Date(endMs).toISOString(),
+      startsAt: new Date(nowMs).toISOString(),
+      endsAt: new Date(nowMs + forMs).toISOString(),
       createdBy: session.me?.name ?? 'page',
-      comment,
+      comment: 'Silenced on the page',
     });
     await this.poll();
   }

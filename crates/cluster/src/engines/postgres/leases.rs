@@ -102,8 +102,7 @@ async fn view(client: &Client) -> Result<View, Failed> {
             live: row.get(3),
         })
     });
-    let deleted_ns = super::deletions::last_ns(client).await?;
-    Ok(View { nodes: nodes.collect(), leases: leases.collect(), deleted_ns })
+    Ok(View { nodes: nodes.collect(), leases: leases.collect() })
 }
 
 pub async fn acquire(

@@ -4,7 +4,6 @@
 mod cache;
 mod kafka;
 mod kafka_killed;
-mod kafka_pipelined;
 mod kafka_secured;
 mod objects;
 mod server;

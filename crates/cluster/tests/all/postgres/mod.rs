@@ -3,7 +3,6 @@
 //! in a temporary directory.
 
 mod contract;
-mod dump;
 mod kill;
 mod random;
 mod server;

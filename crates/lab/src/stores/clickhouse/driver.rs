@@ -59,11 +59,6 @@ pub(crate) const OPTIONS: &[Known] = &[
         default: "no",
         help: "yes: rows are on disk before they are acknowledged; needs release 20.10",
     },
-    Known {
-        name: "words",
-        default: "no",
-        help: "yes: texts that are searched have an index over their words; needs release 26.2",
-    },
 ];
 
 struct ClickHouse {
@@ -74,7 +69,6 @@ struct ClickHouse {
     timeout: Duration,
     order: Vec<String>,
     fsync: bool,
-    words: bool,
     ring: Arc<Ring>,
     nodes: Vec<Http>,
 }
@@ -100,7 +94,6 @@ fn open_product(spec: &StoreSpec, product: &'static str) -> Result<Arc<dyn Drive
         timeout,
         order: options.text("order").split(':').map(str::to_owned).collect(),
         fsync: options.choice("fsync", &["no", "yes"])? == "yes",
-        words: options.choice("words", &["no", "yes"])? == "yes",
         ring: Arc::new(Ring::new(nodes.len())),
         nodes,
     }))
@@ -132,7 +125,7 @@ impl Driver for ClickHouse {
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         let statements = Statements::new(schema);
-        let create = statements.create(&self.order, self.fsync, self.words);
+        let create = statements.create(&self.order, self.fsync);
         for node in &self.nodes {
             let waits = year(node).await? >= SYNC_RELEASE;
             maintain(node, statements.drop(waits)).await?;

@@ -254,8 +254,7 @@ impl Rows {
         if let Some(value) = values.and_then(|mut values| values.next())
             && lie == Lie::ChangesRowsLater
         {
-            // Not back to what it was when a server is asked to save twice.
-            value.rotate_left(1);
+            value.reverse();
         }
     }
 }

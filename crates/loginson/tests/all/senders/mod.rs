@@ -7,7 +7,7 @@
 //! fails its tests.
 
 #[path = "../../../../collector/tests/sources/authority.rs"]
-pub mod authority;
+mod authority;
 mod check;
 mod corpus;
 mod logger;
