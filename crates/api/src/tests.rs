@@ -5,12 +5,14 @@ mod accounts;
 mod auditing;
 mod certificates;
 mod elastic;
+mod followed;
 mod gate;
 mod loki;
 mod oidc;
 mod otlp;
 mod proxies;
 mod pushes;
+mod refusals;
 mod restricted;
 mod tenants;
 

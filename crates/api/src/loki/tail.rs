@@ -19,7 +19,7 @@ use ::query::{Context, Permit, Query, Restriction, Scratch, TAIL, TailQuery};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
-use axum::http::{HeaderMap, Uri};
+use axum::http::HeaderMap;
 use logql::ast::{Expr, LogQuery};
 use logql::logs::{Entry, look};
 use logql::{Reader, logs, push};
@@ -76,11 +76,10 @@ pub fn routes() -> Routes<Arc<App>> {
 async fn tail(
     State(app): State<Arc<App>>,
     caller: Caller,
-    uri: Uri,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    params: Params,
 ) -> LokiResult {
-    let params = Params::parse(uri.query().unwrap_or_default().as_bytes());
     let now_ns = crate::wire::clock::now_ns();
     let Expr::Log(query) = parse(&params)? else {
         return Err(LokiError::bad_request("only log queries can be followed"));

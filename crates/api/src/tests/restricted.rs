@@ -94,7 +94,7 @@ const OF_TEXT: [&str; 14] = [
 
 /// A server whose caller `filtered` sees the lines of `app:=shop`, and whose caller `limited` sees
 /// them without three fields.
-fn with_restricted() -> Fixture {
+pub(super) fn with_restricted() -> Fixture {
     let filtered = RightsText { filter: Some("app:=shop".into()), ..RightsText::of_role("read") };
     let limited = RightsText {
         hide_fields: vec!["client_ip".into(), "user.*".into(), "hostname".into()],
