@@ -10,7 +10,7 @@ use super::*;
 
 /// A document that is kept in memory, or cannot be written.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     body: std::sync::Mutex<Option<Vec<u8>>>,
     is_full: AtomicBool,
 }
