@@ -32,6 +32,8 @@ need original-awk original-awk
 need sqlite3 sqlite3
 need setsid util-linux
 need redis-server redis-server
+need slapd slapd
+need ldapmodify ldap-utils
 [ -n "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] || packages+=(postgresql)
 need javac openjdk-17-jdk-headless
 need mvn maven

@@ -7,7 +7,7 @@ import { stamp } from './stamp.ts';
 // `npm run dev` and `npm run preview` use the server that LOGINSON_URL names; without it,
 // dev/mock.ts in its place.
 const target = process.env['LOGINSON_URL'];
-const proxied = ['/select', '/insert', '/api', '/metrics', '/health', '/ready'];
+const proxied = ['/select', '/loki', '/insert', '/api', '/metrics', '/health', '/ready'];
 const proxy = target
   ? Object.fromEntries(
       proxied.map((path) => [path, { target, changeOrigin: true, headers: { origin: new URL(target).origin } }]),

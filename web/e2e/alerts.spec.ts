@@ -69,6 +69,30 @@ test('one choice silences a rule or one of its alerts, and it can be ended', asy
   await expect(page.getByTestId('silence-row')).toContainText('host="web1"');
 });
 
+test('an alert is acknowledged by its name, and a maintenance window is planned', async ({ page }) => {
+  await page.goto('/?view=alerts&range=1h');
+  const first = rule(page, 'ErrorsOfWeb').getByTestId('alert').first();
+  await first.getByTestId('acknowledge').click();
+  await expect(first.getByTestId('acknowledged')).toContainText('acknowledged by page, until');
+  await expect(first.getByTestId('acknowledge')).toHaveCount(0);
+  await expect(rule(page, 'ErrorsOfWeb').getByTestId('alert').nth(1).getByTestId('acknowledge')).toBeVisible();
+  expect(mock.silences[0]!.matchers.find(({ name }) => name === 'host')!.value).toBe('web1');
+
+  await page.getByTestId('window-plan').click();
+  await page.getByTestId('window-matchers').fill('host');
+  await page.getByTestId('window-save').click();
+  await expect(page.getByTestId('window-problem')).toContainText('which alerts');
+  await page.getByTestId('window-matchers').fill('host=~"db.*"');
+  await page.getByTestId('window-from').fill('2099-12-24 22:00');
+  await page.getByTestId('window-to').fill('2099-12-25 02:00');
+  await page.getByTestId('window-comment').fill('new disks');
+  await expectAccessible(page, [], '[data-testid="silences"]');
+  await page.getByTestId('window-save').click();
+  await expect(page.getByTestId('silence-row').filter({ hasText: 'new disks' })).toContainText(/host=~"db.*".*from 2099-12-24.*until 2099-12-25/);
+  const window = mock.silences.at(-1)!;
+  expect(Date.parse(window.endsAt) - Date.parse(window.startsAt)).toBe(4 * 3_600_000);
+});
+
 test('alerts are marks on the histogram of lines', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);

@@ -28,6 +28,13 @@ test('a moment is annotated by hand and by a sender', async ({ page, request }) 
     })
     .toBeGreaterThanOrEqual(2);
   await drawnMark(page, page.getByTestId('histogram-chart'), page.locator('[data-testid=time-mark][data-tone=note]').first(), '--accent');
+  // A panel over time shows it too.
+  const id = `marks${Date.now()}`;
+  const panels = [{ id: '1', title: 'All', query: '* | stats by (_time:1m) count() n', width: 12, height: 'normal', options: { kind: 'line' } }];
+  expect((await request.put(`/api/v1/dashboards/${id}`, { data: { id, title: id, version: 0, panels } })).ok()).toBe(true);
+  await page.goto(`/?view=dashboards&dashboard=${id}&range=15m`);
+  await expect.poll(async () => Number(await page.getByTestId('time-chart').getAttribute('data-marks'))).toBeGreaterThanOrEqual(2);
+  await request.delete(`/api/v1/dashboards/${id}`);
   // An annotation is a line like others.
   await page.goto(`/?range=15m&query=${encodeURIComponent('annotation:*')}`);
   await settled(page);

@@ -1,7 +1,8 @@
 // Dashboards: made from the chart of a query, edited in place, saved, exported and imported.
 
+import { readFileSync } from 'node:fs';
 import type { Page } from '@playwright/test';
-import { expect, expectAccessible, expectNoSidewaysScrolling, expectQuery, settled, test, TYPE, watch } from './common';
+import { expect, expectAccessible, expectNoSidewaysScrolling, expectQuery, real, settled, test, TYPE, watch } from './common';
 
 const OVER_TIME = `${TYPE}:="access" | stats by (_time:5m, status) count() n`;
 
@@ -167,6 +168,70 @@ test.describe('dashboards', () => {
     await expect(page.getByTestId('dashboard-row')).toHaveCount(1);
     await page.getByTestId('import-file').setInputFiles({ name: 'x.json', mimeType: 'application/json', buffer: Buffer.from('{"title":"x","panels":[{}]}') });
     await expect(page.getByTestId('import-refusal')).toContainText('Panel 1 has neither “query” nor “text”');
+  });
+
+  test('a dashboard is saved as one document, for a post-mortem', async ({ page }) => {
+    await made(page);
+    await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByTestId('dashboard-document').click()]);
+    expect(file.suggestedFilename()).toBe('web-servers.html');
+    const text = readFileSync(await file.path(), 'utf8');
+    expect(text).toContain('<h1>Web servers</h1>');
+    expect(text).toContain('<h2>Answers</h2><img alt="Answers" src="data:image/png;base64,');
+    expect(text).toContain('stats by (_time:5m, status) count() n');
+    expect(text).not.toContain('<script');
+  });
+
+  test('a panel is saved as a picture and as CSV, and shows the day before', async ({ page }) => {
+    await made(page);
+    await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+    const [csv] = await Promise.all([page.waitForEvent('download'), panel(page, 0).getByTestId('panel-csv').click()]);
+    expect(csv.suggestedFilename()).toMatch(/\.csv$/);
+    expect(readFileSync(await csv.path(), 'utf8')).toMatch(/^_time,.*\r\n\d{4}-/);
+    const [png] = await Promise.all([page.waitForEvent('download'), panel(page, 0).getByTestId('panel-png').click()]);
+    expect(readFileSync(await png.path()).subarray(1, 4).toString()).toBe('PNG');
+
+    // The same query for a day earlier; its answer is put beside the chart.
+    let asked = 0;
+    await page.route(/\/select\/logsql\/query/, async (route) => {
+      const start = new URL(route.request().url()).searchParams.get('start') ?? '';
+      if (Date.parse(start) < Date.now() - 20 * 3_600_000) asked++;
+      await route.continue();
+    });
+    await page.getByTestId('dashboard-edit').click();
+    await panel(page, 0).getByTestId('panel-edit').click();
+    await panel(page, 0).getByTestId('kind-line').click();
+    await panel(page, 0).getByTestId('chart-before').selectOption('1d');
+    await expect.poll(() => asked).toBeGreaterThan(0);
+  });
+
+  test('a dashboard of Grafana is imported: panels of Loki are drawn, what is left out is listed', async ({ page }) => {
+    // The stand-in knows no LogQL.
+    if (!real) {
+      const now = Math.floor(Date.now() / 1000);
+      const values = Array.from({ length: 60 }, (_, at) => [now - 3600 + at * 60, String(at % 7)]);
+      await page.route('**/loki/api/v1/query_range*', (route) => route.fulfill({ json: { status: 'success', data: { resultType: 'matrix', result: [{ metric: { hostname: 'web1' }, values }] } } }));
+    }
+    const grafana = {
+      schemaVersion: 39,
+      title: `Loki ${Date.now()}`,
+      templating: { list: [{ name: 'host', type: 'query', query: { field: 'hostname' } }] },
+      panels: [
+        { type: 'timeseries', title: 'Top', datasource: { type: 'loki' }, gridPos: { w: 12, h: 8 }, targets: [{ expr: `topk(3, sum by (hostname) (rate({${TYPE}="access",hostname=~"$host"}[$__auto])))` }] },
+        { type: 'timeseries', title: 'Whole', gridPos: { w: 12, h: 8 }, targets: [{ expr: `_stream:{hostname="$host"} ${TYPE}:="access" | stats by (_time:5m) count() lines` }] },
+        { type: 'timeseries', title: 'Numbers', datasource: { type: 'prometheus' }, targets: [{ rawSql: 'up' }] },
+      ],
+    };
+    await page.goto('/?view=dashboards&range=1h');
+    await page.getByTestId('import-file').setInputFiles({ name: 'g.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(grafana)) });
+    await expect(page.getByTestId('import-notes')).toContainText('“Numbers”');
+    await page.getByTestId('dashboard-row').filter({ hasText: grafana.title }).click();
+    await expect(page.getByTestId('panel')).toHaveCount(2);
+    await expect(panel(page, 0).getByTestId('panel-language')).toHaveText('LogQL');
+    await expect(panel(page, 0).getByTestId('time-chart')).toBeVisible();
+    await expect(panel(page, 1).getByTestId('time-chart')).toBeVisible();
+    await page.getByTestId('dashboard-delete').click();
+    await page.getByTestId('dashboard-delete-yes').click();
   });
 
   test('a panel with a wrong query says so, and the others are drawn', async ({ page }) => {

@@ -1,7 +1,7 @@
 // Lines that people can read: fields beside the message, colours, links, marks; columns; long lists.
 
 import type { APIRequestContext, Page } from '@playwright/test';
-import { count, expand, expect, expectQuery, post, real, settled, test, watch } from './common';
+import { count, expand, expect, expectAccessible, expectQuery, post, real, settled, test, watch } from './common';
 
 test.beforeEach(({ page }) => watch(page));
 
@@ -59,6 +59,29 @@ test('an answer that lacks damaged lines says so, until one is whole', async ({ 
   await expect(page.getByTestId('missing-lines')).toHaveCount(0);
 });
 
+test('each engine of a cluster that is away has a banner of its own', async ({ page, request }) => {
+  const token = await postRequests(request);
+  const notices = [
+    { what: 'log', text: 'Kafka does not tell what it has of partitions 0 to 5 <b>' },
+    { what: 'catalog', text: 'the catalog does not answer' },
+  ];
+  let away = notices;
+  await page.route(/\/select\/logsql\//, async (route) => {
+    const answer = await route.fetch();
+    const missing: Record<string, string> = away.length > 0 ? { 'x-loginson-missing-lines': 'the same in other words' } : {};
+    await route.fulfill({ response: answer, headers: { ...answer.headers(), ...missing, 'x-loginson-notices': JSON.stringify(away) } });
+  });
+  await open(page, token);
+  await expect(page.getByTestId('notice-log')).toContainText('The newest lines may be missing: Kafka does not tell what it has of partitions 0 to 5 <b>.');
+  await expect(page.getByTestId('notice-catalog')).toContainText('older state of the catalog');
+  // The same is not said twice.
+  await expect(page.getByTestId('missing-lines')).toHaveCount(0);
+  away = [];
+  await page.reload();
+  await expect(page.getByTestId('line-row').first()).toBeVisible();
+  await expect(page.getByTestId('notice-log')).toHaveCount(0);
+});
+
 const chip = (page: Page, name: string) => page.getByTestId('line-row').first().locator(`[data-testid="chip"][data-value-of="${name}"]`);
 
 test('fields that tell lines apart stand beside the message, and a click filters by them', async ({ page, request }) => {
@@ -66,7 +89,7 @@ test('fields that tell lines apart stand beside the message, and a click filters
   await open(page, token);
   const row = page.getByTestId('line-row').first();
   await expect(chip(page, 'path')).toHaveText('path=/api/cart');
-  await expect(chip(page, 'duration_ms')).toHaveText(/^duration_ms=\d+$/);
+  await expect(chip(page, 'duration_ms')).toHaveText(/^duration_ms=\d+ ms$/);
   // The same in every line: only in the detail.
   await expect(chip(page, 'pool')).toHaveCount(0);
   await expect(chip(page, 'status')).toHaveCount(0);
@@ -81,6 +104,147 @@ test('fields that tell lines apart stand beside the message, and a click filters
   await chip(page, 'path').click({ modifiers: ['Alt'] });
   await expectQuery(page, `${token} NOT path:="/api/cart"`);
   await expect.poll(() => count(page.getByTestId('hits'))).toBe(REQUESTS / 3);
+});
+
+test('numbers are rounded with their unit, hidden characters are marked, and a trace is one line', async ({ page, request }) => {
+  const token = `readable${Date.now()}`;
+  const trace = `${token} failed: no stock\n\tat java.util.Optional.get(Optional.java:143)\n\tat com.shop.Cart.pay(Cart.java:88)\n\tat java.lang.Thread.run(Thread.java:1)`;
+  await post(request, { _msg: trace, app_name: 'shop', took_ms: '1234.5678', user: 'ad\u200bmin' });
+  await open(page, token);
+  const row = page.getByTestId('line-row').first();
+  await expect(row.getByTestId('line-message')).toHaveText(`${token} failed: no stock ⤷ at com.shop.Cart.pay(Cart.java:88) (+2 frames)`);
+  await expect(chip(page, 'took_ms')).toHaveText('took_ms=1.23 s');
+  await expect(chip(page, 'user')).toHaveText('user=ad‹U+200B›min');
+  // A click filters by what is stored, and the detail has all of it.
+  await chip(page, 'took_ms').click();
+  await expectQuery(page, `${token} took_ms:="1234.5678"`);
+  await settled(page);
+  await expand(row);
+  await expect(page.locator('[data-testid="field-row"][data-field="_msg"]')).toContainText('Thread.java:1');
+  await post(request, { _msg: `${token}x pay\u202efdp.exe`, app_name: 'shop' });
+  await open(page, `${token}x`);
+  await expect(page.getByTestId('line-row').first().getByTestId('unseen')).toHaveText('U+202E');
+});
+
+test('a pinned field stands first in every line, in the link, and in a saved view with its columns', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  await expand(page.getByTestId('line-row').first());
+  await page.locator('[data-testid="field-row"][data-field="pool"]').getByTestId('pin-field').click();
+  await page.locator('[data-testid="field-row"][data-field="status"]').getByTestId('as-column').click();
+  await expect(page).toHaveURL(/pin=pool/);
+  await expect(page.getByTestId('line-row').nth(1).getByTestId('chip').first()).toHaveText('pool=db1:5432/shop');
+  await expect(section(page, 'pool').first()).toBeVisible();
+  const name = `view ${token}`;
+  await page.getByTestId('query-menu-toggle').click();
+  await page.getByTestId('query-name').fill(name);
+  await page.getByTestId('query-save').click();
+  await expect(page.getByRole('status').filter({ hasText: 'Saved' })).toBeVisible();
+
+  await page.goto('/?range=1h&cols=_level');
+  await settled(page);
+  await page.getByTestId('query-menu-toggle').click();
+  await page.getByTestId('saved-query').filter({ hasText: name }).click();
+  await expectQuery(page, token);
+  await expect(page).toHaveURL(/cols=[^&]*status[^&]*&pin=pool/);
+  await expect(page.getByTestId('line-row').first().getByTestId('chip').first()).toHaveText('pool=db1:5432/shop');
+});
+
+test('a marked part of a message becomes a field of this view, or a rule', async ({ page, request }) => {
+  const token = `mark${Date.now()}`;
+  for (const order of ['4711', '4712', '4713']) await post(request, { _msg: `${token} order ${order} of ann was paid`, app_name: 'shop' });
+  await open(page, token);
+  await expect(page.getByTestId('line-row')).toHaveCount(3);
+  // Marked as by a pointer: the number behind “order ”.
+  await page.getByTestId('line-message').first().evaluate((element) => {
+    const row = element.closest('tr')!;
+    row.dispatchEvent(new PointerEvent('pointerdown', { bubbles: true }));
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+      const at = /order \d/.exec(node.textContent ?? '')?.index ?? -1;
+      if (at < 0) continue;
+      getSelection()!.setBaseAndExtent(node, at + 6, node, at + 10);
+      break;
+    }
+    row.dispatchEvent(new PointerEvent('pointerup', { bubbles: true }));
+  });
+  await page.getByTestId('make-field').click();
+  const dialog = page.getByTestId('field-dialog');
+  await expect(dialog.getByTestId('field-part')).toHaveValue(/^471\d$/);
+  await expect(dialog.getByTestId('field-before')).toHaveValue('order ');
+  await expect(dialog.getByTestId('field-tried')).toContainText('3 of 3 lines shown here have it');
+  await dialog.getByTestId('field-name').fill('order_id');
+  await expectAccessible(page, [], '[data-testid="field-dialog"]');
+  await dialog.locator('summary').click();
+  await expect(dialog.getByTestId('field-rule')).toContainText('filter = "app_name:=\\"shop\\" *\\"order\\"*"');
+  if (real) {
+    await dialog.getByTestId('field-rule-try').click();
+    await expect(dialog.getByTestId('field-rule-tried')).toContainText('3 of the newest 3 lines would get the field');
+  }
+  await dialog.getByTestId('field-use').click();
+  await expectQuery(page, `${token} | extract "order <plain:order_id> " from _msg keep_original_fields`);
+  await expect(page).toHaveURL(/pin=order_id/);
+  // The stand-in knows no pipes.
+  if (real) await expect(chip(page, 'order_id')).toHaveText(/^order_id=471\d$/);
+  // By keyboard the part is typed.
+  await open(page, token);
+  await expand(page.getByTestId('line-row').first());
+  await page.getByTestId('new-field').click();
+  await dialog.getByTestId('field-part').fill('ann');
+  await expect(dialog.getByTestId('field-before')).toHaveValue('of ');
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
+});
+
+test('what is typed into a search is never taken for a key of the page', async ({ page, request }) => {
+  const token = await postRequests(request);
+  // Whoever opens the page types: the box has the focus.
+  await page.goto('/?range=1h');
+  await settled(page);
+  await page.keyboard.type('timeout');
+  await expectQuery(page, 'timeout');
+  await expect(page).not.toHaveURL(/tail=1/);
+  // A link is read: keys are those of the page.
+  await open(page, token);
+  await section(page, 'trace_id').locator('.name').click();
+  await section(page, 'trace_id').getByTestId('facet-search').click();
+  await expect(page.getByTestId('facet-typed')).toBeFocused();
+  await page.keyboard.type('tart');
+  await expect(page.getByTestId('facet-typed')).toHaveValue('tart');
+  await expect(page.getByTestId('tail-toggle')).toHaveAttribute('aria-pressed', 'false');
+});
+
+test('counts of an earlier query are grey until the new ones are there', async ({ page, request }) => {
+  const token = await postRequests(request);
+  await open(page, token);
+  const facets = page.getByTestId('facets');
+  await expect(facets).toHaveAttribute('data-stale', 'false');
+  await expect(section(page, 'path')).toBeVisible();
+  let answer = (): void => {};
+  const held = new Promise<void>((done) => (answer = done));
+  await page.route('**/select/logsql/facets*', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await section(page, 'path').getByTestId('facet-value').first().click();
+  await expect(facets).toHaveAttribute('data-stale', 'true');
+  await expect(section(page, 'path').locator('.count').first()).toHaveCSS('opacity', '0.35');
+  answer();
+  await expect(facets).toHaveAttribute('data-stale', 'false');
+});
+
+test('a long list of values opens', async ({ page, request }) => {
+  const token = `hosts${Date.now()}`;
+  const lines = Array.from({ length: 60 }, (_, i) => ({ _msg: `${token} up`, app_name: 'shop', hostname: `h${i % 12}` }));
+  const answer = await request.post('/insert/jsonline?_stream_fields=app_name', { data: lines.map((line) => `${JSON.stringify(line)}\n`).join(''), headers: { 'content-type': 'text/plain' } });
+  expect(answer.ok(), await answer.text()).toBe(true);
+  await open(page, token);
+  const values = section(page, 'hostname').getByTestId('facet-value');
+  await expect(values).toHaveCount(8);
+  await section(page, 'hostname').getByTestId('facet-more').click();
+  await expect(values).toHaveCount(12);
+  await section(page, 'hostname').getByTestId('facet-more').click();
+  await expect(values).toHaveCount(8);
 });
 
 test('the menu of a value filters, excludes and copies, also by keys', async ({ page, request }) => {
@@ -410,7 +574,7 @@ test('a live tail waits while its lines are read: scrolled away, pressed or open
   await expect(bar).toContainText('Paused while you read');
   await expand(opened);
   await expect(opened).toHaveCount(0);
-  // Lines that came before it was pressed may have moved it out of view, to where it was followed.
+  // Lines that arrived before it was pressed may have moved it out of view, to where it was followed.
   await main.evaluate((element) => element.scrollTo(0, 0));
   await expect(bar).toContainText('Live');
 

@@ -338,3 +338,16 @@ if (real) test('the page and its answers are compressed, and a tail is not held 
   expect(answer.ok()).toBe(true);
   expect(await seen).toContain(token);
 });
+
+test('a search is one entry of the queries, and its parts are behind it', async ({ page }) => {
+  const word = `one${Date.now()}`;
+  await page.goto(`/?range=1h&query=${encodeURIComponent(`!${word}`)}`);
+  await settled(page);
+  await expect(page.getByTestId('facets')).toHaveAttribute('data-stale', 'false');
+  await page.getByTestId('view-queries').click();
+  const rows = page.locator('[data-testid="queue-row"][data-state="done"]').filter({ hasText: word });
+  await expect(rows).toHaveCount(1);
+  await rows.first().getByTestId('queue-more').click();
+  await expect.poll(() => rows.count()).toBeGreaterThan(2);
+  await expect(rows.nth(1)).toHaveAttribute('data-side', 'true');
+});

@@ -2,7 +2,7 @@
 // lines, switching off, and computing a past interval again.
 
 import type { APIRequestContext, Page } from '@playwright/test';
-import { count, drawnBar, expect, expectQuery, lastMinutes, settled, test, TYPE, watch } from './common';
+import { count, drawnBar, expect, expectQuery, lastMinutes, real, settled, test, TYPE, watch } from './common';
 
 const NAME = 'e2e-status';
 /** Lines of each status, of the access log that arrives all the time. A bucket of one second has rows at once. */
@@ -71,6 +71,19 @@ test('a program is written, tested, saved, and draws a chart', async ({ page, re
   await expect(page).toHaveURL(/split=(&|$)/);
   await page.reload();
   await expect(page.getByTestId('rows-bar').first()).toHaveAttribute('data-series', '=lines');
+
+  // Its rows become a panel of a dashboard.
+  await page.getByTestId('rows-way').selectOption('moving');
+  await page.getByTestId('rows-to-dashboard').click();
+  await page.getByTestId('add-target').selectOption('');
+  await page.getByTestId('add-dashboard-title').fill(`Rows of ${NAME}`);
+  await page.getByTestId('add-title').fill('Moving average');
+  await page.getByTestId('add-yes').click();
+  await expect(page.getByTestId('panel')).toHaveCount(1);
+  // The stand-in stores no rows of programs as lines.
+  if (real) await expect(page.getByTestId('panel').getByTestId('time-chart')).toBeVisible();
+  await page.goBack();
+  await expect(page.getByTestId('rows-bar').first()).toBeAttached();
 
   // From a bucket to its lines.
   await page.getByTestId('latest-rows-bucket').first().click();

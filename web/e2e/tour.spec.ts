@@ -253,6 +253,8 @@ for (const order of ['newest', 'oldest']) {
 test('keys move, expand and help; the theme changes', async ({ page }) => {
   await page.goto('/?range=1h');
   await settled(page);
+  // The query box has the focus at first; keys are those of the page once it was left.
+  await page.keyboard.press('Escape');
   await page.keyboard.press('j');
   await page.keyboard.press('j');
   const second = page.getByTestId('line-row').nth(1);

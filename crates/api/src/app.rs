@@ -1,15 +1,20 @@
 //! What all handlers share: the settings, the queue, the node once it runs, and the phase of the
 //! server's life.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use axum::http::StatusCode;
 use collector::Accounting;
 use node::cluster::engines::Marks;
 use node::cluster::{Cluster, Engines, QueriedLines};
-use node::data_dir::{DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER, MACROS_FOLDER};
+use node::data_dir::{
+    DASHBOARDS_FOLDER, DocumentFolder, LINKS_FOLDER, MACROS_FOLDER, PrefixedDocuments,
+    TENANT_DASHBOARDS_FOLDER, TENANT_LINKS_FOLDER,
+};
 use node::pipeline::Pipeline;
 use node::queries::QueryOptions;
 use node::queries::jobs::Jobs;
@@ -17,6 +22,7 @@ use node::saved_views::SavedViews;
 use platform::Durations;
 use platform::memory::Budget;
 use query::QueryQueue;
+use record::Tenant;
 use tokio::sync::{Semaphore, watch};
 
 use crate::access::gate::Gate;
@@ -94,6 +100,8 @@ pub struct App {
     pub(crate) tail_lines_skipped: AtomicU64,
     /// Set once it is known where they are kept.
     pub(crate) views: OnceLock<Arc<SavedViews>>,
+    /// Those of tenants that were asked for. There are as many as tenants in the configuration.
+    pub(crate) views_of_tenants: Mutex<BTreeMap<Tenant, Arc<SavedViews>>>,
     pub(crate) stopping: watch::Receiver<bool>,
     /// The end has begun.
     is_ending: AtomicBool,
@@ -105,6 +113,16 @@ fn views_in_folders(options: &ApiOptions) -> SavedViews {
     let provided = options.dashboards_dir.as_deref();
     let macros = Some(folder(MACROS_FOLDER) as _);
     SavedViews::new(folder(DASHBOARDS_FOLDER), folder(LINKS_FOLDER), macros, provided)
+}
+
+/// What was saved for a tenant, in the data directory.
+fn views_of_tenant(options: &ApiOptions, tenant: Tenant) -> SavedViews {
+    let part = |name| {
+        let folder = Arc::new(DocumentFolder::new(&options.store.data_dir.join(name)));
+        let prefix = format!("{}-{}.", tenant.account, tenant.project);
+        Arc::new(PrefixedDocuments::new(folder, prefix))
+    };
+    SavedViews::of_tenant(part(TENANT_DASHBOARDS_FOLDER), part(TENANT_LINKS_FOLDER))
 }
 
 /// The same in the catalog of a cluster.
@@ -147,6 +165,7 @@ impl App {
                 false => OnceLock::from(Arc::new(views_in_folders(&options))),
                 true => OnceLock::new(),
             },
+            views_of_tenants: Mutex::default(),
             gate: Gate::new(&options.access, address, options.is_https),
             memory: Budget::new(options.memory_bytes_max),
             query_options: RwLock::new(options.query),
@@ -240,6 +259,13 @@ impl App {
 
     /// The store is open: accepts lines from now on.
     pub fn run(&self, pipeline: Arc<Pipeline>, jobs: Arc<Jobs>) {
+        if let Some(tenants) = self.gate.tenants().cloned() {
+            jobs.tell(Box::new(move |submission, done| {
+                if let Ok(tenant) = submission.tenant.parse() {
+                    tenants.note_query(tenant, now_ns(), done.lines_scanned, done.bytes_scanned);
+                }
+            }));
+        }
         let first = self.jobs.set(jobs).is_ok();
         assert!(first, "the store is opened once");
         *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
@@ -293,6 +319,25 @@ impl App {
             assert!(first, "engines are connected once");
         }
         assert!(self.cluster.set(cluster).is_ok(), "engines are connected once");
+    }
+
+    /// What people saved on the page that a caller sees: of all, or of a tenant.
+    ///
+    /// # Errors
+    /// 409 in a cluster on engines, where tenants have none of their own.
+    pub(crate) fn views_of(&self, caller: &Caller) -> ApiResult<Arc<SavedViews>> {
+        let Some(tenant) = caller.principal.tenants.views() else {
+            return Ok(Arc::clone(self.views.get().expect("they are set before the pipeline is")));
+        };
+        if self.options.has_engines {
+            return Err(ApiError::new(
+                StatusCode::CONFLICT,
+                "in a cluster on Kafka, tenants have no dashboards and links of their own",
+            ));
+        }
+        let mut all = self.views_of_tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = all.entry(tenant);
+        Ok(Arc::clone(of.or_insert_with(|| Arc::new(views_of_tenant(&self.options, tenant)))))
     }
 
     /// The pipeline, for new work; an error while the server starts or stops.

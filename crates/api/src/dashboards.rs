@@ -1,4 +1,4 @@
-//! `/api/v1/dashboards`: the dashboards of the page.
+//! `/api/v1/dashboards`: the dashboards of the page, of all or of a tenant.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub fn routes() -> Routes<Arc<App>> {
         .delete(Scope::Operate, "/api/v1/dashboards/{id}", delete)
 }
 
-async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    let documents = app.with_views(|views| views.dashboards.list()).await?;
+async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
+    let documents = app.with_views(&caller, |views| views.dashboards.list()).await?;
     let shown = documents.iter().map(|document| {
         json!({
             "id": document.get("id"),
@@ -38,8 +38,8 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "dashboards": shown.collect::<Vec<Value>>() })).into_response())
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
-    Ok(Json(app.with_views(move |views| views.dashboards.get(&id)).await?).into_response())
+async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    Ok(Json(app.with_views(&caller, move |views| views.dashboards.get(&id)).await?).into_response())
 }
 
 async fn save(
@@ -49,14 +49,14 @@ async fn save(
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
     let of = id.clone();
-    let saved = app.with_views(move |views| views.dashboards.save(&of, &body)).await?;
+    let saved = app.with_views(&caller, move |views| views.dashboards.save(&of, &body)).await?;
     audit::note(&caller, &format!("dashboard {id} saved"), "");
     Ok(Json(saved).into_response())
 }
 
 async fn delete(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
     let of = id.clone();
-    app.with_views(move |views| views.dashboards.delete(&of)).await?;
+    app.with_views(&caller, move |views| views.dashboards.delete(&of)).await?;
     audit::note(&caller, &format!("dashboard {id} deleted"), "");
     Ok(Json(json!({ "id": id })).into_response())
 }

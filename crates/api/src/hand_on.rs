@@ -52,6 +52,13 @@ async fn hand_on(app: &Arc<App>, request: Request) -> Result<Response, ApiError>
     let node = node.ok_or_else(|| elsewhere(app))?;
     let (mut parts, body) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, app).await?;
+    // The other node would take the call for one about what all share.
+    let is_of_views = |calls| parts.uri.path().starts_with(calls);
+    if ["/api/v1/dashboards", "/api/v1/links"].into_iter().any(is_of_views)
+        && caller.principal.tenants.views().is_some()
+    {
+        app.views_of(&caller)?;
+    }
     let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_BYTES_MAX} bytes"))
     })?;
@@ -110,10 +117,11 @@ impl App {
     /// names the node that keeps it: it is that of the programs.
     pub async fn with_views<T: Send + 'static>(
         &self,
+        caller: &Caller,
         work: impl FnOnce(&SavedViews) -> Result<T, DocumentError> + Send + 'static,
     ) -> ApiResult<T> {
         self.programs()?;
-        let views = Arc::clone(self.views.get().expect("they are set before the pipeline is"));
+        let views = self.views_of(caller)?;
         let done = tokio::task::spawn_blocking(move || work(&views)).await;
         Ok(done.map_err(|error| ApiError::internal(error.to_string()))??)
     }

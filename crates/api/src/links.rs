@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use serde_json::json;
 
 use crate::access::params::ParamsAndText;
-use crate::access::principal::Scope;
+use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::hand_on::to_their_node;
@@ -24,12 +24,16 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 /// Takes the address as the body.
-async fn save(State(app): State<Arc<App>>, ParamsAndText(_, address): ParamsAndText) -> ApiResult {
-    let id = app.with_views(move |views| views.links.save(&address)).await?;
+async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    ParamsAndText(_, address): ParamsAndText,
+) -> ApiResult {
+    let id = app.with_views(&caller, move |views| views.links.save(&address)).await?;
     Ok(Json(json!({ "id": id })).into_response())
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
-    let address = app.with_views(move |views| views.links.get(&id)).await?;
+async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+    let address = app.with_views(&caller, move |views| views.links.get(&id)).await?;
     Ok(Json(json!({ "address": address })).into_response())
 }

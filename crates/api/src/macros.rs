@@ -1,4 +1,5 @@
-//! `/api/v1/macros`: the macros that queries can call, `@name(argument)`.
+//! `/api/v1/macros`: the macros that queries can call, `@name(argument)`. Callers of one tenant see
+//! those that are shared.
 
 use std::sync::Arc;
 
@@ -26,13 +27,15 @@ pub fn routes() -> Routes<Arc<App>> {
         .delete(Scope::Operate, "/api/v1/macros/{name}", delete)
 }
 
-async fn list() -> ApiResult {
+async fn list(caller: Caller) -> ApiResult {
+    let callable = caller.principal.callable();
     let configured = configured();
     let is_hidden = |other: &Macro| configured.iter().any(|known| known.name() == other.name());
     let saved = saved();
-    let own = configured.iter().map(|known| entry(known, "configuration"));
-    let others = saved.iter().filter(|known| !is_hidden(known)).map(|known| entry(known, "saved"));
-    let mut macros: Vec<Value> = own.chain(others).collect();
+    let own = configured.iter().map(|known| (known, "configuration"));
+    let others = saved.iter().filter(|known| !is_hidden(known)).map(|known| (known, "saved"));
+    let all = own.chain(others).filter(|(known, _)| callable.may_call(known));
+    let mut macros: Vec<Value> = all.map(|(known, source)| entry(known, source)).collect();
     macros.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     Ok(Json(json!({ "macros": macros })).into_response())
 }
@@ -49,6 +52,7 @@ fn entry(known: &Macro, source: &str) -> Value {
         "text": known.text(),
         "description": known.description(),
         "form": form,
+        "shared": known.is_shared(),
         "source": source,
     })
 }

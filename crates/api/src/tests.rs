@@ -7,11 +7,13 @@ mod certificates;
 mod elastic;
 mod followed;
 mod gate;
+mod ldap;
 mod loki;
 mod oidc;
 mod otlp;
 mod proxies;
 mod pushes;
+mod quotas;
 mod refusals;
 mod restricted;
 mod tenants;
@@ -131,6 +133,8 @@ impl Fixture {
             run_time_ms: 60_000,
             client: "a test".into(),
             seen: String::new(),
+            tenant: String::new(),
+            memory_bytes_max: None,
         };
         let id = self.app.jobs().unwrap().submit(submission).unwrap();
         while !self.app.queue.get(id).unwrap().state.is_ended() {

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 mod append_speed;
 mod clustering;
 mod collect_null;
+mod encryption_speed;
 mod engine_speed;
 mod follow_speed;
 mod frames;
@@ -51,6 +52,7 @@ const BENCHMARKS: &[Benchmark] = &[
         Ok(())
     }),
     ("collect_null", collect_null::main),
+    ("encryption_speed", encryption_speed::main),
     ("engine_speed", engine_speed::main),
     ("follow_speed", || {
         follow_speed::main();

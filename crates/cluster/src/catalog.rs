@@ -6,6 +6,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::deletions::{DeletionRow, Deletions, Tombstone};
+use crate::duplicates::Seen;
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
@@ -74,6 +76,9 @@ pub struct View {
     pub nodes: Vec<NodeRow>,
     /// Leases that were ever acquired, in no order.
     pub leases: Vec<LeaseRow>,
+    /// When the last deletion was requested, by the catalog's clock: nanoseconds since 1970 UTC;
+    /// `None` before the first.
+    pub deleted_ns: Option<i64>,
 }
 
 /// A range of event times, both ends included: nanoseconds since 1970 UTC.
@@ -103,6 +108,17 @@ impl TimeRange {
     }
 }
 
+/// Numbers of frames that a collector, or a node that makes lines, built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRange {
+    /// The node that built them.
+    pub node: NodeId,
+    /// The smallest number.
+    pub first: u64,
+    /// The greatest.
+    pub last: u64,
+}
+
 /// A sealed segment in object storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRow {
@@ -120,6 +136,14 @@ pub struct SegmentRow {
     pub lines: u64,
     /// Size of the object.
     pub bytes: u64,
+    /// The last deletion that it was searched for: no line that this one or an earlier one covers
+    /// is in it.
+    pub searched: u64,
+    /// The rules of retention that were applied to it: a hash of them, 0 for none.
+    pub rules: u64,
+    /// The frames whose lines it may have. Empty in rows that the catalog answers with:
+    /// [`Catalog::holding`] looks them up.
+    pub frames: Vec<FrameRange>,
 }
 
 /// Where the owner of a partition resumes.
@@ -127,8 +151,8 @@ pub struct SegmentRow {
 pub struct PartitionState {
     /// Every message below is in a published segment, or was a duplicate, or was lost.
     pub offset: u64,
-    /// For each producer the sequence number of its last frame below `offset`.
-    pub producers: Vec<(NodeId, u64)>,
+    /// For each producer which of its frames are below `offset`.
+    pub producers: Vec<(NodeId, Seen)>,
 }
 
 /// What the owner of a partition commits in one transaction.
@@ -138,8 +162,8 @@ pub struct Publication {
     pub offsets: Range<u64>,
     /// The segment of these offsets; `None` if there was no new frame in them.
     pub segment: Option<SegmentRow>,
-    /// For each producer with frames in these offsets the sequence number of its last one.
-    pub producers: Vec<(NodeId, u64)>,
+    /// For each producer with frames in these offsets which of its frames are below their end.
+    pub producers: Vec<(NodeId, Seen)>,
     /// Messages that the log deleted before they were read.
     pub lost: u64,
 }
@@ -175,6 +199,8 @@ pub struct Snapshot {
     pub partitions: Vec<PartitionRow>,
     /// Live segments whose times overlap the range, in no order.
     pub segments: Vec<SegmentRow>,
+    /// The deletions that hide lines, by id.
+    pub tombstones: Vec<Tombstone>,
 }
 
 /// A document of the catalog: its name and its body.
@@ -246,13 +272,69 @@ pub trait Catalog: Send + Sync {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError>;
 
+    /// Up to `max` live segments that may have lines of a frame. The summary of lines counts as
+    /// lines of the node that made it.
+    fn holding(
+        &self,
+        node: NodeId,
+        sequence: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError>;
+
+    /// Adds a deletion of the lines that `filter` selects and that arrived before now. `ends` is
+    /// where the partitions of the log end. [`CatalogError::Refused`] when [`DELETIONS_MAX`] run.
+    ///
+    /// [`DELETIONS_MAX`]: crate::deletions::DELETIONS_MAX
+    fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError>;
+
+    /// All deletions.
+    fn deletions(&self) -> Result<Deletions, CatalogError>;
+
+    /// Ends a running deletion; false when none of that id runs.
+    fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError>;
+
+    /// Ends the running deletions that have nothing left to search, removes the filters of those
+    /// that are done for longer than [`LATE`](crate::deletions::LATE), and forgets the oldest of
+    /// more than [`DELETIONS_KEPT`](crate::deletions::DELETIONS_KEPT). Returns how many it ended.
+    fn end_deletions(&self, lease: &Lease) -> Result<u64, CatalogError>;
+
+    /// Notes that live segments of the lease's partition have no line that deletions up to
+    /// `searched` cover, and that `rules` were applied. Segments that are not live any more are
+    /// passed over.
+    fn note_searched(
+        &self,
+        lease: &Lease,
+        names: &[String],
+        searched: u64,
+        rules: u64,
+    ) -> Result<(), CatalogError>;
+
+    /// As [`replace`](Self::replace), of one segment that lost lines: adds them to the counts of
+    /// their deletions, given by id.
+    fn rewrite(
+        &self,
+        lease: &Lease,
+        replaced: &str,
+        by: Option<&SegmentRow>,
+        deleted: &[(u64, u64)],
+    ) -> Result<(), CatalogError>;
+
     /// Up to `max` live segments whose latest arrival is older than `age`, the oldest first.
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError>;
 
     /// What all live segments take.
     fn totals(&self) -> Result<Totals, CatalogError>;
 
-    /// Up to `max` names of segments that were retired at least `grace` ago.
+    /// Keeps the objects of all segments that are live now, and of those that are added meanwhile,
+    /// for `ttl`: segments that are retired meanwhile are not in [`retired`](Self::retired). The
+    /// same holder prolongs its hold by another call, which moves the end alone.
+    fn hold(&self, holder: &str, ttl: Duration) -> Result<(), CatalogError>;
+
+    /// Ends a hold. No error if there is none.
+    fn let_go(&self, holder: &str) -> Result<(), CatalogError>;
+
+    /// Up to `max` names of segments that were retired at least `grace` ago, and before the oldest
+    /// [hold](Self::hold) began.
     fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError>;
 
     /// Removes the rows of retired segments whose objects are deleted. Live segments stay.

@@ -20,8 +20,7 @@ pub trait FrameLog: Send + Sync {
     fn partitions(&self) -> Result<u32, LogError>;
 
     /// Appends messages in their order, and returns the offset of the first once all of them are
-    /// durable in the log. On an error, a prefix of the messages may be in the log, and never one
-    /// without those before it: [`crate::Duplicates`] relies on that order.
+    /// durable in the log. On an error, some of the messages may be in the log.
     fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<u64, LogError>;
 
     /// Messages from offset `from` on: at least one if there is one, even if it is larger than

@@ -9,15 +9,18 @@
 //! A query names the offsets that it wants: from the offset that its snapshot of the catalog has,
 //! to the end that the log had after the query began. The frames between two offsets never change,
 //! whoever reads them. So an answer is either exactly these frames or a refusal, and a query is
-//! right even if it asks an owner whose lease has ended, or asks while a segment is published.
+//! right even if it asks an owner whose lease has ended, or asks while a segment is published. So a
+//! node whose lease ended because the catalog does not answer goes on answering
+//! ([`crate::Change::Expired`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use record::Frame;
 
+use crate::duplicates::{Duplicates, Seen};
 use crate::ids::NodeId;
 use crate::member::nanos;
 
@@ -55,7 +58,7 @@ pub enum HotError {
 pub(crate) struct Cut {
     pub offsets: Range<u64>,
     pub frames: Vec<HotFrame>,
-    pub producers: Vec<(NodeId, u64)>,
+    pub producers: Vec<(NodeId, Seen)>,
     pub lost: u64,
 }
 
@@ -81,6 +84,8 @@ struct State {
     lost: u64,
     /// Everything below is published as soon as possible, whatever its size and age.
     wanted: u64,
+    /// The frames below `committed`.
+    seen: Duplicates,
     /// Ends of published offsets, with the times of their publication.
     published: VecDeque<(u64, u64)>,
     /// Ends of the log above `position`, with the times when they were first heard of.
@@ -105,6 +110,11 @@ impl HotPart {
     /// An empty part that begins at an offset. It answers queries once
     /// [`extend`](Self::extend) was called.
     pub fn new(offset: u64) -> HotPart {
+        HotPart::resume(offset, Duplicates::default())
+    }
+
+    /// As [`new`](Self::new), behind the frames that the catalog knows of.
+    pub fn resume(offset: u64, seen: Duplicates) -> HotPart {
         let state = State {
             frames: VecDeque::new(),
             base: offset,
@@ -115,6 +125,7 @@ impl HotPart {
             unpublished_since_ns: None,
             lost: 0,
             wanted: 0,
+            seen,
             published: VecDeque::new(),
             ends: VecDeque::new(),
             serve_until_ns: 0,
@@ -135,6 +146,22 @@ impl HotPart {
     /// The frames from offset `from` on and below `until`, without duplicates: all of them, or an
     /// error. They stay in memory for as long as the caller has them.
     pub fn read(&self, from: u64, until: u64, now_ns: u64) -> Result<Vec<HotFrame>, HotError> {
+        self.read_between(from, until, false, now_ns)
+    }
+
+    /// As [`read`](Self::read), and with all frames behind `until` that the owner has, for a query
+    /// that does not know where the log ends.
+    pub fn read_open(&self, from: u64, until: u64, now_ns: u64) -> Result<Vec<HotFrame>, HotError> {
+        self.read_between(from, until, true, now_ns)
+    }
+
+    fn read_between(
+        &self,
+        from: u64,
+        until: u64,
+        is_open: bool,
+        now_ns: u64,
+    ) -> Result<Vec<HotFrame>, HotError> {
         let mut state = self.lock();
         state.hear_end(until, now_ns);
         if now_ns >= state.serve_until_ns {
@@ -146,6 +173,7 @@ impl HotPart {
         if state.position < until {
             return Err(HotError::Behind { position: state.position });
         }
+        let until = if is_open { state.position } else { until };
         let first = state.frames.partition_point(|frame| frame.offset < from);
         let end = state.frames.partition_point(|frame| frame.offset < until);
         Ok(state.frames.range(first..end.max(first)).cloned().collect())
@@ -254,7 +282,7 @@ impl HotPart {
         }
         let first = state.frames.partition_point(|frame| frame.offset < state.committed);
         let (mut frames, mut bytes, mut end) = (Vec::new(), 0, state.position);
-        let mut producers = BTreeMap::new();
+        let (mut nodes, mut seen) = (BTreeSet::new(), state.seen.clone());
         for frame in state.frames.range(first..) {
             if bytes >= bytes_max {
                 end = frame.offset;
@@ -262,12 +290,14 @@ impl HotPart {
             }
             bytes += frame.frame.memory_bytes();
             let (node, sequence) = frame.frame.header().name();
-            producers.insert(NodeId(node), sequence);
+            seen.is_new(NodeId(node), sequence);
+            nodes.insert(NodeId(node));
             frames.push(frame.clone());
         }
         // Counted with the last piece, since it is not known where between the frames they were.
         let lost = if end == state.position { state.lost } else { 0 };
-        let producers = producers.into_iter().collect();
+        let producers = nodes.into_iter().filter_map(|node| Some((node, seen.of(node)?)));
+        let producers = producers.collect();
         Some(Cut { offsets: state.committed..end, frames, producers, lost })
     }
 
@@ -276,8 +306,13 @@ impl HotPart {
         let mut state = self.lock();
         let first = state.frames.partition_point(|frame| frame.offset < state.committed);
         let last = state.frames.partition_point(|frame| frame.offset < end);
-        let bytes: usize =
-            state.frames.range(first..last.max(first)).map(|f| f.frame.memory_bytes()).sum();
+        let State { frames, seen, .. } = &mut *state;
+        let mut bytes = 0;
+        for HotFrame { frame, .. } in frames.range(first..last.max(first)) {
+            let (node, sequence) = frame.header().name();
+            seen.is_new(NodeId(node), sequence);
+            bytes += frame.memory_bytes();
+        }
         state.bytes_unpublished = state.bytes_unpublished.saturating_sub(bytes);
         state.bytes_published += bytes;
         state.committed = end.max(state.committed);

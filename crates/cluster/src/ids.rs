@@ -29,6 +29,8 @@ pub enum Resource {
     Sweep,
     /// Running the programs and sinks of the cluster.
     Programs,
+    /// Changing the users and tokens of the cluster.
+    Access,
 }
 
 impl Resource {
@@ -51,6 +53,7 @@ impl fmt::Display for Resource {
             Resource::Retention => f.write_str("retention"),
             Resource::Sweep => f.write_str("sweep"),
             Resource::Programs => f.write_str("programs"),
+            Resource::Access => f.write_str("access"),
         }
     }
 }
@@ -68,6 +71,7 @@ impl FromStr for Resource {
             None if text == "retention" => Resource::Retention,
             None if text == "sweep" => Resource::Sweep,
             None if text == "programs" => Resource::Programs,
+            None if text == "access" => Resource::Access,
             _ => return Err(unknown()),
         };
         // One resource has one text: "+3" and "03" parse as numbers too.
@@ -140,6 +144,7 @@ mod tests {
             Resource::Retention,
             Resource::Sweep,
             Resource::Programs,
+            Resource::Access,
         ] {
             let lease = Lease { resource, owner: NodeId(0xab), epoch: 12 };
             let name = ObjectName { lease, counter: 3 };

@@ -5,11 +5,13 @@
 //! deletes the object once the epoch in its name is over.
 
 mod merge;
+mod prune;
 mod retention;
 mod sweep;
 
 pub use merge::{Merge, MergeSettings, Merger};
-pub use retention::{Retention, RetentionSettings};
+pub use prune::{Orders, Prune, Pruned, Pruner};
+pub use retention::{Retention, RetentionRule, RetentionSettings};
 pub use sweep::{Sweep, SweepSettings};
 
 use crate::error::{CatalogError, ObjectError};
@@ -19,7 +21,7 @@ use crate::publisher::SealError;
 /// steps again later.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
-    /// Making the merged segment failed.
+    /// Making the new segment failed.
     #[error(transparent)]
     Seal(#[from] SealError),
     /// The object storage failed.

@@ -12,12 +12,15 @@
 //! transaction of the catalog.
 
 mod catalog;
+pub mod deletions;
+mod duplicates;
 pub mod engines;
 mod error;
 mod frame_log;
 mod hot;
 mod ids;
 mod jobs;
+mod kept;
 mod member;
 mod objects;
 mod partition;
@@ -31,22 +34,25 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    Catalog, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
     Snapshot, TimeRange, Totals, View,
 };
+pub use duplicates::{Duplicates, Seen};
 pub use error::{CatalogError, Failure, LogError, ObjectError};
 pub use frame_log::{FrameLog, Message};
 pub use hot::{HotError, HotFrame, HotPart, Lag};
 pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
 pub use jobs::{
-    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionRule, RetentionSettings, Sweep, SweepSettings,
 };
+pub use kept::{KeptCatalog, KeptError, KeptSnapshot};
 pub use member::{Change, LeaseSettings, Member};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
-pub use plan::{Gathered, HotRange, Plan, PlanError, gather, plan};
+pub use plan::{End, Gathered, HotRange, Plan, PlanError, gather, plan, plan_of};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };
-pub use reader::{Duplicates, Reader, ReaderSettings, Stall, Taken};
+pub use reader::{Reader, ReaderSettings, Stall, Taken};

@@ -43,6 +43,10 @@ pub enum Change {
     /// The lease is over, or is about to be given back: the node stops using it before the next
     /// step.
     Lost(Lease),
+    /// The lease is over because the catalog did not renew it in time; nobody else is known to have
+    /// it. The node stops publishing before the next step. It may answer queries from what it has
+    /// until [`Member::hears_catalog`] again.
+    Expired(Lease),
 }
 
 struct Held {
@@ -60,6 +64,8 @@ pub struct Member {
     /// Leases that the caller was told to stop using, to be given back.
     leaving: VecDeque<Lease>,
     heartbeat_ns: u64,
+    /// Whether the catalog answered the last heartbeat, and the calls since.
+    hears_catalog: bool,
     view: View,
 }
 
@@ -73,8 +79,14 @@ impl Member {
             changes: VecDeque::new(),
             leaving: VecDeque::new(),
             heartbeat_ns: 0,
+            hears_catalog: false,
             view: View::default(),
         }
+    }
+
+    /// Whether the catalog answered the last heartbeat, and the calls since.
+    pub fn hears_catalog(&self) -> bool {
+        self.hears_catalog
     }
 
     /// This node's id.
@@ -117,7 +129,8 @@ impl Member {
         }
         if let Some(lease) = self.leaving.pop_front() {
             // Tried once. If it fails, the lease expires by itself.
-            catalog.release(&lease)?;
+            let released = catalog.release(&lease);
+            self.heard(released)?;
             return Ok(None);
         }
         if now_ns >= self.heartbeat_ns {
@@ -147,7 +160,8 @@ impl Member {
         resource: Resource,
         now_ns: u64,
     ) -> Result<Option<Lease>, CatalogError> {
-        let lease = catalog.acquire(resource, self.info.node, self.settings.ttl)?;
+        let lease = catalog.acquire(resource, self.info.node, self.settings.ttl);
+        let lease = self.heard(lease)?;
         match lease {
             Some(lease) => {
                 self.held.insert(resource, Held { lease, until_ns: self.valid_until(now_ns) });
@@ -177,19 +191,31 @@ impl Member {
         }
     }
 
+    /// Notes that the catalog did not answer a call. A lease that ends during a long one is over
+    /// because of that, and not because the node slept.
+    fn heard<T>(&mut self, result: Result<T, CatalogError>) -> Result<T, CatalogError> {
+        if let Err(CatalogError::Unavailable(_) | CatalogError::Unknown(_)) = &result {
+            self.hears_catalog = false;
+        }
+        result
+    }
+
     fn valid_until(&self, sent_ns: u64) -> u64 {
         sent_ns + nanos(self.settings.ttl.saturating_sub(self.settings.margin))
     }
 
     fn expire(&mut self, now_ns: u64) {
         for (_, held) in self.held.extract_if(.., |_, held| held.until_ns <= now_ns) {
-            self.changes.push_back(Change::Lost(held.lease));
+            let change = if self.hears_catalog { Change::Lost } else { Change::Expired };
+            self.changes.push_back(change(held.lease));
         }
     }
 
     fn heartbeat(&mut self, catalog: &dyn Catalog, now_ns: u64) -> Result<(), CatalogError> {
         let leases: Vec<Lease> = self.held.values().map(|held| held.lease).collect();
-        self.view = catalog.heartbeat(&self.info, &leases, self.settings.ttl)?;
+        let view = catalog.heartbeat(&self.info, &leases, self.settings.ttl);
+        self.hears_catalog = view.is_ok();
+        self.view = view?;
         self.heartbeat_ns = now_ns + nanos(self.settings.renew_every);
         let until_ns = self.valid_until(now_ns);
         for lease in leases {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
+use crate::duplicates::Duplicates;
 use crate::error::CatalogError;
 use crate::hot::HotPart;
 use crate::ids::Lease;
 use crate::publisher::{Publisher, PublisherSettings};
-use crate::reader::{Duplicates, Reader, ReaderSettings};
+use crate::reader::{Reader, ReaderSettings};
 
 /// A partition that this node owns: reader and publisher, which may be stepped by two threads, and
 /// the hot part between them, which queries read. Dropped when the lease is over.
@@ -30,8 +31,8 @@ impl Partition {
     ) -> Result<Partition, CatalogError> {
         let partition = lease.resource.partition()?;
         let state = catalog.partition(&lease)?;
-        let hot = Arc::new(HotPart::new(state.offset));
         let duplicates = Duplicates::new(&state.producers);
+        let hot = Arc::new(HotPart::resume(state.offset, duplicates.clone()));
         Ok(Partition {
             reader: Reader::new(partition, hot.clone(), duplicates, reading),
             publisher: Publisher::new(lease, partition, hot.clone(), publishing),

@@ -5,8 +5,14 @@
 //! partitions in the log, which have everything that was acknowledged before. What lies between
 //! offset and end is asked of the owner. So each frame is in exactly one of the two, and none that
 //! was acknowledged before the query began is missing.
+//!
+//! While the catalog does not answer, an older snapshot serves ([`crate::KeptCatalog`]): the
+//! offsets in it are lower, more is asked of the owners, and the answer is the same. While the log
+//! does not answer, the ends that it told before serve ([`End::Before`]): owners answer with all
+//! that they have read from there on, and what was acknowledged since then may be missing.
 
-use crate::catalog::{Catalog, Owner, SegmentRow, TimeRange};
+use crate::catalog::{Catalog, Owner, SegmentRow, Snapshot, TimeRange};
+use crate::deletions::Tombstone;
 use crate::error::{CatalogError, LogError};
 use crate::frame_log::FrameLog;
 use crate::hot::HotError;
@@ -21,6 +27,19 @@ pub struct HotRange {
     pub offsets: Range<u64>,
     /// The node to ask; `None` while nobody owns the partition.
     pub owner: Option<Owner>,
+    /// Whether the end is one that the log told before the query began. The owner is asked for all
+    /// that it has from the first offset on, and at least up to this end; messages behind what it
+    /// has may be missing.
+    pub is_open: bool,
+}
+
+/// Where a partition of the log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The log was asked after the query began.
+    Now(u64),
+    /// The log told it before the query began, and does not answer at present.
+    Before(u64),
 }
 
 /// What a query must read.
@@ -32,6 +51,9 @@ pub struct Plan {
     /// Hot parts, whatever the times of their lines are. They are asked first: if an owner cannot
     /// answer, the query plans again before it read segments in vain.
     pub hot: Vec<HotRange>,
+    /// The deletions whose lines the query hides: all of them in hot parts, and in a segment those
+    /// that it was not searched for.
+    pub tombstones: Vec<Tombstone>,
 }
 
 /// Why no plan could be made.
@@ -65,52 +87,77 @@ pub fn plan(
     segments_max: usize,
 ) -> Result<Plan, PlanError> {
     let snapshot = catalog.snapshot(times, segments_max)?;
+    let ends: Vec<End> = log.ends()?.into_iter().map(End::Now).collect();
+    plan_of(snapshot, &ends)
+}
+
+/// What a query must read, by a snapshot of the catalog and the ends of the partitions, in their
+/// order. The ends are those of the time of the snapshot or later.
+pub fn plan_of(snapshot: Snapshot, ends: &[End]) -> Result<Plan, PlanError> {
     let mut rows = snapshot.partitions.into_iter().peekable();
     let mut hot = Vec::new();
-    for (partition, end) in (0..).zip(log.ends()?) {
+    for (partition, end) in (0..).zip(ends) {
         let row = rows.next_if(|row| row.partition == partition);
         let (offset, owner) = row.map_or((0, None), |row| (row.offset, row.owner));
-        if end < offset {
-            return Err(PlanError::LogWentBack { partition, end, offset });
-        }
-        if offset < end {
-            hot.push(HotRange { partition, offsets: offset..end, owner });
+        match *end {
+            End::Now(end) if end < offset => {
+                return Err(PlanError::LogWentBack { partition, end, offset });
+            }
+            End::Now(end) if offset < end => {
+                hot.push(HotRange { partition, offsets: offset..end, owner, is_open: false });
+            }
+            End::Now(_) => {}
+            // More may be published since the log told its end.
+            End::Before(end) => {
+                let offsets = offset..end.max(offset);
+                hot.push(HotRange { partition, offsets, owner, is_open: true });
+            }
         }
     }
-    Ok(Plan { segments: snapshot.segments, hot })
+    Ok(Plan { segments: snapshot.segments, hot, tombstones: snapshot.tombstones })
 }
 
 /// A plan with the answers of the owners.
 pub struct Gathered<T> {
     /// Segments to read.
     pub segments: Vec<SegmentRow>,
+    /// The deletions whose lines are hidden.
+    pub tombstones: Vec<Tombstone>,
     /// What owners answered.
     pub answers: Vec<T>,
+    /// Partitions whose end is not known at present, and whose owners answered. Messages that the
+    /// log took since it told the end may be missing, and the query says so.
+    pub open: Vec<u32>,
     /// Parts of partitions that nobody could answer for: lines of them are missing, and the query
     /// says so.
     pub missing: Vec<HotRange>,
 }
 
-/// Plans, and asks the owners by `ask` (which may block, and waits for an owner that is behind).
-/// Plans again, up to `plans_max` times in all, while an owner cannot answer. The last plan's
-/// unanswered parts are [missing](Gathered::missing).
+/// Plans by `plan`, and asks the owners by `ask` (which may block, and waits for an owner that is
+/// behind). Plans again, up to `plans_max` times in all, while an owner cannot answer. The last
+/// plan's unanswered parts are [missing](Gathered::missing).
 pub fn gather<T>(
-    catalog: &dyn Catalog,
-    log: &dyn FrameLog,
-    times: TimeRange,
-    segments_max: usize,
     plans_max: u32,
+    mut plan: impl FnMut() -> Result<Plan, PlanError>,
     mut ask: impl FnMut(&Owner, &HotRange) -> Result<T, HotError>,
 ) -> Result<Gathered<T>, PlanError> {
     let mut plans = 0;
     loop {
         plans += 1;
-        let plan = plan(catalog, log, times, segments_max)?;
-        let mut gathered =
-            Gathered { segments: plan.segments, answers: Vec::new(), missing: Vec::new() };
+        let plan = plan()?;
+        let mut gathered = Gathered {
+            segments: plan.segments,
+            tombstones: plan.tombstones,
+            answers: Vec::new(),
+            open: Vec::new(),
+            missing: Vec::new(),
+        };
         for part in plan.hot {
             match part.owner.as_ref().map(|owner| ask(owner, &part)) {
-                Some(Ok(answer)) => gathered.answers.push(answer),
+                Some(Ok(answer)) => {
+                    gathered.open.extend(part.is_open.then_some(part.partition));
+                    gathered.answers.push(answer);
+                }
                 Some(Err(_)) | None => gathered.missing.push(part),
             }
             if !gathered.missing.is_empty() && plans < plans_max {

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::catalog::{Catalog, Publication, SegmentRow, TimeRange};
+use crate::catalog::{Catalog, FrameRange, Publication, SegmentRow, TimeRange};
 use crate::error::{CatalogError, Failure, ObjectError};
 use crate::hot::{HotFrame, HotPart};
 use crate::ids::{Lease, ObjectName, Resource};
@@ -29,6 +29,10 @@ pub struct Sealed {
     pub received_last_ns: i64,
     /// Its lines.
     pub lines: u64,
+    /// The last deletion whose lines were left out.
+    pub searched: u64,
+    /// The frames that the lines are of.
+    pub frames: Vec<FrameRange>,
 }
 
 /// Sealing failed: the local disk is full, or fails. It is tried again.
@@ -155,6 +159,11 @@ impl Publisher {
             return Ok(Progress::Advanced);
         }
         let sealed = sealer.seal(self.partition, &cut.frames)?;
+        if sealed.lines == 0 {
+            // Deletions cover all of them.
+            self.state = State::Stored(publication);
+            return Ok(Progress::Advanced);
+        }
         let segment = SegmentRow {
             name: self.next_name(),
             partition: self.partition,
@@ -163,6 +172,9 @@ impl Publisher {
             received_last_ns: sealed.received_last_ns,
             lines: sealed.lines,
             bytes: sealed.body.size(),
+            searched: sealed.searched,
+            rules: 0,
+            frames: sealed.frames,
         };
         publication.segment = Some(segment.clone());
         self.state = State::Sealed { publication, segment, body: sealed.body, may_exist: false };

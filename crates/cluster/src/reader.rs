@@ -1,46 +1,16 @@
 //! Reads a partition of the log into its hot part.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use record::Frame;
 
+use crate::duplicates::Duplicates;
 use crate::error::LogError;
 use crate::frame_log::{FrameLog, Message};
 use crate::hot::{HotFrame, HotPart};
 use crate::ids::NodeId;
 use crate::member::nanos;
-
-/// Recognises frames that are in a partition twice, because their producer repeated an append whose
-/// answer was lost.
-///
-/// A producer appends its frames to a partition in the order of their sequence numbers, and appends
-/// the next ones only when it knows that the ones before are in the log
-/// (`collector/src/node/log_lane.rs`). [`FrameLog::append`] keeps that order within a call. So a
-/// frame whose number is not greater than the last one of its producer is a copy, and one number
-/// for each producer is enough to know.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Duplicates {
-    last: BTreeMap<NodeId, u64>,
-}
-
-impl Duplicates {
-    /// Resumes behind the frames that the catalog knows of.
-    pub fn new(producers: &[(NodeId, u64)]) -> Duplicates {
-        Duplicates { last: producers.iter().copied().collect() }
-    }
-
-    /// Whether the frame is new; then it counts as seen.
-    pub fn is_new(&mut self, node: NodeId, sequence: u64) -> bool {
-        let last = self.last.get(&node).copied();
-        let is_new = last.is_none_or(|last| sequence > last);
-        if is_new {
-            self.last.insert(node, sequence);
-        }
-        is_new
-    }
-}
 
 /// Limits of a reader.
 #[derive(Clone, Copy, Debug)]

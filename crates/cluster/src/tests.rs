@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use platform::ManualClock;
+use record::frame::APPEND_WINDOW;
 use record::{Format, Frame, FrameBuilder, Origin, Transport};
 
 use crate::catalog::{Catalog, PartitionState, TimeRange};
+use crate::duplicates::Seen;
 use crate::error::{CatalogError, LogError, ObjectError};
 use crate::frame_log::FrameLog;
 use crate::hot::{HotError, HotFrame, HotPart, Lag};
@@ -40,6 +42,8 @@ impl Sealer for CountLines {
             times: TimeRange::ALL,
             received_last_ns: 0,
             lines: frames.len() as u64,
+            searched: 0,
+            frames: Vec::new(),
         })
     }
 }
@@ -135,20 +139,24 @@ impl Bench {
 #[test]
 fn copies_of_frames_are_dropped_and_foreign_messages_passed_over() {
     let mut bench = Bench::new(100_000, 100_000);
-    for (node, sequence) in [(7, 1), (7, 2), (8, 1), (7, 1), (7, 2), (7, 5), (8, 1), (7, 2)] {
+    // The frame 4 fails, and follows 5, which was appended behind it.
+    for (node, sequence) in
+        [(7, 1), (7, 2), (8, 1), (7, 1), (7, 2), (7, 5), (7, 4), (8, 1), (7, 2), (7, 4)]
+    {
         bench.append(node, sequence);
     }
     bench.log.append(0, &[b"", b"LGNF", &[0xff; 100]]).unwrap();
     let taken = bench.read(0);
-    assert_eq!((taken.frames, taken.duplicates, taken.rejected), (4, 4, 3));
-    assert_eq!(bench.publish(10), 0..11);
-    assert_eq!(bench.lines(), 4);
-    assert_eq!(bench.state().producers, [(NodeId(7), 5), (NodeId(8), 1)]);
+    assert_eq!((taken.frames, taken.duplicates, taken.rejected), (5, 5, 3));
+    assert_eq!(bench.publish(10), 0..13);
+    assert_eq!(bench.lines(), 5);
+    let seen = |last, before| Seen { last, before };
+    assert_eq!(bench.state().producers, [(NodeId(7), seen(5, 0b1101)), (NodeId(8), seen(1, 0))]);
     // Only copies follow: the offset moves without a segment.
     bench.append(7, 5);
     assert_eq!(bench.read(11).duplicates, 1);
-    assert_eq!(bench.publish(21), 11..12);
-    assert_eq!(bench.lines(), 4);
+    assert_eq!(bench.publish(21), 13..14);
+    assert_eq!(bench.lines(), 5);
 }
 
 #[test]
@@ -299,10 +307,10 @@ fn a_query_plans_again_and_says_what_is_missing() {
     bench.append(7, 1);
     bench.read(0);
     let (catalog, log) = (bench.catalog.clone(), &bench.log);
+    let planned = || plan(&*catalog, log, TimeRange::ALL, 9);
     // The owner has not heartbeat yet, so nobody knows its address.
-    let gathered =
-        gather(&*catalog, log, TimeRange::ALL, 9, 3, |_, _| Ok::<(), HotError>(())).unwrap();
-    let missing = HotRange { partition: 0, offsets: 0..1, owner: None };
+    let gathered = gather(3, planned, |_, _| Ok::<(), HotError>(())).unwrap();
+    let missing = HotRange { partition: 0, offsets: 0..1, owner: None, is_open: false };
     assert_eq!(gathered.missing, [missing]);
     assert!(gathered.answers.is_empty());
     let info = crate::catalog::NodeInfo {
@@ -315,7 +323,7 @@ fn a_query_plans_again_and_says_what_is_missing() {
     };
     catalog.heartbeat(&info, &[], HOUR).unwrap();
     let is_first = AtomicBool::new(true);
-    let gathered = gather(&*catalog, log, TimeRange::ALL, 9, 3, |owner, part| {
+    let gathered = gather(3, planned, |owner, part| {
         assert_eq!((owner.address.as_str(), part.offsets.clone()), ("here", 0..1));
         match is_first.swap(false, Relaxed) {
             true => Err(HotError::NotOwner),
@@ -332,7 +340,7 @@ fn a_producer_keeps_the_order_and_its_limit() {
     let faults = Arc::new(OneFault::default());
     let remote = Remote::new(log.clone(), faults.clone());
     let one = frame(7, 1).bytes().len();
-    let settings = ProducerSettings { waiting_bytes_max: 4 * one, append_bytes_max: 2 * one };
+    let settings = ProducerSettings::new(4 * one, 2 * one);
     let mut producer = Producer::new(2, settings);
     // First in turn, then where less waits.
     for (sequence, lane) in [(1, 0), (2, 1), (3, 1), (4, 1)] {
@@ -342,17 +350,24 @@ fn a_producer_keeps_the_order_and_its_limit() {
     let full = producer.push(0, Arc::new(frame(7, 5))).unwrap_err();
     assert_eq!(full.waiting_bytes, 4 * one);
     assert_eq!(producer.waiting().collect::<Vec<_>>(), [0]);
-    assert_eq!(producer.step(&remote, 0).unwrap().sequences, [1, 2]);
+    assert_eq!(producer.step(&remote, 0, 0).unwrap().sequences, [1, 2]);
     *faults.next.lock().unwrap() = Some(Verdict::AnswerLost);
-    assert!(matches!(producer.step(&remote, 0), Err(LogError::Unknown(_))));
+    assert!(matches!(producer.step(&remote, 0, 0), Err(LogError::Unknown(_))));
     assert_eq!(producer.choose(), 1);
-    assert_eq!(producer.step(&remote, 0).unwrap().sequences, [3, 4]);
-    assert_eq!(producer.step(&remote, 0).unwrap().sequences, [0; 0]);
+    // An append behind one that failed, then the failed one.
+    assert_eq!(producer.step(&remote, 0, 1).unwrap().sequences, [4]);
+    assert_eq!(producer.step(&remote, 0, 1).unwrap().sequences, [3]);
+    assert_eq!(producer.step(&remote, 0, 0).unwrap().sequences, [0; 0]);
     assert_eq!(producer.waiting_bytes(), 0);
     let messages = log.read(0, 0, usize::MAX, Duration::ZERO).unwrap();
     let sequences = messages.into_iter().map(|message| Frame::decode(message.bytes).unwrap());
     let sequences: Vec<u64> = sequences.map(|frame| frame.header().sequence).collect();
-    assert_eq!(sequences, [1, 2, 3, 4, 3, 4]);
+    assert_eq!(sequences, [1, 2, 3, 4, 4, 3]);
+    // Not further than the window from the oldest.
+    for sequence in [10, 10 + APPEND_WINDOW, 11 + APPEND_WINDOW] {
+        producer.push(0, Arc::new(frame(7, sequence))).unwrap();
+    }
+    assert_eq!(producer.step(&remote, 0, 2).unwrap().sequences, [10, 10 + APPEND_WINDOW]);
 }
 
 /// The broker that leads a partition is gone, and the library answers "no messages" for minutes.

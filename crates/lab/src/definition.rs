@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::durability::Durability;
 use crate::driver::{Ability, Settle};
 use crate::row::{Column, ColumnKind, Schema};
 use crate::scale::{NoValue, Scale, resolve};
@@ -40,12 +41,15 @@ pub struct Study {
     pub about: String,
     /// The stores that are measured by default.
     pub stores: Vec<String>,
+    /// Stores of the paper that are not measured, with the reason.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, String>,
+    /// The durability of stores that have it; the others have that of their defaults.
+    #[serde(default)]
+    pub durability: Option<Durability>,
     /// The price of one server machine per hour, for the cost of a run.
     #[serde(default)]
     pub price_per_machine_hour: Option<f64>,
-    /// A load of logs and prices, for the cost of a month.
-    #[serde(default)]
-    pub bill: Option<Bill>,
     /// The machine, the currency and the date of the price, in words.
     #[serde(default)]
     pub price_of: Option<String>,
@@ -66,24 +70,6 @@ pub struct Study {
     /// Experiments, in the order of measurement.
     #[serde(rename = "experiment")]
     pub experiments: Vec<Experiment>,
-}
-
-/// A load of logs and prices, in a currency that the report does not name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bill {
-    /// Lines that arrive in a day: gigabytes (10⁹ bytes) of their text.
-    pub gigabytes_per_day: f64,
-    /// How long they are kept.
-    pub retention_days: f64,
-    /// Queries of all users.
-    pub queries_per_hour: f64,
-    /// The price of a processor.
-    pub price_per_processor_hour: f64,
-    /// The price of a gigabyte of memory.
-    pub price_per_memory_gigabyte_hour: f64,
-    /// The price of a gigabyte of disk.
-    pub price_per_disk_gigabyte_month: f64,
 }
 
 /// A table and its contents.

@@ -1,9 +1,9 @@
 //! What the lab asks of a store. The drivers are in [`crate::stores`].
 //!
-//! A driver talks to a real server over the network: with a client library where one is good enough
-//! to measure with (PostgreSQL, Redis, MySQL, Cassandra, Kafka), else in the store's protocol by
-//! itself. It declares its abilities, and never invents an answer: an operation that it lacks is
-//! [`StoreError::NotSupported`]. The driver [`null`] alone reaches no server.
+//! A driver talks to a real server over the network: with a client library of Rust where one is
+//! good enough to measure with (PostgreSQL, Redis, Cassandra, Kafka), over HTTP, or by a client in
+//! another language beside it. It declares its abilities, and never invents an answer: an operation
+//! that it lacks is [`StoreError::NotSupported`]. The driver [`null`] alone reaches no server.
 
 pub mod aggregate;
 pub(crate) mod collector;

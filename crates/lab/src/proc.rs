@@ -2,6 +2,7 @@
 //! starts servers and by the code that measures them.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use procfs::process::{Process, all_processes};
 
@@ -30,6 +31,24 @@ impl Stat {
             began_ticks: stat.starttime,
         })
     }
+}
+
+/// Processes that are a part of this one: clients of stores in other languages.
+static CLIENTS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// The processes that are a part of this one.
+pub fn clients() -> Vec<u32> {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// From now on, `pid` is a part of this process.
+pub fn client_began(pid: u32) {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+}
+
+/// The process has ended.
+pub fn client_ended(pid: u32) {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).retain(|client| *client != pid);
 }
 
 /// The process with this number; none where there is none.

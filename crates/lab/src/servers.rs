@@ -15,8 +15,10 @@
 //! Left out on purpose: other machines, service managers and images of containers. The lab can use
 //! servers that already run.
 
+pub(crate) mod client;
 pub(crate) mod collectors;
 pub(crate) mod debian;
+pub mod disk;
 mod error;
 pub(crate) mod go;
 pub mod home;
@@ -24,6 +26,7 @@ pub mod isolation;
 pub mod maven;
 mod nodes;
 pub mod process;
+pub(crate) mod python;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -221,6 +224,7 @@ pub struct Servers {
 impl Servers {
     /// Servers of these kinds, which live in `home`.
     pub fn new(kinds: Vec<&'static dyn Server>, home: Home) -> Servers {
+        client::keep_in(&home);
         Servers { kinds, home }
     }
 
@@ -313,7 +317,7 @@ impl Servers {
         let site = self.home.site(name);
         let mut planned = server.nodes(&site, &options, nodes)?;
         planned.iter_mut().for_each(|node| settings.apply(&site, node));
-        assert_eq!(endpoints(&planned).len(), nodes as usize, "one endpoint for each node");
+        assert!(!endpoints(&planned).is_empty(), "a store has an endpoint");
         let lock = Arc::new(lock(&site, say).await?);
         let name = name.to_owned();
         let old = alive(&site)?;
@@ -392,14 +396,25 @@ fn endpoints(nodes: &[Node]) -> Vec<String> {
 
 /// Asks a node for its version with the driver of its store, which `open` makes.
 pub(crate) async fn driver_answers(open: Open, name: &str, node: &Node) -> Result<(), String> {
+    all_answer(open, name, std::slice::from_ref(node)).await
+}
+
+/// Like [`driver_answers`], for a driver that knows all nodes.
+pub(crate) async fn all_answer(open: Open, name: &str, nodes: &[Node]) -> Result<(), String> {
     let spec = StoreSpec {
         name: name.to_owned(),
         label: name.to_owned(),
-        endpoints: vec![node.endpoint.clone()],
+        endpoints: endpoints(nodes),
         options: BTreeMap::new(),
     };
     let driver = open(&spec).map_err(|e| e.to_string())?;
     driver.version().await.map(|_| ()).map_err(|e| e.to_string())
+}
+
+/// An error if nothing listens at the first address of a node: a cheap look before a real request.
+pub(crate) async fn listens(node: &Node) -> Result<(), String> {
+    let stream = tokio::net::TcpStream::connect(&node.listen[..1]).await;
+    stream.map(|_| ()).map_err(|e| e.to_string())
 }
 
 /// Each planned node with the process of its record.

@@ -34,10 +34,7 @@ mod flume {
 }
 mod hbase {
     pub(crate) mod driver;
-    mod gateway;
-    mod rows;
     pub(crate) mod server;
-    mod thrift;
 }
 mod kafka {
     pub(crate) mod driver;
@@ -86,15 +83,9 @@ mod victorialogs {
     pub(crate) mod driver;
     pub(crate) mod server;
 }
-mod voldemort {
-    pub(crate) mod driver;
-}
 mod voltdb {
-    mod connection;
     pub(crate) mod driver;
     pub(crate) mod server;
-    mod statements;
-    mod wire;
 }
 
 use std::collections::BTreeMap;
@@ -257,7 +248,7 @@ pub const STORES: &[Store] = &[
         server: Some(&chdb::server::Chdb),
         contract: Contract {
             ordered: true,
-            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes")]],
+            variants: &[&[], &[("order", "timestamp"), ("fsync", "yes"), ("words", "yes")]],
             spread: &[],
             server: &[],
             long: true,
@@ -449,7 +440,7 @@ pub const STORES: &[Store] = &[
     },
     Store {
         name: "mariadb",
-        open: mysql::driver::open,
+        open: mysql::driver::open_mariadb,
         options: mysql::driver::OPTIONS,
         durability: INNODB,
         states: &[],
@@ -551,7 +542,10 @@ pub const STORES: &[Store] = &[
         server: Some(&postgres::server::Postgres),
         contract: Contract {
             ordered: true,
-            variants: &[&[], &[("synchronous_commit", "off")]],
+            variants: &[
+                &[],
+                &[("synchronous_commit", "off"), ("trigrams", "on"), ("time_index", "brin")],
+            ],
             spread: &[],
             server: &[],
             long: false,
@@ -636,15 +630,6 @@ pub const STORES: &[Store] = &[
             server: &[],
             long: true,
         },
-    },
-    Store {
-        name: "voldemort",
-        open: voldemort::driver::open,
-        options: voldemort::driver::OPTIONS,
-        durability: &[],
-        states: &[],
-        server: None,
-        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
         name: "voltdb",

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver};
 use platform::threads::STACK_BYTES;
-use platform::{Clock, RealClock, RealDisk};
+use platform::{Clock, RealClock};
 use record::{Parser, ParserConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -84,13 +84,14 @@ async fn collect(
     let otlp_addresses: Vec<_> = otlp.iter().map(|(_, address)| *address).collect();
     let address = listener.local_addr().context("cannot tell the address of HTTP")?;
     let accounting = Arc::new(Accounting::default());
+    let disk = config.node.encryption.disk(&forward.spool_dir)?;
     let forwarder: Arc<dyn Forward> = match &config.kafka {
         Some(kafka) => {
             let log = Arc::new(KafkaAppend::new(kafka.clone()));
             let to = ForwardConfig { stores: log.partitions(), ..forward };
-            Arc::new(Forwarder::start_log(to, Arc::new(RealDisk), log)?)
+            Arc::new(Forwarder::start_log(to, disk, log)?)
         }
-        None => collector::node::forward(forward, Arc::new(RealDisk))?,
+        None => collector::node::forward(forward, disk)?,
     };
     let deliver: Arc<dyn Deliver> = Arc::clone(&forwarder) as _;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());

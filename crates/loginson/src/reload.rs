@@ -11,7 +11,6 @@ use node::ingest::rules::{RuleSet, Rules};
 use node::lookups::Lookups;
 use node::pipeline::Pipeline;
 use node::process::log::one_line;
-use store::Retention;
 
 use crate::config::changes;
 use crate::settings::{Loaded, Settings, hold};
@@ -82,12 +81,6 @@ impl Reloader {
             return Err(refused(why));
         }
         let retention = fresh.config.node.store.retention();
-        let in_cluster = fresh.config.node.engines.is_some();
-        if in_cluster && retention != now.config.node.store.retention() {
-            return Err(refused(
-                "retention changes at a restart only in a cluster on Kafka; restart this node",
-            ));
-        }
         // Counts go on under the same names.
         let lookups = self.lookups.read(&fresh.config.node.lookups).map_err(|why| refused(&why))?;
         let rules = RuleSet::new(&fresh.config.node.rules, &self.rules.now(), Some(&lookups));
@@ -109,15 +102,9 @@ impl Reloader {
             if let Some(app) = app.upgrade() {
                 app.set_query_options(fresh.config.api.query);
             }
-            set_retention(pipeline, retention);
+            pipeline.set_retention(retention);
         }
         *now = fresh;
         Ok(Reloaded { changed, needs_restart })
-    }
-}
-
-fn set_retention(pipeline: &Pipeline, retention: Retention) {
-    if pipeline.store().retention() != retention {
-        pipeline.store().set_retention(retention);
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use collector::{Accounting, BindTries, Credentials, SourceError};
 use platform::threads::STACK_BYTES;
-use platform::{RealClock, RealDisk, placement, pressure};
+use platform::{RealClock, placement, pressure};
 use query::QueryQueue;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,7 +23,9 @@ use crate::notify::Notify;
 use crate::reload::Reloader;
 use crate::settings::{Loaded, Settings};
 use api::access::audit_log::AuditLog;
+use api::access::gate::LOOK_EVERY;
 use api::{App, Clients, Gate, Router, Tls};
+use node::cluster::engines::SharedAccess;
 use node::cluster::{Cluster, Engines, QueriedLines};
 use node::data_dir::{DocumentFolder, QUERIES_FOLDER};
 use node::ingest::sources::addresses;
@@ -37,6 +39,12 @@ use node::queries::jobs::Jobs;
 
 /// How often background queries are checked for expiry.
 const EXPIRY_TICK: Duration = Duration::from_secs(5);
+
+/// The pause before the users of a cluster are asked for again.
+const SHARE_RETRY: Duration = Duration::from_secs(2);
+
+/// How often tenants are compared with their limits of disk.
+const QUOTAS_TICK: Duration = Duration::from_secs(60);
 
 /// How often it is kept when tokens were used last.
 const USES_TICK: Duration = Duration::from_secs(600);
@@ -99,6 +107,9 @@ async fn serve(
     let app = Arc::new(app);
     let kept = Arc::new(DocumentFolder::new(config.node.data_dir()));
     app.gate().keep_in(kept).map_err(anyhow::Error::msg)?;
+    if config.node.engines.is_some() {
+        app.gate().expect_sharing();
+    }
     app.gate().set_auditing(config.api.auditing).map_err(anyhow::Error::msg)?;
     let tenants = Arc::clone(&config.node.tenants);
     app.gate().set_tenants(tenants).map_err(anyhow::Error::msg)?;
@@ -118,6 +129,9 @@ async fn serve(
         let pipeline = Pipeline::start(&config.node, accounting, &memory, runs_queries)?;
         let opened = join_engines(&config.node, &format!("{scheme}://{address}"), &pipeline);
         let opened = opened.and_then(|joined| {
+            if let Some(engines) = joined.as_ref().and_then(|cluster| cluster.engines()) {
+                share_access(joining.gate(), engines);
+            }
             joined.iter().for_each(|cluster| joining.join(Arc::clone(cluster)));
             open_jobs(&config.node, queue, &pipeline, joined.or(cluster))
         });
@@ -134,6 +148,10 @@ async fn serve(
     }
     tokio::spawn(expire(Arc::clone(&jobs)));
     tokio::spawn(save_uses(app.gate().clone()));
+    tokio::spawn(look_for_changes(app.gate().clone()));
+    if !pipeline.tenants.is_off() {
+        tokio::spawn(keep_quotas(Arc::clone(&pipeline)));
+    }
     app.run(Arc::clone(&pipeline), jobs);
     let of = Some((&app, &pipeline));
     let rules = (Arc::clone(&pipeline.rules), Arc::clone(&pipeline.lookups));
@@ -180,11 +198,10 @@ fn join_engines(
     pipeline: &Pipeline,
 ) -> Result<Option<Arc<Cluster>>> {
     let Some(engines) = &options.engines else { return Ok(None) };
-    let clock = Arc::new(RealClock::new());
     let node = pipeline.store().node();
-    let summary = options.summary.clone();
+    let (summary, grace) = (options.summary.clone(), options.grace());
     let engines =
-        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, clock)?;
+        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, grace)?;
     let engines = Arc::new(engines);
     pipeline.join(&engines, options)?;
     let revisions = Arc::new(ProgramRevisions::of_cluster(&engines));
@@ -201,7 +218,8 @@ fn open_jobs(
     let QueryOptions { limits, background, .. } = options.query;
     let lines = QueriedLines::new(pipeline.stored.clone(), cluster);
     let memory = Arc::clone(&pipeline.memory);
-    let jobs = Jobs::open(Arc::new(RealDisk), dir, background, limits, queue, lines, memory);
+    let jobs =
+        Jobs::open(Arc::clone(&pipeline.disk), dir, background, limits, queue, lines, memory);
     jobs.context("cannot open the background queries")
 }
 
@@ -213,6 +231,45 @@ async fn expire(jobs: Arc<Jobs>) {
         if let Err(error) = tokio::task::spawn_blocking(move || jobs.expire()).await {
             tracing::error!("deleting background queries: {error}");
         }
+    }
+}
+
+/// Shares users and tokens with the other nodes of the cluster. Blocks until the catalog answers:
+/// without it, nobody knows who may come in.
+fn share_access(gate: &Gate, engines: &Arc<Engines>) {
+    let document = Arc::new(SharedAccess::new(engines));
+    while let Err(why) = gate.share(Arc::clone(&document) as _) {
+        tracing::error!("users and tokens of the cluster are not known: {why}; it is tried again");
+        std::thread::sleep(SHARE_RETRY);
+    }
+}
+
+/// Takes over users and tokens that were changed at other nodes of a cluster.
+async fn look_for_changes(gate: Gate) {
+    let mut said = String::new();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let looking = gate.clone();
+        let looked = tokio::task::spawn_blocking(move || looking.look_for_changes()).await;
+        let why = looked.map_err(|error| error.to_string()).flatten().err().unwrap_or_default();
+        if !why.is_empty() && why != said {
+            tracing::warn!("changes of users and tokens at other nodes are not known: {why}");
+        }
+        said = why;
+    }
+}
+
+/// Keeps tenants to their limits of disk.
+async fn keep_quotas(pipeline: Arc<Pipeline>) {
+    loop {
+        let pipeline_now = Arc::clone(&pipeline);
+        let checked = tokio::task::spawn_blocking(move || {
+            pipeline_now.quotas.check(pipeline_now.store());
+        });
+        if let Err(error) = checked.await {
+            tracing::error!("keeping tenants to their limits of disk: {error}");
+        }
+        tokio::time::sleep(QUOTAS_TICK).await;
     }
 }
 

@@ -14,7 +14,7 @@ use query::source::{
     EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, Whose, WithColumns,
 };
 use query::{Context, Outcome, Pulse, Query, RunError, Share, SharePiece, SharePieces, Sides};
-use record::{Batch, LineId};
+use record::{Batch, LineId, Tenant};
 
 use crate::ast::LogQuery;
 use crate::error::EvalError;
@@ -280,6 +280,10 @@ impl ScanUnit for NearUnit {
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         if self.is_too_far() { Ok(None) } else { self.inner.load() }
+    }
+
+    fn tenant(&self) -> Option<Tenant> {
+        self.inner.tenant()
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {

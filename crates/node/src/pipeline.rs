@@ -49,14 +49,15 @@ use anyhow::{Context, Result};
 use collector::node::{Forward, ForwardConfig, Forwarder};
 use collector::{Accounting, Deliver, FRAME_AGE_AWAITED_MS, Intake, SourceKind};
 use platform::memory::Budget;
-use platform::{Clock, Disk as _, RealClock, RealDisk};
+use platform::{Clock, Disk, RealClock, RealDisk};
 use query::source::Answers;
 use record::{Parser, ParserConfig};
-use store::Store;
+use store::{Retention, Store};
 use text::size::show_bytes;
 
+use crate::cluster::backup::ClusterBackups;
 use crate::cluster::engines::{
-    EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionSettings,
+    EngineOptions, KafkaAppend, Owner, OwnerSettings, RetentionRule, RetentionSettings,
 };
 use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{
@@ -65,6 +66,7 @@ use crate::data_dir::{
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
+use crate::ingest::quotas::Quotas;
 use crate::ingest::rules::{RuleSet, RuledDelivery, Rules};
 use crate::ingest::sources::{SourceContext, Sources};
 use crate::ingest::tenants::{self, Tenants};
@@ -77,7 +79,7 @@ use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
-use crate::storage::backup::schedule::Backups;
+use crate::storage::backup::schedule::{Backups, SendBackup, StoreBackups};
 use crate::storage::integrity::Integrity;
 use crate::storage::row_store::RowStore;
 use crate::storage::stored::{Parsers, Stored};
@@ -121,6 +123,8 @@ pub struct Pipeline {
     pub rules: Arc<Rules>,
     /// Whose lines there can be.
     pub tenants: Arc<Tenants>,
+    /// What tenants hold of the disk.
+    pub quotas: Quotas,
     /// The tables that rules and queries look values up in.
     pub lookups: Arc<Lookups>,
     /// Parses durable frames, and hands them to live tails.
@@ -138,8 +142,12 @@ pub struct Pipeline {
     pub recovery: String,
     /// Sends backups to their destination, if there is one.
     pub backups: Option<Arc<Backups>>,
+    /// Makes them in a cluster, once the engines are reached.
+    cluster_backups: Arc<ClusterBackups>,
     /// Keeps the chain of sealed segments, if that is asked for.
     pub integrity: Option<Arc<Integrity>>,
+    /// The disk of the data directory, which encrypts if that is asked for.
+    pub disk: Arc<dyn Disk>,
     /// Delivers lines to Kafka, in a cluster.
     pub forwarder: Option<Arc<Forwarder>>,
     /// The part of this node in a cluster.
@@ -169,9 +177,10 @@ impl Pipeline {
         })
         .context("[[types]] of the configuration")?;
         let parsers = Arc::new(Parsers::new(parser));
-        let disk = Arc::new(RealDisk);
-        let (store, report) = Store::open(options.store.clone(), disk, Arc::clone(&clock))
-            .map_err(|error| explained(error.into(), options.data_dir()))?;
+        let disk = options.encryption.disk(options.data_dir())?;
+        let opened = Store::open(options.store.clone(), Arc::clone(&disk), Arc::clone(&clock));
+        let (store, report) =
+            opened.map_err(|error| explained(error.into(), options.data_dir()))?;
         for warning in &report.warnings {
             tracing::warn!("{warning}");
         }
@@ -287,10 +296,17 @@ impl Pipeline {
 
         let upkeep = Upkeep::new(Arc::clone(&parsers), is_queried);
         store.start_background(Arc::new(upkeep))?;
+        let cluster_backups = Arc::<ClusterBackups>::default();
         let backups = options.backup.clone().map(|backup| {
-            let (store, free_bytes_min) = (Arc::clone(&store), options.store.disk_free_bytes_min);
-            let clock = Arc::clone(&clock);
-            Backups::new(backup, store, options.data_dir(), free_bytes_min, clock)
+            let sender: Arc<dyn SendBackup> = match options.engines {
+                Some(_) => Arc::clone(&cluster_backups) as _,
+                None => Arc::new(StoreBackups {
+                    store: Arc::clone(&store),
+                    data_dir: options.data_dir().to_owned(),
+                    free_bytes_min: options.store.disk_free_bytes_min,
+                }),
+            };
+            Backups::new(backup, sender, options.data_dir(), Arc::clone(&clock))
         });
         let backups = backups.map(Arc::new);
         if let Some(backups) = backups.clone() {
@@ -317,6 +333,7 @@ impl Pipeline {
             audit_rows,
             delivery: Arc::clone(&delivery),
             rules,
+            quotas: Quotas::new(Arc::clone(&tenants)),
             tenants,
             lookups,
             parsing,
@@ -325,7 +342,9 @@ impl Pipeline {
             memory: Arc::clone(memory),
             recovery: report.to_string(),
             backups,
+            cluster_backups,
             integrity,
+            disk,
             forwarder,
             owner: OnceLock::new(),
             sources: Mutex::default(),
@@ -402,19 +421,14 @@ impl Pipeline {
     /// Errors: a directory cannot be used, a thread cannot be started.
     pub fn join(&self, engines: &Arc<Engines>, options: &NodeOptions) -> Result<()> {
         let parsing = Arc::clone(&self.parsing);
-        let retention = RetentionSettings {
-            age_max: options.store.age_ns.map(|ns| Duration::from_nanos(ns.unsigned_abs())),
-            bytes_max: options.store.bytes_max,
-        };
-        // Objects stay for longer than any query may run.
-        let longest = options.query.limits.run_time.max(options.query.background.run_time);
+        let retention = retention_of(&options.store.retention());
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
             Arc::new(move |batch| parsing.tell_tails(batch)),
             OwnerSettings {
                 retention,
-                grace: longest + longest / 4,
+                grace: options.grace(),
                 disk_free_bytes_min: options.store.disk_free_bytes_min,
                 sealing_threads: options.store.sealing_threads,
             },
@@ -434,7 +448,18 @@ impl Pipeline {
             options.data_dir(),
         )?;
         assert!(self.owner.set(owner).is_ok(), "a node takes part once");
+        self.cluster_backups.set(engines);
         Ok(())
+    }
+
+    /// Changes what is deleted when.
+    pub fn set_retention(&self, retention: Retention) {
+        if let Some(owner) = self.owner.get() {
+            owner.set_retention(retention_of(&retention));
+        }
+        if self.store().retention() != retention {
+            self.store().set_retention(retention);
+        }
     }
 
     /// The programs, sinks and alerts that run here; none where another node of the cluster has
@@ -456,6 +481,20 @@ impl Pipeline {
     /// The running sources; none before the start is complete, and none once the shutdown begins.
     pub fn sources(&self) -> Arc<Sources> {
         Arc::clone(&lock(&self.sources))
+    }
+}
+
+/// The same for the segments of a cluster.
+fn retention_of(retention: &Retention) -> RetentionSettings {
+    let age = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
+    let rule = |rule: &store::RetentionRule| RetentionRule {
+        filter: rule.filter.clone(),
+        age: age(rule.age_ns),
+    };
+    RetentionSettings {
+        age_max: retention.age_ns.map(age),
+        bytes_max: retention.bytes_max,
+        rules: retention.rules.iter().map(rule).collect(),
     }
 }
 

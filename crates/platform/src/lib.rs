@@ -4,7 +4,7 @@
 //! the memory budget ([`memory`]); the answer of whoever makes data durable ([`OnDurable`]); how
 //! long things took ([`Durations`]); how long to wait before something is tried again ([`pauses`]);
 //! files that only this program writes, opened so that nothing else in their place is taken for
-//! them ([`open_regular`]).
+//! them ([`open_regular`]); encryption of files ([`encryption`]).
 //!
 //! Everything that stores data takes `Arc<dyn Disk>` and `Arc<dyn Clock>`, so that a whole store
 //! can be simulated from a seed, with power cuts and full or failing disks ([`SimDisk`]), in a
@@ -16,6 +16,7 @@ mod buffer;
 mod clock;
 mod disk;
 mod durations;
+pub mod encryption;
 mod groups;
 pub mod helpers;
 mod keep;

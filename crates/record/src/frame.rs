@@ -42,8 +42,8 @@ use memory::Memory;
 
 pub use builder::FrameBuilder;
 pub use header::{
-    FORWARDED_NUMBER_MAX, FRAME_FORWARDED, FRAME_INTERNAL, FRAME_MAGIC, FRAME_VERSION, FrameHeader,
-    HEADER_BYTES,
+    APPEND_WINDOW, FORWARDED_NUMBER_MAX, FRAME_FORWARDED, FRAME_INTERNAL, FRAME_MAGIC,
+    FRAME_VERSION, FrameHeader, HEADER_BYTES,
 };
 pub use line_id::LineId;
 pub use origin::{UnknownField, decode_origins, encode_origin};

@@ -21,6 +21,11 @@ pub trait Blob: Send + Sync {
     /// Reads from `offset` on until `buffer` is full or the blob ends; returns the number of bytes
     /// read.
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// As [`read_range`](Self::read_range), for what says where lines are: footers and word
+    /// filters. Many queries read them, so a cache keeps them longer than lines.
+    fn read_index(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_range(offset, buffer)
+    }
 }
 
 /// A file on a local disk.
@@ -45,8 +50,29 @@ pub(crate) fn read_exact(
     offset: u64,
     bytes: usize,
 ) -> Result<Vec<u8>, SegmentError> {
+    let read = |buffer: &mut [u8]| blob.read_range(offset, buffer);
+    exactly(read, path, offset, bytes)
+}
+
+/// As [`read_exact`], for footers and word filters.
+pub(crate) fn read_index_exact(
+    blob: &dyn Blob,
+    path: &Path,
+    offset: u64,
+    bytes: usize,
+) -> Result<Vec<u8>, SegmentError> {
+    let read = |buffer: &mut [u8]| blob.read_index(offset, buffer);
+    exactly(read, path, offset, bytes)
+}
+
+fn exactly(
+    read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    path: &Path,
+    offset: u64,
+    bytes: usize,
+) -> Result<Vec<u8>, SegmentError> {
     let mut buffer = vec![0; bytes];
-    let found = blob.read_range(offset, &mut buffer).map_err(SegmentError::io(path, "read"))?;
+    let found = read(&mut buffer).map_err(SegmentError::io(path, "read"))?;
     if found < bytes {
         return Err(SegmentError::Damaged {
             path: path.to_owned(),
@@ -166,11 +192,11 @@ impl CachedBlob {
     }
 
     /// Reads missing pieces, from the first index to before the second, in one request.
-    fn fetch(&self, from: u64, to: u64) -> io::Result<Vec<Arc<[u8]>>> {
+    fn fetch(&self, from: u64, to: u64, read: ReadBlob) -> io::Result<Vec<Arc<[u8]>>> {
         let begin = from * PIECE_BYTES as u64;
         let end = (to * PIECE_BYTES as u64).min(self.bytes);
         let mut bytes = vec![0; (end - begin) as usize];
-        if self.blob.read_range(begin, &mut bytes)? < bytes.len() {
+        if read(&*self.blob, begin, &mut bytes)? < bytes.len() {
             let error = "the blob became shorter";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
         }
@@ -185,12 +211,25 @@ impl CachedBlob {
     }
 }
 
+/// How the blob behind a cache is read.
+type ReadBlob = fn(&dyn Blob, u64, &mut [u8]) -> io::Result<usize>;
+
 impl Blob for CachedBlob {
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.bytes)
     }
 
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(offset, buffer, |blob, offset, buffer| blob.read_range(offset, buffer))
+    }
+
+    fn read_index(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(offset, buffer, |blob, offset, buffer| blob.read_index(offset, buffer))
+    }
+}
+
+impl CachedBlob {
+    fn read(&self, offset: u64, buffer: &mut [u8], read: ReadBlob) -> io::Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64).min(self.bytes);
         if offset >= end {
             return Ok(0);
@@ -215,7 +254,7 @@ impl Blob for CachedBlob {
             let is_missing = |index: &u64| self.cache.get((self.id, *index)).is_none();
             let to =
                 (index + 1..behind).take_while(is_missing).last().map_or(index, |last| last) + 1;
-            for piece in self.fetch(index, to)? {
+            for piece in self.fetch(index, to, read)? {
                 copy(index, &piece);
                 index += 1;
             }

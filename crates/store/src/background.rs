@@ -349,7 +349,10 @@ impl Background {
             return;
         }
         let blocks = &search.file.footer().blocks;
-        while blocks.get(search.next).is_some_and(|b| !search.pruning.may_name(b.time_ns)) {
+        while blocks
+            .get(search.next)
+            .is_some_and(|b| !search.pruning.may_name(b.time_ns, Some(b.tenant)))
+        {
             search.next += 1;
         }
         if search.next < blocks.len() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use record::{Batch, Frame};
+use record::{Batch, Frame, Tenant};
 
 /// Parses and selects lines, and reports how busy the machine is. Given to
 /// [`Store::start_background`]; methods may be called from several threads at once.
@@ -35,6 +35,9 @@ pub struct LineFilter {
     /// The event times that selected lines can have: first and last, both inclusive, nanoseconds
     /// since 1970 UTC.
     pub range_ns: (i64, i64),
+    /// The only tenants of whom it selects lines; none where it may be any. Blocks of others are
+    /// not read.
+    pub tenants: Option<Vec<Tenant>>,
     /// Selects rows of a batch.
     pub selects: RowSelector,
 }

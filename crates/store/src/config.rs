@@ -84,6 +84,17 @@ pub struct RetentionRule {
     pub age_ns: i64,
 }
 
+/// Lines of whom too much is kept, and from when on they stay. All others that the filter selects
+/// are deleted, however few of them a segment has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cutoff {
+    /// Selects the lines; a text that [`StoreCallbacks::filter`](crate::StoreCallbacks::filter)
+    /// compiles.
+    pub filter: String,
+    /// Segments whose newest line arrived before this lose them, nanoseconds since 1970 UTC.
+    pub received_before_ns: i64,
+}
+
 /// What is deleted when. It can change while the store runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {

@@ -48,14 +48,14 @@ pub use at_rest::{
 pub use background::{Step, Urgency};
 pub use callbacks::{LineFilter, RowSelector, StoreCallbacks};
 pub use catalog::{Deletion, DeletionState};
-pub use config::{NODES_MAX, Retention, RetentionRule, StoreConfig};
+pub use config::{Cutoff, NODES_MAX, Retention, RetentionRule, StoreConfig};
 pub use error::StoreError;
 pub use position::Position;
 pub use recovery::report::{Dropped, RecoveryReport};
 pub use segments::damage::DamagedLines;
 pub use store::{
-    ArrivalCursor, Arrivals, Committed, LoadFrame, NoArrivalCursor, NodeFrames, SealingStats,
-    SegmentInfo, SegmentState, Store, StoreStats,
+    ArrivalCursor, Arrivals, Committed, Holding, Holdings, LoadFrame, NoArrivalCursor, NodeFrames,
+    SealingStats, SegmentInfo, SegmentState, Store, StoreStats,
 };
 pub use store_core::deletions::{
     DELETIONS_KEPT, DELETIONS_MAX, DeletionProgress, FILTER_BYTES_MAX,

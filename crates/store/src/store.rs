@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use arrivals::{ArrivalCursor, Arrivals, LoadFrame, NoArrivalCursor};
-pub use info::{SegmentInfo, SegmentState};
+pub use info::{Holding, Holdings, SegmentInfo, SegmentState};
 pub use nodes::NodeFrames;
 pub use snapshot::Committed;
 pub use stats::{SealingStats, StoreStats};
@@ -304,6 +304,11 @@ impl Store {
     /// How long sealing can wait at present.
     pub fn sealing_urgency(&self) -> crate::Urgency {
         crate::background::urgency(&self.core)
+    }
+
+    /// The disk that the store was opened with.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.core.disk
     }
 
     /// Free and total bytes of the file system that has the data directory.

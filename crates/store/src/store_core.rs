@@ -19,7 +19,7 @@ use segment::SegmentError;
 
 use crate::catalog::ClockRecord;
 use crate::catalog::{Deletion, Departed};
-use crate::config::{Retention, StoreConfig};
+use crate::config::{Cutoff, Retention, StoreConfig};
 use crate::segments::table::SegmentTable;
 use crate::segments::{AnySegment, SegmentList};
 use crate::store_core::counters::Counters;
@@ -37,6 +37,7 @@ pub(crate) struct StoreCore {
     pub(crate) config: StoreConfig,
     /// What holds now; the settings have what held at the start.
     retention: RwLock<Arc<Retention>>,
+    cutoffs: RwLock<Arc<Vec<Cutoff>>>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The id of this node.
@@ -86,6 +87,7 @@ impl StoreCore {
         let retention_clock = RetentionClock::new(record, clock.monotonic_ns());
         StoreCore {
             retention: RwLock::new(Arc::new(config.retention())),
+            cutoffs: RwLock::default(),
             config,
             disk,
             clock,
@@ -111,6 +113,17 @@ impl StoreCore {
     /// Changes that from now on.
     pub(crate) fn set_retention(&self, retention: Retention) {
         *write(&self.retention) = Arc::new(retention);
+        self.signals.ledger.wake();
+    }
+
+    /// Lines of whom too much is kept.
+    pub(crate) fn cutoffs(&self) -> Arc<Vec<Cutoff>> {
+        Arc::clone(&read(&self.cutoffs))
+    }
+
+    /// Changes that from now on.
+    pub(crate) fn set_cutoffs(&self, cutoffs: Vec<Cutoff>) {
+        *write(&self.cutoffs) = Arc::new(cutoffs);
         self.signals.ledger.wake();
     }
 

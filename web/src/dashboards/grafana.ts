@@ -18,6 +18,9 @@ const GRID_COLUMNS = 24;
 /** What only LogQL has: a selector with a filter of lines, a range or a stage behind it, and its functions. */
 const LOGQL = /^[^|]*\{[^{}]*\}\s*(\|=|!=|\[|$|\|\s*(json|logfmt|line_format|label_format|pattern|regexp|unpack)\b)|_over_time|^\s*(sum|rate|topk)\b/;
 
+/** What the server does not answer. */
+const NOT_LOGQL = /\bvariants\s*\(/;
+
 type Json = Record<string, unknown>;
 
 function object(value: unknown): Json {
@@ -62,14 +65,45 @@ export function fromLogQl(query: string): string | null {
   return `${filter} | stats by (${['_time:5m', ...by].join(', ')}) count() lines`;
 }
 
-/** `$host` and `${host}` of Grafana become variables here where they stand for all values of a field: `field:=$host`, `{field=~"$host"}`. */
+/** A quoted text that is no name of a field; a filter `field:=$host`; a selector of a stream. */
+const PARTS = /"(?:\\.|[^"\\])*"(?!\s*:)|((?:"(?:\\.|[^"\\])*")|[\w.@/-]+)\s*:(?:=|in\()?\s*"?\$(\w+)"?\)?|(_stream:)?\{([^{}]*)\}/g;
+/** A matcher of a selector. */
+const MATCHER = /\s*("(?:\\.|[^"\\])*"|[\w.@/-]+)\s*(=~|!~|!=|=)\s*("(?:\\.|[^"\\])*"|[^\s,]+)\s*(?:,|$)/g;
+
+const bare = (text: string): string => (text.startsWith('"') ? text.slice(1, -1).replace(/\\(.)/g, '$1') : text);
+
+/**
+ * `$host` and `${host}` of Grafana become variables here where they stand for all values of a
+ * field: `field:=$host`, a matcher `field="$host"` of a selector, whose other matchers stay
+ * together.
+ */
 function withFilters(query: string, variables: Variable[], notes: Set<string>): string {
   const named = query.replace(/\$\{([a-z_][a-z0-9_]*)(?::[a-z]+)?\}/gi, '$$$1').replace(/\[\[([a-z_][a-z0-9_]*)\]\]/gi, '$$$1');
-  const filter = (found: string, field: string, name: string): string => (variables.some((one) => one.name === name && one.field === field) ? `$${name}` : found);
-  const plain = named.replace(/([\w.]+):(?:=|in\()?"?\$(\w+)"?\)?/g, filter);
-  const selected = plain.replace(/\{\s*([\w.]+)\s*=~?\s*"\$(\w+)"\s*\}/g, filter);
-  for (const [, name] of selected.matchAll(/\$(\w+)/g)) if (!variables.some((one) => one.name === name)) notes.add(`$${name} has no meaning here; write a filter in its place.`);
-  return selected;
+  const isFilter = (field: string, name: string): boolean => variables.some((one) => one.name === name && one.field === bare(field));
+  const lost = (text: string): void => {
+    for (const [, name] of text.matchAll(/\$(\w+)/g)) notes.add(`$${name} has no meaning here; write a filter in its place.`);
+  };
+  return named.replace(PARTS, (found, field: string | undefined, name: string | undefined, prefix: string | undefined, inner: string | undefined) => {
+    if (field !== undefined && name !== undefined) {
+      if (isFilter(field, name)) return `$${name}`;
+      lost(found);
+      return found;
+    }
+    if (inner === undefined) {
+      lost(found);
+      return found;
+    }
+    const matchers = [...inner.matchAll(MATCHER)].map(([whole, label, sign, value]) => ({ text: whole.replace(/,?\s*$/, '').trim(), label: label as string, sign: sign as string, value: bare(value as string) }));
+    const isOne = ({ label, sign, value }: (typeof matchers)[number]): boolean => (sign === '=' || sign === '=~') && /^\$\w+$/.test(value) && isFilter(label, value.slice(1));
+    const filters = matchers.filter(isOne).map(({ value }) => value);
+    if (filters.length === 0) {
+      lost(found);
+      return found;
+    }
+    const rest = matchers.filter((one) => !isOne(one)).map(({ text }) => text);
+    rest.forEach(lost);
+    return [...(rest.length > 0 ? [`${prefix ?? ''}{${rest.join(',')}}`] : []), ...filters].join(' ');
+  });
 }
 
 function variablesOf(of: Json, notes: Set<string>): Variable[] {
@@ -78,7 +112,7 @@ function variablesOf(of: Json, notes: Set<string>): Variable[] {
     const [name, query] = [text(one['name']), object(one['query'])];
     if (name === '' || text(one['type']) === 'datasource') continue;
     const written = `${text(one['query'])}${text(one['definition'])}`;
-    const field = text(query['field']) || text(query['label']) || /label_values\(\s*(?:[^,()]*,\s*)?([\w.]+)\s*\)/.exec(written)?.[1] || '';
+    const field = text(query['field']) || text(query['label']) || /label_values\(\s*(?:[^()]*,\s*)?([\w.@/-]+)\s*\)/.exec(written)?.[1] || '';
     if (field === '' || !/^[a-z]\w*$/i.test(name)) notes.add(`The variable ${name} was left out: it is not the values of a field.`);
     else found.push({ ...variableFor(field, found), name });
   }
@@ -109,8 +143,8 @@ export function importGrafana(value: unknown): GrafanaImport {
     const grid = object(panel['gridPos']);
     const width = Math.round((Number(grid['w'] ?? GRID_COLUMNS / 2) / GRID_COLUMNS) * 12);
     const height = Number(grid['h'] ?? 8) <= 5 ? 'small' : Number(grid['h'] ?? 8) >= 12 ? 'tall' : 'normal';
-    const add = (query: string, written: string): void => {
-      if (panels.length < PANELS_MAX) panels.push({ id: String(panels.length + 1), title, query, text: written, width, height, options: optionsOf(panel) });
+    const add = (query: string, written: string, language?: 'logql'): void => {
+      if (panels.length < PANELS_MAX) panels.push({ id: String(panels.length + 1), title, query, ...(language ? { language } : {}), text: written, width, height, options: optionsOf(panel) });
       else notes.add(`Only the first ${PANELS_MAX} panels were taken.`);
     };
     if (type === 'text') {
@@ -123,11 +157,19 @@ export function importGrafana(value: unknown): GrafanaImport {
     const source = text(object(targets[0]?.['datasource'] ?? panel['datasource'])['type']);
     const isLogQl = source === 'loki' || LOGQL.test(written);
     const query = isLogQl ? fromLogQl(written) : written;
+    const known = type in KINDS ? null : `“${title}” is of the type ${type}, which is unknown here; it is shown as the chart that fits its result.`;
     if (written === '') notes.add(`“${title}” (${type || 'no type'}) has no query of a log store, and was left out.`);
-    else if (query === null) notes.add(`“${title}” was left out: its query cannot be translated: ${written.slice(0, 120)}`);
+    else if (query === null && NOT_LOGQL.test(written)) notes.add(`“${title}” was left out: its query cannot be answered: ${written.slice(0, 120)}`);
     else {
-      if (!(type in KINDS)) notes.add(`“${title}” is of the type ${type}, which is unknown here; it is shown as the chart that fits its result.`);
-      add(withFilters(query, variables, notes), '');
+      if (known !== null) notes.add(known);
+      // The server answers LogQL too; what is the same in LogsQL leads to its lines besides.
+      if (query === null) {
+        for (const [, a, b, c] of written.matchAll(/\$\{(\w+)(?::\w+)?\}|\[\[(\w+)\]\]|\$(\w+)/g)) {
+          const name = (a ?? b ?? c) as string;
+          if (!name.startsWith('__') && !variables.some((one) => one.name === name)) notes.add(`$${name} has no meaning here; write a filter in its place.`);
+        }
+        add(written, '', 'logql');
+      } else add(withFilters(query, variables, notes), '');
     }
   }
   const title = text(of['title']).trim().slice(0, TITLE_CHARS_MAX) || 'Imported dashboard';

@@ -5,7 +5,7 @@ import { formatUnit, formatUnitShort, guessUnit, tickSteps, toNumber } from '../
 import { fromSearch, START, toSearch } from '../../src/lib/state/urlstate';
 
 describe('links', () => {
-  const chart: ChartOptions = { kind: 'bars', stack: 'percent', log: true, unit: 'bytes', values: ['n', 'a, b'], step: '5m', hidden: ['x & y', ''], only: [], top: 20 };
+  const chart: ChartOptions = { kind: 'bars', stack: 'percent', log: true, unit: 'bytes', values: ['n', 'a, b'], step: '5m', hidden: ['x & y', ''], only: [], top: 20, before: '1w' };
 
   it('keep the chart', () => {
     expect(fromSearch(toSearch({ ...START, chart })).chart).toEqual(chart);
@@ -16,7 +16,7 @@ describe('links', () => {
     expect(fromSearch('?query=x&cols=a&order=oldest').chart).toEqual(NO_OPTIONS);
   });
   it('with what this page does not know show the default', () => {
-    expect(fromSearch('?chart=hologram&stack=up&unit=furlong&step=soon&top=7&log=yes').chart).toEqual(NO_OPTIONS);
+    expect(fromSearch('?chart=hologram&before=2y&stack=up&unit=furlong&step=soon&top=7&log=yes').chart).toEqual(NO_OPTIONS);
   });
   it('are bounded', () => {
     const hidden = Array.from({ length: 500 }, (_, i) => `series ${i}`);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { activeAlerts, fileProblem, marksOf, matchersFor, matchersText, openSilences, placedRules, ruleFor, statesKey, STRIPS_MAX, stripsOf, testText } from '../../src/lib/events/alerts';
+import { ACKNOWLEDGED, acknowledgement, activeAlerts, fileProblem, marksOf, matchersFor, matchersText, openSilences, parseMatchers, placedRules, ruleFor, statesKey, STRIPS_MAX, stripsOf, testText } from '../../src/lib/events/alerts';
 import type { AlertChange, AlertState, Rule, RuleGroup } from '../../src/lib/api/alerts';
 
 const rule = (name: string, more: Partial<Rule> = {}): Rule => ({ id: name, type: 'alerting', name, query: 'x', ...more });
@@ -85,4 +85,27 @@ describe('rule files', () => {
     expect(ruleFor('')).toContain('error\n');
     expect(ruleFor('* | stats count()')).toContain('filter "count(*)":>0');
   });
+});
+
+test.each([
+  ['host="web1"', 'host="web1"'],
+  [' host =~ "web.*" , severity!=info ', 'host=~"web.*", severity!="info"'],
+  ['a!~"x\\"y, z"', 'a!~"x\\"y, z"'],
+  ['', null],
+  ['host', null],
+  ['host="web1" x', null],
+  ['host="a', null],
+])('%j as matchers', (text, written) => {
+  const found = parseMatchers(text);
+  expect(found && matchersText(found)).toBe(written);
+});
+
+test('who acknowledged an alert', () => {
+  const placed = { key: '', group: 'web', file: '', rule: { id: '', type: 'alerting' as const, name: 'Errors', query: '' }, state: 'firing' as const, error: '' };
+  const now = Date.parse('2026-01-01T12:00:00Z');
+  const silence = (labels: Record<string, string> | null, comment: string, endsAt = '2026-01-01T13:00:00Z') => ({ id: comment, matchers: matchersFor(placed, labels), startsAt: '2026-01-01T11:00:00Z', endsAt, createdBy: 'ann', comment });
+  const found = (all: ReturnType<typeof silence>[]) => acknowledgement(placed, { host: 'web1' }, all, now)?.id ?? null;
+  expect(found([silence({ host: 'web1' }, 'Silenced'), silence({ host: 'web2' }, `${ACKNOWLEDGED} 2`), silence({ host: 'web1' }, `${ACKNOWLEDGED} old`, '2026-01-01T11:30:00Z')])).toBeNull();
+  expect(found([silence({ host: 'web1' }, `${ACKNOWLEDGED} 1`)])).toBe(`${ACKNOWLEDGED} 1`);
+  expect(found([silence(null, `${ACKNOWLEDGED} all`)])).toBe(`${ACKNOWLEDGED} all`);
 });

@@ -70,3 +70,10 @@ test('what went wrong comes before where it ran', () => {
   expect(names?.[4]).toBe('path');
   expect(names?.slice(5).sort()).toEqual(['k8s.namespace.name', 'node', 'pod', 'region']);
 });
+
+test('pinned fields come first, whatever their values, but not beside their column', () => {
+  const one = requests[0] as Row;
+  const pinned = (names: string[], columns = COLUMNS): string => chipsOf(one, planChips(requests), columns, placedIn(one, 'request done'), names).map(({ name }) => name).join(' ');
+  expect(pinned(['pool', 'trace_id', 'absent'])).toBe('pool trace_id duration_ms path');
+  expect(pinned(['pool'], new Set([...COLUMNS, 'pool']))).toBe('duration_ms path trace_id');
+});

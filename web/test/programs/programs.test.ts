@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { lagMs, linesQuery, linesQueryOfText, nameProblem, ProgramRates, toneOf } from '../../src/lib/programs/programs';
+import { lagMs, linesQuery, linesQueryOfText, nameProblem, ProgramRates, seriesQuery, toneOf } from '../../src/lib/programs/programs';
 import { byLine, EXAMPLES, lineRange, marksOf, sampleLines, sampleText, settingsOf, withoutComments } from '../../src/lib/programs/programText';
 import type { ProgramState, TestReport } from '../../src/lib/api/programs';
 
@@ -112,3 +112,12 @@ describe('the text', () => {
     expect([...byLine(marks, (mark) => mark.inputLine)]).toEqual([[2, 'two']]);
   });
 });
+
+test.each([
+  ['sum', '_type:summary program:="my status" | stats by (_time:60s, host) sum(lines) lines'],
+  ['percentiles', '_type:summary program:="my status" | stats by (_time:60s, host) quantile(0.5, lines) p50, quantile(0.9, lines) p90, quantile(0.99, lines) p99'],
+  ['moving', '_type:summary program:="my status" | stats by (_time:60s, host) sum(lines) lines | sort by (_time) | running_stats by (host) moving_avg(lines, 1h) mean'],
+  ['derivative', '_type:summary program:="my status" | stats by (_time:60s, host) sum(lines) lines | sort by (_time) | running_stats by (host) derivative(lines) per_second'],
+] as const)('the %s of rows as a panel', (way, query) => expect(seriesQuery('my status', 'lines', 'host', 60_000, way)).toBe(query));
+
+test('rows without a split', () => expect(seriesQuery('a', 'n', null, 1000, 'average')).toBe('_type:summary program:="a" | stats by (_time:1s) avg(n) mean'));

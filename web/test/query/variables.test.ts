@@ -56,7 +56,8 @@ describe('a dashboard of Grafana', () => {
       { type: 'timeseries', title: 'Errors', gridPos: { w: 12, h: 8 }, targets: [{ expr: 'error hostname:=$host | stats by (_time:5m) count() n' }] },
       { type: 'row', panels: [{ type: 'stat', title: 'Rate', gridPos: { w: 6, h: 4 }, targets: [{ expr: 'sum by (level) (count_over_time({app="shop"} |= "failed" [5m]))' }] }] },
       { type: 'text', title: 'Help', options: { content: '# Call us' } },
-      { type: 'logs', title: 'Odd', targets: [{ expr: '{app="shop"} | json | line_format "{{.x}}"' }] },
+      { type: 'logs', title: 'Odd', targets: [{ expr: '{app="shop",host=~"$host"} | json | line_format "{{.x}}"' }] },
+      { type: 'timeseries', title: 'Never', targets: [{ datasource: { type: 'loki' }, expr: 'variants(rate({a="b"}[1m])) of ({a="b"}[1m])' }] },
       { type: 'timeseries', title: 'Other', targets: [{ rawSql: 'select 1' }] },
       { type: 'news', title: 'Two', targets: [{ expr: 'a | stats count() n' }, { expr: 'b' }] },
     ],
@@ -71,11 +72,33 @@ describe('a dashboard of Grafana', () => {
       ['Errors', 'error $host | stats by (_time:5m) count() n', 6, 'line'],
       ['Rate', '{app="shop"} *"failed"* | stats by (_time:5m, level) count() lines', 3, 'single'],
       ['Help', '# Call us', 6, null],
+      ['Odd', '{app="shop",host=~"$host"} | json | line_format "{{.x}}"', 6, 'table'],
       ['Two', 'a | stats count() n', 6, null],
     ]);
-    expect(notes.join('\n')).toMatch(/interval was left out[\s\S]*Odd[\s\S]*cannot be translated[\s\S]*Other[\s\S]*has no query[\s\S]*Two[\s\S]*2 queries/);
+    expect(notes.join('\n')).toMatch(/interval was left out[\s\S]*Never[\s\S]*cannot be answered[\s\S]*Other[\s\S]*has no query[\s\S]*Two[\s\S]*2 queries/);
     const read = readDashboard(writeDashboard(dashboard));
-    expect('error' in read ? read.error : read.panels.length).toBe(4);
+    expect('error' in read ? read.error : read.panels.length).toBe(5);
+    expect('error' in read ? [] : read.panels.map(({ language }) => language ?? '')).toEqual(['', '', '', 'logql', '']);
+  });
+
+  const shown = (field: string, expr: string): [string, string] => {
+    const value = { schemaVersion: 1, title: 'x', templating: { list: [{ name: 'x', query: { field } }] }, panels: [{ type: 'timeseries', title: 'p', targets: [{ expr }] }] };
+    const { dashboard, notes } = importGrafana(value);
+    return [dashboard.panels[0]?.query ?? '', notes.join(' ')];
+  };
+  it.each([
+    ['a', '_stream:{a="$x"} error | stats count() n', '$x error | stats count() n'],
+    ['a', '_stream:{a="$x",b="c, d"} | stats count() n', '_stream:{b="c, d"} $x | stats count() n'],
+    ['a', '{b!="c",a=~"${x:regex}"} | stats count() n', '{b!="c"} $x | stats count() n'],
+    ['app.kubernetes.io/name', '"app.kubernetes.io/name":=$x | stats count() n', '$x | stats count() n'],
+    ['app.kubernetes.io/name', '"app.kubernetes.io/name":in($x) | stats count() n', '$x | stats count() n'],
+    ['app/name', 'app/name:="$x" | stats count() n', '$x | stats count() n'],
+    ['name', '"app/name" x | stats count() n', '"app/name" x | stats count() n'],
+  ])('the variable of %s in %s', (field, expr, query) => expect(shown(field, expr)).toEqual([query, '']));
+  it('what stays of a variable is said', () => {
+    expect(shown('name', 'app/name:=$x | stats count() n')).toEqual(['app/name:=$x | stats count() n', expect.stringContaining('$x has no meaning')]);
+    expect(shown('b', '_stream:{a="$x"} | stats count() n')).toEqual(['_stream:{a="$x"} | stats count() n', expect.stringContaining('$x has no meaning')]);
+    expect(shown('a', '_stream:{a=~".*$x.*"} | stats count() n')[1]).toContain('$x has no meaning');
   });
 
   it('translates the simplest LogQL', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { fromSearch, START, toSearch, type ViewState } from '../../src/lib/state/urlstate';
+import { fromLook, fromSearch, lookOf, PINNED_MAX, START, togglePinned, toSearch, type ViewState } from '../../src/lib/state/urlstate';
 
 const states: Partial<ViewState>[] = [
   {},
@@ -17,6 +17,7 @@ const states: Partial<ViewState>[] = [
   { trace: 'trace_id=a=b' },
   { oldestFirst: true, columns: [] },
   { columns: [{ field: 'user.id', width: 80 }, { field: 'a,b', width: 120 }] },
+  { pinned: ['status', 'a,b', 'k8s.pod&x'] },
   { view: 'queries', results: '17' },
   { view: 'programs', program: 'access-status', value: 'bytes', split: '' },
   { view: 'programs', program: 'a.b_c', part: 'rerun' },
@@ -34,3 +35,17 @@ test.each(['?view=nonsense', '?range=soon', '?from=x&to=y', '?refresh=7', '?part
   'what is broken in %s falls back to the default',
   (search) => expect(fromSearch(search)).toEqual(START),
 );
+
+test('a look has columns, pinned fields, order and chart, and neither query nor range', () => {
+  const state: ViewState = { ...START, query: 'x', range: { kind: 'all' }, columns: [{ field: 'path', width: 120 }], pinned: ['status'], oldestFirst: true };
+  expect(lookOf(state)).toBe('?order=oldest&cols=path%3A120&pin=status');
+  expect({ ...START, ...fromLook(lookOf(state)) }).toEqual({ ...state, query: '', range: START.range });
+  expect(fromLook(undefined)).toEqual({});
+});
+
+test('a field is pinned and unpinned, and there are only so many', () => {
+  expect(togglePinned(['a', 'b'], 'a')).toEqual(['b']);
+  const many = Array.from({ length: PINNED_MAX }, (_, at) => `f${at}`);
+  expect(togglePinned(many, 'new')).toEqual([...many.slice(0, -1), 'new']);
+  expect(fromSearch(`?${[...many, 'x', 'f0', ''].map((field) => `pin=${field}`).join('&')}`).pinned).toEqual(many);
+});

@@ -6,7 +6,8 @@
 //!
 //! - the headers of a proxy ([`super::proxy`]);
 //! - `Authorization: Bearer TOKEN`, or another of `SCHEMES`, as senders of others write it;
-//! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, or a token;
+//! - `Authorization: Basic NAME:SECRET`, where the secret is the password of a user, of this server
+//!   or of a directory ([`super::ldap`]), or a token;
 //! - a token in the header of a sender of another product (`KEYS`);
 //! - the parameter `token`, at the addresses of [`crate::known::TOKEN_PATHS`];
 //! - the cookie of a login at the page ([`super::login`]). A call that changes something and
@@ -27,9 +28,11 @@
 
 mod changes;
 mod credentials;
+mod directories;
 mod first;
 mod hashing;
 mod outside;
+mod shared;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -39,7 +42,8 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use node::ingest::tenants::{TENANTS_FILE, Tenants};
+use node::data_dir::TENANTS_FILE;
+use node::ingest::tenants::Tenants;
 use query::{Filter, Restriction};
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -63,6 +67,8 @@ use changes::{Access, Sources, write};
 use credentials::{challenge, unauthorized};
 use first::First;
 use hashing::COMPUTING_MAX;
+pub use shared::LOOK_EVERY;
+use shared::Sharing;
 
 /// Users, tokens, sessions, and what limits logins. Clones share everything.
 #[derive(Clone)]
@@ -207,6 +213,7 @@ impl Gate {
                 configured: access.clone(),
                 kept: Kept::default(),
                 documents: None,
+                sharing: Sharing::No,
             }),
             audit: OnceLock::new(),
             auditing: RwLock::default(),
@@ -403,7 +410,7 @@ impl Gate {
         self.0.is_https
     }
 
-    /// Whether there are users, who can log in with a password.
+    /// Whether there are users of this server, who can log in with a password.
     pub fn has_users(&self) -> bool {
         !self.access().users.is_empty()
     }

@@ -61,24 +61,16 @@ async fn login(State(gate): State<Gate>, request: Request) -> ApiResult {
             _ => return Err(ApiError::bad_request("a login takes only a name and a password")),
         }
     }
-    if !gate.has_users() {
+    if !gate.has_passwords() {
         return Err(ApiError::bad_request(
             "nobody can log in here: there are no users; see docs/access.md",
         ));
     }
-    let principal = gate.by_password(&name, password.as_bytes(), peer).await?;
+    let (principal, outside) = gate.by_login(&name, password.as_bytes(), peer).await?;
     let Who::Named(user) = &principal.who else {
         return Err(ApiError::internal("a user without a name"));
     };
-    // A session that this browser had before ends.
-    for cookie in gate.cookies(&parts.headers) {
-        gate.sessions().end(cookie);
-    }
-    let id = gate.sessions().begin(user.clone());
-    let id = id.ok_or_else(|| ApiError::internal("the system provides no random numbers"))?;
-    if let Some(peer) = peer {
-        audit::note_login(gate.audit(), peer, user, "logged in");
-    }
+    let id = gate.begin(&parts.headers, user.clone(), outside, peer)?;
     let cookie = set_cookie(&gate, &parts.headers, &id, gate.sessions().lasts().as_secs());
     Ok(([(SET_COOKIE, cookie?)], Json(shown(&gate, &principal))).into_response())
 }
@@ -120,7 +112,7 @@ fn shown(gate: &Gate, principal: &Principal) -> Value {
         "role": principal.role().map(|role| role.name()),
         "exposed": gate.is_exposed(),
         "restricted": principal.is_restricted(),
-        "passwords": gate.has_users(),
+        "passwords": gate.has_passwords(),
         "providers": gate.providers().names(),
     })
 }

@@ -11,6 +11,7 @@ pub mod gate;
 pub mod groups;
 pub mod guard;
 pub mod kept;
+pub mod ldap;
 pub mod limits;
 pub mod login;
 pub mod oidc;

@@ -49,7 +49,7 @@ pub struct Told {
     pub subject: String,
     /// All groups.
     pub groups: Vec<String>,
-    /// The token to ask again with.
+    /// What to ask again with: the token of a provider; for a directory, the name that was typed.
     pub refresh: Option<String>,
     /// The token that names the user at the logout.
     pub id_token: Option<String>,
@@ -79,7 +79,7 @@ impl Outside {
         Arc::clone(&self.state().groups)
     }
 
-    /// The token to ask again with.
+    /// What to ask again with: a token, or the name that was typed.
     pub fn refresh(&self) -> Option<Secret> {
         self.state().refresh.clone()
     }

@@ -8,6 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 
 use query::Restriction;
+use query::macros::Callable;
 use serde_json::{Map, Value};
 
 use crate::access::principal::Principal;
@@ -24,14 +25,17 @@ pub struct Params {
     pairs: Vec<(String, String)>,
     /// The lines that the caller may see, whatever the request selects.
     restriction: Restriction,
+    /// The macros that the caller may call.
+    macros: Callable,
 }
 
 impl Params {
-    /// Parses `a=1&b=2`, percent-decoded; bytes that are not UTF-8 become U+FFFD.
+    /// Parses `a=1&b=2`, percent-decoded; bytes that are not UTF-8 become U+FFFD. They know no
+    /// caller: handlers that read lines take theirs from the request.
     pub fn parse(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text)
             .map(|(name, value)| (name.into_owned(), value.into_owned()));
-        Params { pairs: pairs.collect(), restriction: Restriction::default() }
+        Params { pairs: pairs.collect(), ..Params::default() }
     }
 
     /// Parses a JSON object whose values are strings, numbers, booleans, or lists of those.
@@ -60,12 +64,22 @@ impl Params {
                 }
             }
         }
-        Ok(Params { pairs, restriction: Restriction::default() })
+        Ok(Params { pairs, ..Params::default() })
     }
 
     /// What the caller may see, without the parameters.
     pub fn of_caller(&self) -> &Restriction {
         &self.restriction
+    }
+
+    /// The macros that the caller may call.
+    pub fn macros(&self) -> Callable {
+        self.macros
+    }
+
+    fn set_caller(&mut self, principal: Option<&Principal>) {
+        self.restriction = principal.map(|known| known.restriction.clone()).unwrap_or_default();
+        self.macros = principal.map(Principal::callable).unwrap_or_default();
     }
 
     /// All parameters, in order.
@@ -114,8 +128,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let path = request.uri().path().to_owned();
         let form = is_of_type(&request, b"application/x-www-form-urlencoded");
         let json = is_of_type(&request, b"application/json");
-        let principal = request.extensions().get::<Principal>();
-        let restriction = principal.map(|principal| principal.restriction.clone());
+        let principal = request.extensions().get::<Principal>().cloned();
         let in_address = request.uri().query().map(|query| Params::parse(query.as_bytes()));
         if is_of_type(&request, b"multipart/form-data") {
             return Err(ApiError::bad_request(
@@ -140,7 +153,7 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let pairs = params.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         known::check(&path, pairs)?;
         params.pairs.extend(in_address.unwrap_or_default().pairs);
-        params.restriction = restriction.unwrap_or_default();
+        params.set_caller(principal.as_ref());
         Ok(params)
     }
 }
@@ -155,9 +168,7 @@ impl<S: Send + Sync> FromRequest<S> for ParamsAndText {
     async fn from_request(request: Request, _: &S) -> ApiResult<Self> {
         let query = request.uri().query().unwrap_or_default();
         let mut params = Params::parse(query.as_bytes());
-        let principal = request.extensions().get::<Principal>();
-        params.restriction =
-            principal.map(|principal| principal.restriction.clone()).unwrap_or_default();
+        params.set_caller(request.extensions().get::<Principal>());
         let too_long =
             || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is longer than 1 MiB");
         let body = read_whole(request.into_body(), FORM_BYTES_MAX).await?.ok_or_else(too_long)?;

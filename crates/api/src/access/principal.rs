@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use query::Restriction;
+use query::macros::Callable;
 
 use super::audit_log::AuditLog;
 use super::gate::Gate;
@@ -177,6 +178,14 @@ impl Principal {
     /// for all tenants do.
     pub fn is_restricted(&self) -> bool {
         self.tenants.is_bound() || self.rights.as_ref().is_some_and(|rights| rights.is_restricted())
+    }
+
+    /// The macros that queries of the caller may call.
+    pub fn callable(&self) -> Callable {
+        match self.tenants.is_bound() {
+            true => Callable::Shared,
+            false => Callable::All,
+        }
     }
 
     /// The name of a user or a token.

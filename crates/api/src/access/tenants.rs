@@ -3,7 +3,8 @@
 //! A caller is bound to one tenant, names one with each request (a proxy in front of several), or
 //! is for all: then a request reads the default tenant unless it names others. Requests name a
 //! tenant as clients of VictoriaLogs do, by `AccountID` and `ProjectID`, and several by the
-//! parameter `tenants` in the address.
+//! parameter `tenants` in the address; or, at the API of Loki, as Loki's clients do, by
+//! `X-Scope-OrgID`.
 //!
 //! Invariants: a caller that is not for all calls no route of [`Scope::ReadAll`], which show what
 //! was made of the lines of others; without `tenants=*` no line of a tenant that was not named is
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
-use node::ingest::tenants::{QueryPlace, Tenants};
+use node::ingest::tenants::{QueryKind, QueryPlace, TenantOptions, Tenants};
 use query::Filter;
 use query::source::{Table, Tables};
 use record::Tenant;
@@ -26,8 +27,10 @@ use crate::wire::error::{ApiError, ApiResult};
 
 /// What people save for all that may read, by the beginnings of its calls: it belongs to the
 /// administrators of all tenants, and a caller that is not for all does not see it.
-const OF_ALL: [&str; 4] =
-    ["/api/v1/dashboards", "/api/v1/links", "/api/v1/lookups", "/api/v1/macros"];
+const OF_ALL: [&str; 1] = ["/api/v1/lookups"];
+/// The header by which clients of Loki name a tenant by its name or id, or several, separated by
+/// `|`. Other calls do not read it.
+const ORG: &str = "X-Scope-OrgID";
 /// Tenants that a request may name at once.
 const NAMED_MAX: usize = 100;
 
@@ -118,6 +121,8 @@ pub struct OfTenants {
     named: Option<Tenant>,
     /// Whether its caller is not for all.
     is_bound: bool,
+    /// Whose dashboards and links it reads and changes; none: those of all.
+    views: Option<Tenant>,
 }
 
 impl OfTenants {
@@ -136,10 +141,42 @@ impl OfTenants {
         if role == Role::Node {
             return Ok(OfTenants::default());
         }
-        let numbers = numbers(request)?;
-        let several = several(request)?;
+        let mut numbers = numbers(request)?;
+        let mut several = several(request)?;
+        let orgs = orgs(request)?;
         let mut of = OfTenants { known: Some(Arc::clone(tenants)), ..OfTenants::default() };
         let right = right.of(role);
+        match (&right, &orgs[..]) {
+            (_, []) => {}
+            // A caller that is bound learns of no other tenant whether it is there.
+            (TenantRight::One(own), all) => {
+                let own = tenants.find(own).map_err(|why| forbidden(&why))?;
+                if all.iter().any(|org| tenants.find(org) != Ok(own)) {
+                    return Err(forbidden(
+                        "X-Scope-OrgID names another tenant than that of this caller; leave it out",
+                    ));
+                }
+            }
+            (_, [org]) => {
+                let named = known(tenants, org)?;
+                if several.is_some() || numbers.is_some_and(|other| other != named) {
+                    return Err(ApiError::bad_request(
+                        "the request names tenants by X-Scope-OrgID and by AccountID, ProjectID or \
+                         'tenants'; leave out one of them",
+                    ));
+                }
+                numbers = Some(named);
+            }
+            (_, all) => {
+                if several.is_some() {
+                    return Err(ApiError::bad_request(
+                        "the request names tenants by X-Scope-OrgID and by 'tenants'; leave out \
+                         one of them",
+                    ));
+                }
+                several = Some(all.join(","));
+            }
+        }
         if right != TenantRight::All && several.is_some() {
             return Err(forbidden(
                 "tenants: only callers for all tenants name several; leave the parameter out",
@@ -162,10 +199,10 @@ impl OfTenants {
                 of.written = known(tenants, &numbers.unwrap_or_default().to_string())?;
             }
         }
+        of.views = (of.is_bound || numbers.is_some()).then_some(of.written);
         if of.is_bound && OF_ALL.iter().any(|calls| request.uri().path().starts_with(calls)) {
             return Err(forbidden(
-                "dashboards, links, tables and macros belong to those who may read the lines of \
-                 all tenants",
+                "tables of lookups belong to those who may read the lines of all tenants",
             ));
         }
         of.read = Some(vec![of.written]);
@@ -210,6 +247,12 @@ impl OfTenants {
         self.written
     }
 
+    /// Whose dashboards and links the request reads and changes: of the caller's tenant, or of that
+    /// which it names; none: those of all.
+    pub fn views(&self) -> Option<Tenant> {
+        self.views
+    }
+
     /// Whether the caller is not for all tenants.
     pub fn is_bound(&self) -> bool {
         self.is_bound
@@ -236,36 +279,68 @@ impl OfTenants {
         }
     }
 
+    /// The tenant whose lines alone the request reads, if there are tenants.
+    pub fn only(&self) -> Option<(&Arc<Tenants>, Tenant)> {
+        match (&self.known, self.read.as_deref()) {
+            (Some(known), Some([tenant])) => Some((known, *tenant)),
+            _ => None,
+        }
+    }
+
+    /// What the configuration says of that tenant.
+    pub fn options(&self) -> Option<&TenantOptions> {
+        self.only().and_then(|(known, tenant)| known.options(tenant))
+    }
+
     /// A place for a query of the lines of one tenant, until it is dropped.
     ///
     /// # Errors
     /// 429: the tenant has no other.
-    pub fn begin_query(&self) -> ApiResult<Option<QueryPlace>> {
-        let (Some(known), Some([tenant])) = (&self.known, self.read.as_deref()) else {
-            return Ok(None);
-        };
-        known.begin_query(*tenant).map(Some).map_err(|limit| {
+    pub fn begin_query(&self, kind: QueryKind) -> ApiResult<Option<QueryPlace>> {
+        let Some((known, tenant)) = self.only() else { return Ok(None) };
+        known.begin_query(tenant, kind).map(Some).map_err(|limit| {
+            let what = match kind {
+                QueryKind::Awaited => "queries of the tenant",
+                QueryKind::Tail => "tails of the tenant",
+            };
             let text = format!(
-                "{limit} queries of the tenant {tenant} run or wait, which is queries_max of \
-                 [[tenants]]; try again when one has ended"
+                "{limit} {what} {tenant} run or wait, which is {} of [[tenants]]; try again when \
+                 one has ended",
+                kind.key()
             );
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, text).retry_after(1)
         })
     }
 
-    /// The memory of a query of the lines of one tenant, if it has a limit.
-    pub fn query_memory_bytes_max(&self) -> Option<u64> {
-        match (&self.known, self.read.as_deref()) {
-            (Some(known), Some([tenant])) => known.query_memory_bytes_max(*tenant),
-            _ => None,
+    /// Notes that a query has ended, for the tenant whose lines alone it read.
+    pub fn note_query(&self, now_ns: i64, lines_scanned: u64, bytes_scanned: u64) {
+        if let Some((known, tenant)) = self.only() {
+            known.note_query(tenant, now_ns, lines_scanned, bytes_scanned);
         }
     }
 
-    /// Notes that a query has ended, for the tenant whose lines alone it read.
-    pub fn note_query(&self, now_ns: i64, lines_scanned: u64, bytes_scanned: u64) {
-        if let (Some(known), Some([tenant])) = (&self.known, self.read.as_deref()) {
-            known.note_query(*tenant, now_ns, lines_scanned, bytes_scanned);
-        }
+    /// An error if the tenant has as many background queries as it may, or if the rows of those
+    /// that have ended take as much as they may.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn check_background(&self, queries: usize, results_bytes: u64) -> ApiResult<()> {
+        let Some((known, tenant)) = self.only() else { return Ok(()) };
+        let Some(options) = known.options(tenant) else { return Ok(()) };
+        let text = match (options.background_max, options.results_bytes_max) {
+            (Some(limit), _) if queries >= limit => format!(
+                "{queries} background queries of the tenant {tenant} wait, run or are paused, and \
+                 background_max of [[tenants]] is {limit}; try again when one has ended"
+            ),
+            (_, Some(limit)) if results_bytes >= limit => format!(
+                "the results of background queries of the tenant {tenant} take {results_bytes} \
+                 bytes, and results_bytes_max of [[tenants]] is {limit}; delete some (DELETE \
+                 /api/v1/queries/ID)"
+            ),
+            _ => return Ok(()),
+        };
+        known.note_refusal(tenant);
+        Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, text))
     }
 
     /// An error if the tenant is beyond its rate, and its lines cannot be taken now.
@@ -336,6 +411,29 @@ fn several(request: &Request) -> ApiResult<Option<String>> {
     }
 }
 
+/// The tenants that a request to the API of Loki names by its header; none if it names none.
+fn orgs(request: &Request) -> ApiResult<Vec<String>> {
+    let path = request.uri().path();
+    if !["/loki/", "/insert/loki/"].iter().any(|api| path.starts_with(api)) {
+        return Ok(Vec::new());
+    }
+    let of_header = request.headers().get_all(ORG);
+    let mut values = of_header.iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let Some(first) = values.next() else { return Ok(Vec::new()) };
+    if values.next().is_some() {
+        return Err(ApiError::bad_request("X-Scope-OrgID is there twice; separate them by '|'"));
+    }
+    let names = first.split('|').map(str::trim).filter(|name| !name.is_empty());
+    let names: Vec<String> = names.take(NAMED_MAX + 1).map(str::to_owned).collect();
+    match names.iter().find(|name| name.contains([',', '*'])) {
+        Some(name) => Err(ApiError::bad_request(format!(
+            "X-Scope-OrgID: '{}' is not the name or the id of a tenant",
+            name.chars().take(100).collect::<String>()
+        ))),
+        None => Ok(names),
+    }
+}
+
 fn values(request: &Request, name: &str) -> Vec<String> {
     let of_headers = |headers: &HeaderMap| {
         let all = headers.get_all(name).iter();
@@ -371,7 +469,17 @@ mod tests {
 
     /// Whose lines are written and read, or the status.
     fn asked(right: &str, role: Role, query: &str, headers: &[(&str, &str)]) -> String {
-        let mut request = Request::builder().uri(format!("/select/logsql/query?{query}"));
+        asked_at("/select/logsql/query", right, role, query, headers)
+    }
+
+    fn asked_at(
+        path: &str,
+        right: &str,
+        role: Role,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> String {
+        let mut request = Request::builder().uri(format!("{path}?{query}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -428,6 +536,44 @@ mod tests {
             assert_eq!(found, expected, "{right} {role:?} {query} {headers:?}");
         }
         assert_eq!(asked("", Admin, &format!("tenants={}", ["0:0"; 101].join(",")), &[]), "400");
+    }
+
+    #[test]
+    fn clients_of_loki_name_tenants_by_their_header() {
+        use Role::{Admin, Ingest, Read};
+        let (query, push) = ("/loki/api/v1/query_range", "/insert/loki/api/v1/push");
+        for (path, right, role, address, org, expected) in [
+            (query, "named", Read, "", "bank", "13:0 13:0 bound"),
+            (query, "named", Read, "", "12:3", "12:3 12:3 bound"),
+            (query, "named", Read, "", "", "0:0 0:0 bound"),
+            (query, "named", Read, "", "gone", "400"),
+            (query, "named", Read, "", "shop|bank", "403"),
+            (query, "named", Read, "AccountID=13", "bank", "13:0 13:0 bound"),
+            (query, "named", Read, "AccountID=13", "shop", "400"),
+            (query, "shop", Read, "", "shop", "12:3 12:3 bound"),
+            (query, "shop", Read, "", "bank", "403"),
+            (query, "shop", Read, "", "shop|bank", "403"),
+            (query, "shop", Read, "", "gone", "403"),
+            (query, "", Read, "", "shop", "403"),
+            (query, "", Read, "", "default", "0:0 0:0 bound"),
+            (query, "", Admin, "", "shop | bank", "0:0 12:3,13:0"),
+            (query, "", Admin, "", "bank", "13:0 13:0"),
+            (query, "", Admin, "", "*", "400"),
+            (query, "", Admin, "", "shop|*", "400"),
+            (query, "", Admin, "", "shop,bank", "400"),
+            (query, "", Admin, "tenants=*", "shop", "400"),
+            (query, "", Admin, "tenants=*", "shop|bank", "400"),
+            (push, "named", Ingest, "", "bank", "13:0 13:0 bound"),
+            (push, "all", Ingest, "", "shop|bank", "400"),
+            // Only Loki's API has this header.
+            ("/select/logsql/query", "named", Read, "", "bank", "0:0 0:0 bound"),
+            ("/insert/jsonline", "all", Ingest, "", "bank", "0:0 0:0"),
+        ] {
+            let found = asked_at(path, right, role, address, &[("x-scope-orgid", org)]);
+            assert_eq!(found, expected, "{path} {right} {role:?} {address} {org}");
+        }
+        let twice = [("x-scope-orgid", "shop"), ("X-Scope-OrgID", "bank")];
+        assert_eq!(asked_at(query, "", Admin, "", &twice), "400");
     }
 
     #[test]

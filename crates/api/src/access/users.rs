@@ -10,6 +10,7 @@ use argon2::password_hash::phc::PasswordHash;
 
 use super::certificates::NamedBy;
 use super::groups::Groups;
+use super::ldap::options::LdapOptions;
 use super::limits::UserLimits;
 use super::oidc::options::OidcOptions;
 use super::principal::Role;
@@ -35,6 +36,8 @@ pub struct AccessOptions {
     pub limits: UserLimits,
     /// Providers of OpenID Connect, by which users log in.
     pub oidc: Vec<OidcOptions>,
+    /// Directories, by whose passwords users log in.
+    pub ldap: Vec<LdapOptions>,
     /// A proxy that vouches for users, or names the addresses of clients.
     pub proxy: Proxy,
     /// By which of their names the certificates of clients name users; `None` if they name nobody.
@@ -104,6 +107,7 @@ impl Default for AccessOptions {
             session_max: Duration::from_secs(12 * 3600),
             limits: UserLimits::default(),
             oidc: Vec::new(),
+            ldap: Vec::new(),
             proxy: None,
             certificates: None,
             groups: Groups::default(),
@@ -140,7 +144,8 @@ impl AccessOptions {
     /// Whether no credentials are needed.
     pub fn is_off(&self) -> bool {
         let by_proxy = self.proxy.as_ref().is_some_and(|proxy| proxy.user_header.is_some());
-        let by_others = !self.oidc.is_empty() || by_proxy || self.certificates.is_some();
+        let by_systems = !self.oidc.is_empty() || !self.ldap.is_empty();
+        let by_others = by_systems || by_proxy || self.certificates.is_some();
         self.users.is_empty() && self.tokens.is_empty() && !by_others
     }
 }

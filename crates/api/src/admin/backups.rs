@@ -43,11 +43,15 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
 
 async fn make(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let pipeline = app.pipeline()?;
-    refuse_without_lines(&app, pipeline.store().stats().lines)?;
+    let is_sent = params.get("send").is_some_and(|send| send != "0");
+    let of_cluster = app.cluster().is_some_and(|cluster| cluster.engines().is_some());
+    if !(is_sent && of_cluster) {
+        refuse_without_lines(&app, pipeline.store().stats().lines)?;
+    }
     let now_ns = crate::wire::clock::now_ns();
     let name = params.get("name").map_or_else(|| backup::name_of_time(now_ns), str::to_owned);
     backup::check_name(&name).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    if params.get("send").is_some_and(|send| send != "0") {
+    if is_sent {
         return send(&pipeline, &caller, name);
     }
     let permit = only_one(&app)?;
@@ -89,8 +93,8 @@ fn send(pipeline: &Pipeline, caller: &Caller, name: String) -> ApiResult {
 fn refuse_without_lines(app: &App, lines: u64) -> ApiResult<()> {
     let Some(cluster) = app.cluster() else { return Ok(()) };
     let message = if cluster.engines().is_some() {
-        "the lines of a cluster on Kafka and object storage are not on this machine; back up the bucket and the database \
-         (docs/cluster.md)"
+        "the lines of a cluster on Kafka and object storage are not on this machine; have a backup sent to another place: set \
+         backup.to, and run `loginson backup send` (docs/backup.md)"
             .to_owned()
     } else if lines == 0 {
         let names: Vec<&str> = cluster.nodes().map(|node| node.name.as_str()).collect();

@@ -1,6 +1,7 @@
 //! Metrics of a node of a cluster on engines, and of one that answers for copies on several stores.
 
 use cluster::engines::Metered;
+use cluster::engines::cache::Counts;
 use node::cluster::engines::OwnedPartition;
 
 use crate::wire::metrics::Text;
@@ -63,33 +64,71 @@ pub fn text(engines: &Engines, out: &mut Text) {
         "1 while this node takes partitions, and reads segments for others.",
         u64::from(engines.refusal().is_none()),
     );
-    let cache = engines.cache_counts();
-    one(
+    caches(engines, out);
+    requests(engines, out);
+    partitions(&owned, engines.monotonic_ns(), out);
+    calls(engines, out);
+}
+
+/// The caches on the local disk.
+fn caches(engines: &Engines, out: &mut Text) {
+    let [lines, index] = engines.cache_counts();
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&Counts) -> u64| {
+        out.head(name, kind, help);
+        for (of, counts) in [("lines", &lines), ("index", &index)] {
+            out.sample(name, &[("of", of)], value(counts) as f64);
+        }
+    };
+    each(
         "loginson_cluster_cache_bytes",
         "gauge",
-        "Bytes of parts of segments on the local disk.",
-        cache.bytes,
+        "Bytes of parts of segments on the local disk: of lines, and of footers and word filters.",
+        |counts| counts.bytes,
     );
-    one(
+    each(
         "loginson_cluster_cache_hits_total",
         "counter",
         "Reads of a part of a segment that the local disk answered.",
-        cache.hits,
+        |counts| counts.hits,
     );
-    one(
+    each(
         "loginson_cluster_cache_fetches_total",
         "counter",
         "Parts of segments that came from the object storage.",
-        cache.fetches,
+        |counts| counts.fetches,
     );
-    one(
+    each(
+        "loginson_cluster_cache_requests_total",
+        "counter",
+        "Requests for these parts; neighbours come with one request.",
+        |counts| counts.requests,
+    );
+    each(
         "loginson_cluster_cache_damaged_total",
         "counter",
         "Parts of segments on the local disk that were damaged, and were fetched again.",
-        cache.damaged,
+        |counts| counts.damaged,
     );
-    partitions(&owned, engines.monotonic_ns(), out);
-    calls(engines, out);
+}
+
+/// The requests to the object storage, by the classes that are paid for.
+fn requests(engines: &Engines, out: &mut Text) {
+    let requests = engines.object_requests();
+    let name = "loginson_cluster_object_requests_total";
+    out.head(name, "counter", "Requests to the object storage, by the class that is paid for.");
+    for (class, count) in [
+        ("put", requests.put),
+        ("list", requests.list),
+        ("get", requests.get),
+        ("delete", requests.delete),
+    ] {
+        out.sample(name, &[("class", class)], count as f64);
+    }
+    let name = "loginson_cluster_object_bytes_total";
+    out.head(name, "counter", "Bytes that went to the object storage, and came from it.");
+    for (way, bytes) in [("sent", requests.bytes_sent), ("received", requests.bytes_received)] {
+        out.sample(name, &[("way", way)], bytes as f64);
+    }
 }
 
 /// Each partition that the node owns.
@@ -133,8 +172,13 @@ fn partitions(owned: &[std::sync::Arc<OwnedPartition>], now_ns: u64, out: &mut T
     );
     each(
         "loginson_cluster_partition_troubled",
-        "1 while the partition cannot be read or published.",
+        "1 while the partition cannot be read or published, or its messages are at risk.",
         &|partition| f64::from(u8::from(partition.trouble().is_some())),
+    );
+    each(
+        "loginson_cluster_partition_at_risk",
+        "1 while messages that are in no segment have used half of the log's retention.",
+        &|partition| f64::from(u8::from(partition.risk().is_some())),
     );
 }
 

@@ -18,6 +18,7 @@ use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::Cluster;
+use node::cluster::engines::{CatalogError, DeletionRow, Engines};
 use node::data_dir::BACKUPS_FOLDER;
 use node::storage::backup;
 use node::storage::line_filter::line_filter;
@@ -34,8 +35,12 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
+    if let Some(engines) = engines(&app) {
+        let all = of_catalog(move || engines.deletions()).await?;
+        let entries: Vec<Value> = all.rows.iter().map(cluster_entry).collect();
+        return Ok(Json(json!({ "deletions": entries })).into_response());
+    }
     if let Some(cluster) = app.cluster() {
-        refuse_on_engines(&cluster)?;
         let listed = at_stores(cluster, "GET", PATH, Vec::new()).await?;
         return Ok(Json(json!({ "stores": listed })).into_response());
     }
@@ -44,15 +49,57 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "deletions": entries })).into_response())
 }
 
-/// Lines of a cluster on engines leave by retention alone.
-fn refuse_on_engines(cluster: &Cluster) -> ApiResult<()> {
-    match cluster.engines() {
-        Some(_) => Err(ApiError::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "single lines of a cluster on Kafka and object storage cannot be deleted yet; they leave by retention",
-        )),
-        None => Ok(()),
+/// The engines of the cluster that this node is part of.
+fn engines(app: &App) -> Option<Arc<Engines>> {
+    app.cluster().and_then(|cluster| cluster.engines().cloned())
+}
+
+/// Calls the catalog of a cluster, on a thread that may block.
+async fn of_catalog<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, CatalogError> + Send + 'static,
+) -> ApiResult<T> {
+    let done = tokio::task::spawn_blocking(call).await;
+    done.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| match error {
+        CatalogError::Refused(text) => ApiError::new(StatusCode::TOO_MANY_REQUESTS, text),
+        error => ApiError::unavailable(error.to_string()),
+    })
+}
+
+/// Begins a deletion in a cluster on engines. Every query that begins after the answer is without
+/// the lines, at each node.
+async fn begin_on_engines(
+    app: &App,
+    engines: Arc<Engines>,
+    caller: &Caller,
+    filter: String,
+) -> ApiResult {
+    let row = of_catalog(move || engines.delete_lines(&filter)).await?;
+    audit::note(caller, &format!("deletion {} begins", row.tombstone.id), "");
+    // The other nodes remove theirs when they hear of the deletion, within seconds.
+    let jobs = Arc::clone(app.jobs()?);
+    let removed = tokio::task::spawn_blocking(move || jobs.remove_ended()).await;
+    let (_, left) = removed.map_err(|error| ApiError::internal(error.to_string()))?;
+    let mut places = not_reached(&[]);
+    if left > 0 {
+        places.push(format!("the results of {left} background queries, until they have ended"));
     }
+    let mut body = cluster_entry(&row);
+    body["not_reached"] = places.into();
+    Ok((StatusCode::ACCEPTED, Json(body)).into_response())
+}
+
+fn cluster_entry(row: &DeletionRow) -> Value {
+    json!({
+        "id": row.tombstone.id.to_string(),
+        "filter": row.tombstone.filter,
+        "state": row.state.name(),
+        "created": format_time(row.tombstone.created_ns),
+        "finished": row.finished_ns.map(format_time),
+        "lines_deleted": row.lines,
+        "segments_left": row.segments_left,
+        "bytes_left": row.bytes_left,
+        "note": null,
+    })
 }
 
 async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
@@ -64,8 +111,10 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         return Err(ApiError::bad_request(text.to_owned()));
     }
     let filter = caller.principal.tenants.narrowed(&filter);
+    if let Some(engines) = engines(&app) {
+        return begin_on_engines(&app, engines, &caller, filter).await;
+    }
     if let Some(cluster) = app.cluster() {
-        refuse_on_engines(&cluster)?;
         return begin_at_stores(app, cluster, caller, filter).await;
     }
     let pipeline = app.pipeline()?;
@@ -105,6 +154,11 @@ fn not_reached(backups: &[String]) -> Vec<String> {
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+    if let Some(engines) = engines(&app) {
+        let all = of_catalog(move || engines.deletions()).await?;
+        let found = all.rows.iter().find(|row| row.tombstone.id.to_string() == id);
+        return Ok(Json(cluster_entry(found.ok_or_else(|| unknown(&id))?)).into_response());
+    }
     // A deletion is done once the kept results of earlier queries are removed, too.
     let jobs = Arc::clone(app.jobs()?);
     let removed = tokio::task::spawn_blocking(move || jobs.expire()).await;
@@ -117,6 +171,9 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
 
 async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
     let number: u64 = id.parse().map_err(|_| unknown(&id))?;
+    if let Some(engines) = engines(&app) {
+        return cancel_on_engines(engines, &caller, number).await;
+    }
     let pipeline = app.pipeline()?;
     let work = move || {
         let cancelled = pipeline.store().cancel_deletion(number)?;
@@ -131,6 +188,20 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
     }
     let (deletion, _) = found.ok_or_else(|| unknown(&id))?;
     Ok(Json(json!({ "id": id, "state": deletion.state.name() })).into_response())
+}
+
+async fn cancel_on_engines(engines: Arc<Engines>, caller: &Caller, id: u64) -> ApiResult {
+    let call = move || {
+        let is_cancelled = engines.cancel_deletion(id)?;
+        Ok((is_cancelled, engines.deletions()?))
+    };
+    let (is_cancelled, all) = of_catalog(call).await?;
+    if is_cancelled {
+        audit::note(caller, &format!("deletion {id} cancelled"), "");
+    }
+    let found = all.rows.iter().find(|row| row.tombstone.id == id);
+    let row = found.ok_or_else(|| unknown(&id.to_string()))?;
+    Ok(Json(json!({ "id": id.to_string(), "state": row.state.name() })).into_response())
 }
 
 /// Begins a deletion at all stores of all copies. Where a store is away it begins at none, so that

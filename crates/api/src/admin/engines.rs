@@ -52,18 +52,23 @@ fn own(engines: &Engines) -> Value {
     let now_ns = engines.monotonic_ns();
     let partitions: Vec<Value> =
         engines.all_owned().iter().map(|owned| own_partition(owned, now_ns)).collect();
-    let cache = engines.cache_counts();
+    let [lines, index] = engines.cache_counts();
+    let cache = |counts: cluster::engines::cache::Counts| {
+        json!({
+            "hits": counts.hits,
+            "fetches": counts.fetches,
+            "requests": counts.requests,
+            "damaged": counts.damaged,
+            "bytes": counts.bytes,
+        })
+    };
     json!({
         "node": engines.info.node.to_string(),
         "own_partitions": partitions,
         "engines": calls(engines),
         "refusal": engines.refusal(),
-        "cache": {
-            "hits": cache.hits,
-            "fetches": cache.fetches,
-            "damaged": cache.damaged,
-            "bytes": cache.bytes,
-        },
+        "cache": cache(lines),
+        "index_cache": cache(index),
     })
 }
 

@@ -95,7 +95,7 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
             crate::alerts::metrics::text(&work.alerts, &mut out);
         }
         crate::rules::metrics(&pipeline.rules.now(), &mut out);
-        crate::admin::tenants::metrics(&pipeline.tenants, &mut out);
+        crate::admin::tenants::metrics(&pipeline, &mut out);
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),
             &mut out,

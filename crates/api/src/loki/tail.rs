@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::query::source::TimeRange;
-use ::query::{Context, Permit, Query, Restriction, Scratch, TAIL, TailQuery};
+use ::query::{Context, Query, Restriction, Scratch, TAIL, TailQuery};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -38,7 +38,8 @@ use crate::loki::answer::{CATEGORIZE_LABELS, Text, write_streams};
 use crate::loki::params::{self, QUERY_SINCE_NS};
 use crate::loki::query::{categorizes, limit, parse};
 use crate::loki::{LokiError, LokiResult};
-use crate::wire::error::{ApiError, queue_refusal};
+use crate::queries::tails::TailPlace;
+use crate::wire::error::ApiError;
 use crate::wire::listen::raised;
 use node::pipeline::Pipeline;
 use node::queries::tails::TailBatch;
@@ -94,12 +95,8 @@ async fn tail(
     })?;
     let categorize = categorizes(&headers);
     let pipeline = app.pipeline()?;
-    // Tails have slots of their own and never wait for one, so this does not block.
     let text = params.required("query")?;
-    let permit = app
-        .queue
-        .submit(TAIL, text, &app.client_in_queue(&caller))
-        .map_err(|e| LokiError::from(queue_refusal(e)))?;
+    let permit = TailPlace::take(&app, &caller, text)?;
     audit::note_reading(&caller, TAIL, "tail begins", text);
     let restriction = params.restriction(now_ns)?;
     let pushed = Query::new(push::push(&query).filter, Vec::new());
@@ -126,7 +123,7 @@ struct Follower {
     query: LogQuery,
     restriction: Restriction,
     pushed: TailQuery,
-    permit: Permit,
+    permit: TailPlace,
     categorize: bool,
     reader: Reader,
     scratch: Scratch,

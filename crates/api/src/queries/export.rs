@@ -39,7 +39,7 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let mut cursor = cursor.unwrap_or_default();
     let now_ns = *cursor.now_ns.get_or_insert(now_ns);
     let text = params.get("query").unwrap_or("*");
-    let query = Query::parse(text, now_ns).map_err(wrong_query)?;
+    let query = Query::parse_with(text, now_ns, params.macros()).map_err(wrong_query)?;
     let mut pending = PendingQuery::new(&app, EXPORT, text, &caller)?;
     let in_pieces = params.flag("cursors");
     if resumes || in_pieces {

@@ -10,3 +10,4 @@ pub mod select;
 pub mod share;
 pub mod stream;
 pub mod summary;
+pub mod tails;

@@ -22,6 +22,7 @@ use crate::access::principal::{Caller, Scope, client_owner};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::queries::export::check_raw;
+use crate::queries::run::memory_of_tenant;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::error::{queue_refusal, wrong_query};
 use node::queries::export::Format;
@@ -94,6 +95,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     if let Some(most) = own.results_bytes_max {
         check_results(&app, &caller, most)?;
     }
+    let tenant = caller.principal.tenants.only().map(|(_, tenant)| tenant);
     let timeout = params.duration_ns("timeout")?;
     let run_time = timeout.map_or(most, |ns| most.min(Duration::from_nanos(ns as u64)));
     // The restriction becomes a part of the query, which is stored as text.
@@ -119,6 +121,8 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
         client: app.client_in_queue(&caller),
         seen: caller.principal.restriction.to_string(),
+        tenant: tenant.map_or_else(String::new, |tenant| tenant.to_string()),
+        memory_bytes_max: memory_of_tenant(&caller),
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
     // Tables belong to all tenants. The query may look values up at any depth.
@@ -132,7 +136,9 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     }
     let jobs = Arc::clone(app.jobs()?);
     let text = submission.query.clone();
-    let submitted = blocking(move || jobs.submit(submission)).await?;
+    let tenants = caller.principal.tenants.clone();
+    let check = move |queries, bytes| tenants.check_background(queries, bytes);
+    let submitted = blocking(move || jobs.submit_if(submission, check)).await??;
     let id = submitted.map_err(|error| refused(&app, error))?;
     audit::note(&caller, &format!("background query {id} begins"), &text);
     let state = app.queue.get(id).map_or("done", |info| info.state.name());

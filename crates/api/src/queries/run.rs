@@ -26,6 +26,7 @@ use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult, queue_refusal, wrong_query};
 use crate::wire::listen::client_has_stalled;
 use node::cluster::Missing;
+use node::ingest::tenants::QueryKind;
 use node::pipeline::Pipeline;
 use node::queries::jobs::QUERY_THREADS;
 
@@ -44,7 +45,7 @@ impl Params {
 
     /// A query of these parameters, parsed at `now_ns`.
     pub fn parse_query(&self, text: &str, now_ns: i64) -> Result<Query, ParseError> {
-        let query = Query::parse(text, now_ns)?;
+        let query = Query::parse_with(text, now_ns, self.macros())?;
         let mut options = query.options();
         options.all_revisions |= self.flag("all_revisions");
         Ok(query.with_options(options))
@@ -158,7 +159,7 @@ impl PendingQuery {
         };
         let mut limits = app.query_options().limits;
         caller.principal.limits.lower(&mut limits);
-        if let Some(bytes) = caller.principal.tenants.query_memory_bytes_max() {
+        if let Some(bytes) = memory_of_tenant(caller) {
             limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
         }
         Ok(PendingQuery {
@@ -241,7 +242,7 @@ impl PendingQuery {
         let mut told = Told::new(&self);
         let limits = self.caller.principal.limits;
         let arrived = Instant::now();
-        let place = self.caller.principal.tenants.begin_query();
+        let place = self.caller.principal.tenants.begin_query(QueryKind::Awaited);
         let _place = place.inspect_err(|refusal| {
             self.app.queries_refused.fetch_add(1, Relaxed);
             told.ends("refused", Some(refusal.to_string()));
@@ -270,7 +271,10 @@ impl PendingQuery {
             source: Hiding::over(
                 match self.lines {
                     LinesOf::ThisNode => Box::new(self.pipeline.stored.clone()),
-                    LinesOf::All => self.app.lines(&self.pipeline).source(self.missing),
+                    LinesOf::All => {
+                        let told = Some(Arc::clone(&self.caller.missing));
+                        self.app.lines(&self.pipeline).source_that_tells(self.missing, told)
+                    }
                 },
                 &context.restriction,
             ),
@@ -314,7 +318,8 @@ impl PendingQuery {
         drop(end);
         told.ends(state.name(), error.clone());
         permit.finish(state, error);
-        result.map_err(|error| ended(&error, &limits))
+        let of_tenant = memory_of_tenant(&self.caller);
+        result.map_err(|error| ended(&error, &limits, of_tenant))
     }
 }
 
@@ -572,8 +577,23 @@ impl Link {
     }
 }
 
-/// The answer for a query that failed. A limit of the caller is named as one.
-fn ended(error: &RunError, own: &UserLimits) -> ApiError {
+/// The memory of a query of the caller's tenant, if it has a limit.
+pub fn memory_of_tenant(caller: &Caller) -> Option<u64> {
+    caller.principal.tenants.options().and_then(|options| options.query_memory_bytes_max)
+}
+
+/// The answer for a query that failed. A limit of the caller, or of the tenant, is named as one.
+fn ended(error: &RunError, own: &UserLimits, memory_of_tenant: Option<u64>) -> ApiError {
+    if let RunError::MemoryLimit(most) = error
+        && memory_of_tenant == Some(*most)
+        && own.memory_bytes_max != Some(*most)
+    {
+        let text = format!(
+            "{error}; this is query_memory_bytes_max of the tenant in [[tenants]], which an \
+             administrator may raise"
+        );
+        return ApiError::new(StatusCode::TOO_MANY_REQUESTS, text);
+    }
     let seconds = own.run_max.map(|most| most.as_secs_f64());
     let setting = match error {
         RunError::TimeLimit(most) if seconds == Some(*most) => Some("run_max"),

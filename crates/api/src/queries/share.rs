@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use query::source::{Source, TimeRange};
+use query::source::{Damages, Source, TimeRange};
 use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
 use record::{LineId, RowsWriter};
+use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
@@ -29,8 +31,10 @@ use crate::app::App;
 use crate::queries::run::{Client, LinesOf, PendingQuery, Running, reading_thread};
 use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::engines::PiecesSource;
-use node::cluster::message::{Counts, FramesWanted, HEARTBEAT, Message, ShareRequest, VERSION};
+use node::cluster::engines::{Engines, Pieces, PiecesError, PiecesSource, is_storage_away};
+use node::cluster::message::{
+    Counts, FramesWanted, HEARTBEAT, Message, ShareHead, ShareRequest, Spoken,
+};
 use node::queries::QueryOptions;
 use node::storage::stored::Stored;
 
@@ -58,16 +62,21 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         ApiError::bad_request(format!("a share is longer than {SHARE_BYTES_MAX} bytes"))
     })?;
 
+    let (head, here) = (serde_json::from_slice::<ShareHead>(&body), Spoken::here());
+    if let Ok(ShareHead { version }) = head
+        && !here.has(version)
+    {
+        // The node that asks repeats the request in a version that both speak. 503: if there is
+        // none, another copy is asked.
+        let why = format!(
+            "it speaks {here} of the protocol of shares, and the node that asks version {version}"
+        );
+        let refusal = json!({ "error": why, "speaks": here });
+        return Ok((StatusCode::SERVICE_UNAVAILABLE, Json(refusal)).into_response());
+    }
     let mut request: ShareRequest = serde_json::from_slice(&body)
         .map_err(|error| ApiError::bad_request(format!("this is no share: {error}")))?;
     drop((body, reading));
-    if request.version != VERSION {
-        // 503, so that another copy is asked.
-        return Err(ApiError::unavailable(format!(
-            "it speaks version {VERSION} of the protocol of shares, and the node that asks {}; run the same version of Loginson on both",
-            request.version
-        )));
-    }
     // Wrong requests are answered before the queue is entered.
     let checked = match (request.line_id(), request.frames_wanted()) {
         (Some(id), _) => id.map(drop),
@@ -83,10 +92,11 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     let limits = &mut pending.context.limits;
     limits.run_time = run_time(request.timeout(), &app.query_options());
     limits.rows_max = u64::MAX;
+    let may_leave_out = request.may_leave_out && request.pieces.is_some();
+    let damages = may_leave_out.then(Arc::<Damages>::default);
+    pending.context.damages.clone_from(&damages);
     let node = pending.pipeline().stored.store().node();
 
-    // Frames that this node cannot answer for are known before the query begins, so that the node
-    // that asks can plan again at once.
     let pieces = match request.pieces.take() {
         None => None,
         Some(pieces) => {
@@ -99,14 +109,11 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
                     "'{name}' is not the name of a segment"
                 )));
             }
-            let gather = move || {
-                let gathered = PiecesSource::gather(&engines, pieces);
-                gathered.map_err(|error| ApiError::new(StatusCode::CONFLICT, error.to_string()))
-            };
-            Some(reading_thread(gather).await?)
+            Some((engines, pieces))
         }
     };
 
+    let hello: Bytes = Message::Hello(request.version, node).encode().into();
     let client = Client::default();
     let link = client.link();
     let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
@@ -114,6 +121,26 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     let last = sender.clone();
     let stored = pending.pipeline().stored.clone();
     let running = reading_thread(move || {
+        let send_last = |message: Message| {
+            // If nobody receives it, the other node is gone.
+            let _ = tokio::runtime::Handle::current().block_on(last.send(message.encode().into()));
+        };
+        // Frames that this node cannot answer for are known before the query begins, so that the
+        // node that asks can plan again at once.
+        let gather = |(engines, pieces): (Arc<Engines>, Pieces)| {
+            PiecesSource::gather(&engines, pieces, may_leave_out)
+        };
+        let pieces = match pieces.map(gather).transpose() {
+            Ok(pieces) => pieces,
+            Err(error) => {
+                let status = match &error {
+                    PiecesError::Hot(_) => StatusCode::CONFLICT,
+                    PiecesError::Filter(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                send_last(Message::Failed(status.as_u16(), error.to_string()));
+                return Ok(());
+            }
+        };
         let outcome = pending.run(&link, |running| {
             let _ = tell_progress.send(Arc::clone(&running.context.progress));
             if let Some(frames) = request.frames_wanted() {
@@ -121,18 +148,45 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
                 return send_frames(&stored, frames, running, &sender);
             }
             let source = pieces.as_ref().map_or(running.source(), |pieces| pieces as &dyn Source);
-            answer(&request, source, running, &sender)
+            let left_out = pieces.as_ref().zip(damages.as_deref());
+            let mut told = Vec::new();
+            // What is left out is told before the rows beside it.
+            let mut tell = |running: &Running| {
+                let Some((pieces, damages)) = left_out else { return ControlFlow::Continue(()) };
+                let all = pieces.left_out(damages);
+                if all == told {
+                    return ControlFlow::Continue(());
+                }
+                told.clone_from(&all);
+                pass(Message::LeftOut(all).encode().into(), &sender, running)
+            };
+            let outcome = answer(&request, source, running, &mut |piece| match tell(running) {
+                ControlFlow::Continue(()) => {
+                    pass(Message::Piece(piece).encode().into(), &sender, running)
+                }
+                flow => flow,
+            });
+            if outcome.is_ok() {
+                let _ = tell(running);
+            }
+            outcome
         });
         let message = match &outcome {
             Ok(outcome) => Message::Done(*outcome),
-            Err(error) => Message::Failed(error.status().as_u16(), error.to_string()),
+            Err(error) => {
+                let text = error.to_string();
+                // The same query may succeed later, or at another node.
+                let status = match is_storage_away(&text) {
+                    true => StatusCode::SERVICE_UNAVAILABLE,
+                    false => error.status(),
+                };
+                Message::Failed(status.as_u16(), text)
+            }
         };
-        // If nobody receives it, the other node is gone.
-        let _ = tokio::runtime::Handle::current().block_on(last.send(message.encode().into()));
+        send_last(message);
         Ok(())
     });
     tokio::spawn(running);
-    let hello: Bytes = Message::Hello(node).encode().into();
     let beats = Beats { messages, begins: Some(progress), progress: None, _client: client };
     let rest = futures_util::stream::unfold(beats, |mut beats| async {
         let message = beats.next().await?;
@@ -158,9 +212,8 @@ fn answer(
     request: &ShareRequest,
     source: &dyn Source,
     running: &Running,
-    sender: &mpsc::Sender<Bytes>,
+    send: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    let mut send = |piece: SharePiece| pass(Message::Piece(piece).encode().into(), sender, running);
     if let Some(id) = request.line_id() {
         let id = id.map_err(RunError::Failed)?;
         let batch = source.find(id)?;
@@ -173,7 +226,7 @@ fn answer(
         return Ok(Outcome::default());
     }
     let share = request.share().map_err(RunError::Failed)?;
-    let answered = answer_share(&share, source, &running.context, &mut send);
+    let answered = answer_share(&share, source, &running.context, &mut *send);
     let answered = answered.and_then(|outcome| running.check().map(|()| outcome));
     answered.map_err(|error| match error {
         RunError::TimeLimit(s) if running.context.limits.run_time < request.timeout() => {

@@ -2,7 +2,7 @@
 //! never such that nobody can administer the server.
 
 use axum::http::header::AUTHORIZATION;
-use node::data_dir::{ACCESS_FILE, DocumentFolder, Documents};
+use node::data_dir::{ACCESS_FILE, DocumentFolder, Documents, SharedDocument};
 use serde_json::Value;
 
 use super::gate::basic;
@@ -271,4 +271,97 @@ async fn restrictions_and_limits_are_given_and_taken_away() {
     let (_, listed) = fixture.asked("GET /api/v1/tokens", &root, "").await;
     assert_eq!(listed["tokens"][0]["filter"], "app:=\"shop\"");
     assert_eq!(listed["tokens"][0]["limits"]["rows_max"], 3);
+}
+
+/// The document that the nodes of a cluster share.
+#[derive(Default)]
+struct Shared {
+    body: std::sync::Mutex<Option<Vec<u8>>>,
+    is_away: AtomicBool,
+}
+
+impl SharedDocument for Shared {
+    fn read(&self) -> std::io::Result<Option<Vec<u8>>> {
+        match self.is_away.load(Relaxed) {
+            true => Err(std::io::ErrorKind::NotConnected.into()),
+            false => Ok(self.body.lock().unwrap().clone()),
+        }
+    }
+
+    fn change(
+        &self,
+        change: &mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>,
+    ) -> std::io::Result<()> {
+        let before = self.read()?;
+        if let Some(body) = change(before) {
+            *self.body.lock().unwrap() = Some(body);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn nodes_of_a_cluster_have_the_same_users_and_tokens() {
+    let shared = Arc::<Shared>::default();
+    let own = [(); 2].map(|()| Arc::<Memory>::default());
+    let nodes = own.each_ref().map(keeping);
+    let [first, second] = &nodes;
+    let add = |name: &str, role: &str| format!("name={name}&role={role}&password={PASSWORD}");
+    let (ann, bob) = (basic("ann", PASSWORD), basic("bob", PASSWORD));
+    let users = "POST /api/v1/users";
+
+    // Before the catalog answers nobody can make an administrator.
+    nodes.iter().for_each(|node| node.app.gate().expect_sharing());
+    assert_eq!(first.asked(users, "", &add("ann", "admin")).await.0, 503);
+    for node in &nodes {
+        node.app.gate().share(Arc::clone(&shared) as _).unwrap();
+    }
+    assert_eq!(first.asked(users, "", &add("ann", "admin")).await.0, 200);
+    second.app.gate().look_for_changes().unwrap();
+    assert_eq!(second.asked("GET /api/v1/status", "", "").await.0, 401);
+    assert_eq!(second.asked("GET /api/v1/status", &ann, "").await.0, 200);
+
+    // A change is made of what the cluster has, also before the node has looked.
+    assert_eq!(first.asked(users, &ann, &add("bob", "read")).await.0, 200);
+    assert_eq!(second.asked(users, &ann, &add("eve", "read")).await.0, 200);
+    first.app.gate().look_for_changes().unwrap();
+    for node in &nodes {
+        let (_, listed) = node.asked("GET /api/v1/users", &ann, "").await;
+        let names: Vec<&str> = listed["users"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|u| u["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["ann", "bob", "eve"], "{listed}");
+    }
+    assert_eq!(second.asked("DELETE /api/v1/users/bob", &ann, "").await.0, 200);
+    assert_eq!(first.asked("GET /api/v1/status", &bob, "").await.0, 200);
+    first.app.gate().look_for_changes().unwrap();
+    assert_eq!(first.asked("GET /api/v1/status", &bob, "").await.0, 401);
+    // The last administrator of the cluster stays, whichever node is asked.
+    assert_eq!(second.asked("DELETE /api/v1/users/ann", &ann, "").await.0, 409);
+
+    // Without the catalog nothing changes, and those who were known come in, also after a restart.
+    shared.is_away.store(true, Relaxed);
+    assert_eq!(first.asked(users, &ann, &add("dan", "read")).await.0, 503);
+    assert!(first.app.gate().look_for_changes().is_err());
+    assert_eq!(first.asked("GET /api/v1/status", &ann, "").await.0, 200);
+    let again = keeping(&own[0]);
+    again.app.gate().expect_sharing();
+    assert_eq!(again.asked("GET /api/v1/status", &ann, "").await.0, 200);
+    assert!(again.app.gate().share(Arc::clone(&shared) as _).is_err());
+    shared.is_away.store(false, Relaxed);
+
+    // A node that had users of its own takes those of the cluster.
+    let other = keeping(&Arc::default());
+    assert_eq!(other.asked(users, "", &add("zoe", "admin")).await.0, 200);
+    other.app.gate().share(Arc::clone(&shared) as _).unwrap();
+    assert_eq!(other.asked("GET /api/v1/status", &basic("zoe", PASSWORD), "").await.0, 401);
+    assert_eq!(other.asked("GET /api/v1/status", &ann, "").await.0, 200);
+    // What is damaged changes nothing.
+    *shared.body.lock().unwrap() = Some(b"{".to_vec());
+    assert!(other.app.gate().look_for_changes().is_err());
+    assert_eq!(other.asked(users, &ann, &add("dan", "read")).await.0, 500);
+    assert_eq!(other.asked("GET /api/v1/status", &ann, "").await.0, 200);
 }

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::restricted::with_restricted;
+use super::tenants::{TENANTS, fixture};
 use super::*;
 
 /// Begins a tail; what follows the head are messages.
@@ -84,6 +85,44 @@ async fn a_restricted_caller_follows_what_it_sees() {
             assert!(!shown.contains("brackenfel"), "{caller} {query}: {shown}");
             let is_hidden = !shown.contains("10.0.0.7") && !shown.contains("quincewort");
             assert_eq!(is_hidden, hides, "{caller} {query}: {shown}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_follows_its_own_lines() {
+    let fixture = fixture();
+    let address = fixture.listen().await;
+    let push = |when: &'static str| {
+        let fixture = &fixture;
+        async move {
+            for (name, _, word) in TENANTS {
+                let line = format!("{{\"_msg\":\"{word} {when}\"}}\n");
+                let token = format!("{name}-writes");
+                fixture.as_token(&token, "POST", "/insert/jsonline", &[], line).await;
+            }
+        }
+    };
+    push("before").await;
+    let org = "x-scope-orgid: bank\r\n";
+    for (token, more, seen) in [
+        ("shop-reads", "", "quincewort"),
+        ("bank-reads", "", "brackenfel"),
+        ("bank-reads", org, "brackenfel"),
+        ("proxy-reads", org, "brackenfel"),
+        ("admin", org, "brackenfel"),
+        ("admin", "", "hazelmoor"),
+        ("unsaid-reads", "", "hazelmoor"),
+    ] {
+        let secret = format!("Bearer {token}");
+        let began = move || begin(address, &secret, "{_type=~\".+\"}", more);
+        let mut stream = tokio::task::spawn_blocking(began).await.unwrap();
+        push("live").await;
+        let last = format!("{seen} live");
+        let read = tokio::task::spawn_blocking(move || until(&mut stream, &last));
+        let shown = read.await.unwrap();
+        for (_, _, word) in TENANTS {
+            assert_eq!(shown.contains(word), word == seen, "{token} {more}: {shown}");
         }
     }
 }

@@ -358,6 +358,8 @@ async fn whom_no_rule_lets_in() {
         ("preferred_username", json!("a b"), "must consist of letters"),
         ("preferred_username", json!("x".repeat(60)), "must consist of letters"),
         ("preferred_username", json!(7), "does not tell the claim"),
+        ("preferred_username", json!(""), "does not tell the claim"),
+        ("preferred_username", json!("  "), "does not tell the claim"),
         ("iss", json!("https://evil.example"), "is of another issuer"),
         ("aud", json!("other"), "is for another client"),
         ("exp", json!(1), "has expired"),

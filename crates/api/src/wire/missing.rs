@@ -7,7 +7,7 @@ use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use node::cluster::Missing;
+use node::cluster::{Missing, Notice};
 
 /// The header. Its value is the stores, separated by commas. Only answers to requests with
 /// `allow_partial_response=1` have it.
@@ -18,12 +18,24 @@ const MISSING_STORES: &str = "x-loginson-missing-stores";
 /// `allow_partial_response=1` have it.
 const MISSING_LINES: &str = "x-loginson-missing-lines";
 
+/// The header with the age of the catalog's state that the answer is by, in seconds. Only answers
+/// of a cluster whose catalog does not answer have it.
+const CATALOG_AGE: &str = "x-loginson-catalog-age";
+
+/// The header with what does not answer in a cluster, for the page: a JSON list of `what` (`log`,
+/// `partition`, `objects`, `catalog`) and `text`, in ASCII.
+const NOTICES: &str = "x-loginson-notices";
+
+/// Bytes of the last header; beyond them the last notices are left out.
+const NOTICES_BYTES_MAX: usize = 4 << 10;
+
 /// Gives the request a list of stores, which the handler fills, and adds the header to the answer.
 /// A query knows all stores of the list before its first row.
 pub async fn name(mut request: Request, next: Next) -> Response {
     let missing = Arc::new(Missing::default());
     request.extensions_mut().insert(Arc::clone(&missing));
     let mut response = next.run(request).await;
+    missing.tell();
     let stores = missing.stores();
     if !stores.is_empty()
         && let Ok(value) = HeaderValue::from_str(&stores.join(", "))
@@ -36,5 +48,54 @@ pub async fn name(mut request: Request, next: Next) -> Response {
     {
         response.headers_mut().insert(MISSING_LINES, value);
     }
+    if let Some(age) = missing.catalog_age() {
+        response.headers_mut().insert(CATALOG_AGE, age.as_secs().into());
+    }
+    if let Some(value) = shown(missing.notices()) {
+        response.headers_mut().insert(NOTICES, value);
+    }
     response
+}
+
+/// Notices as the value of a header; none where there are none.
+fn shown(mut notices: Vec<Notice>) -> Option<HeaderValue> {
+    while !notices.is_empty() {
+        let json = serde_json::to_string(&notices).ok()?;
+        // Headers are ASCII.
+        let json: String = json
+            .chars()
+            .flat_map(|char| match char.is_ascii() {
+                true => vec![char],
+                false => {
+                    let mut units = [0; 2];
+                    let units = char.encode_utf16(&mut units).iter();
+                    units.flat_map(|u| format!("\\u{u:04x}").chars().collect::<Vec<_>>()).collect()
+                }
+            })
+            .collect();
+        if json.len() <= NOTICES_BYTES_MAX {
+            return HeaderValue::from_str(&json).ok();
+        }
+        notices.pop();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_json_in_ascii_of_bounded_length() {
+        let notice = |text: &str| Notice { what: "log", text: text.to_owned() };
+        assert_eq!(shown(Vec::new()), None);
+        let value = shown(vec![notice("ö 💥 \"x\"\n")]).unwrap();
+        let text = value.to_str().unwrap();
+        let read: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(read[0]["text"], "ö 💥 \"x\"\n");
+        let long = "x".repeat(NOTICES_BYTES_MAX / 2);
+        let value = shown(vec![notice(&long), notice(&long), notice(&long)]).unwrap();
+        assert_eq!(value.to_str().unwrap().matches("\"what\"").count(), 1);
+        assert_eq!(shown(vec![notice(&"x".repeat(NOTICES_BYTES_MAX))]), None);
+    }
 }

@@ -43,7 +43,26 @@ pub struct Metered {
     pub error: Option<String>,
 }
 
+/// An engine that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// How long ago the first call failed since one succeeded.
+    pub since: Duration,
+    /// How long ago the last call failed.
+    pub last: Duration,
+    /// How it failed.
+    pub error: String,
+}
+
 impl Meter {
+    /// Since when no call has succeeded; none while the engine works.
+    pub fn outage(&self) -> Option<Outage> {
+        let failing = self.failing();
+        let (first, last) = failing.since.filter(|(_, last)| last.elapsed() < CALLED_WITHIN)?;
+        let error = failing.error.clone().unwrap_or_default();
+        Some(Outage { since: first.elapsed(), last: last.elapsed(), error })
+    }
+
     /// Makes a call and counts it. `is_failure` tells the errors of the engine from its answers,
     /// such as "there is no such object".
     pub fn call<T, E: Display>(
@@ -111,6 +130,8 @@ mod tests {
         assert_eq!(call(Ok(())), (1, 0, false, String::new()));
         assert_eq!(call(Err("away")), (2, 1, true, "away".to_owned()));
         assert_eq!(call(Err("refused")), (3, 2, true, "refused".to_owned()));
+        let outage = meter.outage().unwrap();
+        assert!(outage.since >= outage.last && outage.error == "away");
         // An answer, although it is not what was hoped for.
         assert_eq!(call(Err("no such object")), (4, 2, false, "refused".to_owned()));
         assert_eq!(call(Err(&"ä".repeat(600))).3, "ä".repeat(ERROR_CHARS_MAX));

@@ -7,10 +7,15 @@ use std::time::Duration;
 use platform::Clock;
 
 use crate::catalog::{
-    Catalog, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    Catalog, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, SegmentRow, Snapshot,
     TimeRange, Totals, View,
 };
+use crate::deletions::{
+    DELETIONS_KEPT, DELETIONS_MAX, DeletionRow, DeletionState, Deletions, LATE, Tombstone,
+    too_many_deletions,
+};
+use crate::duplicates::Seen;
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, ObjectName, Resource};
 use crate::objects::ObjectInfo;
@@ -23,6 +28,11 @@ pub(crate) struct State {
     live: BTreeMap<String, SegmentRow>,
     retired: BTreeMap<String, i64>,
     marks: BTreeMap<String, Vec<u8>>,
+    /// Deletions by id, with the ends of the log when they were requested.
+    deletions: BTreeMap<u64, (DeletionRow, Vec<u64>)>,
+    deletions_last: u64,
+    /// When each hold began, and when it ends.
+    holds: BTreeMap<String, (i64, i64)>,
 }
 
 struct Row {
@@ -34,8 +44,8 @@ struct Row {
 #[derive(Default)]
 struct Part {
     offset: u64,
-    /// Last sequence number, and when it was published.
-    producers: BTreeMap<NodeId, (u64, i64)>,
+    /// The frames that were seen, and when the last of them was published.
+    producers: BTreeMap<NodeId, (Seen, i64)>,
     lost: u64,
 }
 
@@ -87,7 +97,7 @@ impl State {
         let part = self.partitions.entry(partition).or_default();
         part.offset = publication.offsets.end;
         part.lost += publication.lost;
-        part.producers.extend(publication.producers.iter().map(|&(n, last)| (n, (last, now_ns))));
+        part.producers.extend(publication.producers.iter().map(|&(n, seen)| (n, (seen, now_ns))));
         part.producers.retain(|_, (_, at_ns)| !is_older(*at_ns, PRODUCER_FORGOTTEN_AFTER, now_ns));
     }
 
@@ -114,6 +124,27 @@ impl State {
             self.retired.insert(name.clone(), now_ns);
         }
         Ok(())
+    }
+
+    /// The rows of live segments that `is_wanted` chooses, as the catalog answers with them.
+    fn rows(&self, is_wanted: impl Fn(&SegmentRow) -> bool) -> Vec<SegmentRow> {
+        let wanted = self.live.values().filter(|row| is_wanted(row));
+        wanted.map(|row| SegmentRow { frames: Vec::new(), ..row.clone() }).collect()
+    }
+
+    /// A deletion with how far it is.
+    fn deletion(&self, id: u64) -> Option<DeletionRow> {
+        let mut row = self.deletions.get(&id)?.0.clone();
+        if row.state == DeletionState::Running {
+            let left = self.live.values().filter(|segment| segment.searched < id);
+            (row.segments_left, row.bytes_left) =
+                left.fold((0, 0), |(count, bytes), row| (count + 1, bytes + row.bytes));
+        }
+        Some(row)
+    }
+
+    fn all_deletions(&self) -> Vec<DeletionRow> {
+        self.deletions.keys().filter_map(|id| self.deletion(*id)).collect()
     }
 
     #[cfg(test)]
@@ -170,6 +201,7 @@ impl Catalog for SimCatalog {
             Ok(View {
                 nodes: state.nodes.values().map(node).collect(),
                 leases: state.leases.iter().map(lease).collect(),
+                deleted_ns: state.deletions.values().map(|(row, _)| row.tombstone.created_ns).max(),
             })
         })
     }
@@ -206,7 +238,7 @@ impl Catalog for SimCatalog {
         self.with(|state, _| {
             state.check(lease)?;
             let part = state.partitions.entry(partition).or_default();
-            let producers = part.producers.iter().map(|(&node, &(last, _))| (node, last)).collect();
+            let producers = part.producers.iter().map(|(&node, &(seen, _))| (node, seen)).collect();
             Ok(PartitionState { offset: part.offset, producers })
         })
     }
@@ -255,11 +287,12 @@ impl Catalog for SimCatalog {
                 lost: part.lost,
                 owner: owner(partition),
             });
-            let segments = state.live.values().filter(|row| row.times.overlaps(&times));
-            let segments: Vec<_> = segments.take(segments_max.saturating_add(1)).cloned().collect();
+            let segments = state.rows(|row| row.times.overlaps(&times));
+            let in_force = state.deletions.values().filter(|(row, _)| row.is_in_force());
+            let tombstones = in_force.map(|(row, _)| row.tombstone.clone()).collect();
             match segments.len() > segments_max {
                 true => Err(CatalogError::TooMany { segments_max }),
-                false => Ok(Snapshot { partitions: partitions.collect(), segments }),
+                false => Ok(Snapshot { partitions: partitions.collect(), segments, tombstones }),
             }
         })
     }
@@ -271,18 +304,151 @@ impl Catalog for SimCatalog {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError> {
         self.with(|state, _| {
-            let wanted = |row: &&SegmentRow| row.partition == partition && row.offsets.end > from;
-            let mut rows: Vec<_> = state.live.values().filter(wanted).cloned().collect();
+            let mut rows = state.rows(|row| row.partition == partition && row.offsets.end > from);
             rows.sort_by_key(|row| row.offsets.end);
             rows.truncate(max);
             Ok(rows)
         })
     }
 
+    fn holding(
+        &self,
+        node: NodeId,
+        sequence: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.with(|state, _| {
+            let has = |frames: &FrameRange| {
+                frames.node == node && (frames.first..=frames.last).contains(&sequence)
+            };
+            let mut rows = state.rows(|row| row.frames.iter().any(has));
+            rows.truncate(max);
+            Ok(rows)
+        })
+    }
+
+    fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
+        self.with(|state, now_ns| {
+            let is_running = |(row, _): &&(DeletionRow, _)| row.state == DeletionState::Running;
+            if state.deletions.values().filter(is_running).count() >= DELETIONS_MAX {
+                return Err(CatalogError::Refused(too_many_deletions()));
+            }
+            state.deletions_last += 1;
+            let id = state.deletions_last;
+            let tombstone = Tombstone { id, filter: filter.to_owned(), created_ns: now_ns };
+            let row = DeletionRow {
+                tombstone,
+                state: DeletionState::Running,
+                finished_ns: None,
+                lines: 0,
+                segments_left: 0,
+                bytes_left: 0,
+            };
+            state.deletions.insert(id, (row, ends.to_vec()));
+            Ok(state.deletion(id).expect("just added"))
+        })
+    }
+
+    fn deletions(&self) -> Result<Deletions, CatalogError> {
+        self.with(|state, now_ns| {
+            let rows = state.all_deletions();
+            Ok(Deletions { now_ns, last_id: state.deletions_last, rows })
+        })
+    }
+
+    fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.with(|state, now_ns| {
+            let Some((row, _)) = state.deletions.get_mut(&id) else { return Ok(false) };
+            let is_running = row.state == DeletionState::Running;
+            if is_running {
+                (row.state, row.finished_ns) = (DeletionState::Cancelled, Some(now_ns));
+                row.tombstone.filter.clear();
+            }
+            Ok(is_running)
+        })
+    }
+
+    fn end_deletions(&self, lease: &Lease) -> Result<u64, CatalogError> {
+        self.with(|state, now_ns| {
+            state.check(lease)?;
+            let is_searched = |row: &DeletionRow, ends: &[u64]| {
+                let offset = |partition| state.partitions.get(&partition).map_or(0, |p| p.offset);
+                row.segments_left == 0
+                    && (0..).zip(ends).all(|(partition, end)| offset(partition) >= *end)
+            };
+            let rows = state.all_deletions();
+            let running = rows.iter().filter(|row| row.state == DeletionState::Running);
+            let ended = running.filter(|row| {
+                state
+                    .deletions
+                    .get(&row.tombstone.id)
+                    .is_some_and(|(_, ends)| is_searched(row, ends))
+            });
+            let ended: Vec<u64> = ended.map(|row| row.tombstone.id).collect();
+            for id in &ended {
+                let (row, _) = state.deletions.get_mut(id).expect("just found");
+                (row.state, row.finished_ns) = (DeletionState::Done, Some(now_ns));
+            }
+            for (row, _) in state.deletions.values_mut() {
+                let is_over = row.finished_ns.is_some_and(|ns| is_older(ns, LATE, now_ns));
+                if row.state == DeletionState::Done && is_over {
+                    row.tombstone.filter.clear();
+                }
+            }
+            let forgettable = |(_, (row, _)): &(&u64, &(DeletionRow, _))| {
+                row.state != DeletionState::Running && row.tombstone.filter.is_empty()
+            };
+            let old: Vec<u64> =
+                state.deletions.iter().filter(forgettable).map(|(id, _)| *id).collect();
+            for id in &old[..old.len().saturating_sub(DELETIONS_KEPT)] {
+                state.deletions.remove(id);
+            }
+            Ok(ended.len() as u64)
+        })
+    }
+
+    fn note_searched(
+        &self,
+        lease: &Lease,
+        names: &[String],
+        searched: u64,
+        rules: u64,
+    ) -> Result<(), CatalogError> {
+        self.with(|state, _| {
+            state.check(lease)?;
+            for name in names {
+                if let Some(row) = state.live.get_mut(name) {
+                    (row.searched, row.rules) = (row.searched.max(searched), rules);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn rewrite(
+        &self,
+        lease: &Lease,
+        replaced: &str,
+        by: Option<&SegmentRow>,
+        deleted: &[(u64, u64)],
+    ) -> Result<(), CatalogError> {
+        self.with(|state, now_ns| {
+            state.check(lease)?;
+            state.check_name(by)?;
+            state.retire(&[replaced.to_owned()], now_ns)?;
+            state.add(by);
+            for (id, lines) in deleted {
+                if let Some((row, _)) = state.deletions.get_mut(id) {
+                    row.lines += lines;
+                }
+            }
+            Ok(())
+        })
+    }
+
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
         self.with(|state, now_ns| {
-            let old = |row: &&SegmentRow| is_older(row.received_last_ns, age, now_ns);
-            let mut rows: Vec<_> = state.live.values().filter(old).cloned().collect();
+            let mut rows = state.rows(|row| is_older(row.received_last_ns, age, now_ns));
             rows.sort_by(|a, b| (a.received_last_ns, &a.name).cmp(&(b.received_last_ns, &b.name)));
             rows.truncate(max);
             Ok(rows)
@@ -296,9 +462,27 @@ impl Catalog for SimCatalog {
         })
     }
 
+    fn hold(&self, holder: &str, ttl: Duration) -> Result<(), CatalogError> {
+        self.with(|state, now_ns| {
+            state.holds.retain(|_, (_, expires_ns)| *expires_ns > now_ns);
+            let hold = state.holds.entry(holder.to_owned()).or_insert((now_ns, 0));
+            hold.1 = after(now_ns, ttl);
+            Ok(())
+        })
+    }
+
+    fn let_go(&self, holder: &str) -> Result<(), CatalogError> {
+        self.with(|state, _| {
+            state.holds.remove(holder);
+            Ok(())
+        })
+    }
+
     fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError> {
         self.with(|state, now_ns| {
-            let due = |at_ns: i64| is_older(at_ns, grace, now_ns);
+            let live = state.holds.values().filter(|(_, expires_ns)| *expires_ns > now_ns);
+            let held_ns = live.map(|(began_ns, _)| *began_ns).min().unwrap_or(i64::MAX);
+            let due = |at_ns: i64| at_ns < held_ns && is_older(at_ns, grace, now_ns);
             let names = state.retired.iter().filter(|(_, at_ns)| due(**at_ns));
             Ok(names.take(max).map(|(name, _)| name.clone()).collect())
         })

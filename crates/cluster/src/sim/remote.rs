@@ -8,6 +8,7 @@ use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
     View,
 };
+use crate::deletions::{DeletionRow, Deletions};
 use crate::error::{CatalogError, LogError, ObjectError};
 use crate::frame_log::{FrameLog, Message};
 use crate::ids::{Lease, NodeId, Resource};
@@ -274,12 +275,105 @@ impl<E: Catalog + ?Sized + 'static> Catalog for Remote<E> {
         self.read(|catalog| catalog.segments_of(partition, from, max))
     }
 
+    fn holding(
+        &self,
+        node: NodeId,
+        sequence: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.read(|catalog| catalog.holding(node, sequence, max))
+    }
+
+    fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
+        self.change(
+            |catalog| catalog.delete(filter, ends),
+            || {
+                let (filter, ends) = (filter.to_owned(), ends.to_vec());
+                move |catalog: &E| drop(catalog.delete(&filter, &ends))
+            },
+        )
+    }
+
+    fn deletions(&self) -> Result<Deletions, CatalogError> {
+        self.read(|catalog| catalog.deletions())
+    }
+
+    fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.change(
+            |catalog| catalog.cancel_deletion(id),
+            || move |catalog: &E| drop(catalog.cancel_deletion(id)),
+        )
+    }
+
+    fn end_deletions(&self, lease: &Lease) -> Result<u64, CatalogError> {
+        let copy = *lease;
+        self.change(
+            |catalog| catalog.end_deletions(lease),
+            || move |catalog: &E| drop(catalog.end_deletions(&copy)),
+        )
+    }
+
+    fn note_searched(
+        &self,
+        lease: &Lease,
+        names: &[String],
+        searched: u64,
+        rules: u64,
+    ) -> Result<(), CatalogError> {
+        let copy = *lease;
+        self.change(
+            |catalog| catalog.note_searched(lease, names, searched, rules),
+            || {
+                let names = names.to_vec();
+                move |catalog: &E| drop(catalog.note_searched(&copy, &names, searched, rules))
+            },
+        )
+    }
+
+    fn rewrite(
+        &self,
+        lease: &Lease,
+        replaced: &str,
+        by: Option<&SegmentRow>,
+        deleted: &[(u64, u64)],
+    ) -> Result<(), CatalogError> {
+        let copy = *lease;
+        self.change(
+            |catalog| catalog.rewrite(lease, replaced, by, deleted),
+            || {
+                let (replaced, by) = (replaced.to_owned(), by.cloned());
+                let deleted = deleted.to_vec();
+                move |catalog: &E| drop(catalog.rewrite(&copy, &replaced, by.as_ref(), &deleted))
+            },
+        )
+    }
+
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
         self.read(|catalog| catalog.older_than(age, max))
     }
 
     fn totals(&self) -> Result<Totals, CatalogError> {
         self.read(|catalog| catalog.totals())
+    }
+
+    fn hold(&self, holder: &str, ttl: Duration) -> Result<(), CatalogError> {
+        self.change(
+            |catalog| catalog.hold(holder, ttl),
+            || {
+                let holder = holder.to_owned();
+                move |catalog: &E| drop(catalog.hold(&holder, ttl))
+            },
+        )
+    }
+
+    fn let_go(&self, holder: &str) -> Result<(), CatalogError> {
+        self.change(
+            |catalog| catalog.let_go(holder),
+            || {
+                let holder = holder.to_owned();
+                move |catalog: &E| drop(catalog.let_go(&holder))
+            },
+        )
     }
 
     fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError> {

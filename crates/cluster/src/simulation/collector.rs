@@ -8,7 +8,7 @@ use record::{Format, Frame, FrameBuilder, Origin, Transport};
 use super::Weakness;
 use super::model::{Line, Model};
 use super::producer::{Producer, ProducerSettings};
-use super::world::World;
+use super::world::{Count, World};
 use crate::error::{Failure, LogError};
 
 pub struct CollectorNode {
@@ -18,7 +18,10 @@ pub struct CollectorNode {
 impl CollectorNode {
     /// Starts on the site's disk: with its spool, or as a new node.
     pub fn start(world: &World, site: usize) -> CollectorNode {
-        let settings = ProducerSettings { waiting_bytes_max: 4096, append_bytes_max: 500 };
+        let mut settings = ProducerSettings::new(4096, 500);
+        if world.weakness == Some(Weakness::NoWindow) {
+            settings.window = u64::MAX;
+        }
         let mut producer = Producer::new(world.partitions, settings);
         let mut disk = world.sites[site].disk.lock().unwrap();
         if disk.node == 0 {
@@ -32,11 +35,14 @@ impl CollectorNode {
 
     pub fn step(&mut self, world: &World, site: usize) {
         if !world.is_closing() && world.chance(400) {
-            self.collect(world, site);
+            // Several at once, so that frames wait behind others.
+            (0..1 + world.below(4)).for_each(|_| self.collect(world, site));
         }
         let waiting: Vec<u32> = self.producer.waiting().collect();
         let Some(&partition) = waiting.get(world.below(waiting.len())) else { return };
-        let result = self.producer.step(&world.remote_log(site), partition);
+        // Several appends are under way: those behind one that fails may be in the log.
+        let passed = if world.chance(300) { 1 + world.below(6) } else { 0 };
+        let result = self.producer.step(&world.remote_log(site), partition, passed);
         if world.sites[site].has_crashed.load(Relaxed) {
             return;
         }
@@ -44,6 +50,11 @@ impl CollectorNode {
             Ok(appended) => {
                 let mut disk = world.sites[site].disk.lock().unwrap();
                 let mut model = world.model.lock().unwrap();
+                let oldest = disk.spool.iter().find(|(lane, ..)| *lane == partition);
+                let oldest = oldest.map(|(_, frame, _)| frame.header().sequence);
+                if oldest < appended.sequences.first().copied() {
+                    world.count(Count::OutOfOrder, appended.sequences.len() as u64);
+                }
                 disk.spool.retain(|(_, frame, lines)| {
                     let is_in_log = appended.sequences.contains(&frame.header().sequence);
                     if is_in_log {
@@ -102,7 +113,8 @@ impl CollectorNode {
         }
         drop(model);
         let mut disk = world.sites[site].disk.lock().unwrap();
-        disk.sequence += 1;
+        // Numbers have gaps, so that the window matters although there are few frames.
+        disk.sequence += 1 + world.below(20) as u64;
         let frame = builder.finish(disk.node, disk.sequence).expect("it has lines");
         let frame = Arc::new(Frame::decode(frame.bytes().to_vec()).expect("it is a frame"));
         disk.spool.push((partition, frame.clone(), lines));

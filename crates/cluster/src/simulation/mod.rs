@@ -35,6 +35,19 @@ enum Weakness {
     HotFromNow,
     /// A collector repeats an append to another partition.
     OtherPartition,
+    /// A query hides lines of deletions in segments alone.
+    HotUnhidden,
+    /// Segments count as searched for deletions that they were not searched for.
+    SearchedUnread,
     /// A reader takes an empty read for "nothing new", whatever end the log has.
     NeverRenews,
+    /// The catalog stores the last sequence number of each producer, and not which of those below
+    /// it are missing.
+    LastNumberAlone,
+    /// A collector appends new frames however far they are from the oldest that failed.
+    NoWindow,
+    /// While the catalog is away, a query uses the last snapshot however old it is.
+    SnapshotForEver,
+    /// While the log is away, a query takes the ends that it told before for those of now.
+    EndsFromBefore,
 }

@@ -2,10 +2,11 @@
 //! so in threads (`collector/src/node/log_lane.rs`), where no seed decides what comes next.
 //!
 //! Each partition has a lane. A frame stays with the lane that it was pushed to, also across a
-//! restart: its copies can be recognised within one partition only. A lane has one call
-//! under way at a time, which appends its oldest frames. They are removed when the call succeeded;
-//! until then every call begins with the same frame. That order is what [`crate::Duplicates`]
-//! relies on.
+//! restart: its copies can be recognised within one partition only. A lane has several appends
+//! under way, so any of its frames may be in the log, or not, when others fail: here, the caller
+//! says how many of the oldest frames an append passes over. Frames are removed when their append
+//! succeeded. No append goes further than [`APPEND_WINDOW`] numbers beyond the oldest frame that is
+//! left, which is what [`crate::Duplicates`] relies on.
 //!
 //! Left out: the spool, which the simulated collector has.
 
@@ -13,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use record::Frame;
+use record::frame::APPEND_WINDOW;
 
 use crate::error::LogError;
 use crate::frame_log::FrameLog;
@@ -25,6 +27,15 @@ pub struct ProducerSettings {
     pub waiting_bytes_max: usize,
     /// Bytes of one append; a larger frame goes alone.
     pub append_bytes_max: usize,
+    /// How far the number of an appended frame may be above that of the oldest in its lane.
+    pub window: u64,
+}
+
+impl ProducerSettings {
+    /// With the window that readers expect.
+    pub fn new(waiting_bytes_max: usize, append_bytes_max: usize) -> ProducerSettings {
+        ProducerSettings { waiting_bytes_max, append_bytes_max, window: APPEND_WINDOW }
+    }
 }
 
 /// Why a frame was not taken.
@@ -110,26 +121,38 @@ impl Producer {
         lanes.filter(|(_, lane)| !lane.frames.is_empty()).map(|(index, _)| index as u32)
     }
 
-    /// Appends the oldest frames of a lane, with one call of the log. After an error the caller
-    /// waits a little and steps again. Frames that the log refuses stay in the lane: the operator
-    /// sees the error, and [`give_up`](Self::give_up) removes them.
-    pub fn step(&mut self, log: &dyn FrameLog, partition: u32) -> Result<Appended, LogError> {
+    /// Appends frames of a lane, with one call of the log: those behind the `passed` oldest ones,
+    /// as far as the window permits, else the oldest. After an error the caller waits a little and
+    /// steps again. Frames that the log refuses stay in the lane: the operator sees the error, and
+    /// [`give_up`](Self::give_up) removes them.
+    pub fn step(
+        &mut self,
+        log: &dyn FrameLog,
+        partition: u32,
+        passed: usize,
+    ) -> Result<Appended, LogError> {
         let lane = &mut self.lanes[partition as usize];
+        let number = |frame: &Arc<Frame>| frame.header().name().1;
+        let Some(oldest) = lane.frames.front().map(number) else {
+            return Ok(Appended { partition, sequences: Vec::new() });
+        };
+        let is_near =
+            |frame: &&Arc<Frame>| number(frame).saturating_sub(oldest) <= self.settings.window;
+        let near = lane.frames.iter().take_while(is_near).count();
+        let first = if passed < near { passed } else { 0 };
         let mut bytes = 0;
         let fits = |frame: &&Arc<Frame>| {
             bytes += frame.bytes().len();
             bytes <= self.settings.append_bytes_max
         };
         // A frame that is larger than the limit goes alone.
-        let count = lane.frames.iter().take_while(fits).count().max(1).min(lane.frames.len());
-        if count == 0 {
-            return Ok(Appended { partition, sequences: Vec::new() });
-        }
-        let messages: Vec<&[u8]> = lane.frames.iter().take(count).map(|f| f.bytes()).collect();
+        let count = lane.frames.range(first..near).take_while(fits).count().max(1);
+        let frames = lane.frames.range(first..first + count);
+        let messages: Vec<&[u8]> = frames.map(|frame| frame.bytes()).collect();
         match log.append(partition, &messages) {
             Ok(_) => {
                 lane.failed = false;
-                Ok(Appended { partition, sequences: self.remove(partition, count) })
+                Ok(Appended { partition, sequences: self.remove(partition, first, count) })
             }
             Err(error) => {
                 lane.failed = true;
@@ -140,12 +163,13 @@ impl Producer {
 
     /// Removes the oldest frame of a lane, which the log refuses.
     pub fn give_up(&mut self, partition: u32) -> Appended {
-        Appended { partition, sequences: self.remove(partition, 1) }
+        Appended { partition, sequences: self.remove(partition, 0, 1) }
     }
 
-    fn remove(&mut self, partition: u32, count: usize) -> Vec<u64> {
+    fn remove(&mut self, partition: u32, first: usize, count: usize) -> Vec<u64> {
         let lane = &mut self.lanes[partition as usize];
-        let removed = lane.frames.drain(..count.min(lane.frames.len()));
+        let end = (first + count).min(lane.frames.len());
+        let removed = lane.frames.drain(first.min(end)..end);
         let mut sequences = Vec::with_capacity(count);
         for frame in removed {
             lane.bytes -= frame.bytes().len();

@@ -7,13 +7,15 @@ use std::time::Duration;
 use super::Weakness;
 use super::model::Model;
 use super::world::{Count, World};
-use crate::catalog::{NodeInfo, Role, SegmentRow, TimeRange};
+use crate::catalog::{Catalog, FrameRange, NodeInfo, Role, SegmentRow, TimeRange};
+use crate::deletions::{Deletions, Tombstone};
 use crate::error::{CatalogError, Failure};
 use crate::frame_log::FrameLog;
 use crate::hot::HotFrame;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::jobs::{
-    JobError, Merge, MergeSettings, Merger, Retention, RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionSettings, Sweep, SweepSettings,
 };
 use crate::member::{Change, LeaseSettings, Member};
 use crate::objects::Objects;
@@ -23,6 +25,7 @@ use crate::reader::ReaderSettings;
 
 enum Job {
     Merge(Merge),
+    Prune(Prune),
     Retention(Retention),
     Sweep(Sweep),
 }
@@ -32,7 +35,13 @@ pub struct StoreNode {
     /// Leases of partitions that are not open yet.
     gained: Vec<Lease>,
     partitions: BTreeMap<u32, (Lease, Partition)>,
+    /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
+    expired: BTreeMap<u32, Partition>,
     job: Option<(Lease, Job)>,
+    /// Those that it knows of, which it leaves out when it seals.
+    deletions: Deletions,
+    /// Where merges of a partition begin to look.
+    settled: BTreeMap<Resource, u64>,
 }
 
 impl StoreNode {
@@ -51,7 +60,10 @@ impl StoreNode {
             member: Member::new(info, settings),
             gained: Vec::new(),
             partitions: BTreeMap::new(),
+            expired: BTreeMap::new(),
             job: None,
+            deletions: Deletions::default(),
+            settled: BTreeMap::new(),
         }
     }
 
@@ -81,7 +93,24 @@ impl StoreNode {
                 world.trace(|| format!("{site}: lost {} {}", lease.resource, lease.epoch));
                 self.drop_lease(world, site, &lease);
             }
+            Ok(Some(Change::Expired(lease))) => {
+                world.trace(|| format!("{site}: expired {} {}", lease.resource, lease.epoch));
+                if let Resource::Partition(number) = lease.resource
+                    && self.partitions.get(&number).is_some_and(|(held, _)| *held == lease)
+                    && let Some((_, partition)) = self.partitions.remove(&number)
+                {
+                    partition.hot.extend(u64::MAX);
+                    self.expired.insert(number, partition);
+                }
+                self.drop_lease(world, site, &lease);
+            }
             Ok(None) | Err(_) => {}
+        }
+        if self.member.hears_catalog() {
+            for (number, partition) in std::mem::take(&mut self.expired) {
+                partition.hot.stop();
+                world.unregister_this(site, number, &partition.hot);
+            }
         }
         for (lease, partition) in self.partitions.values() {
             partition.hot.extend(self.member.until_ns(lease).unwrap_or(0));
@@ -133,6 +162,11 @@ impl StoreNode {
 
     fn step_reader(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
+        let index = world.below(self.expired.len());
+        if let Some(partition) = self.expired.values_mut().nth(index) {
+            let _ = partition.reader.step(&world.remote_log(site), Duration::ZERO, now_ns);
+            return;
+        }
         if let Some((lease, partition)) = self.any_partition(world) {
             let log = world.remote_log(site);
             if let Resource::Partition(number) = lease.resource
@@ -150,10 +184,21 @@ impl StoreNode {
 
     fn step_publisher(&mut self, world: &World, site: usize) {
         let now_ns = world.monotonic_ns(site);
+        if world.chance(200)
+            && let Ok(deletions) = world.remote_catalog(site).deletions()
+        {
+            self.deletions = deletions;
+        }
+        let deletions = std::mem::take(&mut self.deletions);
+        self.publish_any(world, site, now_ns, &deletions);
+        self.deletions = deletions;
+    }
+
+    fn publish_any(&mut self, world: &World, site: usize, now_ns: u64, deletions: &Deletions) {
         let Some((lease, partition)) = self.any_partition(world) else { return };
         let lease = *lease;
         let (catalog, objects) = (world.remote_catalog(site), world.remote_objects(site));
-        let sealer = SimSealer { world, site };
+        let sealer = SimSealer { world, site, deletions };
         match partition.publisher.step(&catalog, &objects, &sealer, now_ns) {
             Ok(Progress::Published(publication)) => {
                 world.count(Count::Published, 1);
@@ -182,13 +227,18 @@ impl StoreNode {
                 _ => Resource::Merge(world.below(world.partitions as usize) as u32),
             };
             if let Ok(Some(lease)) = self.member.acquire(&catalog, resource, now_ns) {
-                self.job = Some((lease, begin(world, lease)));
+                // From the beginning now and then, as after a restart.
+                let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
+                let settled = settled.copied().unwrap_or(0);
+                self.job = Some((lease, begin(world, lease, settled)));
             }
             return;
         };
-        let sealer = SimSealer { world, site };
+        let none = Deletions::default();
+        let sealer = SimSealer { world, site, deletions: &none };
         let result = match job {
             Job::Merge(merge) => merge.step(&catalog, &objects, &sealer),
+            Job::Prune(prune) => prune.step(&catalog, &objects, &sealer),
             Job::Retention(retention) => retention.step(&catalog).map(|count| {
                 world.count(Count::Dropped, count as u64);
                 count > 0
@@ -196,6 +246,9 @@ impl StoreNode {
             Job::Sweep(sweep) => sweep.step(&catalog, &objects),
         };
         let lease = *lease;
+        if let Job::Merge(merge) = job {
+            self.settled.insert(lease.resource, merge.settled());
+        }
         let retry = |error: &JobError| match error {
             JobError::Objects(error) => error.failure() == Failure::Retry,
             JobError::Catalog(error) => error.failure() == Failure::Retry,
@@ -216,17 +269,25 @@ impl StoreNode {
     }
 }
 
-fn begin(world: &World, lease: Lease) -> Job {
+fn begin(world: &World, lease: Lease, settled: u64) -> Job {
     match lease.resource {
+        Resource::Merge(partition) if world.chance(500) => {
+            Job::Prune(Prune::new(lease, partition, &[]))
+        }
         Resource::Merge(partition) => {
-            let settings = MergeSettings { segments_min: 2, bytes_max: 400 };
-            Job::Merge(Merge::new(lease, partition, settings))
+            let settings = MergeSettings { segments_min: 2, bytes_max: 400, span_max: None };
+            Job::Merge(Merge::new(lease, partition, settings, settled))
         }
         Resource::Retention => {
-            let settings = RetentionSettings { age_max: world.age_max, bytes_max: None };
+            let settings =
+                RetentionSettings { age_max: world.age_max, ..RetentionSettings::default() };
             Job::Retention(Retention::new(lease, settings))
         }
-        _ => Job::Sweep(Sweep::new(SweepSettings { grace: world.sweep_grace() })),
+        _ => {
+            let settings =
+                SweepSettings { grace: world.sweep_grace(), list_every: world.list_every };
+            Job::Sweep(Sweep::new(lease, settings, (world.now_ns() / 1_000_000) as u64))
+        }
     }
 }
 
@@ -234,6 +295,7 @@ fn begin(world: &World, lease: Lease) -> Job {
 struct SimSealer<'a> {
     world: &'a World,
     site: usize,
+    deletions: &'a Deletions,
 }
 
 impl SimSealer<'_> {
@@ -248,6 +310,8 @@ impl SimSealer<'_> {
             times: times.reduce(|a, b| a.union(&b)).unwrap_or(TimeRange::ALL),
             received_last_ns,
             lines: text.lines().count() as u64,
+            searched: self.deletions.last_id,
+            frames: Vec::new(),
             body: Box::new(text.into_bytes()),
         })
     }
@@ -261,19 +325,68 @@ impl Sealer for SimSealer<'_> {
             text.push('\n');
         }
         let received = frames.iter().filter_map(|frame| frame.frame.received_range_ns());
-        self.sealed(text, received.map(|(_, last)| last).max().unwrap_or(0))
+        let (text, _) = self.without(&text, self.deletions.in_force());
+        let sealed = self.sealed(text, received.map(|(_, last)| last).max().unwrap_or(0))?;
+        let range = |frame: &HotFrame| {
+            let (node, sequence) = frame.frame.header().name();
+            FrameRange { node: NodeId(node), first: sequence, last: sequence }
+        };
+        Ok(Sealed { frames: frames.iter().map(range).collect(), ..sealed })
+    }
+}
+
+impl SimSealer<'_> {
+    /// The lines that deletions leave, and how many each took.
+    fn without<'t>(
+        &self,
+        text: &str,
+        tombstones: impl Iterator<Item = &'t Tombstone>,
+    ) -> (String, Vec<(u64, u64)>) {
+        let model = self.world.model.lock().unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        let mut deleted = Vec::new();
+        for Tombstone { id, filter, created_ns } in tombstones {
+            let before = lines.len();
+            lines.retain(|line| {
+                let (index, _) = Model::parse(line).expect("it is a line of the model");
+                !model.is_covered(index, filter, *created_ns)
+            });
+            deleted.push((*id, (before - lines.len()) as u64));
+        }
+        (lines.iter().map(|line| format!("{line}\n")).collect(), deleted)
+    }
+
+    fn text_of(&self, segment: &SegmentRow) -> Result<String, SealError> {
+        let mut bytes = vec![0; segment.bytes as usize];
+        let objects = self.world.remote_objects(self.site);
+        let read = objects.read_range(&segment.name, 0, &mut bytes);
+        read.map_err(|error| SealError(error.to_string()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl Pruner for SimSealer<'_> {
+    fn concerns(&self, _: &SegmentRow, _: &Orders) -> Result<bool, SealError> {
+        Ok(self.world.weakness != Some(Weakness::SearchedUnread))
+    }
+
+    fn prune(&self, segment: &SegmentRow, orders: &Orders) -> Result<Pruned, SealError> {
+        let before = self.text_of(segment)?;
+        let (text, deleted) = self.without(&before, orders.tombstones.iter());
+        if text.len() == before.len() {
+            return Ok(Pruned::Kept);
+        }
+        self.world.count(Count::Deleted, deleted.iter().map(|(_, lines)| lines).sum());
+        let sealed = self.sealed(text, segment.received_last_ns)?;
+        Ok(Pruned::Rewritten { sealed: Some(sealed).filter(|sealed| sealed.lines > 0), deleted })
     }
 }
 
 impl Merger for SimSealer<'_> {
     fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError> {
-        let objects = self.world.remote_objects(self.site);
         let mut text = String::new();
         for segment in segments {
-            let mut bytes = vec![0; segment.bytes as usize];
-            let read = objects.read_range(&segment.name, 0, &mut bytes);
-            read.map_err(|error| SealError(error.to_string()))?;
-            text.push_str(&String::from_utf8_lossy(&bytes));
+            text.push_str(&self.text_of(segment)?);
         }
         self.world.count(Count::Merged, 1);
         let received = segments.iter().map(|segment| segment.received_last_ns);

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Weakness;
-use super::query::{Answer, query};
+use super::query::{Answer, delete, keep, query};
 use super::world::{Count, Counts, World};
 use crate::catalog::{Catalog, TimeRange};
+use crate::deletions::DeletionState;
 use crate::objects::Objects;
 
 /// Histories in the normal tests.
@@ -34,6 +35,10 @@ fn run(world: &Arc<World>) -> Result<Counts, String> {
     let events = 100 + world.below(300);
     for _ in 0..events {
         world.event();
+        if world.chance(200) {
+            // Engines that are away are asked again soon.
+            let _ = keep(world);
+        }
         if world.chance(40) {
             let times = some_times(world);
             world.trace(|| format!("query {times:?}"));
@@ -44,6 +49,9 @@ fn run(world: &Arc<World>) -> Result<Counts, String> {
                 Answer::Failed => Count::Failed,
             };
             world.count(count, 1);
+        }
+        if world.chance(10) {
+            delete(world);
         }
     }
     world.calm_down();
@@ -81,11 +89,16 @@ fn settle(world: &Arc<World>) -> Result<(), String> {
         if let Some(name) = live.difference(&objects).next() {
             return Err(format!("the object {name} of a live segment is gone"));
         }
-        if !is_spooled && answer == Answer::Complete && live == objects {
+        let deletions = world.sim_catalog.deletions().expect("it has no faults");
+        let are_done = deletions.rows.iter().all(|row| row.state != DeletionState::Running);
+        if !is_spooled && answer == Answer::Complete && live == objects && are_done {
             return Ok(());
         }
         let left: Vec<_> = objects.difference(&live).collect();
-        state = format!("spooled {is_spooled}, answer {answer:?}, orphans {left:?}");
+        state = format!(
+            "spooled {is_spooled}, answer {answer:?}, orphans {left:?}, deletions {:?}",
+            deletions.rows
+        );
     }
     let leases = world.sim_catalog.snapshot(TimeRange::ALL, 0);
     Err(format!("it does not settle: {state}; {leases:?}"))
@@ -146,9 +159,9 @@ fn every_acknowledged_line_is_there_once() {
     match histories(first..first + count, None) {
         Ok(counts) => {
             let of = |what: Count| counts[what as usize];
-            // The checks are not vacuous: most queries are answered whole, and what the faults are
-            // to provoke happens.
-            assert!(of(Count::Complete) > 2 * of(Count::Incomplete), "{counts:?}");
+            // The checks are not vacuous: most queries are answered whole, although engines are
+            // away often, and what the faults are to provoke happens.
+            assert!(of(Count::Complete) > of(Count::Incomplete), "{counts:?}");
             assert!(of(Count::Complete) > 2 * of(Count::Failed), "{counts:?}");
             for (what, per_history) in [
                 (Count::Lines, 20.0),
@@ -159,7 +172,11 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Merged, 1.0),
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
+                (Count::Deleted, 0.5),
                 (Count::Renewed, 0.1),
+                (Count::OutOfOrder, 0.05),
+                (Count::FromKept, 0.1),
+                (Count::Open, 0.1),
             ] {
                 let times = of(what) as f64 / count as f64;
                 println!("{what:?}: {times:.2} in a history");
@@ -230,6 +247,36 @@ fn repeating_to_another_partition_is_caught() {
 }
 
 #[test]
+fn showing_deleted_lines_of_hot_parts_is_caught() {
+    is_caught(Weakness::HotUnhidden, 500);
+}
+
+#[test]
+fn claiming_that_segments_were_searched_is_caught() {
+    is_caught(Weakness::SearchedUnread, 500);
+}
+
+#[test]
 fn taking_empty_reads_for_nothing_new_is_caught() {
     is_caught(Weakness::NeverRenews, 500);
+}
+
+#[test]
+fn remembering_last_numbers_alone_is_caught() {
+    is_caught(Weakness::LastNumberAlone, 2000);
+}
+
+#[test]
+fn appending_far_beyond_a_failed_frame_is_caught() {
+    is_caught(Weakness::NoWindow, 2000);
+}
+
+#[test]
+fn a_snapshot_that_is_used_for_ever_is_caught() {
+    is_caught(Weakness::SnapshotForEver, 2000);
+}
+
+#[test]
+fn taking_known_ends_for_those_of_now_is_caught() {
+    is_caught(Weakness::EndsFromBefore, 500);
 }

@@ -8,6 +8,7 @@ use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
     View,
 };
+use crate::deletions::{DeletionRow, Deletions};
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
@@ -82,6 +83,11 @@ impl Catalog for WeakCatalog {
                 self.catalog.with(|state, _| state.forget_producers());
                 Ok(())
             }
+            Some(Weakness::LastNumberAlone) => {
+                let mut publication = publication.clone();
+                publication.producers.iter_mut().for_each(|(_, seen)| seen.before = u64::MAX);
+                self.catalog.publish(lease, &publication)
+            }
             _ => self.catalog.publish(lease, publication),
         }
     }
@@ -122,12 +128,73 @@ impl Catalog for WeakCatalog {
         self.catalog.segments_of(partition, from, max)
     }
 
+    fn holding(
+        &self,
+        node: NodeId,
+        sequence: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.catalog.holding(node, sequence, max)
+    }
+
+    fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
+        self.catalog.delete(filter, ends)
+    }
+
+    fn deletions(&self) -> Result<Deletions, CatalogError> {
+        self.catalog.deletions()
+    }
+
+    fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.catalog.cancel_deletion(id)
+    }
+
+    fn end_deletions(&self, lease: &Lease) -> Result<u64, CatalogError> {
+        self.catalog.end_deletions(lease)
+    }
+
+    fn note_searched(
+        &self,
+        lease: &Lease,
+        names: &[String],
+        searched: u64,
+        rules: u64,
+    ) -> Result<(), CatalogError> {
+        self.catalog.note_searched(lease, names, searched, rules)
+    }
+
+    fn rewrite(
+        &self,
+        lease: &Lease,
+        replaced: &str,
+        by: Option<&SegmentRow>,
+        deleted: &[(u64, u64)],
+    ) -> Result<(), CatalogError> {
+        match self.weakness {
+            Some(Weakness::NoFence | Weakness::NoEpoch) => self.catalog.with(|state, now_ns| {
+                state.check_name(by)?;
+                state.retire(&[replaced.to_owned()], now_ns)?;
+                state.add(by);
+                Ok(())
+            }),
+            _ => self.catalog.rewrite(lease, replaced, by, deleted),
+        }
+    }
+
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
         self.catalog.older_than(age, max)
     }
 
     fn totals(&self) -> Result<Totals, CatalogError> {
         self.catalog.totals()
+    }
+
+    fn hold(&self, holder: &str, ttl: Duration) -> Result<(), CatalogError> {
+        self.catalog.hold(holder, ttl)
+    }
+
+    fn let_go(&self, holder: &str) -> Result<(), CatalogError> {
+        self.catalog.let_go(holder)
     }
 
     fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError> {

@@ -19,6 +19,7 @@ use super::store::StoreNode;
 use super::weak::WeakCatalog;
 use crate::catalog::Catalog;
 use crate::hot::HotPart;
+use crate::kept::KeptCatalog;
 use crate::sim::{Remote, SimCatalog, SimLog, SimObjects};
 
 /// Nodes that are in calls at the same time.
@@ -41,12 +42,20 @@ pub enum Count {
     Dropped,
     /// Sealing or merging failed.
     Unsealed,
+    /// Lines that deletions removed from segments.
+    Deleted,
     /// A reader that got nothing reached its partition anew.
     Renewed,
+    /// Frames that were appended although one before them had failed.
+    OutOfOrder,
+    /// A query was answered from a snapshot that was taken before it.
+    FromKept,
+    /// A query was answered with what the log had before, and with all that owners have.
+    Open,
 }
 
 /// How often each thing happened.
-pub type Counts = [u64; Count::Renewed as usize + 1];
+pub type Counts = [u64; Count::Open as usize + 1];
 
 type Later = (i64, Box<dyn FnOnce() + Send>);
 
@@ -54,6 +63,7 @@ pub struct World {
     pub partitions: u32,
     pub ttl: Duration,
     pub grace: Duration,
+    pub list_every: Duration,
     pub age_max: Option<Duration>,
     pub segment_age_max: Duration,
     pub keep_published: Duration,
@@ -64,6 +74,11 @@ pub struct World {
     pub model: Mutex<Model>,
     pub sim_catalog: Arc<SimCatalog>,
     pub sim_objects: Arc<SimObjects>,
+    /// The last snapshot of the catalog that the site of queries has.
+    pub kept: KeptCatalog,
+    /// The ends of the partitions that the site of queries heard of last, and the last
+    /// acknowledgement before it asked.
+    pub ends: Mutex<Option<(Vec<u64>, u64)>>,
     log: Arc<SimLog>,
     catalog: Arc<WeakCatalog>,
     clock: Arc<ManualClock>,
@@ -105,10 +120,18 @@ impl World {
                 world.run_a_little();
                 world.is_calm() || !world.chance(100)
             });
+            let grace = Duration::from_secs(random.u64(1..=20));
+            let kept_for = match weakness {
+                Some(Weakness::SnapshotForEver) => Duration::MAX,
+                _ => grace,
+            };
             World {
                 partitions,
                 ttl: Duration::from_secs(8),
-                grace: Duration::from_secs(random.u64(1..=20)),
+                grace,
+                list_every: Duration::from_secs(random.u64(0..=10)),
+                kept: KeptCatalog::new(kept_for),
+                ends: Mutex::default(),
                 age_max: random.bool().then(|| Duration::from_secs(random.u64(10..=40))),
                 segment_age_max: Duration::from_millis(random.u64(500..=4000)),
                 keep_published: Duration::from_millis(random.u64(0..=3000)),
@@ -241,6 +264,14 @@ impl World {
 
     pub fn unregister(&self, site: usize, partition: u32) {
         self.hot_parts.lock().unwrap().remove(&(site, partition));
+    }
+
+    /// Takes a hot part away that ended its service; another one of the partition stays.
+    pub fn unregister_this(&self, site: usize, partition: u32, hot: &Arc<HotPart>) {
+        let mut hot_parts = self.hot_parts.lock().unwrap();
+        if hot_parts.get(&(site, partition)).is_some_and(|known| Arc::ptr_eq(known, hot)) {
+            hot_parts.remove(&(site, partition));
+        }
     }
 
     pub fn hot_part(&self, site: usize, partition: u32) -> Option<Arc<HotPart>> {

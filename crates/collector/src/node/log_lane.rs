@@ -2,14 +2,20 @@
 //! acknowledge.
 //!
 //! A frame is numbered when it is appended for the first time, and stays with its partition from
-//! then on. The messages of a partition wait for each other, so small frames that wait together are
-//! joined into one before it is numbered. While an append fails, its frames are bound to the
-//! partition in the spool (or kept in memory while the disk fails), and appended again with the
-//! same numbers before any later frame.
+//! then on. A partition takes one batch of messages after the other, so small frames that wait
+//! together are joined into one before it is numbered. While one append is under way, the next one
+//! begins, so that the log never waits for the collector. A frame is acknowledged as soon as the
+//! log has it, also if one before it failed.
 //!
-//! Invariant: the numbers of this collector rise within a partition, apart from repeated appends,
-//! which begin with the oldest frame that was not acknowledged. Readers of the log recognise copies
-//! by that.
+//! When an append fails, the lane waits for the other ones to end. The frames that the log did not
+//! acknowledge are bound to the partition in the spool (or kept in memory while the disk fails),
+//! and appended again with the same numbers before any later frame.
+//!
+//! Invariant: a frame is appended only while its number is at most [`APPEND_WINDOW`] greater than
+//! that of the oldest frame that is numbered and not acknowledged. Readers of the log recognise
+//! copies by that (`cluster/src/duplicates.rs`). So files of the spool that are bound to the
+//! partition are appended before anything is numbered, and frames of a file and of memory are never
+//! under way together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +25,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll};
 use platform::pauses::{PANIC_PAUSE, Pauses};
 use record::Frame;
+use record::frame::APPEND_WINDOW;
 
 use super::directory::NumberOwner;
 use super::forward_state::ForwardState;
@@ -30,6 +37,14 @@ use crate::deliver::{KeepError, OnDurable};
 
 /// Bytes of frames that are appended with one call; a larger frame goes alone.
 const APPEND_BYTES_MAX: usize = 4 << 20;
+/// Appends of a partition that are under way at the same time.
+///
+/// limits.md, Nodes of a cluster: appends of a partition that a collector has under way | {} |
+/// further frames wait in its queue
+const APPENDS_MAX: usize = 2;
+/// Bytes that are appended from memory before files of the spool have their turn, although more
+/// frames wait in memory.
+const TURN_BYTES: usize = 32 << 20;
 /// Frames below this size are joined, which copies their lines. Larger ones are worth a message.
 const SMALL_BYTES: usize = 64 << 10;
 /// Pauses after appends that failed.
@@ -42,10 +57,18 @@ pub trait AppendLog: Send + Sync {
     /// Its name, for people: `topic loginson at broker1:9092`.
     fn name(&self) -> String;
 
-    /// Appends messages to a partition in their order; all are durable when it returns. Blocks.
+    /// Begins to append messages to a partition, behind those of earlier calls. May block while too
+    /// much is under way.
     ///
-    /// Errors: some may not be stored, the text says why. The same call is repeated later.
-    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String>;
+    /// Errors: none of the messages is appended, the text says why.
+    fn begin(&self, partition: u32, messages: &[&[u8]]) -> Result<Box<dyn Appending>, String>;
+}
+
+/// An append that is under way. Dropping it does not end it.
+pub trait Appending: Send {
+    /// Waits for the outcome of each message, in their order: whether it is durable in the log, or
+    /// why that is not known. Such a message may be in the log, also if one before it is not.
+    fn end(self: Box<Self>) -> Vec<Result<(), String>>;
 }
 
 /// A frame with its number, which is in its header.
@@ -55,6 +78,29 @@ struct Numbered {
     queued_bytes: usize,
     /// Whom to notify; none for a frame of a file.
     on_durable: Vec<OnDurable>,
+    state: HeldState,
+}
+
+impl Numbered {
+    fn sequence(&self) -> u64 {
+        self.frame.header().sequence
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HeldState {
+    /// It is to be appended, for the first time or again.
+    Waits,
+    UnderWay,
+    /// The log has it, and lacks one before it.
+    Durable,
+}
+
+/// An append that is under way.
+struct Call {
+    /// The numbers of its frames.
+    numbers: Vec<u64>,
+    appending: Box<dyn Appending>,
 }
 
 /// Whether a frame is joined with others: a small one, and none of our own lines, which are told
@@ -69,15 +115,19 @@ pub(super) struct LogLane {
     log: Arc<dyn AppendLog>,
     index: usize,
     poll: Poll,
-    /// Numbered frames that the log did not acknowledge yet, the oldest first. The queue counts
-    /// their bytes.
+    /// Numbered frames from the oldest on that the log did not acknowledge yet, by their numbers.
+    /// The queue counts the bytes of those that are not durable.
     held: VecDeque<Numbered>,
+    /// Appends under way, the oldest first.
+    calls: VecDeque<Call>,
     /// The file that is being appended.
     file: Option<BoundReader>,
     /// Whether files of the spool may be bound to the partition already.
     may_be_bound: bool,
     /// Whether the next frames are taken from the spool if there are frames in memory too.
     is_file_turn: bool,
+    /// Bytes that were appended from memory in its turn.
+    turn_bytes: usize,
 }
 
 impl LogLane {
@@ -87,16 +137,17 @@ impl LogLane {
         index: usize,
         poll: Poll,
     ) -> LogLane {
-        let held = VecDeque::new();
         LogLane {
             shared,
             log,
             index,
             poll,
-            held,
+            held: VecDeque::new(),
+            calls: VecDeque::new(),
             file: None,
             may_be_bound: true,
             is_file_turn: true,
+            turn_bytes: 0,
         }
     }
 
@@ -106,7 +157,8 @@ impl LogLane {
 
     /// The bytes that the queue counts for the held frames.
     fn queued_bytes(&self) -> usize {
-        self.held.iter().map(|held| held.queued_bytes).sum()
+        let not_durable = self.held.iter().filter(|held| held.state != HeldState::Durable);
+        not_durable.map(|held| held.queued_bytes).sum()
     }
 
     /// What the spool and the numbers know the partition by.
@@ -123,6 +175,7 @@ impl LogLane {
         while shared.survive(|| self.serve()).is_none() {
             // Its frames are read from the start of the file again, which makes copies, not gaps.
             (self.file, self.may_be_bound) = (None, true);
+            let _ = self.end_calls();
             self.sleep(PANIC_PAUSE);
         }
         self.end();
@@ -135,6 +188,8 @@ impl LogLane {
                 Ok(true) => pauses.reset(),
                 Ok(false) => self.wait_for_frames(),
                 Err(error) => {
+                    // Until all have ended it is not known which frames are to be appended again.
+                    let _ = self.end_calls();
                     self.note_away(error);
                     self.bind_held();
                     self.sleep(pauses.spread_pause());
@@ -143,26 +198,97 @@ impl LogLane {
         }
     }
 
-    /// Appends the next frames; false when there are none.
+    /// Begins appends as long as there are frames for them, and waits for the oldest; false when
+    /// there is nothing to append.
     fn step(&mut self) -> Result<bool, String> {
-        if self.held.is_empty() {
-            self.fill()?;
-        }
-        if self.held.is_empty() {
+        while self.calls.len() < APPENDS_MAX && self.begin_call()? {}
+        let Some(oldest) = self.calls.pop_front() else {
             self.finish_file();
             return Ok(false);
-        }
-        let messages: Vec<&[u8]> = self.held.iter().map(|held| held.frame.bytes()).collect();
-        self.log.append(self.index as u32, &messages)?;
+        };
+        self.end_call(oldest)?;
         self.note_there();
-        self.acknowledge();
         Ok(true)
     }
 
+    /// Begins to append the next frames; false when there are none, or the oldest ones have to be
+    /// acknowledged before.
+    fn begin_call(&mut self) -> Result<bool, String> {
+        let waits = |held: &Numbered| held.state == HeldState::Waits;
+        if !self.held.iter().any(waits) {
+            self.fill()?;
+        }
+        let Some(oldest) = self.held.front().map(Numbered::number) else { return Ok(false) };
+        let mut bytes = 0;
+        let near =
+            self.held.iter_mut().take_while(|held| held.sequence() - oldest <= APPEND_WINDOW);
+        let fits = |held: &&mut Numbered| {
+            let is_first = bytes == 0;
+            bytes += held.frame.bytes().len();
+            is_first || bytes <= APPEND_BYTES_MAX
+        };
+        let next: Vec<&mut Numbered> = near.filter(|held| waits(held)).take_while(fits).collect();
+        if next.is_empty() {
+            return Ok(false);
+        }
+        let messages: Vec<&[u8]> = next.iter().map(|held| held.frame.bytes()).collect();
+        let appending = self.log.begin(self.index as u32, &messages)?;
+        let mut numbers = Vec::with_capacity(next.len());
+        for held in next {
+            held.state = HeldState::UnderWay;
+            numbers.push(held.sequence());
+        }
+        self.calls.push_back(Call { numbers, appending });
+        Ok(true)
+    }
+
+    /// Waits for an append. Its frames that failed wait again.
+    fn end_call(&mut self, call: Call) -> Result<(), String> {
+        let mut outcomes = call.appending.end().into_iter();
+        let mut failed = Ok(());
+        for number in call.numbers {
+            let outcome = outcomes.next().unwrap_or_else(|| Err("the outcome is lost".to_owned()));
+            let Some(held) = self.held.iter_mut().find(|held| held.sequence() == number) else {
+                continue;
+            };
+            held.state = match outcome {
+                Ok(()) => HeldState::Durable,
+                Err(error) => {
+                    failed = failed.and(Err(error));
+                    HeldState::Waits
+                }
+            };
+        }
+        self.acknowledge();
+        failed
+    }
+
+    /// Waits for all appends. The first error is returned.
+    fn end_calls(&mut self) -> Result<(), String> {
+        let mut failed = Ok(());
+        while let Some(call) = self.calls.pop_front() {
+            failed = failed.and(self.end_call(call));
+        }
+        // Those of a call that panicked.
+        for held in self.held.iter_mut().filter(|held| held.state == HeldState::UnderWay) {
+            held.state = HeldState::Waits;
+        }
+        failed
+    }
+
     /// Takes the next frames, all from a file or all from memory: a file is appended as a whole
-    /// before frames that are numbered later.
+    /// before frames that are numbered later. While frames are held, none are taken of the other
+    /// kind.
     fn fill(&mut self) -> Result<(), String> {
         if self.file.is_none() {
+            if !self.held.is_empty() {
+                // Nothing is numbered before the frames of bound files are appended.
+                return match !self.may_be_bound && self.turn_bytes < TURN_BYTES {
+                    true => self.fill_from_memory(),
+                    false => Ok(()),
+                };
+            }
+            self.turn_bytes = 0;
             let is_file_turn = self.is_file_turn;
             self.is_file_turn = !is_file_turn;
             let has_file = self.open_bound()? || is_file_turn && self.take_free()?;
@@ -217,7 +343,8 @@ impl LogLane {
                     let queued_bytes = frame.bytes().len();
                     bytes += queued_bytes;
                     let on_durable = Vec::new();
-                    self.held.push_back(Numbered { frame, queued_bytes, on_durable });
+                    let state = HeldState::Waits;
+                    self.held.push_back(Numbered { frame, queued_bytes, on_durable, state });
                 }
                 Some(Err((error, lines))) => {
                     tracing::error!("{error}; its {lines} lines are lost");
@@ -236,6 +363,9 @@ impl LogLane {
 
     /// Removes the file if all its frames are acknowledged.
     fn finish_file(&mut self) {
+        if !self.held.is_empty() {
+            return;
+        }
         if let Some(file) = self.file.take_if(|file| file.is_read())
             && let Err(error) = self.shared.spool().remove(file.bound.id)
         {
@@ -271,21 +401,27 @@ impl LogLane {
             let mut frame = join(&mut frames).expect("there is a frame");
             frame.set_sequence(number);
             bytes += frame.bytes().len();
-            self.held.push_back(Numbered { frame, queued_bytes, on_durable });
+            let state = HeldState::Waits;
+            self.held.push_back(Numbered { frame, queued_bytes, on_durable, state });
         }
+        self.turn_bytes += bytes;
         Ok(())
     }
 
-    /// The log has all held frames.
+    /// Tells the senders of frames that became durable, and forgets those that lack none before
+    /// them.
     fn acknowledge(&mut self) {
-        let (mut queued_bytes, mut bytes, mut lines) = (0, 0, 0);
-        let frames = self.held.len() as u64;
-        for held in self.held.drain(..) {
-            queued_bytes += held.queued_bytes;
+        let (mut queued_bytes, mut frames, mut bytes, mut lines) = (0, 0, 0, 0);
+        let durable = self.held.iter_mut().filter(|held| held.state == HeldState::Durable);
+        // A frame that became durable before has no bytes in the queue any more.
+        for held in durable.filter(|held| held.queued_bytes > 0) {
+            queued_bytes += std::mem::take(&mut held.queued_bytes);
+            frames += 1;
             bytes += held.frame.bytes().len();
             lines += u64::from(held.frame.header().lines);
-            held.on_durable.into_iter().for_each(|on_durable| on_durable(Ok(())));
+            held.on_durable.drain(..).for_each(|on_durable| on_durable(Ok(())));
         }
+        while self.held.pop_front_if(|held| held.state == HeldState::Durable).is_some() {}
         let out = &self.shared.lanes[self.index];
         out.frames_acknowledged.fetch_add(frames, Relaxed);
         out.lines_acknowledged.fetch_add(lines, Relaxed);
@@ -298,6 +434,7 @@ impl LogLane {
     /// Moves held frames that are in memory alone into the spool, if there is room. Those of a file
     /// are there already.
     fn bind_held(&mut self) {
+        self.held.retain(|held| held.state != HeldState::Durable);
         if self.held.iter().all(|held| held.on_durable.is_empty()) {
             return;
         }
@@ -385,6 +522,9 @@ impl LogLane {
 
     /// Binds what is left to the spool; what finds no room there is given up.
     fn end(&mut self) {
+        if let Err(error) = self.end_calls() {
+            self.note_away(error);
+        }
         self.bind_held();
         let queued_bytes = self.queued_bytes();
         for on_durable in self.held.drain(..).flat_map(|held| held.on_durable) {

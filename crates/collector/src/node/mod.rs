@@ -57,7 +57,7 @@ pub use directory::Place;
 pub use forward::{Forward, Forwarder, SPOOL_AFTER, WAITING_BYTES_MAX};
 pub use forward_state::ForwardConfig;
 pub use listen::{CONNECTIONS_MAX, Filler, NodeListenConfig, NodeListener, NodeStore};
-pub use log_lane::AppendLog;
+pub use log_lane::{AppendLog, Appending};
 pub use secret::Secret;
 pub use start::ForwardError;
 pub use status::{CollectorStatus, CopiesStatus, ForwardStatus, Link, SpoolStatus, StoreStatus};

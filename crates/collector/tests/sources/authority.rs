@@ -46,10 +46,15 @@ impl Authority {
 
     /// As [`Authority::issue`], with year, month and day of expiry.
     pub fn issue_until(&self, name: &str, (year, month, day): (i32, u8, u8)) -> Issued {
+        self.issue_as(name, |params| params.not_after = rcgen::date_time_ymd(year, month, day))
+    }
+
+    /// As [`Authority::issue`], with what `change` changes.
+    pub fn issue_as(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issued {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
-        params.not_after = rcgen::date_time_ymd(year, month, day);
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let file = |what: &str| self.file(&format!("{name}.{what}.pem"));

@@ -126,6 +126,8 @@ pub async fn main() -> anyhow::Result<bool> {
                     std::process::exit(0);
                 });
             }
+            // Clients of stores are kept where servers are.
+            home.servers()?;
             agent(&listen, secret_file.as_deref()).await?;
         }
         Command::Files { listen, data } => files(&listen, &data).await?,

@@ -53,7 +53,8 @@ pub struct RunArgs {
     #[arg(long = "endpoint", value_name = "STORE=HOST:PORT[,…]", value_parser = pair)]
     endpoints: Vec<(String, String)>,
     /// When an acknowledged write is on disk: `each` (before it is acknowledged), `interval` or
-    /// `none`, for all stores or for one: each,redis=interval [default: the level of each store]
+    /// `none`, for all stores or for one: each,redis=interval; `default` for that of each store's
+    /// defaults [default: the level of the study, for stores that have it]
     #[arg(long, value_delimiter = ',', value_name = "[STORE=]LEVEL")]
     #[serde(default)]
     durability: Vec<String>,
@@ -116,7 +117,7 @@ impl RunArgs {
             bail!("{} has no experiment `{name}`; it has {}", study.name, known.join(", "));
         }
         let experiments = (!self.experiments.is_empty()).then(|| self.experiments.clone());
-        let levels = self.durability(&self.stores(study)?)?;
+        let levels = self.durability(study, &self.stores(study)?)?;
         let of_driver = |level: &Level| pairs(level.driver);
         let options = levels.iter().map(|(store, level)| (store.clone(), of_driver(level)));
         Ok(Choices {
@@ -128,8 +129,26 @@ impl RunArgs {
     }
 
     /// The requested levels of durability, by store.
-    fn durability(&self, stores: &[StoreChoice]) -> anyhow::Result<BTreeMap<String, Level>> {
+    fn durability(
+        &self,
+        study: &Study,
+        stores: &[StoreChoice],
+    ) -> anyhow::Result<BTreeMap<String, Level>> {
         let mut levels = BTreeMap::new();
+        if self.durability.is_empty() {
+            // Servers that run already keep the level that they have.
+            let external = self.external();
+            let ours = stores.iter().filter(|store| !external.contains_key(&store.server()));
+            for store in ours {
+                let kind = stores::find(&store.name).expect("checked when it was read");
+                let level = study.durability.and_then(|durability| kind.level(durability));
+                levels.extend(level.map(|level| (store.name.clone(), *level)));
+            }
+            return Ok(levels);
+        }
+        if self.durability == ["default"] {
+            return Ok(levels);
+        }
         for text in &self.durability {
             let (only, name) = match text.split_once('=') {
                 Some((store, name)) => (Some(store), name),
@@ -188,7 +207,7 @@ impl RunArgs {
             })?;
             settings.entry(store.to_owned()).or_default().insert(option.to_owned(), value.clone());
         }
-        let levels = self.durability(stores)?;
+        let levels = self.durability(study, stores)?;
         let external = self.external();
         let mut seen: Vec<String> = Vec::new();
         let given = std::mem::take(&mut settings);

@@ -39,10 +39,11 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
             .into(),
         stores: ["postgres", "cassandra", "redis"].map(str::to_owned).to_vec(),
         price_per_machine_hour: None,
-        bill: None,
         price_of: None,
         instances: BTreeMap::new(),
         restart_servers: false,
+        left_out: BTreeMap::new(),
+        durability: None,
         columns: BTreeMap::from([(schema.table.clone(), schema.columns)]),
         datasets: vec![Dataset {
             name: schema.table.clone(),

@@ -43,6 +43,12 @@ impl Link {
         Ok(())
     }
 
+    /// From now on, the connection is one to this endpoint.
+    pub fn lead_to(&mut self, endpoint: &str) {
+        endpoint.clone_into(&mut self.endpoint);
+        self.stream = None;
+    }
+
     /// Forgets the connection.
     pub fn disconnect(&mut self) {
         self.stream = None;

@@ -33,14 +33,16 @@ pub struct Watched {
     pub name: String,
     /// Their ids.
     pub pids: Vec<u32>,
-    /// Whether their descendants are included.
+    /// Whether their descendants are included; otherwise they are this process, and the clients of
+    /// stores that it has started are included.
     pub descendants: bool,
 }
 
 impl Watched {
-    /// This process, without the servers that it started.
+    /// This process and its clients of stores, without the servers that it started.
     pub fn generator() -> Watched {
-        Watched { name: GENERATOR.to_owned(), pids: vec![std::process::id()], descendants: false }
+        let (name, pids) = (GENERATOR.to_owned(), vec![std::process::id()]);
+        Watched { name, pids, descendants: false }
     }
 }
 
@@ -149,7 +151,7 @@ impl Watched {
     fn roots(&self) -> Vec<u32> {
         let below = |root: &u32| trees(&[*root]).split_off(1);
         if !self.descendants {
-            return self.pids.clone();
+            return self.pids.iter().copied().chain(crate::proc::clients()).collect();
         }
         let counted: Vec<u32> = self.pids.iter().flat_map(below).collect();
         self.pids.iter().copied().filter(|pid| !counted.contains(pid)).collect()

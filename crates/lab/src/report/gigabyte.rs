@@ -1,8 +1,7 @@
-//! What logs cost: processor time and disk for a gigabyte of lines, and money for writing and
-//! keeping a month of a load that the definition states.
+//! What logs cost: processor time and disk for a gigabyte of lines.
 //!
-//! Queries are not in the bill. Their time was measured over one amount of data, from which it does
-//! not follow for another one.
+//! Money for a month is left out. It would be that of a thousand times the data that was measured,
+//! from which neither the time of queries nor the memory for them follows.
 //!
 //! A gigabyte is 10⁹ bytes of the lines as text ([`crate::row::Row::text_bytes`]), before any store
 //! touched them.
@@ -16,13 +15,6 @@ use crate::statistics::mean;
 
 /// Bytes of a gigabyte.
 const GIGABYTE: f64 = 1e9;
-
-/// Processors that are paid for one that is used: a machine that is always full has no room for an
-/// incident.
-const PROCESSORS_PAID_PER_USED: f64 = 2.0;
-
-const SECONDS_PER_DAY: f64 = 86_400.0;
-const HOURS_PER_MONTH: f64 = 730.0;
 
 /// What one store needs for its logs. Means of repetitions.
 struct Needs {
@@ -84,66 +76,6 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
          expensive ones looks cheaper."
             .into(),
     ]);
-    if let Some(bill) = &summary.bill {
-        month(document, bill, &needs);
-    }
-}
-
-/// The cost of a month of the load in the definition, without its queries.
-fn month(document: &mut Document, bill: &crate::definition::Bill, needs: &[Needs]) {
-    let mut table = Table::new(
-        format!(
-            "Writing {} GB a day and keeping them for {} days, without queries, in the currency of the definition",
-            plain(bill.gigabytes_per_day),
-            plain(bill.retention_days)
-        ),
-        &[
-            "store",
-            "processors",
-            "memory",
-            "disk",
-            "processors cost",
-            "memory costs",
-            "disk costs",
-            "a month",
-        ],
-    );
-    let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
-    for store in needs {
-        let Some(disk_per_text) = store.disk_per_text else { continue };
-        let writes = store.write_cpu_s_per_gigabyte * bill.gigabytes_per_day / SECONDS_PER_DAY;
-        let processors = writes * PROCESSORS_PAID_PER_USED;
-        let disk_gigabytes = disk_per_text * bill.gigabytes_per_day * bill.retention_days;
-        let costs = [
-            processors * bill.price_per_processor_hour * HOURS_PER_MONTH,
-            store.memory_bytes / GIGABYTE * bill.price_per_memory_gigabyte_hour * HOURS_PER_MONTH,
-            disk_gigabytes * bill.price_per_disk_gigabyte_month,
-        ];
-        let all: f64 = costs.iter().sum();
-        let mut row = vec![
-            store.store.clone(),
-            plain(processors),
-            bytes(store.memory_bytes),
-            bytes(disk_gigabytes * GIGABYTE),
-        ];
-        row.extend(costs.iter().chain([&all]).map(|cost| format!("{cost:.2}")));
-        rows.push((all, row));
-    }
-    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-    table.rows = rows.into_iter().map(|(_, row)| row).collect();
-    document.table(table);
-    document.text(format!(
-        "Prices: {} for a processor and hour, {} for a gigabyte of memory and hour, {} for a gigabyte of disk and month. {} processors are \
-         paid for each that is used, on average of the day; memory is what the store took here, with the data of this study: a store whose \
-         memory grows with its data needs more. One copy of the data, no machine in reserve, no work of people. The {} queries an hour of \
-         the definition are not in it: their time was measured over one amount of data, from which it does not follow for {} GB.",
-        plain(bill.price_per_processor_hour),
-        plain(bill.price_per_memory_gigabyte_hour),
-        plain(bill.price_per_disk_gigabyte_month),
-        plain(PROCESSORS_PAID_PER_USED),
-        plain(bill.queries_per_hour),
-        plain(bill.gigabytes_per_day * bill.retention_days),
-    ));
 }
 
 fn needs(summary: &Summary) -> Vec<Needs> {

@@ -84,7 +84,10 @@ impl Summary {
                 .get("restart_servers")
                 .and_then(toml::Value::as_bool)
                 .unwrap_or_default(),
-            bill: definition.get("bill").and_then(|bill| bill.clone().try_into().ok()),
+            left_out: definition
+                .get("left_out")
+                .and_then(|stores| stores.clone().try_into().ok())
+                .unwrap_or_default(),
             price_of: definition.get("price_of").and_then(toml::Value::as_str).map(str::to_owned),
         })
     }

@@ -307,6 +307,12 @@ pub(super) fn stores(summary: &Summary) -> Table {
             store.note.clone().unwrap_or_default(),
         ]);
     }
+    for (store, reason) in &summary.left_out {
+        let mut row = vec![String::new(); stores.head.len()];
+        row[0].clone_from(store);
+        row[1] = format!("not measured: {reason}");
+        stores.rows.push(row);
+    }
     stores.compact()
 }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use crate::definition::Bill;
 use crate::number::{percent, plain};
 use crate::results::Run;
 use crate::samples::{ALL, Measure, Repetition};
@@ -27,8 +26,8 @@ pub struct Summary {
     pub price_per_machine_hour: Option<f64>,
     /// Whether the servers were started again for each repetition.
     pub restart_servers: bool,
-    /// The load and the prices for the cost of a month, if the definition has them.
-    pub bill: Option<Bill>,
+    /// Stores of the paper that were not measured, with the reason.
+    pub left_out: BTreeMap<String, String>,
     /// The machine that the price is for, in words.
     pub price_of: Option<String>,
 }

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::disk::Disk;
 use super::{Launch, Node, Say, ServerError, Site, debian};
 use crate::options::{Known, OptionError, Options};
 
@@ -33,6 +34,11 @@ pub const OPTIONS: &[Known] = &[
         name: "memory",
         default: "",
         help: "limit of memory with the page cache, as 3000m or 3g",
+    },
+    Known {
+        name: "disk",
+        default: "plain",
+        help: "forgetful: a killed server loses what it had not synced, as by a loss of power",
     },
 ];
 
@@ -83,6 +89,8 @@ pub struct Isolation {
 pub struct Settings {
     container: Option<Container>,
     limits: Limits,
+    /// Whether the disk forgets what was not synced.
+    forgets: bool,
     /// For the report.
     configuration: Vec<String>,
 }
@@ -117,13 +125,21 @@ impl Settings {
             let reason = "a limit needs container = cgroup, lxc or runc";
             return Err(options.wrong("container", reason));
         }
-        let shown = OPTIONS.iter().filter(|_| container.is_some());
+        let forgets = options.choice("disk", &["plain", "forgetful"])? == "forgetful";
+        let is_used = |known: &&Known| match known.name {
+            "disk" => forgets,
+            _ => container.is_some(),
+        };
+        let shown = OPTIONS.iter().filter(is_used);
         let shown = shown.filter_map(|known| Some(format!("{}: {}", known.name, set(known.name)?)));
-        Ok((Settings { container, limits, configuration: shown.collect() }, own))
+        Ok((Settings { container, limits, forgets, configuration: shown.collect() }, own))
     }
 
     /// Installs the software that the container needs. Fast if it is installed already.
     pub fn install(&self, site: &Site, say: &Say) -> Result<(), ServerError> {
+        if self.forgets {
+            Disk::install(site, say)?;
+        }
         let (program, package) = match self.container {
             Some(Container::Lxc) => (lxc::PROGRAM, "lxc"),
             Some(Container::Runc) => (runc::PROGRAM, "runc"),
@@ -137,6 +153,8 @@ impl Settings {
 
     /// Isolates a planned node. Has no side effects.
     pub fn apply(&self, site: &Site, node: &mut Node) {
+        node.configuration.extend(self.configuration.clone());
+        node.launch.disk = self.forgets.then(|| Disk::at(&node.data));
         let Some(container) = self.container else { return };
         let directory = site.run.join(format!("{}.container", node.name));
         let name = format!("loginson-lab-{:08x}-{}", short_hash(&site.run), node.name);
@@ -155,7 +173,6 @@ impl Settings {
         }
         // A directory within another is mounted after it; otherwise it would be hidden.
         shared.sort_by_key(|(path, _)| path.components().count());
-        node.configuration.extend(self.configuration.clone());
         let limits = self.limits.clone();
         node.launch.isolation = Some(Isolation { container, name, limits, directory, shared });
     }

@@ -67,6 +67,9 @@ fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, Serve
     for directory in [&node.data, &site.log, &site.run] {
         std::fs::create_dir_all(directory).map_err(io(directory))?;
     }
+    if let Some(disk) = &node.launch.disk {
+        disk.mount(&site.log_of(&format!("{}-disk", node.name)))?;
+    }
     for (path, text) in &node.files {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(io(parent))?;
@@ -164,11 +167,12 @@ pub(super) async fn stop_all(
     let records = records(site)?;
     let (signal, seconds) = server.stop();
     let begin = Instant::now();
+    let killed: Vec<bool> = records.iter().map(|record| !record.process.alive()).collect();
     for record in records.iter().rev().filter(|r| r.process.alive()) {
         say(&format!("stops {} (pid {})", record.node.name, record.process.pid));
         record.process.signal(signal);
     }
-    for record in records.iter().rev() {
+    for (record, was_killed) in records.iter().zip(killed).rev() {
         let limit = Duration::from_secs(seconds).saturating_sub(begin.elapsed());
         if !gone(&record.process, limit).await {
             let name = &record.node.name;
@@ -183,6 +187,9 @@ pub(super) async fn stop_all(
         }
         if let Some(isolation) = record.node.launch.isolation.clone() {
             blocking(move || isolation.release()).await;
+        }
+        if let Some(disk) = record.node.launch.disk.clone() {
+            blocking(move || disk.release(was_killed)).await?;
         }
         let path = site.record_of(&record.node.name);
         std::fs::remove_file(&path).map_err(io(&path))?;

@@ -10,6 +10,7 @@ pub use rustix::process::Signal;
 use rustix::process::{Pid, PidfdFlags, WaitOptions};
 use serde::{Deserialize, Serialize};
 
+use super::disk::Disk;
 use super::isolation::Isolation;
 use super::{ServerError, home, io};
 use crate::proc::Stat;
@@ -89,6 +90,9 @@ pub struct Launch {
     /// The limits or the container in which [`Launch::start`] starts it.
     #[serde(default)]
     pub isolation: Option<Isolation>,
+    /// The disk that is mounted at the directory of its data before it starts.
+    #[serde(default)]
+    pub disk: Option<Disk>,
 }
 
 impl Launch {
@@ -100,7 +104,14 @@ impl Launch {
     {
         let arguments = arguments.into_iter().map(Into::into).collect();
         let program = program.into();
-        Launch { program, arguments, environment: Vec::new(), refuses_root: false, isolation: None }
+        Launch {
+            program,
+            arguments,
+            environment: Vec::new(),
+            refuses_root: false,
+            isolation: None,
+            disk: None,
+        }
     }
 
     /// A program that refuses to run as root.

@@ -610,14 +610,39 @@ mod tests {
         assert_eq!(keys, (0..100).map(|n| Value::Text(plan.data.key(n))).collect());
     }
 
+    /// What YCSB itself generates: see `reference/YcsbKeys.java`.
+    #[derive(serde::Deserialize)]
+    struct Theirs {
+        keys: BTreeMap<String, Vec<u32>>,
+        mix: BTreeMap<String, BTreeMap<String, u32>>,
+        scan_rows: BTreeMap<String, Vec<u32>>,
+    }
+
+    fn theirs() -> Theirs {
+        toml::from_str(include_str!("../../reference/ycsb-keys.toml")).unwrap()
+    }
+
     /// Tests whether two samples have one distribution (Pearson); the draws are seeded, so that it
     /// never fails by chance.
+    fn check_same(name: &str, ours: &[u32], theirs: &[u32]) {
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        let total = |counts: &[u32]| f64::from(counts.iter().sum::<u32>());
+        let ratio = (total(ours) / total(theirs)).sqrt();
+        let part = |(ours, theirs): (&u32, &u32)| {
+            let (ours, theirs) = (f64::from(*ours), f64::from(*theirs));
+            (ours / ratio - theirs * ratio).powi(2) / (ours + theirs)
+        };
+        let statistic: f64 = ours.iter().zip(theirs).map(part).sum();
+        let degrees = (theirs.len() - 1).max(1) as f64;
+        let p = 1.0 - ChiSquared::new(degrees).unwrap().cdf(statistic);
+        assert!(p > 0.001, "{name}: chi-squared {statistic:.1}, p {p:.5}");
+    }
+
     #[test]
     fn records_are_chosen_as_often_as_by_ycsb_itself() {
-        let text = include_str!("../../reference/ycsb-keys.toml");
-        let theirs: BTreeMap<String, Vec<u32>> = toml::from_str(text).unwrap();
-        assert_eq!(theirs.len(), 6);
-        for (distribution, theirs) in &theirs {
+        let keys = theirs().keys;
+        assert_eq!(keys.len(), 6);
+        for (distribution, theirs) in &keys {
             // Under `latest`, YCSB never chooses the oldest record of all.
             let (records, theirs) = match &**distribution {
                 "latest" => ("99", &theirs[1..]),
@@ -629,16 +654,56 @@ mod tests {
             for _ in 0..200_000 {
                 ours[chooser.next(&plan.records, &mut random) as usize] += 1;
             }
-            let total = |counts: &[u32]| f64::from(counts.iter().sum::<u32>());
-            let ratio = (total(&ours) / total(theirs)).sqrt();
-            let part = |(ours, theirs): (&u32, &u32)| {
-                let (ours, theirs) = (f64::from(*ours), f64::from(*theirs));
-                (ours / ratio - theirs * ratio).powi(2) / (ours + theirs)
-            };
-            let statistic: f64 = ours.iter().zip(theirs).map(part).sum();
-            let degrees = (theirs.len() - 1) as f64;
-            let p = 1.0 - ChiSquared::new(degrees).unwrap().cdf(statistic);
-            assert!(p > 0.001, "{distribution}: chi-squared {statistic:.1}, p {p:.5}");
+            check_same(distribution, &ours, theirs);
+        }
+    }
+
+    /// The operations of a core workload, each acknowledged.
+    fn operations(core: &str, more: &[(&str, &str)], count: usize) -> Vec<Operation> {
+        let all = [("core", core)].into_iter().chain(more.iter().copied());
+        let mut properties = all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        expand(&mut properties).unwrap();
+        let opening = Opening { seed: 20, ..Opening::of(Share::default()) };
+        let plan = Ycsb::new(Phase::Run, &properties, &opening).unwrap();
+        let (mut steps, mut operations) = (plan.steps(0), Vec::new());
+        for _ in 0..count {
+            let step = steps.next().unwrap();
+            let then = step.then.map(|then| then.request);
+            for request in std::iter::once(step.request).chain(then) {
+                steps.ended(&request, true);
+                operations.push(request.operation);
+            }
+        }
+        operations
+    }
+
+    #[test]
+    fn core_workloads_send_the_operations_of_ycsb_itself() {
+        let mix = theirs().mix;
+        assert_eq!(mix.len(), 6);
+        for (core, theirs) in &mix {
+            let mut ours: BTreeMap<String, u32> = BTreeMap::new();
+            for operation in operations(core, &[], 20_000) {
+                *ours.entry(operation.ability().name().to_owned()).or_default() += 1;
+            }
+            assert!(ours.keys().eq(theirs.keys()), "{core}: {ours:?}, {theirs:?}");
+            let counts = |of: &BTreeMap<String, u32>| of.values().copied().collect::<Vec<_>>();
+            check_same(core, &counts(&ours), &counts(theirs));
+        }
+    }
+
+    #[test]
+    fn scans_are_as_long_as_those_of_ycsb_itself() {
+        let scan_rows = theirs().scan_rows;
+        assert_eq!(scan_rows.len(), 2);
+        for (distribution, theirs) in &scan_rows {
+            let mut ours = vec![0_u32; theirs.len()];
+            for operation in operations("e", &[("scanlengthdistribution", distribution)], 20_000) {
+                if let Operation::Scan { rows_max, .. } = operation {
+                    ours[rows_max - 1] += 1;
+                }
+            }
+            check_same(distribution, &ours, theirs);
         }
     }
 

@@ -6,6 +6,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use lab::driver::{Answer, Operation};
+use lab::row::{Column, ColumnKind, Row, Schema, Value};
 use lab::servers::{self, Home, Logs, Say, ServerError, Servers, Signal};
 
 /// Servers with their own data and with ports that no other test uses; they end with it.
@@ -194,6 +196,48 @@ async fn data_is_there_after_a_stop() {
     place.servers.stop("redis", &say()).await.unwrap();
     assert!(before > 0 && bytes() >= before);
     place.start(1, &[("appendonly", "yes")]).await.unwrap();
+}
+
+/// The number of rows, of five that were acknowledged, that are there after the server was killed
+/// on a disk that forgets what was not synced.
+async fn rows_after_power_loss(appendfsync: &str) -> usize {
+    let place = Place::new();
+    let options = [("appendonly", "yes"), ("appendfsync", appendfsync), ("disk", "forgetful")];
+    let started = place.start(1, &options).await.unwrap();
+    let columns = vec![Column::new("value", ColumnKind::Integer, false)];
+    let schema = Schema { table: "rows".to_owned(), key: ColumnKind::Integer, columns };
+    let driver = lab::stores::open(&started.spec()).unwrap();
+    driver.create(&schema).await.unwrap();
+    let mut session = driver.connect(&schema).await.unwrap();
+    for key in 0..5 {
+        let row = Row { key: Value::Integer(key), values: vec![Value::Integer(-key)] };
+        session.execute(&Operation::Insert(row)).await.unwrap();
+    }
+    let (_, process) = &started.nodes[0];
+    assert!(process.signal(Signal::KILL));
+    while process.alive() {
+        tokio::task::yield_now().await;
+    }
+    place.servers.stop("redis", &say()).await.unwrap();
+    let again = place.start(1, &options).await.unwrap();
+    let driver = lab::stores::open(&again.spec()).unwrap();
+    let mut session = driver.connect(&schema).await.unwrap();
+    let mut found = 0;
+    for key in (0..5).map(Value::Integer) {
+        let answer = session.execute(&Operation::Read { key }).await.unwrap();
+        found += usize::from(matches!(answer, Answer::Row(Some(_))));
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_forgetful_disk_tells_what_was_synced_from_what_was_acknowledged() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("not tested: a file system in user space needs root and FUSE");
+        return;
+    }
+    assert_eq!(rows_after_power_loss("always").await, 5);
+    assert_eq!(rows_after_power_loss("no").await, 0);
 }
 
 #[tokio::test]

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use platform::{Clock, RealClock, RealDisk};
+use platform::{Clock, RealClock};
 use serde_json::Value;
 use text::size::show_bytes;
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, Refusal};
+use crate::cli::encryption::KeyArgs;
 use node::data_dir::BACKUPS_FOLDER;
 use node::storage::backup;
 use node::storage::backup::destination::{Destination, Snapshot};
@@ -60,6 +61,8 @@ pub struct BackupArgs {
     delete: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 #[derive(Subcommand)]
@@ -96,6 +99,8 @@ struct SendArgs {
     s3: S3Args,
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 #[derive(Args)]
@@ -139,8 +144,9 @@ fn send(args: &SendArgs) -> Result<()> {
     };
     let destination = Destination::open(&args.s3.address(Some(to))?)?;
     let backups = data_dir.join(BACKUPS_FOLDER);
+    let disk = args.key.disk(data_dir)?;
     let snapshot = Snapshot::take(&backups, &name, |folder| {
-        backup::of_directory(&RealDisk, data_dir, folder, &name, now_ns)
+        backup::of_directory(&disk, data_dir, folder, &name, now_ns)
     })?;
     let by = format!("`loginson backup send` of {}", data_dir.display());
     let sent = watched("sending", |progress| {
@@ -227,7 +233,7 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
     }
     let now_ns = RealClock::new().now_ns();
     let name = args.name.clone().unwrap_or_else(|| backup::name_of_time(now_ns));
-    let made = backup::of_directory(&RealDisk, data_dir, &backups, &name, now_ns)?;
+    let made = backup::of_directory(&args.key.disk(data_dir)?, data_dir, &backups, &name, now_ns)?;
     println!("{}", backups.join(&made.name).display());
     tell(made.lines, made.files.len() as u64, made.files_linked, made.bytes_copied);
     Ok(())

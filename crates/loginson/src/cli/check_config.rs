@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::config::mistakes::{Mistake, check};
 use node::ingest::rules::RuleSet;
 use node::lookups::Lookups;
+use node::storage::encryption::KeySource;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -90,6 +91,15 @@ fn beyond(config: &Config, is_collector: bool) -> Vec<String> {
     if let Err(error) = parser {
         errors.push(format!("[[types]]: {error}"));
     }
+    let encryption = &config.node.encryption;
+    for source in encryption.key.iter().chain(&encryption.old) {
+        // A command is not run: it may ask for something, or count.
+        if let KeySource::File(_) = source
+            && let Err(error) = source.read()
+        {
+            errors.push(format!("[encryption]: {error:#}"));
+        }
+    }
     match Lookups::open(&config.node.lookups) {
         Err(error) => errors.push(format!("[[lookups]]: {error}")),
         Ok(lookups) => {
@@ -140,6 +150,7 @@ mod tests {
         let pem = at("wrong.pem");
         check(&format!("[http_tls]\ncertificate = '{pem}'\nkey = '{pem}'\n"), &["[http_tls]: "]);
         check(&format!("[tls]\ncertificate = '{pem}'\nkey = '{pem}'\n"), &["[tls]: "]);
+        check(&format!("[encryption]\nkey_file = '{pem}'\n"), &["[encryption]: "]);
         let lookup = at("none.csv");
         check(
             &format!(

@@ -165,23 +165,24 @@ fn nodes_and_partitions(status: &Value) -> String {
     let mut nodes = vec![
         ["NODE", "NAME", "ADDRESS", "ROLES", "STATE", "VERSION", "PARTITIONS"].map(str::to_owned),
     ];
-    let mut engines = vec![["NODE", "KAFKA", "OBJECTS", "POSTGRESQL"].map(str::to_owned)];
+    let mut engines = vec![["NAME", "KAFKA", "OBJECTS", "POSTGRESQL"].map(str::to_owned)];
     let mut wrong: Vec<String> = Vec::new();
     for node in list(&status["nodes"]) {
         let keys = ["node", "name", "address", "roles", "state", "version", "partitions"];
         nodes.push(keys.map(|key| cell(&node[key])));
         let state = |engine: &str| engine_state(&node["engines"][engine]);
-        engines.push([cell(&node["node"]), state("kafka"), state("objects"), state("postgresql")]);
+        let name = cell(&node["name"]);
+        engines.push([name.clone(), state("kafka"), state("objects"), state("postgresql")]);
         for engine in ["kafka", "objects", "postgresql"] {
             let calls = &node["engines"][engine];
             if let (Some(_), Some(error)) =
                 (calls["failing_s"].as_f64(), calls["last_error"].as_str())
             {
-                wrong.push(format!("{}: {engine}: {error}", cell(&node["node"])));
+                wrong.push(format!("{name}: {engine}: {error}"));
             }
         }
         if let Some(refusal) = node["refusal"].as_str() {
-            wrong.push(format!("{} takes no part: {refusal}", cell(&node["node"])));
+            wrong.push(format!("{name} takes no part: {refusal}"));
         }
         wrong.extend(node["error"].as_str().map(str::to_owned));
     }
@@ -201,8 +202,11 @@ fn nodes_and_partitions(status: &Value) -> String {
     let mut partitions = vec![titles.map(str::to_owned)];
     for partition in list(&status["partitions"]) {
         let keys = ["partition", "owner", "epoch", "end", "read", "published", "lag_messages"];
-        let [number, owner, epoch, end, read, published, lag] =
+        let [number, mut owner, epoch, end, read, published, lag] =
             keys.map(|key| cell(&partition[key]));
+        if let Some(name) = partition["owner_name"].as_str() {
+            owner = escaped(name);
+        }
         let lag_s =
             partition["lag_s"].as_f64().map_or_else(|| "-".to_owned(), |s| format!("{s:.0}"));
         let (unpublished, lost) = (cell(&partition["unpublished"]), cell(&partition["lost"]));
@@ -355,17 +359,17 @@ NODE      NAME     ADDRESS     ROLES        STATE  VERSION  PARTITIONS
 0000000a  box\\x1b  http://a:1  store,query  ok     1.0      1
 0000000b  b        http://b:1  query        ok     1.0      0
 
-NODE      KAFKA    OBJECTS       POSTGRESQL
-0000000a  ok 3 ms  failing 12 s  ok 0 ms
-0000000b  -        -             -
+NAME     KAFKA    OBJECTS       POSTGRESQL
+box\\x1b  ok 3 ms  failing 12 s  ok 0 ms
+b        -        -             -
 
 PARTITION  OWNER     EPOCH  END  READ  PUBLISHED  LAG  LAG S  UNPUBLISHED  LOST  STATE
 0          0000000a  3      9    7     5          2    4      4            1     trouble
 1          -         -      2    -     0          -    -      2            0     ok
 
 7 segments, 3 MiB in object storage
-0000000a: objects: away
-0000000a takes no part: disk full
+box\\x1b: objects: away
+box\\x1b takes no part: disk full
 store b:1 is away
 partition 0: reading: away
 the log is away

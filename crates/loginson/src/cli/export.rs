@@ -11,12 +11,11 @@ use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::Args;
-use platform::{Clock, RealClock, RealDisk};
+use platform::{Clock, RealClock};
 use query::source::TimeRange;
 use query::time::parse_time;
 use query::{Context, Limits, Query, TimeOrder};
@@ -25,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, explain_query_refusal};
+use crate::cli::encryption::KeyArgs;
 use crate::cli::progress::{Watch, bytes_bar};
 use crate::cli::terminal::Harmless;
 use crate::settings::Settings;
@@ -84,6 +84,8 @@ pub struct ExportArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// Runs the command.
@@ -311,8 +313,9 @@ fn at_rest(args: &ExportArgs, dir: &Path, output: &mut Output) -> Result<()> {
     };
     let bar = bytes_bar("exporting", 0);
     let shown = bar.clone();
-    let directory = crate::cli::open_at_rest(dir)?;
-    let source = RestSource::new(Arc::new(RealDisk), directory, parsers(args)?, move |bytes| {
+    let disk = args.key.disk(dir)?;
+    let directory = crate::cli::open_at_rest(&*disk, dir)?;
+    let source = RestSource::new(disk, directory, parsers(args)?, move |bytes| {
         shown.inc(bytes);
     });
     bar.set_length(source.bytes(range));

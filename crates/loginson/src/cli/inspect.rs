@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use platform::{Disk, RealDisk};
 use record::{Parser, ParserConfig};
 use text::size::show_bytes;
 
+use crate::cli::encryption::KeyArgs;
 use crate::cli::progress::bytes_bar;
 use crate::cli::terminal::escaped;
 use node::storage::inspect::{FieldValues, Inspection, inspect};
@@ -31,6 +31,8 @@ pub struct InspectArgs {
     /// Print everything as one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// Runs the command.
@@ -38,8 +40,9 @@ pub fn run(args: InspectArgs) -> Result<()> {
     let mut parser = Parser::new(&ParserConfig::default()).context("the built-in types")?;
     // Whoever names a link means the file behind it.
     let file = std::fs::canonicalize(&args.file).unwrap_or_else(|_| args.file.clone());
-    let bar = bytes_bar("reading", RealDisk.file_bytes(&file).unwrap_or(0));
-    let found = inspect(&RealDisk, &file, &mut parser, &|bytes| bar.inc(bytes));
+    let disk = args.key.disk_of_file(&file)?;
+    let bar = bytes_bar("reading", disk.file_bytes(&file).unwrap_or(0));
+    let found = inspect(&*disk, &file, &mut parser, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();
     let found = Inspection { file: args.file.display().to_string(), ..found? };
     let mut out = io::BufWriter::new(io::stdout().lock());

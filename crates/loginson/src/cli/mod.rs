@@ -9,6 +9,7 @@ mod collect;
 mod compare_copies;
 mod delete;
 mod doctor;
+mod encryption;
 mod export;
 mod finding;
 mod help_pages;
@@ -42,7 +43,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Parser, Subcommand};
-use platform::RealDisk;
+use platform::Disk;
 use store::{AtRest, StoreError};
 
 #[derive(Parser)]
@@ -137,6 +138,8 @@ enum Command {
     User(accounts::UserArgs),
     /// List, make, rotate and revoke tokens of a running server
     Token(accounts::TokenArgs),
+    /// Make and rotate the master key of encrypted files, and encrypt what is there
+    Encryption(encryption::EncryptionArgs),
     /// Generate logs of a small shop, with an incident, and send them
     Generate(generator::GenerateArgs),
 }
@@ -171,8 +174,8 @@ impl ServerArgs {
 }
 
 /// Opens a data directory or backup that no server is using.
-fn open_at_rest(dir: &Path) -> Result<AtRest> {
-    AtRest::open(&RealDisk, dir).map_err(|error| match error {
+fn open_at_rest(disk: &dyn Disk, dir: &Path) -> Result<AtRest> {
+    AtRest::open(disk, dir).map_err(|error| match error {
         StoreError::Locked { .. } => {
             anyhow!("{error}; while it runs, make a copy with `loginson backup` and use that")
         }
@@ -200,6 +203,7 @@ pub fn run() -> Result<()> {
                 | Command::Migrate(_)
                 | Command::Restore(_)
                 | Command::Verify(_)
+                | Command::Encryption(_)
         )
     );
     if keeps_logs {
@@ -237,6 +241,7 @@ pub fn run() -> Result<()> {
         Some(Command::MakeToken(args)) => secrets::make_token(args),
         Some(Command::User(args)) => accounts::user(args),
         Some(Command::Token(args)) => accounts::token(args),
+        Some(Command::Encryption(args)) => encryption::run(args),
         Some(Command::Generate(args)) => generator::run(args),
     }
 }

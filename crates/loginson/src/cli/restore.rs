@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use platform::RealDisk;
 use text::size::show_bytes;
 
 use crate::cli::backup::{S3Args, watched};
+use crate::cli::encryption::KeyArgs;
 use crate::cli::progress::bytes_bar;
 use crate::cli::verify::Reporter;
-use node::storage::backup::destination::{self, Destination};
+use crate::settings::Settings;
+use node::storage::backup::destination::{self, Contents, Destination};
 use node::storage::backup::{self, Manifest};
 
 #[derive(Args)]
@@ -18,6 +19,7 @@ use node::storage::backup::{self, Manifest};
   loginson restore loginson-data/backups/nightly --data-dir /var/lib/loginson
   loginson restore /mnt/backups/nightly --data-dir ./restored && loginson --data-dir ./restored
   loginson restore s3://bucket/web1 --data-dir ./restored                 the newest backup that was sent there
+  loginson restore s3://bucket/logs --config node.toml                    of a cluster, into its empty bucket and database
   loginson restore s3://bucket/web1 --at 2026-11-22T00:00:00Z --data-dir ./restored
 
 From a place that backups were sent to, --at takes the newest one that was made until then. A restore that broke off there
@@ -36,12 +38,14 @@ pub struct RestoreArgs {
     at: Option<String>,
     #[command(flatten)]
     s3: S3Args,
-    /// Data directory to make
+    /// Data directory to make; of a cluster none is made
     #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
     /// Restore a damaged backup too, as far as it can be read
     #[arg(long)]
     allow_damage: bool,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// Runs the command.
@@ -64,22 +68,50 @@ pub fn run(args: RestoreArgs) -> Result<()> {
     });
     let destination = Destination::open(&args.s3.address(args.backup.to_str())?)?;
     let chosen = destination::chosen(&destination, args.name.as_deref(), at_ns.transpose()?)?;
-    let fetched = backup::fetch_directory(&args.data_dir, &chosen.name)?;
+    if chosen.is_of_cluster() {
+        return cluster(&args, &destination, &chosen);
+    }
+    let data_dir =
+        args.data_dir.clone().context("name the data directory to make: --data-dir DIR")?;
+    let fetched = backup::fetch_directory(&data_dir, &chosen.name)?;
     eprintln!("the backup '{}' of {}", chosen.name, chosen.created);
     watched("fetching", |progress| destination::fetch(&destination, &chosen, &fetched, progress))?;
-    let data_dir = args.data_dir.clone();
     from_directory(&RestoreArgs { backup: fetched, ..args })?;
     backup::delete_fetched(&data_dir)
 }
 
+/// Restores a backup of a cluster into the bucket and the database of the configuration.
+fn cluster(args: &RestoreArgs, destination: &Destination, chosen: &Contents) -> Result<()> {
+    let file = args.s3.config().context(
+        "this is the backup of a cluster: give --config FILE.toml, whose [cluster] names an empty bucket and an empty database",
+    )?;
+    let config = Settings::new(Some(file.to_owned()), |_| {}).load()?.config;
+    let engines = config.node.engines.with_context(|| {
+        format!("{} has no [cluster] that names a bucket and a database", file.display())
+    })?;
+    watched("restoring", |progress| {
+        node::cluster::backup::restore(&engines, destination, chosen, progress)
+    })?;
+    eprintln!(
+        "{} lines, {} restored; start the nodes of the cluster with this bucket, this database and the Kafka that the cluster had: \
+         it has the lines that came after the backup",
+        chosen.lines,
+        show_bytes(chosen.bytes)
+    );
+    Ok(())
+}
+
 /// Restores a backup that is a directory.
 fn from_directory(args: &RestoreArgs) -> Result<()> {
+    let data_dir =
+        args.data_dir.as_deref().context("name the data directory to make: --data-dir DIR")?;
     let expected = Manifest::read(&args.backup)?;
     let length =
         |file: &str| std::fs::metadata(args.backup.join(file)).map_or(0, |file| file.len());
     let bytes = expected.files.iter().map(|file| length(&file.file)).sum();
+    let disk = args.key.disk(&args.backup)?;
     let mut reporter = Reporter::new(bytes_bar("checking", bytes), false);
-    let checked = backup::verify_backup(&RealDisk, &args.backup, &mut reporter);
+    let checked = backup::verify_backup(&*disk, &args.backup, &mut reporter);
     let faults = reporter.end();
     let (manifest, checked) = checked?;
     if faults > 0 && !args.allow_damage {
@@ -89,14 +121,14 @@ fn from_directory(args: &RestoreArgs) -> Result<()> {
         );
     }
     let bar = bytes_bar("restoring", bytes);
-    let restored = backup::restore(&args.backup, &manifest, &args.data_dir, |bytes| bar.inc(bytes));
+    let restored = backup::restore(&args.backup, &manifest, data_dir, |bytes| bar.inc(bytes));
     bar.finish_and_clear();
     restored?;
     eprintln!(
         "{} lines, {} restored; start it with: loginson --data-dir {}",
         checked.lines,
         show_bytes(checked.bytes),
-        args.data_dir.display()
+        data_dir.display()
     );
     eprintln!(
         "it is the store that the backup was made of, so start it in the place of that one only; to fill another store \

@@ -12,6 +12,7 @@ use store::{AtRest, StoreError};
 use text::size::show_bytes;
 
 use crate::cli::backup::S3Args;
+use crate::cli::encryption::KeyArgs;
 use crate::cli::progress::bytes_bar;
 use node::storage::backup::destination::Destination;
 use node::storage::backup::{self, MANIFEST_FILE};
@@ -50,6 +51,8 @@ pub struct VerifyArgs {
     copies: Option<String>,
     #[command(flatten)]
     s3: S3Args,
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// Runs the command.
@@ -61,7 +64,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
     let (mut all, mut faults) = (Checked::default(), 0);
     for path in &args.paths {
         let mut reporter = Reporter::new(bytes_bar("checking", bytes_below(path)), args.json);
-        match verify(path, &mut reporter) {
+        match verify(path, &args.key, &mut reporter) {
             Ok(checked) => {
                 all.files += checked.files;
                 all.lines += checked.lines;
@@ -125,7 +128,7 @@ fn chains(args: &VerifyArgs) -> Result<()> {
                 integrity::verify(path, key, copies.as_ref(), |fault| faults.push(fault))?;
             anyhow::Ok((verified, faults))
         };
-        // No server starts meanwhile.
+        // No server starts meanwhile. Hashes are of files as they are, so no key is needed.
         let (at_rest, is_running) = match AtRest::open(&RealDisk, path) {
             Ok(at_rest) => (Some(at_rest), false),
             Err(StoreError::Locked { .. }) => (None, true),
@@ -173,24 +176,26 @@ fn chains(args: &VerifyArgs) -> Result<()> {
     }
 }
 
-fn verify(path: &Path, reporter: &mut Reporter) -> Result<Checked> {
+fn verify(path: &Path, key: &KeyArgs, reporter: &mut Reporter) -> Result<Checked> {
     if path.is_file() {
         // Whoever names a link means the file behind it.
         let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let segment = match single_file(&RealDisk, &file) {
+        let disk = key.disk_of_file(&file)?;
+        let segment = match single_file(&*disk, &file) {
             Ok(segment) => segment,
             Err(error) => {
                 reporter.fault(error.into());
                 return Ok(Checked { files: 1, ..Checked::default() });
             }
         };
-        return Ok(verify_segment(&RealDisk, &segment, reporter));
+        return Ok(verify_segment(&*disk, &segment, reporter));
     }
+    let disk = key.disk(path)?;
     if path.join(MANIFEST_FILE).exists() {
-        return Ok(backup::verify_backup(&RealDisk, path, reporter)?.1);
+        return Ok(backup::verify_backup(&*disk, path, reporter)?.1);
     }
-    let at_rest = crate::cli::open_at_rest(path)?;
-    Ok(verify_directory(&RealDisk, &at_rest, reporter, |_, _| {}))
+    let at_rest = crate::cli::open_at_rest(&*disk, path)?;
+    Ok(verify_directory(&*disk, &at_rest, reporter, |_, _| {}))
 }
 
 /// Bytes that will be read, to estimate the remaining time. An upper bound: it includes files that

@@ -12,7 +12,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use collector::{ClientCertificates, TlsFiles};
 
 use crate::config::raw::{RawAccess, RawAudit, RawHttpTls, RawToken, RawUser, RawUserLimits};
-use crate::config::{duration, logins, tls, unless_off};
+use crate::config::{directories, duration, logins, tls, unless_off};
 use api::access::gate::Auditing;
 use api::access::rights::{Rights, RightsText};
 use api::access::secrets::{parse_password_hash, parse_token_hash};
@@ -75,6 +75,7 @@ pub fn access(
         session_max,
         limits,
         oidc: logins::oidc(access)?,
+        ldap: directories::ldap(access)?,
         proxy: logins::proxy(&access.proxy)?,
         certificates: logins::certificates(access, http_tls)?,
         groups: logins::groups(access, http_tls, tenants)?,

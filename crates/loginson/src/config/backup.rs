@@ -46,16 +46,11 @@ impl Default for RawBackup {
 }
 
 /// Checks the section; none without a destination.
-pub fn check(raw: &RawBackup, has_engines: bool) -> Result<Option<BackupOptions>> {
+pub fn check(raw: &RawBackup) -> Result<Option<BackupOptions>> {
     if raw.to == "off" {
         ensure!(*raw == RawBackup::default(), "[backup] names no destination: set backup.to");
         return Ok(None);
     }
-    ensure!(
-        !has_engines,
-        "backup.to does not work in a cluster on Kafka: its lines are in the bucket; back up that and the database \
-         (docs/cluster.md)"
-    );
     let every = match raw.every.as_str() {
         "off" => None,
         text => Some(duration("backup.every", text)?),
@@ -92,7 +87,7 @@ mod tests {
     use super::*;
 
     fn checked(toml: &str) -> Result<Option<BackupOptions>> {
-        check(&toml::from_str(toml).unwrap(), false)
+        check(&toml::from_str(toml).unwrap())
     }
 
     #[test]
@@ -118,7 +113,5 @@ mod tests {
             let error = format!("{:#}", checked(text).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
         }
-        let raw = toml::from_str("to = '/mnt/b'").unwrap();
-        assert!(check(&raw, true).unwrap_err().to_string().contains("docs/cluster.md"));
     }
 }

@@ -32,6 +32,11 @@ pub fn of_access(before: &AccessOptions, after: &AccessOptions, changed: &mut Ve
         let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         changed.push(format!("access.oidc: {shown}"));
     }
+    if before.ldap != after.ldap {
+        let names: Vec<&str> = after.ldap.iter().map(|ldap| &*ldap.name).collect();
+        let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        changed.push(format!("access.ldap: {shown}"));
+    }
     if before.groups != after.groups {
         changed.push(format!("access.groups: {} rules", after.groups.0.len()));
     }

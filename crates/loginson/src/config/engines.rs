@@ -26,6 +26,8 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of the largest message. A frame of one line of the greatest length fits.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Characters of the name of a node.
+const NAME_CHARS_MAX: usize = 64;
 /// Time for one append of a collector. Then its frames go to the spool, and are appended again.
 const APPEND_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -36,6 +38,7 @@ pub struct RawCluster {
     pub token_file: String,
     pub ca_file: String,
     pub roles: Vec<String>,
+    pub name: String,
     pub address: String,
     pub lease: String,
     /// limits.md, Nodes of a cluster: frames in memory of a partition that are in no segment |
@@ -54,6 +57,7 @@ impl Default for RawCluster {
             token_file: "off".into(),
             ca_file: "off".into(),
             roles: ["collector", "store", "query"].map(str::to_owned).into(),
+            name: "auto".into(),
             address: "auto".into(),
             lease: "10s".into(),
             segment_bytes: "64MiB".into(),
@@ -253,7 +257,19 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOption
         "auto" => None,
         text => Some(address("cluster.address", text)?),
     };
+    let name = match raw.name.as_str() {
+        "auto" => None,
+        name => {
+            let is_fit = |char: char| char.is_ascii_graphic() && char != ',';
+            ensure!(
+                (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_fit),
+                "cluster.name: '{name}' must be 1 to {NAME_CHARS_MAX} printable characters without spaces and commas"
+            );
+            Some(name.to_owned())
+        }
+    };
     Ok(Some(EngineOptions {
+        name,
         collects: has_role("collector"),
         stores: has_role("store"),
         queries: has_role("query"),
@@ -342,11 +358,15 @@ mod tests {
         assert_eq!((config.stores, config.queries, config.collects), (true, false, false));
         assert_eq!(config.catalog.connection, r"host=c user=d password='it\'s\\secret'");
         assert_eq!(config.kafka.topic.partitions, 12);
+        assert_eq!(config.name, None);
+        let named = checked(&format!("name = 'east-1'\n{engines}")).unwrap().unwrap();
+        assert_eq!(named.name.as_deref(), Some("east-1"));
         for (text, expected) in [
             ("roles = ['query']", "[cluster] names no engine"),
             ("kafka = { partitions = 3 }", "[cluster] names no engine"),
             ("objects = { bucket = 'b' }", "cluster.kafka.brokers is missing"),
             (&engines.replace("roles = ['store']", "roles = ['shop']"), "'shop' is not known"),
+            (&format!("name = 'a b'\n{engines}"), "cluster.name: 'a b' must be"),
             (&format!("lease = '1s'\n{engines}"), "between 2s and 5m"),
             (&engines.replace("host=c user=d", "postgresql://c/d"), "beside password_file"),
             (&engines.replace("['a:9092']", "['a:9092'], partitions = 0"), "partitions must be"),

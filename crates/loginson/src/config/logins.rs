@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use api::access::certificates::{self, NamedBy};
 use api::access::groups::{GROUP_RULES_MAX, GroupRule, Groups};
+use api::access::ldap;
 use api::access::limits::LimitsText;
 use api::access::oidc::options::{OidcOptions, PROVIDERS_MAX, check_url};
 use api::access::proxy::{self, NETWORKS_MAX, Network, Proxy, ProxyOptions};
@@ -30,7 +31,7 @@ const RECHECK_MAX: Duration = Duration::from_secs(86_400);
 /// Characters of the name of a system. With it users are named, of 64 characters at most.
 const NAME_CHARS_MAX: usize = 24;
 /// What has a meaning of its own in lists of users and in rules.
-const OWN: [&str; 5] = ["configuration", "api", proxy::SOURCE, "ldap", certificates::SOURCE];
+const OWN: [&str; 4] = ["configuration", "api", proxy::SOURCE, certificates::SOURCE];
 
 /// `[[access.oidc]]`
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -51,7 +52,7 @@ pub struct RawOidc {
     pub groups_claim: String,
     #[serde(default)]
     pub email_domains: Vec<String>,
-    #[serde(default = "recheck")]
+    #[serde(default = "recheck_default")]
     pub recheck: String,
     #[serde(default)]
     pub ca_file: Option<String>,
@@ -69,7 +70,7 @@ fn groups_claim() -> String {
     "groups".to_owned()
 }
 
-fn recheck() -> String {
+fn recheck_default() -> String {
     "5m".to_owned()
 }
 
@@ -135,12 +136,7 @@ pub fn oidc(raw: &RawAccess) -> Result<Vec<OidcOptions>> {
 }
 
 fn provider(access: &RawAccess, raw: &RawOidc) -> Result<OidcOptions> {
-    check_name(&raw.name).map_err(Error::msg)?;
-    ensure!(
-        raw.name.len() <= NAME_CHARS_MAX && !raw.name.contains('@') && !OWN.contains(&&*raw.name),
-        "a provider's name has at most {NAME_CHARS_MAX} characters and no @, and is none of {}",
-        OWN.join(", ")
-    );
+    check_system(&raw.name)?;
     let external_url = access.external_url.trim_end_matches('/');
     ensure!(
         external_url != "off",
@@ -156,35 +152,60 @@ fn provider(access: &RawAccess, raw: &RawOidc) -> Result<OidcOptions> {
         raw.email_domains.iter().all(is_domain),
         "email_domains: write what is behind the @, such as example.com"
     );
-    let recheck = duration("recheck", &raw.recheck)?;
-    ensure!((RECHECK_MIN..=RECHECK_MAX).contains(&recheck), "recheck must be between 1s and 1d");
+    let client_secret = secret("client_secret", &raw.client_secret_file, &raw.client_secret_env)?;
     Ok(OidcOptions {
         name: Arc::from(&*raw.name),
         issuer: raw.issuer.clone(),
         client_id: raw.client_id.clone(),
-        client_secret: secret(raw)?,
+        client_secret,
         scopes: raw.scopes.clone(),
         name_claim: raw.name_claim.clone(),
         groups_claim: raw.groups_claim.clone(),
         email_domains: raw.email_domains.clone(),
-        recheck,
+        recheck: recheck(&raw.recheck)?,
         ca: raw.ca_file.as_ref().filter(|file| *file != "off").map(Into::into),
         external_url: external_url.to_owned(),
     })
 }
 
-fn secret(raw: &RawOidc) -> Result<Option<Secret>> {
-    let text = match (&raw.client_secret_file, &raw.client_secret_env) {
+/// Checks the name of a system that vouches for users.
+pub fn check_system(name: &str) -> Result<()> {
+    check_name(name).map_err(Error::msg)?;
+    ensure!(
+        name.len() <= NAME_CHARS_MAX && !name.contains('@') && !OWN.contains(&name),
+        "the name of a provider or a directory has at most {NAME_CHARS_MAX} characters and no @, \
+         and is none of {}",
+        OWN.join(", ")
+    );
+    Ok(())
+}
+
+/// Checks how often a system is asked whether a session may go on.
+pub fn recheck(text: &str) -> Result<Duration> {
+    let recheck = duration("recheck", text)?;
+    ensure!((RECHECK_MIN..=RECHECK_MAX).contains(&recheck), "recheck must be between 1s and 1d");
+    Ok(recheck)
+}
+
+/// The secret in the file, or in the variable, that the keys with the suffixes `_file` and `_env`
+/// name; none if there is neither.
+pub fn secret(
+    key: &str,
+    file: &Option<String>,
+    variable: &Option<String>,
+) -> Result<Option<Secret>> {
+    let text = match (file, variable) {
         (None, None) => return Ok(None),
         (Some(file), None) => std::fs::read_to_string(file)
-            .with_context(|| format!("client_secret_file: cannot read {file}"))?,
-        (None, Some(name)) => std::env::var(name)
-            .map_err(|_| anyhow!("client_secret_env: the variable {name} is not set"))?,
-        (Some(_), Some(_)) => anyhow::bail!(
-            "client_secret_file and client_secret_env are both set; leave one of them out"
-        ),
+            .with_context(|| format!("{key}_file: cannot read {file}"))?,
+        (None, Some(name)) => {
+            std::env::var(name).map_err(|_| anyhow!("{key}_env: the variable {name} is not set"))?
+        }
+        (Some(_), Some(_)) => {
+            anyhow::bail!("{key}_file and {key}_env are both set; leave one of them out")
+        }
     };
-    ensure!(!text.trim().is_empty(), "the secret of the client is empty");
+    ensure!(!text.trim().is_empty(), "{key}: the secret is empty");
     Ok(Some(Secret::new(text.trim())))
 }
 
@@ -257,20 +278,28 @@ pub fn groups(raw: &RawAccess, http_tls: &RawHttpTls, tenants: &Tenants) -> Resu
     );
     let mut known: Vec<&str> = raw.oidc.iter().map(|oidc| &*oidc.name).collect();
     let by_proxy = raw.proxy.user_header != "off";
+    known.extend(raw.ldap.iter().map(|ldap| &*ldap.name));
     known.extend(by_proxy.then_some(proxy::SOURCE));
     let needs_rules = !known.is_empty();
     let by_certificate = http_tls.client_certificates != "off";
     known.extend(by_certificate.then_some(certificates::SOURCE));
+    // Directories tell the names of entries in a normalised form, too.
+    let is_entry = |rule: &RawGroupRule, group: &str| {
+        let of_directory = raw.ldap.iter().any(|ldap| rule.from.as_ref() == Some(&ldap.name));
+        of_directory && group.contains('=')
+    };
     let rule = |rule: &RawGroupRule| {
         let at = |error: Error| error.context("access.groups");
         if let Some(from) = &rule.from
             && !known.contains(&&**from)
         {
-            return Err(at(anyhow!("from: there is no provider '{from}'")));
+            return Err(at(anyhow!(
+                "from: there is no provider, directory or other system '{from}'"
+            )));
         }
         if rule.group.as_ref().is_none_or(String::is_empty) && rule.from.is_none() {
             return Err(at(anyhow!(
-                "name a group, or with `from` a provider all of whose users are meant"
+                "name a group, or with `from` a system all of whose users are meant"
             )));
         }
         let text = RightsText {
@@ -282,7 +311,10 @@ pub fn groups(raw: &RawAccess, http_tls: &RawHttpTls, tenants: &Tenants) -> Resu
         };
         Ok(GroupRule {
             from: rule.from.as_deref().map(Into::into),
-            group: rule.group.as_deref().map(Into::into),
+            group: rule.group.as_deref().map(|group| match is_entry(rule, group) {
+                true => ldap::names::normalised(group).into(),
+                false => group.into(),
+            }),
             rights: Arc::new(rights(&text, tenants).map_err(at)?),
         })
     };
@@ -356,7 +388,7 @@ mod tests {
             (format!("{PROVIDER}{}", GROUP.replace("operate", "root")), "'root' is not one of"),
             (
                 format!("{PROVIDER}{}", GROUP.replace("group = 'ops'", "from = 'x'")),
-                "there is no provider 'x'",
+                "there is no provider, directory or other system 'x'",
             ),
             (format!("{PROVIDER}{}", GROUP.replace("group = 'ops'", "")), "name a group, or"),
         ] {
@@ -394,7 +426,7 @@ mod tests {
         assert_eq!(named(GROUP.to_owned()), Ok(None));
         for (text, expected) in [
             (format!("{tls}client_name = 'x'\n{GROUP}"), "'x' is not one of cn, email, dns"),
-            (by_certificate, "there is no provider 'certificate'"),
+            (by_certificate, "directory or other system 'certificate'"),
             (tls.replace("client_ca = 'a'\n", ""), "needs http_tls.client_ca"),
             (tls.replace("certificate = 'c'\nkey = 'k'\n", ""), "needs http_tls.certificate"),
         ] {

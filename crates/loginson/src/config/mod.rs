@@ -10,6 +10,8 @@ mod alerts;
 pub mod backup;
 pub mod changes;
 mod collect;
+mod directories;
+pub mod encryption;
 mod engines;
 mod files;
 mod integrity;
@@ -146,7 +148,6 @@ impl TryFrom<RawConfig> for Config {
         let (tenants, of_tenants) = tenants::check(&raw.tenants)?;
         let rules = raw.retention.rules.iter().map(retention_rule);
         let mut retention_rules: Vec<RetentionRule> = rules.collect::<Result<_>>()?;
-        let has_retention_rules = !(retention_rules.is_empty() && of_tenants.is_empty());
         retention_rules.extend(of_tenants);
         let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
         let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
@@ -274,8 +275,8 @@ impl TryFrom<RawConfig> for Config {
             listeners.into_iter().for_each(|listen| "off".clone_into(listen));
         }
         ensure!(
-            engines.is_none() || !has_retention_rules,
-            "retention.rules, and the retention of tenants, do not work in a cluster on Kafka yet; retention.age and retention.bytes do"
+            engines.is_none() || tenants.all().all(|(options, _)| options.disk_bytes_max.is_none()),
+            "disk_bytes_max of tenants does not work in a cluster on Kafka yet; retention.bytes does"
         );
         ensure!(
             engines.is_none() || raw.node_listen == "off",
@@ -350,8 +351,9 @@ impl TryFrom<RawConfig> for Config {
             dashboards_dir: (raw.dashboards_dir != "off").then(|| raw.dashboards_dir.into()),
             has_engines: engines.is_some(),
         };
-        let backup = backup::check(&raw.backup, engines.is_some())?;
+        let backup = backup::check(&raw.backup)?;
         let integrity = integrity::check(&raw.integrity, &raw.backup, engines.is_some())?;
+        let encryption = encryption::check(&raw.encryption, engines.is_some())?;
         let node = NodeOptions {
             types: zones::named(raw.types)?,
             zone: zones::zone("syslog.zone", &raw.syslog.zone)?,
@@ -371,6 +373,7 @@ impl TryFrom<RawConfig> for Config {
             alerts,
             backup,
             integrity,
+            encryption,
         };
         Ok(Config {
             http_listen: http_listen.ok_or_else(|| {

@@ -21,6 +21,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::config::alerts::RawAlerts;
 use crate::config::backup::RawBackup;
 use crate::config::collect::RawCollect;
+use crate::config::directories::RawLdap;
+use crate::config::encryption::RawEncryption;
 use crate::config::engines::RawCluster;
 use crate::config::integrity::RawIntegrity;
 use crate::config::kafka::RawTopics;
@@ -66,6 +68,7 @@ pub struct RawConfig {
     pub alerts: RawAlerts,
     pub backup: RawBackup,
     pub integrity: RawIntegrity,
+    pub encryption: RawEncryption,
     pub syslog: RawSyslog,
     pub parse: RawParse,
     pub journald: RawJournald,
@@ -146,6 +149,8 @@ pub struct RawAccess {
     #[serde(skip_serializing)]
     pub oidc: Vec<RawOidc>,
     #[serde(skip_serializing)]
+    pub ldap: Vec<RawLdap>,
+    #[serde(skip_serializing)]
     pub groups: Vec<RawGroupRule>,
 }
 
@@ -156,6 +161,7 @@ impl Default for RawAccess {
             external_url: "off".into(),
             proxy: RawProxy::default(),
             oidc: Vec::new(),
+            ldap: Vec::new(),
             groups: Vec::new(),
         }
     }
@@ -262,6 +268,14 @@ pub struct RawTenant {
     pub queries_max: Option<usize>,
     #[serde(default)]
     pub query_memory_bytes_max: Option<String>,
+    #[serde(default)]
+    pub tails_max: Option<usize>,
+    #[serde(default)]
+    pub background_max: Option<usize>,
+    #[serde(default)]
+    pub results_bytes_max: Option<String>,
+    #[serde(default)]
+    pub disk_bytes_max: Option<String>,
 }
 
 /// `[memory]`
@@ -640,6 +654,7 @@ impl Default for RawConfig {
             alerts: RawAlerts::default(),
             backup: RawBackup::default(),
             integrity: RawIntegrity::default(),
+            encryption: RawEncryption::default(),
             syslog: RawSyslog::default(),
             parse: RawParse::default(),
             journald: RawJournald::default(),

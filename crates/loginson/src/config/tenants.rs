@@ -12,6 +12,9 @@ use store::RetentionRule;
 use crate::config::raw::RawTenant;
 use crate::config::{bytes, duration};
 
+/// Least limit of disk of a tenant: lines leave by whole segments, whose parts are no smaller.
+const DISK_BYTES_MIN: u64 = 64 << 20;
+
 /// The tenants, and the rules of retention that they make.
 pub fn check(raw: &[RawTenant]) -> Result<(Arc<Tenants>, Vec<RetentionRule>)> {
     let (mut all, mut rules) = (Vec::with_capacity(raw.len()), Vec::new());
@@ -39,16 +42,26 @@ fn one(raw: &RawTenant) -> Result<(TenantOptions, Option<RetentionRule>)> {
         let filter = format!("{TENANT}:=\"{}\"", id.field_value());
         Ok(RetentionRule { filter, age_ns: text::duration::ns(age) })
     });
-    let memory = raw.query_memory_bytes_max.as_deref();
-    let memory = memory.map(|text| bytes("query_memory_bytes_max", text));
+    let bytes_of =
+        |key, text: &Option<String>| text.as_deref().map(|text| bytes(key, text)).transpose();
+    let disk_bytes_max = bytes_of("disk_bytes_max", &raw.disk_bytes_max)?;
+    ensure!(
+        disk_bytes_max.is_none_or(|bytes| bytes >= DISK_BYTES_MIN),
+        "disk_bytes_max must be at least {}MiB, because lines leave by whole segments",
+        DISK_BYTES_MIN >> 20
+    );
     let options = TenantOptions {
         id,
         name: raw.name.clone(),
         listeners: raw.listeners.iter().map(listener).collect::<Result<_>>()?,
-        bytes_per_s: raw.bytes_per_s.as_deref().map(|t| bytes("bytes_per_s", t)).transpose()?,
+        bytes_per_s: bytes_of("bytes_per_s", &raw.bytes_per_s)?,
         lines_per_s: raw.lines_per_s,
         queries_max: raw.queries_max,
-        query_memory_bytes_max: memory.transpose()?,
+        query_memory_bytes_max: bytes_of("query_memory_bytes_max", &raw.query_memory_bytes_max)?,
+        tails_max: raw.tails_max,
+        background_max: raw.background_max,
+        results_bytes_max: bytes_of("results_bytes_max", &raw.results_bytes_max)?,
+        disk_bytes_max,
     };
     Ok((options, rule.transpose()?))
 }
@@ -77,6 +90,10 @@ mod tests {
             lines_per_s: None,
             queries_max: None,
             query_memory_bytes_max: None,
+            tails_max: None,
+            background_max: None,
+            results_bytes_max: None,
+            disk_bytes_max: None,
         }
     }
 
@@ -85,6 +102,8 @@ mod tests {
         let raw = RawTenant {
             retention: Some("30d".into()),
             bytes_per_s: Some("1MiB".into()),
+            disk_bytes_max: Some("64MiB".into()),
+            tails_max: Some(3),
             listeners: vec!["syslog_udp".into()],
             ..tenant("12:3")
         };
@@ -92,6 +111,7 @@ mod tests {
         assert_eq!(tenants.find("shop").unwrap().to_string(), "12:3");
         let (options, _) = tenants.all().next().unwrap();
         assert_eq!(options.bytes_per_s, Some(1 << 20));
+        assert_eq!((options.disk_bytes_max, options.tails_max), (Some(64 << 20), Some(3)));
         assert_eq!(rules.len(), 1);
         assert_eq!(rules[0].filter, "_tenant:=\"12:3\"");
         let of_default = RawTenant { retention: Some("1d".into()), ..tenant("0:0") };
@@ -114,6 +134,10 @@ mod tests {
             (RawTenant { retention: Some("soon".into()), ..tenant("1:0") }, "retention: 'soon'"),
             (RawTenant { retention: Some("0s".into()), ..tenant("1:0") }, "above zero"),
             (RawTenant { bytes_per_s: Some("x".into()), ..tenant("1:0") }, "bytes_per_s: 'x'"),
+            (
+                RawTenant { disk_bytes_max: Some("63MiB".into()), ..tenant("1:0") },
+                "disk_bytes_max must be at least 64MiB",
+            ),
         ] {
             let error = format!("{:#}", check(&[raw]).unwrap_err());
             assert!(error.contains(expected), "{error}");

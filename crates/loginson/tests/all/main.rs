@@ -10,16 +10,26 @@ mod api;
 mod at_rest;
 mod backup;
 mod bad_input;
+mod certificates;
 mod cli;
 mod cluster;
 #[cfg(feature = "real-servers")]
+mod cluster_backup;
+#[cfg(feature = "real-servers")]
+mod cluster_deletions;
+#[cfg(feature = "real-servers")]
 mod cluster_on_engines;
+#[cfg(feature = "real-servers")]
+mod cluster_upgrade;
 mod common;
 mod copies;
 mod crash;
 mod crowds;
 mod data_files;
 mod elastic;
+mod encryption;
+#[cfg(feature = "real-servers")]
+mod engines;
 mod export;
 mod fairness;
 mod files;

@@ -55,8 +55,8 @@ fn configuration(directory: &Path, upstream: &str, https: u16, http: u16) -> Str
     });
     // The limit on logins that docs/access.md recommends.
     let access = include_str!("../../../../docs/access.md");
-    let limit =
-        access.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let mut blocks = access.split("```nginx\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let limit = blocks.find(|block| block.starts_with("limit_req_zone")).unwrap();
     let limit = limit.replace("http://127.0.0.1:9514", &format!("http://{upstream}"));
     let (zone, location) = (limit.lines().next().unwrap(), limit.lines().last().unwrap());
     assert!(zone.starts_with("limit_req_zone") && location.starts_with("location"), "{limit}");
@@ -74,13 +74,17 @@ fn configuration(directory: &Path, upstream: &str, https: u16, http: u16) -> Str
 
 impl Nginx {
     fn start(upstream: &str, https: u16, http: u16) -> Nginx {
+        Nginx::start_with(https, http, |at| configuration(at, upstream, https, http))
+    }
+
+    /// With the configuration that is made for its folder.
+    fn start_with(https: u16, http: u16, configuration: impl FnOnce(&Path) -> String) -> Nginx {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
         let issued = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
         std::fs::write(at.join("certificate.pem"), issued.cert.pem()).unwrap();
         std::fs::write(at.join("key.pem"), issued.signing_key.serialize_pem()).unwrap();
-        let text = configuration(at, upstream, https, http);
-        std::fs::write(at.join("nginx.conf"), text).unwrap();
+        std::fs::write(at.join("nginx.conf"), configuration(at)).unwrap();
         let mut command = Command::new("/usr/sbin/nginx");
         command.arg("-p").arg(at).arg("-c").arg(at.join("nginx.conf"));
         let child = command.spawn().expect("nginx is missing; install it with: make test-deps");
@@ -229,6 +233,65 @@ fn a_login_through_the_advised_proxy() {
     assert!((1..=10).contains(&tried.len()), "{statuses:?}");
     assert!(refused.iter().all(|status| [429, 503].contains(status)), "{statuses:?}");
     assert_eq!(nginx.get(true, "/api/v1/status", &["-H", &cookie]).status, 200);
+}
+
+/// The part of `docs/access.md` in which nginx logs users in.
+fn that_logs_in(directory: &Path, upstream: &str, http: u16) -> String {
+    let access = include_str!("../../../../docs/access.md");
+    let mut blocks = access.split("```nginx\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.contains("auth_basic_user_file")).unwrap();
+    let here = directory.display().to_string();
+    let block = block.replace("http://127.0.0.1:9514", &format!("http://{upstream}"));
+    let block = block.replace("/etc/nginx/logs.users", &format!("{here}/users"));
+    let (map, location) = block.split_once("# and within the server block:").unwrap();
+    std::fs::write(directory.join("users"), "ann:{PLAIN}of-ann\nbob:{PLAIN}of-bob\n").unwrap();
+    format!(
+        "daemon off; error_log stderr; pid {here}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n\
+         client_body_temp_path {here}/body; proxy_temp_path {here}/proxy; fastcgi_temp_path \
+         {here}/f;\n\
+         uwsgi_temp_path {here}/u; scgi_temp_path {here}/s;\n{map}\n\
+         server {{ listen 127.0.0.1:{http};\n{location} }}\n}}\n"
+    )
+}
+
+#[test]
+fn nginx_logs_users_in() {
+    let access = include_str!("../../../../docs/access.md");
+    let block = access.split("```toml\n").find(|block| block.starts_with("[access.proxy]"));
+    let config = block.and_then(|block| block.split("```").next()).unwrap();
+    let server = Server::start_with(&["--http-host", NAME], config);
+    let http = free_port();
+    let nginx = Nginx::start_with(free_port(), http, |at| that_logs_in(at, &server.http, http));
+    let me = |arguments: &[&str]| {
+        let me = nginx.get(false, "/api/v1/me", arguments).json();
+        (me["name"].clone(), me["role"].clone())
+    };
+    assert_eq!(nginx.get(false, "/", &[]).status, 401);
+    assert_eq!(nginx.get(false, "/", &["-u", "ann:wrong"]).status, 401);
+    assert_eq!(me(&["-u", "ann:of-ann"]), ("ann@proxy".into(), "operate".into()));
+    // What a client writes into these headers does not reach the server.
+    let forged = ["-u", "ann:of-ann", "-H", "X-Forwarded-User: root", "-H", "X-Forwarded-User: x"];
+    assert_eq!(me(&forged).0, "ann@proxy");
+    let bob = ["-u", "bob:of-bob", "-H", "X-Forwarded-Groups: ops"];
+    let refused = nginx.get(false, "/api/v1/status", &bob);
+    assert_eq!(refused.status, 403);
+    assert!(refused.text().contains("no group of bob@proxy may log in here"), "{}", refused.text());
+    // A call that changes something says which page made it.
+    let seal = ["-u", "ann:of-ann", "-X", "POST"];
+    assert_eq!(nginx.get(false, "/api/v1/seal", &seal).status, 403);
+    let origin = nginx.origin(false);
+    let seal = [&seal[..], &["-H", &origin]].concat();
+    assert_eq!(nginx.get(false, "/api/v1/seal", &seal).status, 202);
+    // Somebody else who sends the header is refused, and the log says so.
+    let direct = |arguments: &[&str]| {
+        let mut command = Command::new("curl");
+        command.args(["-s", "-i", "--raw", "--max-time", "60"]).args(arguments);
+        let output = command.arg(format!("http://{}/api/v1/status", server.http)).output().unwrap();
+        Answer::read(&*output.stdout).unwrap().status
+    };
+    let header = ["-H", "X-Forwarded-User: ann", "-H", "X-Forwarded-Groups: ops"];
+    assert_eq!(direct(&[&header[..], &["--interface", "127.0.0.2"]].concat()), 401);
+    server.wait_for_log("a login by 'proxy'");
 }
 
 #[test]

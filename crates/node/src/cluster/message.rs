@@ -14,10 +14,16 @@ use query::{Outcome, RowKey, Share, SharePiece, Wanted};
 use record::LineId;
 use serde::{Deserialize, Serialize};
 
-use super::engines::Pieces;
+use super::engines::{LeftOut, Pieces};
 
-/// Version of requests and messages. A node answers requests of its own version only.
-pub const VERSION: u32 = 1;
+/// The newest version of requests and messages that this program speaks.
+const VERSION: u32 = 2;
+/// The oldest one. A release speaks the version of the release before, so that nodes can be
+/// upgraded one after the other.
+const VERSION_MIN: u32 = 2;
+/// Builds for tests pretend to speak the versions that this variable has: `3-4`.
+#[cfg(debug_assertions)]
+const PRETENDED: &str = "LOGINSON_TEST_SHARES";
 /// The longest time between two messages.
 pub const HEARTBEAT: Duration = Duration::from_millis(50);
 /// The longest message that is read. A partial state may be as large as the memory of a query.
@@ -27,11 +33,65 @@ const LINES_BYTES_MAX: usize = 256 << 20;
 /// Bytes of a message from which on it is compressed.
 const COMPRESSED_BYTES_MIN: usize = 512;
 
+/// The versions of requests and messages that a program speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spoken {
+    /// The oldest.
+    pub min: u32,
+    /// The newest.
+    pub max: u32,
+}
+
+impl Spoken {
+    /// The versions of this program.
+    pub fn here() -> Spoken {
+        #[cfg(debug_assertions)]
+        if let Some(pretended) = std::env::var(PRETENDED).ok().and_then(|text| Spoken::parse(&text))
+        {
+            return pretended;
+        }
+        Spoken { min: VERSION_MIN, max: VERSION }
+    }
+
+    #[cfg(debug_assertions)]
+    fn parse(text: &str) -> Option<Spoken> {
+        let (min, max) = text.split_once('-')?;
+        Some(Spoken { min: min.parse().ok()?, max: max.parse().ok()? })
+    }
+
+    /// Whether a version is among them.
+    pub fn has(&self, version: u32) -> bool {
+        (self.min..=self.max).contains(&version)
+    }
+
+    /// The newest version that both speak; none if they have none in common.
+    pub fn common(&self, other: &Spoken) -> Option<u32> {
+        let newest = self.max.min(other.max);
+        (newest >= self.min.max(other.min)).then_some(newest)
+    }
+}
+
+impl std::fmt::Display for Spoken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.min == self.max {
+            true => write!(f, "version {}", self.max),
+            false => write!(f, "versions {} to {}", self.min, self.max),
+        }
+    }
+}
+
+/// What is read of a request before its version is known.
+#[derive(Deserialize)]
+pub struct ShareHead {
+    /// The version of the request.
+    pub version: u32,
+}
+
 /// The request for a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShareRequest {
-    /// [`VERSION`] of the node that asks.
+    /// The version of the request, and of the messages that answer it.
     pub version: u32,
     /// The query, or the id of a line, or numbers of frames.
     pub query: String,
@@ -54,6 +114,9 @@ pub struct ShareRequest {
     pub include: Vec<String>,
     /// How long the share may run.
     pub timeout_ms: u64,
+    /// Whether the answer may be without lines that cannot be read; it then names them.
+    #[serde(default)]
+    pub may_leave_out: bool,
     /// What is read; none: the lines of the node's own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
@@ -73,7 +136,7 @@ impl ShareRequest {
     /// The request for a share.
     pub fn new(share: &Share, timeout: Duration) -> ShareRequest {
         ShareRequest {
-            version: VERSION,
+            version: Spoken::here().max,
             query: share.query.clone(),
             wanted: name(share.wanted).to_owned(),
             start_ns: share.range.start_ns,
@@ -84,6 +147,7 @@ impl ShareRequest {
             after: share.after.map(|key| (key.time_ns, key.id.to_string())),
             include: share.include.clone(),
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            may_leave_out: false,
             pieces: None,
         }
     }
@@ -181,12 +245,14 @@ pub struct Counts {
 /// A message of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// Which node answers.
-    Hello(u32),
+    /// The version of the messages, and which node answers.
+    Hello(u32, u32),
     /// How far it is.
     Progress(Counts),
     /// A piece.
     Piece(SharePiece),
+    /// All that was left out so far. It comes before the first piece, and again when there is more.
+    LeftOut(Vec<LeftOut>),
     /// The share is complete.
     Done(Outcome),
     /// The share failed: an HTTP status, and why.
@@ -200,7 +266,9 @@ impl Message {
             numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
         };
         let (kind, content) = match self {
-            Message::Hello(node) => (b'H', numbers(&[u64::from(VERSION), u64::from(*node)])),
+            Message::Hello(version, node) => {
+                (b'H', numbers(&[u64::from(*version), u64::from(*node)]))
+            }
             Message::Progress(Counts { bytes_planned, bytes_scanned, lines_scanned }) => {
                 (b'P', numbers(&[*bytes_planned, *bytes_scanned, *lines_scanned]))
             }
@@ -210,6 +278,7 @@ impl Message {
                 let rest = numbers(&[u64::from(rest_ns.is_some()), rest_ns.unwrap_or(0) as u64]);
                 (b'L', packed(&rest, lines))
             }
+            Message::LeftOut(all) => (b'O', serde_json::to_vec(all).expect("it is plain data")),
             Message::Done(Outcome { lines_scanned, units_skipped, units_gone, .. }) => {
                 (b'D', numbers(&[*lines_scanned, *units_skipped, *units_gone]))
             }
@@ -250,8 +319,9 @@ impl Message {
             Some(u64::from_le_bytes(bytes.try_into().expect("as many as taken")))
         };
         Some(match kind {
-            b'H' if number(0)? == u64::from(VERSION) => {
-                Message::Hello(u32::try_from(number(1)?).ok()?)
+            b'H' => {
+                let (version, node) = (u32::try_from(number(0)?), u32::try_from(number(1)?));
+                Message::Hello(version.ok()?, node.ok()?)
             }
             b'P' => Message::Progress(Counts {
                 bytes_planned: number(0)?,
@@ -265,6 +335,7 @@ impl Message {
                 let lines = unpacked(content.get(16..)?, LINES_BYTES_MAX)?;
                 Message::Piece(SharePiece::Lines(lines, rest_ns))
             }
+            b'O' => Message::LeftOut(serde_json::from_slice(content).ok()?),
             b'D' => Message::Done(Outcome {
                 lines_scanned: number(0)?,
                 units_skipped: number(1)?,
@@ -312,12 +383,13 @@ mod tests {
 
     fn all() -> Vec<Message> {
         vec![
-            Message::Hello(0xdead_beef),
+            Message::Hello(2, 0xdead_beef),
             Message::Progress(Counts { bytes_planned: 7, bytes_scanned: 5, lines_scanned: 3 }),
             Message::Piece(SharePiece::State(vec![1; 4_000])),
             Message::Piece(SharePiece::Rows(b"rows".to_vec())),
             Message::Piece(SharePiece::Lines(Vec::new(), None)),
             Message::Piece(SharePiece::Lines(b"lines".to_vec(), Some(-9))),
+            Message::LeftOut(vec![LeftOut::Behind { partition: 3, messages: 9 }]),
             Message::Done(Outcome { lines_scanned: 8, ..Outcome::default() }),
             Message::Failed(503, "it is closed".into()),
         ]
@@ -345,6 +417,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn nodes_speak_the_newest_version_that_both_know() {
+        let spoken = |min, max| Spoken { min, max };
+        for (a, b, expected) in [
+            (spoken(2, 2), spoken(2, 2), Some(2)),
+            (spoken(2, 3), spoken(3, 4), Some(3)),
+            (spoken(2, 4), spoken(2, 3), Some(3)),
+            (spoken(2, 2), spoken(3, 4), None),
+        ] {
+            assert_eq!((a.common(&b), b.common(&a)), (expected, expected), "{a} {b}");
+        }
+        assert_eq!(Spoken::parse("3-4"), Some(spoken(3, 4)));
+        assert!(spoken(3, 4).has(3) && !spoken(3, 4).has(2) && !spoken(3, 4).has(5));
+        assert_eq!(format!("{}, {}", spoken(2, 2), spoken(2, 3)), "version 2, versions 2 to 3");
     }
 
     #[test]

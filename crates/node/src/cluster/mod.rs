@@ -6,10 +6,13 @@
 //! stores that lack nothing ([`choice`]), as far as their frames tell ([`frames`], [`watch`]), and
 //! changes to others when a store is away.
 
+pub mod backup;
 pub mod choice;
 pub mod engines;
 pub mod frames;
+mod hedges;
 pub mod message;
+mod missing;
 pub mod node;
 mod options;
 mod reachable;
@@ -18,14 +21,14 @@ mod source;
 mod trust;
 mod watch;
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use query::LineSet;
-use query::source::{Damages, Revisions, Source};
+use query::source::{Revisions, Source};
 
 pub use engines::Engines;
+pub use missing::{Missing, MissingLines, Notice};
 pub use node::{Node, NodeError};
 pub use options::StoresOptions;
 pub use source::ClusterSource;
@@ -63,10 +66,20 @@ impl QueriedLines {
     /// The source of a query. `missing`: the query goes on without stores that are away, and
     /// records them.
     pub fn source(&self, missing: Option<Arc<Missing>>) -> Box<dyn Source> {
+        self.source_that_tells(missing, None)
+    }
+
+    /// As [`source`](Self::source). `told` receives what is to be told of a whole answer, too: the
+    /// age of the catalog.
+    pub fn source_that_tells(
+        &self,
+        missing: Option<Arc<Missing>>,
+        told: Option<Arc<Missing>>,
+    ) -> Box<dyn Source> {
         match self {
             QueriedLines::Own(stored) => Box::new(stored.clone()),
             QueriedLines::Cluster(cluster) => {
-                Box::new(ClusterSource::new(Arc::clone(cluster), missing))
+                Box::new(ClusterSource::new(Arc::clone(cluster), missing, told))
             }
         }
     }
@@ -384,35 +397,5 @@ impl Chosen {
             missing.add(store);
             missing.add_lack(why);
         }
-    }
-}
-
-/// The stores that an answer lacks the lines of.
-#[derive(Debug, Default)]
-pub struct Missing {
-    stores: Mutex<BTreeSet<String>>,
-    /// What stores that are read lack, a sentence each.
-    lacks: Mutex<BTreeSet<String>>,
-    /// Receives the damaged units that a query passes over.
-    pub damages: Arc<Damages>,
-}
-
-impl Missing {
-    fn add(&self, store: &str) {
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).insert(store.to_owned());
-    }
-
-    fn add_lack(&self, why: &str) {
-        self.lacks.lock().unwrap_or_else(PoisonError::into_inner).insert(why.to_owned());
-    }
-
-    /// What stores that are read lack, a sentence each.
-    pub fn lacks(&self) -> Vec<String> {
-        self.lacks.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
-
-    /// The names of the stores.
-    pub fn stores(&self) -> Vec<String> {
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use ureq::http::{Method, StatusCode};
 
 use super::frames::{FRAMES_PATH, StoreFrames, Told};
-use super::message::{Message, ShareRequest};
+use super::message::{Message, ShareRequest, Spoken};
 use super::trust::tls_config;
 
 /// Marks a call that was handed on: the node that gets it does not hand it on once more.
@@ -50,17 +51,19 @@ pub struct NodeError {
     pub is_away: bool,
     /// Whether the query has to be planned again: the node does not have what the plan says.
     pub is_stale: bool,
+    /// The versions of the protocol that the node speaks, where it refused the one of the request.
+    pub speaks: Option<Spoken>,
 }
 
 impl NodeError {
     /// A failure of which the text says all.
     pub fn new(message: String) -> NodeError {
-        NodeError { message, is_away: false, is_stale: false }
+        NodeError { message, is_away: false, is_stale: false, speaks: None }
     }
 
     /// The node cannot be reached.
     pub fn away(message: String) -> NodeError {
-        NodeError { message, is_away: true, is_stale: false }
+        NodeError { is_away: true, ..NodeError::new(message) }
     }
 }
 
@@ -88,11 +91,13 @@ pub struct NodeAnswer {
 
 /// A store.
 pub struct Node {
-    /// Its address without the scheme, for messages.
+    /// Its name, or its address without the scheme, for messages.
     pub name: String,
     url: String,
     agent: Agent,
     authorization: Option<String>,
+    /// The version of the protocol in which it is asked: the newest that both speak.
+    version: AtomicU32,
     /// When it was last found away; none: it answered last.
     away: Mutex<Option<Instant>>,
     /// When it last failed to tell its frames after a long time, and why.
@@ -104,6 +109,16 @@ impl Node {
     ///
     /// Errors: the certificates in `ca_file` cannot be read.
     pub fn new(url: &str, token: Option<&str>, ca_file: Option<&Path>) -> anyhow::Result<Node> {
+        Node::named(None, url, token, ca_file)
+    }
+
+    /// As [`new`](Self::new), with a name for messages; none: the address without the scheme.
+    pub fn named(
+        name: Option<String>,
+        url: &str,
+        token: Option<&str>,
+        ca_file: Option<&Path>,
+    ) -> anyhow::Result<Node> {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -115,12 +130,13 @@ impl Node {
         if url.starts_with("https://") {
             config = config.tls_config(tls_config(ca_file)?);
         }
-        let name = url.split_once("://").map_or(url, |(_, authority)| authority);
+        let authority = url.split_once("://").map_or(url, |(_, authority)| authority);
         Ok(Node {
-            name: name.to_owned(),
+            name: name.unwrap_or_else(|| authority.to_owned()),
             url: url.to_owned(),
             agent: config.build().into(),
             authorization: token.map(|token| format!("Bearer {token}")),
+            version: AtomicU32::new(Spoken::here().max),
             away: Mutex::new(None),
             fails_slowly: Mutex::new(None),
         })
@@ -136,6 +152,11 @@ impl Node {
         self.away().is_some_and(|since| since.elapsed() < AWAY)
     }
 
+    /// Notes that it says nothing: it counts as away for a while.
+    pub fn was_silent(&self) {
+        *self.away() = Some(Instant::now());
+    }
+
     /// Sends a request for a share, and calls `each` with the messages of the answer until `each`
     /// breaks. Blocks; a store that falls silent blocks until `request.timeout_ms` and some seconds
     /// have passed.
@@ -144,7 +165,25 @@ impl Node {
         request: &ShareRequest,
         each: &mut dyn FnMut(Message) -> ControlFlow<()>,
     ) -> Result<(), NodeError> {
-        let result = self.try_share(request, each);
+        let asked = self.version.load(Relaxed);
+        let mut result = self.try_share(request, asked, each);
+        if let Err(NodeError { speaks: Some(speaks), message, .. }) = &result {
+            let here = Spoken::here();
+            match here.common(speaks) {
+                // It was upgraded, or put back, since it was asked last.
+                Some(version) if version != asked => {
+                    self.version.store(version, Relaxed);
+                    result = self.try_share(request, version, each);
+                }
+                _ => {
+                    result = Err(NodeError::away(format!(
+                        "{message}: this node speaks {here} of the protocol of shares, and {} {speaks}; upgrade nodes by one \
+                         version at a time",
+                        self.name
+                    )));
+                }
+            }
+        }
         *self.away() = match &result {
             Err(error) if error.is_away => Some(Instant::now()),
             _ => None,
@@ -155,8 +194,10 @@ impl Node {
     fn try_share(
         &self,
         request: &ShareRequest,
+        version: u32,
         each: &mut dyn FnMut(Message) -> ControlFlow<()>,
     ) -> Result<(), NodeError> {
+        let request = &ShareRequest { version, ..request.clone() };
         let body = serde_json::to_vec(request).expect("it is plain data");
         let body_time = Duration::from_millis(request.timeout_ms).saturating_add(HEAD_TIME_MAX);
         let mut post = self.agent.post(format!("{}/api/v1/shares", self.url));
@@ -384,6 +425,7 @@ impl Node {
             message: format!("store {}: {why}", self.name),
             is_away: matches!(status, 404 | 502..=504),
             is_stale: status == 409,
+            speaks: serde_json::from_value(body["speaks"].clone()).ok(),
         }
     }
 }

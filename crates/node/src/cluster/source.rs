@@ -1,7 +1,7 @@
 //! The nodes of a cluster as a source of lines: queries run as shares on stores that have all lines
 //! together, or on the nodes that have the parts of a plan.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,11 @@ use query::source::{Revisions, ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Context, Outcome, Progress, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId, read_rows};
 
-use super::engines::{Engines, Pieces as PieceList, missing_segment};
+use super::engines::{Avoided, Engines, LeftOut, Pieces as PieceList, Spread, Unanswered};
+use super::hedges::{Began, Hedges};
 use super::message::{Counts, Message, ShareRequest};
 use super::node::{Node, NodeError};
-use super::{Cluster, Copy, Missing};
+use super::{Cluster, Copy, Missing, MissingLines};
 
 /// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
 ///
@@ -29,6 +30,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 ///
 /// limits.md, Several stores: silence of a store | {} | the same
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// The same where the answer may leave out what the store has.
+///
+/// limits.md, Nodes of a cluster: silence of a node, with `allow_partial_response=1` | {} | what it
+/// alone has is missing
+const SILENCE_MAX_PARTIAL: Duration = Duration::from_millis(2_500);
 /// How long a query waits for an owner of a partition: longer than a lease that has to expire.
 const OWNER_WAIT_FACTOR: u32 = 3;
 /// How long it waits when it may leave out what nobody answers for.
@@ -36,11 +42,6 @@ const OWNER_WAIT_FACTOR: u32 = 3;
 /// limits.md, Nodes of a cluster: wait for an owner of a partition | three times `cluster.lease`;
 /// {} with `allow_partial_response=1` | the query fails, or names what is missing
 const PARTIAL_WAIT: Duration = Duration::from_secs(1);
-/// Most segments that are left out of an answer because their objects are missing.
-///
-/// limits.md, Nodes of a cluster: segments without an object that an answer leaves out, with
-/// `allow_partial_response=1` | {} | the query fails, and names the next one
-const MISSING_SEGMENTS_MAX: usize = 16;
 /// The pause before a query is planned again.
 const PLAN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a store has for the line of an id.
@@ -56,12 +57,19 @@ pub struct ClusterSource {
     cluster: Arc<Cluster>,
     /// Receives the stores whose lines are missing; none: a store that is away is an error.
     missing: Option<Arc<Missing>>,
+    /// Receives what is to be told of a whole answer.
+    told: Option<Arc<Missing>>,
 }
 
 impl ClusterSource {
     /// The lines of the cluster. `missing`: go on without stores that are away, and record them.
-    pub fn new(cluster: Arc<Cluster>, missing: Option<Arc<Missing>>) -> ClusterSource {
-        ClusterSource { cluster, missing }
+    /// `told`: receives what is to be told of a whole answer, too.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        missing: Option<Arc<Missing>>,
+        told: Option<Arc<Missing>>,
+    ) -> ClusterSource {
+        ClusterSource { cluster, missing, told }
     }
 }
 
@@ -85,7 +93,7 @@ impl Source for ClusterSource {
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         let request = ShareRequest::line(id, LINE_TIME_MAX);
         if let Some(engines) = self.cluster.engines() {
-            return find_on_engines(engines, &request);
+            return find_on_engines(engines, id, &request);
         }
         // The chosen stores come first; a line that they lack may be in another one.
         let chosen = self.cluster.readers().choose();
@@ -136,6 +144,10 @@ impl Sides for ClusterSource {
                 copy: chosen.copy.clone(),
                 progress: Arc::clone(&context.progress),
                 before: Counts::default(),
+                missing: None,
+                segments: HashMap::new(),
+                silence_max: SILENCE_MAX,
+                hedges: None,
             };
             match answer.begins(&|| context.check(started))? {
                 Ok(()) if readers.are_same(&chosen, &answer.ids()) => {
@@ -154,7 +166,8 @@ impl Sides for ClusterSource {
 
 impl ClusterSource {
     /// Plans, and asks the nodes of the plan. Plans again while an owner of a partition is away or
-    /// does not have what the plan says, until a lease would have gone to another node.
+    /// does not have what the plan says, until a lease would have gone to another node. What an
+    /// answer may leave out is not waited for as long.
     fn begin_on_engines(
         &self,
         engines: &Engines,
@@ -167,69 +180,98 @@ impl ClusterSource {
             None => engines.config.lease * OWNER_WAIT_FACTOR,
             Some(_) => PARTIAL_WAIT,
         };
-        // Nodes that failed when nothing was left to wait for: their part is missing.
-        let mut left_out: Vec<String> = Vec::new();
-        let mut missing_segments = BTreeSet::new();
+        let request = &ShareRequest { may_leave_out: self.missing.is_some(), ..request.clone() };
+        let mut avoided = Avoided::default();
         loop {
             context.check(started)?;
             let is_patient = started.elapsed() < patience;
-            let plan = engines.spread(range, &missing_segments).map_err(RunError::Side)?;
-            match (&self.missing, plan.unanswered.first()) {
-                (_, Some(_)) if is_patient => {
+            let plan = engines.spread(range, context.limits.run_time, &avoided);
+            let plan = match plan {
+                // Nothing may be left out, so the query waits for the engine, and not for long if
+                // that is away.
+                Err(_) if is_patient && !engines.are_away() => {
                     std::thread::sleep(PLAN_PAUSE);
                     continue;
                 }
-                (None, Some(unanswered)) => return Err(RunError::Side(unanswered.message())),
-                (Some(missing), Some(_)) => {
-                    for unanswered in &plan.unanswered {
-                        missing.add(&format!("partition {}", unanswered.partition));
-                    }
+                plan => plan.map_err(RunError::Side)?,
+            };
+            if let Some(why) = lacking(&plan) {
+                let is_open_alone = plan.unanswered.is_empty();
+                // The log was waited for already.
+                let waits = match &self.missing {
+                    Some(_) => is_patient && !is_open_alone,
+                    None => is_patient && !(is_open_alone && engines.are_away()),
+                };
+                if waits {
+                    std::thread::sleep(PLAN_PAUSE);
+                    // An owner that was away may be back, or another one may have the partition.
+                    avoided = Avoided::default();
+                    continue;
                 }
-                (_, None) => {}
-            }
-            if let Some(missing) = &self.missing {
-                for (name, lines) in &plan.left_out {
-                    missing.add(&format!("segment {name} with {lines} lines"));
+                if self.missing.is_none() {
+                    return Err(RunError::Side(why));
                 }
             }
-            let mut shares = plan.shares;
-            shares.retain(|(node, _)| !left_out.contains(&node.name));
-            let nodes = shares.iter().map(|(node, _)| Arc::clone(node)).collect();
+            let nodes = plan.shares.iter().map(|(node, _)| Arc::clone(node)).collect();
+            let shares = with_pieces(plan.shares, request);
             let mut answer = Answer {
-                asked: Asked::begin(with_pieces(shares, request))?,
+                hedges: Some(Hedges::new(&shares, plan.readers)),
+                asked: Asked::begin(shares)?,
                 copy: Copy { nodes },
                 progress: Arc::clone(&context.progress),
                 before: Counts::default(),
+                missing: self.missing.clone(),
+                segments: plan.segments,
+                silence_max: match &self.missing {
+                    Some(_) => SILENCE_MAX_PARTIAL,
+                    None => SILENCE_MAX,
+                },
             };
             let Err((number, error)) = answer.begins(&|| context.check(started))? else {
+                if let Some(missing) = &self.missing {
+                    for (partition, since_ns) in &plan.open {
+                        missing.add_open(*partition, *since_ns, &plan.log_error);
+                    }
+                    for Unanswered { partition, messages, why } in &plan.unanswered {
+                        missing.add_unanswered(*partition, *messages, why);
+                    }
+                }
+                let told = self.missing.as_ref().or(self.told.as_ref());
+                if let (Some(told), Some((age, error))) = (told, &plan.catalog_age) {
+                    told.add_catalog_age(*age, error);
+                }
                 return Ok(Box::new(answer));
             };
-            if self.missing.is_some()
-                && missing_segments.len() < MISSING_SEGMENTS_MAX
-                && let Some(segment) = missing_segment(&error.message)
-                && missing_segments.insert(segment.to_owned())
-            {
-                tracing::warn!("{}; the query goes on without it", error.message);
-                continue;
-            }
-            if !error.is_away && !error.is_stale {
-                return Err(RunError::Side(error.message));
-            }
-            if is_patient {
-                tracing::debug!("{}; the query is planned again", error.message);
-                std::thread::sleep(PLAN_PAUSE);
-                continue;
-            }
-            match &self.missing {
-                Some(missing) if answer.copy.nodes.len() > 1 => {
-                    let name = answer.copy.nodes[number].name.clone();
-                    missing.add(&name);
-                    left_out.push(name);
+            let address = answer.copy.nodes[number].url().to_owned();
+            tracing::debug!("{}; the query is planned again", error.message);
+            match (error.is_away, error.is_stale) {
+                (false, false) => return Err(RunError::Side(error.message)),
+                // Its segments are read by others at once; its newest frames are waited for.
+                (true, _) if !avoided.nodes.contains_key(&address) => {
+                    avoided.nodes.insert(address, error.message);
                 }
+                (_, true) if is_patient => std::thread::sleep(PLAN_PAUSE),
+                (_, true) if self.missing.is_some() => {
+                    avoided.owners.insert(address, error.message);
+                }
+                _ if is_patient => std::thread::sleep(PLAN_PAUSE),
                 _ => return Err(RunError::Side(error.message)),
             }
         }
     }
+}
+
+/// Why an answer by a plan would not be whole; none if it is.
+fn lacking(plan: &Spread) -> Option<String> {
+    if let Some(unanswered) = plan.unanswered.first() {
+        return Some(unanswered.message());
+    }
+    plan.open.first().map(|(partition, _)| {
+        format!(
+            "Kafka does not tell what it has of partition {partition}, so the newest lines may be missing: {}; check that its brokers run, or ask with allow_partial_response=1 for an answer without them",
+            plan.log_error
+        )
+    })
 }
 
 /// Asks each node for a share of its pieces, and waits until each has begun to answer.
@@ -248,6 +290,10 @@ pub fn ask(
         copy: Copy { nodes },
         progress: Arc::clone(&context.progress),
         before: Counts::default(),
+        missing: None,
+        segments: HashMap::new(),
+        silence_max: SILENCE_MAX,
+        hedges: None,
     };
     match answer.begins(&|| context.check(started))? {
         Ok(()) => Ok(Box::new(answer)),
@@ -274,9 +320,11 @@ fn with_pieces(
 /// The records of the unit that holds a line.
 fn find_on_engines(
     engines: &Engines,
+    id: LineId,
     request: &ShareRequest,
 ) -> Result<Option<Arc<Batch>>, SourceError> {
-    let plan = engines.spread(TimeRange::ALL, &BTreeSet::new()).map_err(SourceError)?;
+    let plan = engines.spread_line(id, LINE_TIME_MAX).map_err(SourceError)?;
+    let lacking = lacking(&plan);
     let mut failed = None;
     for (node, request) in with_pieces(plan.shares, request) {
         match line_of(&node, &request) {
@@ -286,7 +334,7 @@ fn find_on_engines(
         }
     }
     // The line may be among those that nobody answers for.
-    match failed.or_else(|| plan.unanswered.first().map(|unanswered| unanswered.message())) {
+    match failed.or(lacking) {
         Some(why) => Err(SourceError(why)),
         None => Ok(None),
     }
@@ -318,19 +366,41 @@ fn line_of(node: &Node, request: &ShareRequest) -> Result<Option<Arc<Batch>>, St
 /// What one store has sent.
 #[derive(Default)]
 struct Side {
+    /// Which of the nodes that were asked for the share gives it: the first with a piece.
+    winner: Option<usize>,
+    /// How many nodes were asked, and how many of them have failed.
+    asked: usize,
+    failed: usize,
     node: Option<u32>,
     pieces: VecDeque<SharePiece>,
     bytes: usize,
     counts: Counts,
+    /// What it left out, until that is recorded.
+    left_out: Vec<LeftOut>,
     outcome: Outcome,
     error: Option<NodeError>,
     /// The answer is complete, or not wanted any more.
     has_ended: bool,
     /// The query knows that it has ended.
     end_is_known: bool,
+    /// How long it took until its first piece.
+    began: Option<Duration>,
     /// The reader waits for room.
     is_blocked: bool,
     heard: Option<Instant>,
+}
+
+impl Side {
+    /// Notes that one of the nodes has failed. That is an error of the side when no other one is
+    /// left.
+    fn fail(&mut self, place: usize, error: NodeError) {
+        self.failed += 1;
+        let is_wanted = self.winner.is_none_or(|winner| winner == place);
+        let is_last = self.winner.is_some() || self.failed >= self.asked;
+        if is_wanted && is_last && !self.has_ended {
+            self.error.get_or_insert(error);
+        }
+    }
 }
 
 /// A share that the stores of a copy were asked for. Dropping it ends the share everywhere.
@@ -351,15 +421,29 @@ impl Asked {
         let is_over = AtomicBool::new(false);
         let shared =
             Arc::new(Shared { sides: Mutex::new(sides), changed: Condvar::new(), is_over });
-        let asked = Asked { shared: Arc::clone(&shared), begun: Instant::now() };
+        let asked = Asked { shared, begun: Instant::now() };
         for (side, (node, request)) in shares.into_iter().enumerate() {
-            let shared = Arc::clone(&shared);
-            let started = READERS.run(move || shared.read(side, &node, &request));
-            started.map_err(|error| {
-                RunError::Failed(format!("no thread can be started for a store: {error}"))
-            })?;
+            asked.ask(side, node, request)?;
         }
         Ok(asked)
+    }
+
+    /// Asks a node for the share of a side.
+    fn ask(
+        &self,
+        side: usize,
+        node: Arc<Node>,
+        request: Arc<ShareRequest>,
+    ) -> Result<(), RunError> {
+        let mut sides = self.shared.lock();
+        let place = sides[side].asked;
+        sides[side].asked += 1;
+        drop(sides);
+        let shared = Arc::clone(&self.shared);
+        let started = READERS.run(move || shared.read((side, place), &node, &request));
+        started.map_err(|error| {
+            RunError::Failed(format!("no thread can be started for a store: {error}"))
+        })
     }
 }
 
@@ -380,37 +464,47 @@ impl Shared {
         let _ = self.changed.wait_timeout(self.lock(), CHECK_INTERVAL);
     }
 
-    /// Reads the answer of one store. The loop of a reader.
-    fn read(&self, side: usize, node: &Node, request: &ShareRequest) {
+    /// Reads the answer of one store. The loop of a reader. `at`: the side, and the place of the
+    /// node among those that were asked for its share.
+    fn read(&self, at: (usize, usize), node: &Node, request: &ShareRequest) {
         let mut is_complete = false;
         let result = node.share(request, &mut |message| {
             is_complete = matches!(message, Message::Done(_));
-            self.take(side, node, message)
+            self.take(at, node, message)
         });
         let mut sides = self.lock();
-        let own = &mut sides[side];
-        if let Err(error) = result
-            && !own.has_ended
-        {
-            own.error = Some(error);
+        let own = &mut sides[at.0];
+        if let Err(error) = result {
+            own.fail(at.1, error);
         }
-        own.has_ended |= is_complete;
+        own.has_ended |= is_complete && own.winner == Some(at.1);
         drop(sides);
         self.changed.notify_all();
     }
 
-    fn take(&self, side: usize, node: &Node, message: Message) -> ControlFlow<()> {
+    fn take(&self, at: (usize, usize), node: &Node, message: Message) -> ControlFlow<()> {
+        let (side, place) = at;
         let mut sides = self.lock();
         let own = &mut sides[side];
+        if own.winner.is_some_and(|winner| winner != place) {
+            return ControlFlow::Break(());
+        }
         own.heard = Some(Instant::now());
+        if matches!(message, Message::Piece(_) | Message::LeftOut(_) | Message::Done(_)) {
+            own.winner = Some(place);
+        }
         match message {
-            Message::Hello(number) => own.node = Some(number),
+            Message::Hello(_, number) => own.node = Some(number),
             Message::Progress(counts) => own.counts = counts,
+            Message::LeftOut(all) => own.left_out = all,
             Message::Done(outcome) => own.outcome = outcome,
             Message::Failed(status, why) => {
                 let message = format!("store {}: {why}", node.name);
                 let is_away = status == 503;
-                own.error = Some(NodeError { message, is_away, is_stale: status == 409 });
+                own.fail(
+                    place,
+                    NodeError { is_away, is_stale: status == 409, ..NodeError::new(message) },
+                );
             }
             Message::Piece(piece) => {
                 let bytes = piece.bytes();
@@ -444,6 +538,14 @@ struct Answer {
     progress: Arc<Progress>,
     /// What is counted in the progress already.
     before: Counts,
+    /// How long a store may say nothing.
+    silence_max: Duration,
+    /// Other nodes for the segments of slow ones; none where the stores have different lines.
+    hedges: Option<Hedges>,
+    /// Receives what sides leave out.
+    missing: Option<Arc<Missing>>,
+    /// Lines and event times of the segments that are read.
+    segments: HashMap<String, (u64, (i64, i64))>,
 }
 
 impl Answer {
@@ -458,10 +560,29 @@ impl Answer {
             if let Some(failed) = self.failed(&mut sides) {
                 return Ok(Err(failed));
             }
-            if sides.iter().all(|side| !side.pieces.is_empty() || side.has_ended) {
+            let begins = |side: &Side| !side.pieces.is_empty() || side.has_ended;
+            if sides.iter().all(begins) {
                 return Ok(Ok(()));
             }
+            let begun = self.asked.begun;
+            for side in sides.iter_mut() {
+                if side.began.is_none() && begins(side) {
+                    side.began = Some(begun.elapsed());
+                }
+            }
+            let began = sides.iter().map(|side| Began { began: side.began, heard: side.heard });
+            let began: Vec<Began> = began.collect();
             drop(sides);
+            let slow = self.hedges.as_ref().and_then(|hedges| hedges.slow(&began, begun));
+            if let (Some((slow, is_silent)), Some(hedges)) = (slow, &mut self.hedges)
+                && let Some((node, request)) = hedges.ask(slow, &self.copy.nodes[slow])
+            {
+                self.asked.ask(slow, node, request)?;
+                if is_silent {
+                    // The next queries ask others first.
+                    self.copy.nodes[slow].was_silent();
+                }
+            }
             check()?;
             shared.wait();
         }
@@ -475,17 +596,47 @@ impl Answer {
                 continue;
             }
             let heard = side.heard.unwrap_or(self.asked.begun);
-            if side.pieces.is_empty() && heard.elapsed() > SILENCE_MAX {
+            if side.pieces.is_empty() && heard.elapsed() > self.silence_max {
                 let name = &self.copy.nodes[number].name;
-                let silent_s = SILENCE_MAX.as_secs();
+                let silent_s = self.silence_max.as_secs_f64();
                 let message = format!("store {name} is away: it says nothing for {silent_s} s");
                 side.error.get_or_insert(NodeError::away(message));
+            }
+        }
+        for (number, side) in sides.iter_mut().enumerate() {
+            let left_out = std::mem::take(&mut side.left_out);
+            if let Err(why) = left_out.into_iter().try_for_each(|one| self.record(one)) {
+                return Some((number, NodeError::new(why)));
             }
         }
         if let Some(number) = sides.iter().position(|side| side.error.is_some()) {
             return sides[number].error.take().map(|error| (number, error));
         }
-        self.copy.same_store(sides.iter().map(|side| side.node)).map(|error| (0, error))
+        // In a cluster on engines, one node may have two shares.
+        let nodes = sides.iter().map(|side| side.node);
+        match self.hedges.is_some() {
+            true => None,
+            false => self.copy.same_store(nodes).map(|error| (0, error)),
+        }
+    }
+
+    /// Records what a side left out. An error says that it is too late for that.
+    fn record(&self, left_out: LeftOut) -> Result<(), String> {
+        let Some(missing) = &self.missing else { return Ok(()) };
+        match left_out {
+            LeftOut::Segment { name, lines, error } => {
+                let known = self.segments.get(&name);
+                // A name that stands for several may be any of those that are read.
+                let of_all = || {
+                    let times = self.segments.values().map(|(_, times_ns)| *times_ns);
+                    times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default()
+                };
+                let (all, times_ns) = known.copied().unwrap_or_else(|| (0, of_all()));
+                let lines = lines.unwrap_or(all);
+                missing.add_segment(&name, &MissingLines { lines, times_ns, error })
+            }
+            LeftOut::Behind { partition, messages } => missing.add_behind(partition, messages),
+        }
     }
 
     /// The node ids of the stores, as far as they have said them.
@@ -523,13 +674,18 @@ impl Answer {
 
     /// Adds what the stores did since the last look to the progress of the query.
     fn count(&mut self, sides: &[Side]) {
-        let sum = |count: fn(&Counts) -> u64| sides.iter().map(|side| count(&side.counts)).sum();
-        let now = Counts {
-            bytes_planned: sum(|counts| counts.bytes_planned),
-            bytes_scanned: sum(|counts| counts.bytes_scanned),
-            lines_scanned: sum(|counts| counts.lines_scanned),
+        let sum = |count: fn(&Counts) -> u64| -> u64 {
+            sides.iter().map(|side| count(&side.counts)).sum()
         };
-        let before = std::mem::replace(&mut self.before, now);
+        // Two nodes may tell in turn how far they are with the same share: only what is more than
+        // ever before is new.
+        let before = self.before;
+        let now = Counts {
+            bytes_planned: sum(|counts| counts.bytes_planned).max(before.bytes_planned),
+            bytes_scanned: sum(|counts| counts.bytes_scanned).max(before.bytes_scanned),
+            lines_scanned: sum(|counts| counts.lines_scanned).max(before.lines_scanned),
+        };
+        self.before = now;
         let progress = &self.progress;
         for (total, now, before) in [
             (&progress.bytes_planned, now.bytes_planned, before.bytes_planned),

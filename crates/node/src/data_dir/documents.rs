@@ -8,6 +8,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use platform::{open_regular, read_all, read_provided, read_regular};
 
@@ -32,8 +33,29 @@ pub trait Documents: Send + Sync {
     /// All documents, by name. A body that is longer than `bytes_max` is cut behind one byte more.
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>>;
 
+    /// As [`list`](Self::list), of the documents whose names begin with `prefix` alone. Others are
+    /// not read where that can be avoided.
+    fn list_of(&self, prefix: &str, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        let mut found = self.list(bytes_max)?;
+        found.retain(|(name, _)| name.starts_with(prefix));
+        Ok(found)
+    }
+
     /// Where a document is, for people; without a name, where all of them are.
     fn place(&self, name: &str) -> String;
+}
+
+/// A document that the nodes of a cluster share.
+pub trait SharedDocument: Send + Sync {
+    /// The document; `None` if there is none yet.
+    fn read(&self) -> io::Result<Option<Vec<u8>>>;
+
+    /// Calls `change` with the document while no other node changes it, and writes what it returns,
+    /// if anything. Without an error it was called once; with one, once or not at all. Blocks.
+    ///
+    /// Errors: the catalog cannot be reached, and the document may or may not be written; others
+    /// change it for too long.
+    fn change(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>) -> io::Result<()>;
 }
 
 /// Files of a directory, which need not exist. Only regular files are read; see
@@ -98,6 +120,10 @@ impl Documents for DocumentFolder {
     }
 
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        self.list_of("", bytes_max)
+    }
+
+    fn list_of(&self, prefix: &str, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,6 +134,9 @@ impl Documents for DocumentFolder {
             let path = entry?.path();
             // A name that is no text is none of ours.
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if !name.starts_with(prefix) {
+                continue;
+            }
             let body = (self.open)(&path).and_then(|file| read_start(file, bytes_max));
             found.push((name.to_owned(), body));
         }
@@ -120,6 +149,49 @@ impl Documents for DocumentFolder {
             "" => self.directory.display().to_string(),
             name => self.directory.join(name).display().to_string(),
         }
+    }
+}
+
+/// Those of some documents whose names begin with a prefix, under names without it.
+pub struct PrefixedDocuments {
+    of: Arc<dyn Documents>,
+    prefix: String,
+}
+
+impl PrefixedDocuments {
+    /// Those of `of`. No prefix of two such parts may begin the other.
+    pub fn new(of: Arc<dyn Documents>, prefix: String) -> PrefixedDocuments {
+        PrefixedDocuments { of, prefix }
+    }
+
+    fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+impl Documents for PrefixedDocuments {
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.of.read(&self.full(name))
+    }
+
+    fn replace(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        self.of.replace(&self.full(name), body)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.of.remove(&self.full(name))
+    }
+
+    fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        let own = |(name, body): ListedDocument| {
+            Some((name.strip_prefix(&self.prefix)?.to_owned(), body))
+        };
+        // Those of all tenants together may be more than memory has room for.
+        Ok(self.of.list_of(&self.prefix, bytes_max)?.into_iter().filter_map(own).collect())
+    }
+
+    fn place(&self, name: &str) -> String {
+        self.of.place(&self.full(name))
     }
 }
 
@@ -160,6 +232,22 @@ mod tests {
         assert_eq!(keep.list(2).unwrap()[2].1.as_deref().unwrap(), b"123");
         keep.remove("b").unwrap();
         assert_eq!(keep.read("b").unwrap(), None);
+    }
+
+    #[test]
+    fn a_part_lists_its_own_documents() {
+        let directory = tempfile::tempdir().unwrap();
+        let all: Arc<dyn Documents> = Arc::new(DocumentFolder::new(directory.path()));
+        for name in ["1-0.a", "1-0.b", "11-0.c", "d"] {
+            all.replace(name, name.as_bytes()).unwrap();
+        }
+        let part = PrefixedDocuments::new(Arc::clone(&all), "1-0.".to_owned());
+        let listed = part.list(99).unwrap();
+        let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(listed[1].1.as_deref().unwrap(), b"1-0.b");
+        assert_eq!(part.read("a").unwrap().as_deref(), Some(&b"1-0.a"[..]));
+        assert_eq!((part.read("c").unwrap(), all.list(0).unwrap().len()), (None, 4));
     }
 
     #[test]

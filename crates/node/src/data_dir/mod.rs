@@ -5,14 +5,17 @@
 
 mod documents;
 
-pub use documents::{DocumentFolder, Documents, ListedDocument};
+use platform::encryption::KEYS_FILE;
+
+pub use documents::{DocumentFolder, Documents, ListedDocument, PrefixedDocuments, SharedDocument};
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.
-pub const STATE_FILES: [&str; 4] = [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE];
+pub const STATE_FILES: [&str; 6] =
+    [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE, TENANTS_FILE, KEYS_FILE];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
-pub const STATE_FOLDERS: [&str; 7] = [
+pub const STATE_FOLDERS: [&str; 9] = [
     ALERT_RULES_FOLDER,
     ALERTS_FOLDER,
     DASHBOARDS_FOLDER,
@@ -20,6 +23,8 @@ pub const STATE_FOLDERS: [&str; 7] = [
     LOOKUPS_FOLDER,
     MACROS_FOLDER,
     PROGRAMS_FOLDER,
+    TENANT_DASHBOARDS_FOLDER,
+    TENANT_LINKS_FOLDER,
 ];
 /// Name of the folder of programs.
 pub const PROGRAMS_FOLDER: &str = "programs";
@@ -39,6 +44,13 @@ pub const ALERT_RULES_FOLDER: &str = "alert-rules";
 pub const DASHBOARDS_FOLDER: &str = "dashboards";
 /// Name of the folder of short links.
 pub const LINKS_FOLDER: &str = "links";
+/// Names of the folders of dashboards and short links of tenants; the names of their files begin
+/// with the tenant.
+pub const TENANT_DASHBOARDS_FOLDER: &str = "tenant-dashboards";
+/// See [`TENANT_DASHBOARDS_FOLDER`].
+pub const TENANT_LINKS_FOLDER: &str = "tenant-links";
+/// Name of the file that keeps what tenants used.
+pub const TENANTS_FILE: &str = "tenants.json";
 /// Name of the folder of macros of queries.
 pub const MACROS_FOLDER: &str = "macros";
 /// Name of the folder of tables that were uploaded.

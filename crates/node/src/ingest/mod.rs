@@ -5,6 +5,7 @@ pub mod delivery;
 pub mod format;
 pub mod http_lines;
 pub mod options;
+pub mod quotas;
 pub mod recall;
 pub mod rules;
 pub mod sources;

@@ -30,8 +30,6 @@ pub const DEFAULT_NAME: &str = "default";
 /// limits.md, Lines on their way in: days of which the use of each tenant is kept | {} | older days
 /// are forgotten
 pub const DAYS_MAX: usize = 62;
-/// Name of the file of the data directory that keeps what tenants used.
-pub const TENANTS_FILE: &str = "tenants.json";
 /// Nanoseconds of a day.
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
 /// How much more than its rate a tenant may send at once: what it may send in this time.
@@ -67,6 +65,14 @@ pub struct TenantOptions {
     pub queries_max: Option<usize>,
     /// Memory of a query of its lines; none: as of all others.
     pub query_memory_bytes_max: Option<u64>,
+    /// How many tails of its lines may run at once; none: any.
+    pub tails_max: Option<usize>,
+    /// How many background queries of its lines may wait, run or be paused; none: any.
+    pub background_max: Option<usize>,
+    /// Bytes of the results of its background queries, beyond which no other begins; none: any.
+    pub results_bytes_max: Option<u64>,
+    /// Bytes of disk that its sealed lines may take, beyond which the oldest go; none: any.
+    pub disk_bytes_max: Option<u64>,
 }
 
 /// The tenants of a configuration.
@@ -85,8 +91,8 @@ struct Known {
     options: TenantOptions,
     rate: Mutex<Rate>,
     counts: TenantCounts,
-    /// Queries that run or wait.
-    queries: AtomicUsize,
+    /// Queries that run or wait, and tails that run, by [`QueryKind`].
+    queries: [AtomicUsize; 2],
     /// By days since 1970 UTC.
     days: Mutex<BTreeMap<i64, DayUse>>,
 }
@@ -107,6 +113,25 @@ pub struct DayUse {
     pub bytes_scanned: u64,
 }
 
+/// Kinds of queries that a tenant has so many of at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryKind {
+    /// Queries that somebody waits for.
+    Awaited,
+    /// Live tails.
+    Tail,
+}
+
+impl QueryKind {
+    /// The key of the limit.
+    pub fn key(self) -> &'static str {
+        match self {
+            QueryKind::Awaited => "queries_max",
+            QueryKind::Tail => "tails_max",
+        }
+    }
+}
+
 /// What a tenant has sent since the start.
 #[derive(Debug, Default)]
 pub struct TenantCounts {
@@ -120,6 +145,13 @@ pub struct TenantCounts {
     pub dropped_lines: AtomicU64,
     /// Milliseconds that connections waited for the same reason.
     pub waited_ms: AtomicU64,
+    /// Queries, tails and background queries that were refused because the tenant had as many as
+    /// it may.
+    pub refused_queries: AtomicU64,
+    /// Lines that were chosen to be deleted because the tenant was beyond its limit of disk.
+    pub evicted_lines: AtomicU64,
+    /// Bytes of these lines, with their newlines.
+    pub evicted_bytes: AtomicU64,
 }
 
 /// How far a tenant is ahead of its rate, each as the time that it takes to be on it again.
@@ -191,6 +223,10 @@ impl Tenants {
                 || options.lines_per_s == Some(0)
                 || options.queries_max == Some(0)
                 || options.query_memory_bytes_max == Some(0)
+                || options.tails_max == Some(0)
+                || options.background_max == Some(0)
+                || options.results_bytes_max == Some(0)
+                || options.disk_bytes_max == Some(0)
             {
                 return Err(format!("a limit of the tenant {id} is 0; leave it out for no limit"));
             }
@@ -206,7 +242,7 @@ impl Tenants {
                 listeners.push(*listener);
             }
             let (rate, counts) = (Mutex::default(), TenantCounts::default());
-            let (queries, days) = (AtomicUsize::new(0), Mutex::default());
+            let (queries, days) = (Default::default(), Mutex::default());
             tenants.known.push(Known { options, rate, counts, queries, days });
         }
         Ok(tenants)
@@ -241,21 +277,44 @@ impl Tenants {
     /// A place for a query of the lines of a tenant, until it is dropped.
     ///
     /// # Errors
-    /// So many run or wait, which is the limit.
-    pub fn begin_query(self: &Arc<Self>, tenant: Tenant) -> Result<QueryPlace, usize> {
+    /// So many run or wait, which is the limit. The query counts as refused.
+    pub fn begin_query(
+        self: &Arc<Self>,
+        tenant: Tenant,
+        kind: QueryKind,
+    ) -> Result<QueryPlace, usize> {
         let Some(index) = self.by_id.get(&tenant).copied() else { return Ok(QueryPlace(None)) };
         let known = &self.known[index];
-        let place = QueryPlace(Some((Arc::clone(self), index)));
-        let before = known.queries.fetch_add(1, Relaxed);
-        match known.options.queries_max {
-            Some(limit) if before >= limit => Err(limit),
+        let place = QueryPlace(Some((Arc::clone(self), index, kind)));
+        let before = known.queries[kind as usize].fetch_add(1, Relaxed);
+        let limit = match kind {
+            QueryKind::Awaited => known.options.queries_max,
+            QueryKind::Tail => known.options.tails_max,
+        };
+        match limit {
+            Some(limit) if before >= limit => {
+                self.note_refusal(tenant);
+                Err(limit)
+            }
             _ => Ok(place),
         }
     }
 
-    /// The memory of a query of the lines of a tenant, if it has a limit.
-    pub fn query_memory_bytes_max(&self, tenant: Tenant) -> Option<u64> {
-        self.of(tenant)?.options.query_memory_bytes_max
+    /// Counts a query of the lines of a tenant that was refused by one of its limits.
+    pub fn note_refusal(&self, tenant: Tenant) {
+        if let Some(known) = self.of(tenant) {
+            known.counts.refused_queries.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Queries of that kind that run or wait.
+    pub fn queries_now(&self, tenant: Tenant, kind: QueryKind) -> usize {
+        self.of(tenant).map_or(0, |known| known.queries[kind as usize].load(Relaxed))
+    }
+
+    /// What the configuration says of a tenant.
+    pub fn options(&self, tenant: Tenant) -> Option<&TenantOptions> {
+        self.of(tenant).map(|known| &known.options)
     }
 
     /// Notes that a query of the lines of a tenant has ended.
@@ -371,12 +430,12 @@ impl Tenants {
 
 /// The place of a query of a tenant.
 #[derive(Debug)]
-pub struct QueryPlace(Option<(Arc<Tenants>, usize)>);
+pub struct QueryPlace(Option<(Arc<Tenants>, usize, QueryKind)>);
 
 impl Drop for QueryPlace {
     fn drop(&mut self) {
-        if let Some((tenants, index)) = &self.0 {
-            tenants.known[*index].queries.fetch_sub(1, Relaxed);
+        if let Some((tenants, index, kind)) = &self.0 {
+            tenants.known[*index].queries[*kind as usize].fetch_sub(1, Relaxed);
         }
     }
 }
@@ -649,19 +708,26 @@ mod tests {
 
     #[test]
     fn queries_of_a_tenant_have_places() {
-        let limited = TenantOptions { queries_max: Some(2), ..options(SHOP, "shop") };
+        let limited =
+            TenantOptions { queries_max: Some(2), tails_max: Some(1), ..options(SHOP, "shop") };
         let tenants = Arc::new(Tenants::new(vec![limited]).unwrap());
-        let first = tenants.begin_query(SHOP).unwrap();
-        let second = tenants.begin_query(SHOP).unwrap();
-        assert_eq!(tenants.begin_query(SHOP).unwrap_err(), 2);
-        assert_eq!(tenants.begin_query(SHOP).unwrap_err(), 2, "a refusal takes no place");
-        let others: Vec<_> =
-            (0..5).map(|_| tenants.begin_query(Tenant::DEFAULT).unwrap()).collect();
+        let begin = |tenant| tenants.begin_query(tenant, QueryKind::Awaited);
+        let first = begin(SHOP).unwrap();
+        let second = begin(SHOP).unwrap();
+        assert_eq!(begin(SHOP).unwrap_err(), 2);
+        assert_eq!(begin(SHOP).unwrap_err(), 2, "a refusal takes no place");
+        let tail = tenants.begin_query(SHOP, QueryKind::Tail).unwrap();
+        assert_eq!(tenants.begin_query(SHOP, QueryKind::Tail).unwrap_err(), 1);
+        assert_eq!(tenants.known[0].counts.refused_queries.load(Relaxed), 3);
+        let others: Vec<_> = (0..5).map(|_| begin(Tenant::DEFAULT).unwrap()).collect();
         drop((first, others));
-        let third = tenants.begin_query(SHOP).unwrap();
-        assert_eq!(tenants.begin_query(SHOP).unwrap_err(), 2);
-        drop((second, third));
-        assert_eq!(tenants.known[0].queries.load(Relaxed), 0);
+        let third = begin(SHOP).unwrap();
+        assert_eq!(begin(SHOP).unwrap_err(), 2);
+        assert_eq!(tenants.queries_now(SHOP, QueryKind::Awaited), 2);
+        drop((second, third, tail));
+        for kind in [QueryKind::Awaited, QueryKind::Tail] {
+            assert_eq!(tenants.queries_now(SHOP, kind), 0);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use collector::node::ForwardConfig;
 use programs::summary::SummaryConfig;
@@ -19,6 +20,7 @@ use crate::programs::stage::ProgramOptions;
 use crate::queries::QueryOptions;
 use crate::sinks::config::SinkOptions;
 use crate::storage::backup::schedule::BackupOptions;
+use crate::storage::encryption::EncryptionOptions;
 use crate::storage::integrity::IntegrityOptions;
 
 /// The settings of a node.
@@ -60,6 +62,8 @@ pub struct NodeOptions {
     pub backup: Option<BackupOptions>,
     /// How the chain of sealed segments is kept.
     pub integrity: Option<IntegrityOptions>,
+    /// The master key of files at rest.
+    pub encryption: EncryptionOptions,
 }
 
 impl NodeOptions {
@@ -85,8 +89,16 @@ impl NodeOptions {
             alerts: AlertOptions::default(),
             backup: None,
             integrity: None,
+            encryption: EncryptionOptions::default(),
             store: StoreConfig::new(data_dir),
         }
+    }
+
+    /// How long objects of a cluster stay that no segment needs any more: longer than any query may
+    /// run.
+    pub fn grace(&self) -> Duration {
+        let longest = self.query.limits.run_time.max(self.query.background.run_time);
+        longest + longest / 4
     }
 
     /// The data directory.

@@ -20,12 +20,21 @@ const ADDRESS_BYTES_MAX: usize = 16 << 10;
 ///
 /// limits.md, Queries: short links | {} for each of 64 first characters of their ids | the oldest
 /// gives way
-const LINKS_EACH_MAX: usize = 300;
+pub const LINKS_EACH_MAX: usize = 300;
 /// Bytes of the hash in an id, which has 12 characters.
 const HASH_BYTES: usize = 9;
 
+/// The same of a tenant, whose readers make them.
+///
+/// limits.md, Queries: short links of a tenant | {} for each of 64 first characters of their ids |
+/// the oldest gives way
+pub const LINKS_OF_TENANT_EACH_MAX: usize = 20;
+
 /// The links.
-pub struct Links(KeptDocuments);
+pub struct Links {
+    kept: KeptDocuments,
+    each_max: usize,
+}
 
 /// A link as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -35,9 +44,9 @@ struct Link {
 }
 
 impl Links {
-    /// The links among the documents of `keep`.
-    pub fn new(keep: Arc<dyn Documents>) -> Links {
-        Links(KeptDocuments::new(keep))
+    /// The links among the documents of `keep`, each of which has at most `each_max`.
+    pub fn new(keep: Arc<dyn Documents>, each_max: usize) -> Links {
+        Links { kept: KeptDocuments::new(keep), each_max }
     }
 
     /// The id for an address of the page: `?` and parameters.
@@ -51,13 +60,13 @@ impl Links {
         }
         let hash = digest(&SHA256, address.as_bytes());
         let id = URL_SAFE_NO_PAD.encode(&hash.as_ref()[..HASH_BYTES]);
-        let _guard = self.0.changing();
+        let _guard = self.kept.changing();
         let mut links = self.document(&id)?;
         if !links.iter().any(|link| link.id == id) {
             links.push(Link { id: id.clone(), address: address.to_owned() });
-            let surplus = links.len().saturating_sub(LINKS_EACH_MAX);
+            let surplus = links.len().saturating_sub(self.each_max);
             links.drain(..surplus);
-            self.0.write(&file_name(&id), &links, usize::MAX)?;
+            self.kept.write(&file_name(&id), &links, usize::MAX)?;
         }
         Ok(id)
     }
@@ -76,7 +85,7 @@ impl Links {
     }
 
     fn document(&self, id: &str) -> Result<Vec<Link>, DocumentError> {
-        Ok(self.0.read(&file_name(id))?.unwrap_or_default())
+        Ok(self.kept.read(&file_name(id))?.unwrap_or_default())
     }
 }
 
@@ -94,7 +103,7 @@ mod tests {
     #[test]
     fn the_same_address_has_the_same_link() {
         let directory = tempfile::tempdir().unwrap();
-        let links = || Links::new(Arc::new(DocumentFolder::new(directory.path())));
+        let links = || Links::new(Arc::new(DocumentFolder::new(directory.path())), LINKS_EACH_MAX);
         let id = links().save("?query=error&range=1h").unwrap();
         assert_eq!((id.len(), links().save("?query=error&range=1h").unwrap()), (12, id.clone()));
         assert_eq!(links().get(&id).unwrap(), "?query=error&range=1h");
@@ -113,7 +122,7 @@ mod tests {
     #[test]
     fn the_oldest_links_give_way() {
         let directory = tempfile::tempdir().unwrap();
-        let links = Links::new(Arc::new(DocumentFolder::new(directory.path())));
+        let links = Links::new(Arc::new(DocumentFolder::new(directory.path())), LINKS_EACH_MAX);
         let first = links.save("?n=first").unwrap();
         let ids = (0..).map(|n| {
             let hash = digest(&SHA256, format!("?n={n}").as_bytes());

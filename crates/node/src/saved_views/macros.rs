@@ -31,12 +31,16 @@ pub struct MacroSpec {
     /// What it is for.
     #[serde(default)]
     pub description: String,
+    /// Whether callers who see the lines of one tenant alone may call it, too.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 impl MacroSpec {
     /// The macro; the error says what is wrong with it.
     pub fn check(self) -> Result<Macro, String> {
-        Macro::new(&self.name, self.parameters, &self.text, &self.description)
+        let made = Macro::new(&self.name, self.parameters, &self.text, &self.description)?;
+        Ok(made.shared(self.shared))
     }
 }
 
@@ -181,6 +185,7 @@ mod tests {
             parameters: Vec::new(),
             text: text.to_owned(),
             description: String::new(),
+            shared: false,
         };
         assert_eq!(check_all(&[spec("a", "x"), spec("b", "@a()")]).unwrap().len(), 2);
         assert!(check_all(&[spec("a", "x"), spec("a", "y")]).unwrap_err().contains("twice"));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::data_dir::Documents;
 use dashboards::Dashboards;
-use links::Links;
+use links::{LINKS_EACH_MAX, LINKS_OF_TENANT_EACH_MAX, Links};
 use macros::SavedMacros;
 
 /// Dashboards, links and macros.
@@ -35,8 +35,17 @@ impl SavedViews {
     ) -> SavedViews {
         SavedViews {
             dashboards: Dashboards::new(dashboards, provided),
-            links: Links::new(links),
+            links: Links::new(links, LINKS_EACH_MAX),
             macros: macros.map(SavedMacros::new),
+        }
+    }
+
+    /// Those of a tenant, which has no macros of its own.
+    pub fn of_tenant(dashboards: Arc<dyn Documents>, links: Arc<dyn Documents>) -> SavedViews {
+        SavedViews {
+            dashboards: Dashboards::new(dashboards, None),
+            links: Links::new(links, LINKS_OF_TENANT_EACH_MAX),
+            macros: None,
         }
     }
 }

@@ -20,6 +20,7 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
     }
     let query = query.restricted(&Filter::without_audit()).map_err(|error| error.to_string())?;
     let range = query.filter().time_range();
+    let tenants = query.filter().tenants();
     let tail = query.tail(&[]).map_err(|error| error.to_string())?;
     let selects = move |batch: &Arc<Batch>| {
         let mut selected = vec![false; batch.len()];
@@ -30,5 +31,10 @@ pub fn line_filter(text: &str, now_ns: i64) -> Result<LineFilter, String> {
         }
         selected
     };
-    Ok(LineFilter { range_ns: (range.start_ns, range.end_ns), selects: Box::new(selects) })
+    let last_ns = match range.end_ns {
+        i64::MAX => i64::MAX,
+        end_ns => end_ns.saturating_sub(1),
+    };
+    let range_ns = (range.start_ns, last_ns);
+    Ok(LineFilter { range_ns, tenants, selects: Box::new(selects) })
 }

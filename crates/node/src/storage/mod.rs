@@ -4,6 +4,7 @@
 pub mod arrivals;
 pub mod at_rest;
 pub mod backup;
+pub mod encryption;
 pub mod inspect;
 pub mod integrity;
 pub mod line_filter;

@@ -12,6 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use record::batch::OWN_TYPES;
 use text::time::write_time;
 
 use super::words::open_units;
@@ -25,7 +26,7 @@ use crate::lang::filter::{ColumnSelector, Fields};
 use crate::lang::pipe::time_bucket;
 use crate::lang::source::{Grouped, ScanUnit};
 use crate::plan::needs::Needs;
-use crate::plan::rolled::{Counts, Rolled};
+use crate::plan::rolled::{Counts, OfSegment, Rolled, SegmentCounts};
 
 /// Where words leave a test open in at most one of this many units, the columns of these units are
 /// read to rule it out. A word filter gives one false positive in 256 absent words.
@@ -59,6 +60,7 @@ pub(crate) fn count_segments(
         }
     }
     let mut without = CountsWithout::default();
+    let mut known_counts: HashMap<OfSegment, Option<SegmentCounts>> = HashMap::new();
     let mut counted = HashSet::<u64, foldhash::fast::RandomState>::default();
     let is_damaged = |unit: &&dyn ScanUnit| unit.damage().is_some();
     for (segment, units) in segments {
@@ -69,6 +71,17 @@ pub(crate) fn count_segments(
             Some(whole) => count_segment(whole, units[0], range, check, each)?,
             None => false,
         };
+        if !is_counted && rolled.asks_segments {
+            let known = known_of(&units)?;
+            let counts = known_counts.entry(known).or_insert_with(|| rolled.of_segment(known));
+            is_counted = match counts {
+                Some(SegmentCounts::Some(counts)) => {
+                    count_segment(counts, units[0], range, check, each)?
+                }
+                Some(SegmentCounts::None) => true,
+                None => false,
+            };
+        }
         if !is_counted
             && rolled.rules_out()
             && let Some(tests) = ruled_out(rolled, &units, needs, check)?
@@ -88,6 +101,24 @@ pub(crate) fn count_segments(
         unit.segment().is_some_and(|(segment, _)| counted.contains(&segment))
     };
     Ok(units.extract_if(.., is_counted).collect())
+}
+
+/// What is known of all lines of a segment, of which these are the units in the range.
+fn known_of(units: &[&dyn ScanUnit]) -> Result<OfSegment, RunError> {
+    let first = units[0];
+    let tenant = first.tenant();
+    let tenant = tenant.filter(|_| units.iter().all(|unit| unit.tenant() == tenant));
+    let mut has_own = false;
+    let range = TimeRange { start_ns: i64::MIN, end_ns: i64::MAX };
+    let by_type = Grouped { fields: &["_type"], bucket_ns: None, range };
+    let counted = first.count_segment(by_type, &mut |_, values, _| {
+        has_own |= OWN_TYPES.iter().any(|own| own.as_bytes() == values[0]);
+    });
+    let is_known = match counted {
+        Err(_) if first.damage().is_some() => false,
+        counted => counted?,
+    };
+    Ok(OfSegment { tenant, has_own: has_own || !is_known })
 }
 
 /// For each [test](tests_of) of the filter, whether no line of a segment can pass it; none
@@ -162,7 +193,7 @@ pub(crate) fn count_unit(
         time_bucket(oldest, step_ns, offset_ns) == time_bucket(newest, step_ns, offset_ns)
     });
     let alike = counts.fields.is_empty() && one_bucket;
-    if !alike || !is_inside || unit.lines() == 0 {
+    if !alike || !is_inside || unit.lines() == 0 || !unit.are_lines_exact() {
         return None;
     }
     let mut rows = CountedRows::new(counts);

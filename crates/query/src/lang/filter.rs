@@ -161,7 +161,7 @@ impl Filter {
 
     /// The only tenants whose lines it selects, as far as it names them; none where it may select
     /// lines of any.
-    pub(crate) fn tenants(&self) -> Option<Vec<Tenant>> {
+    pub fn tenants(&self) -> Option<Vec<Tenant>> {
         let of_value = |value: &String| match value.as_str() {
             "" => Some(Tenant::DEFAULT),
             value => value.parse().ok(),

@@ -6,13 +6,20 @@
 //! filter for that segment. So `!"no such word" | stats by (level) count()` is answered from counts
 //! too, although segments keep none of messages.
 //!
+//! Whose lines a segment holds is known where its blocks are all of one tenant, and whether it has
+//! lines of Loginson's own types is among its counts. So tests of both, which the queries of
+//! callers with restricted rights have, are decided for a whole segment, and need no field.
+//!
 //! Left out: queries by more fields, or by fields for which no counts are kept; these read columns.
 //! The counting itself is `exec/rollups.rs`.
 
 use std::collections::HashSet;
 
+use record::Tenant;
+use record::batch::TENANT;
+
 use crate::base::names::is_stored;
-use crate::lang::filter::{ColumnSelector, Filter, Selector, fields_of, leaves_of, tests_of};
+use crate::lang::filter::{ColumnSelector, Filter, Selector, Test, fields_of, leaves_of, tests_of};
 use crate::lang::pipe::CountedBy;
 use crate::lang::syntax::query::Query;
 use crate::plan::counted::counted_by;
@@ -30,6 +37,25 @@ pub(crate) struct Rolled {
     /// The [tests](tests_of) of the filter, each by itself, none for those that need lines. Empty
     /// where ruling them out makes no difference.
     pub tests: Vec<Option<ColumnSelector>>,
+    /// Whether some tests may be decided for a whole segment.
+    pub asks_segments: bool,
+}
+
+/// What is known of all lines of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OfSegment {
+    /// Whose lines they are; none where they may be those of several.
+    pub tenant: Option<Tenant>,
+    /// Whether some may be of Loginson's own types.
+    pub has_own: bool,
+}
+
+/// How the lines of a segment are counted of which something is known.
+pub(crate) enum SegmentCounts {
+    /// None of them is selected.
+    None,
+    /// By these fields.
+    Some(Counts),
 }
 
 /// How the lines of a segment are counted.
@@ -52,8 +78,28 @@ impl Rolled {
             true => leaves_of(&filter).into_iter().map(ColumnSelector::new).collect(),
             false => Vec::new(),
         };
-        let is_possible = whole.is_some() || !tests.is_empty();
-        is_possible.then_some(Rolled { counted, filter, whole, tests })
+        let asks_segments = decided(&filter, OfSegment { tenant: None, has_own: false }) != filter
+            || leaves_of(&filter).into_iter().any(is_of_tenant);
+        let rolled = Rolled { counted, filter, whole, tests, asks_segments };
+        let is_possible = rolled.whole.is_some() || !rolled.tests.is_empty();
+        (is_possible || rolled.is_counted_of_a_tenant()).then_some(rolled)
+    }
+
+    /// Whether lines may be counted where a segment has those of the tenant alone that the query
+    /// names.
+    fn is_counted_of_a_tenant(&self) -> bool {
+        let named = self.filter.tenants().and_then(|named| named.first().copied());
+        self.asks_segments && self.of_segment(OfSegment { tenant: named, has_own: false }).is_some()
+    }
+
+    /// How lines of a segment are counted of which that is known. None where that takes more fields
+    /// than segments count by.
+    pub fn of_segment(&self, known: OfSegment) -> Option<SegmentCounts> {
+        let filter = decided(&self.filter, known);
+        match filter == nothing() {
+            true => Some(SegmentCounts::None),
+            false => Counts::of(&self.counted, &filter).map(SegmentCounts::Some),
+        }
     }
 
     /// Whether counts may answer where the words of a segment rule tests out.
@@ -129,10 +175,50 @@ pub(crate) fn without_time(filter: &Filter) -> Filter {
 /// The filter for lines that fail some of its [tests](tests_of). `ruled_out` gives for each test,
 /// in the order of the tests, whether it is one of these.
 fn without_tests(filter: &Filter, ruled_out: &mut impl Iterator<Item = bool>) -> Filter {
+    replaced(filter, &mut |filter| {
+        if matches!(filter, Filter::And(_) | Filter::Or(_) | Filter::Not(_)) {
+            return None;
+        }
+        let tests = tests_of(filter).len();
+        let mut is_ruled_out = false;
+        ruled_out.by_ref().take(tests).for_each(|out| is_ruled_out |= out);
+        is_ruled_out.then(nothing)
+    })
+}
+
+/// Whether a filter tests whose line it is.
+fn is_of_tenant(filter: &Filter) -> bool {
+    matches!(filter, Filter::Field { name, .. } if name == TENANT)
+}
+
+/// The filter for lines of which that is known.
+fn decided(filter: &Filter, known: OfSegment) -> Filter {
+    replaced(filter, &mut |filter| {
+        let passes = match filter {
+            Filter::Not(_) if !known.has_own && filter.excludes_own() => true,
+            Filter::Field { test, .. } if is_of_tenant(filter) => {
+                let value = known.tenant?.field_value();
+                match test {
+                    Test::Exact(wanted) => *wanted == value,
+                    Test::In(wanted) => wanted.contains(&value),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        Some(if passes { Filter::All } else { nothing() })
+    })
+}
+
+/// The filter in which `replace` gives others for some parts, as short as these allow.
+fn replaced(filter: &Filter, replace: &mut impl FnMut(&Filter) -> Option<Filter>) -> Filter {
+    if let Some(other) = replace(filter) {
+        return other;
+    }
     match filter {
         Filter::And(filters) => {
             let mut rest: Vec<Filter> =
-                filters.iter().map(|filter| without_tests(filter, ruled_out)).collect();
+                filters.iter().map(|filter| replaced(filter, replace)).collect();
             if rest.contains(&nothing()) {
                 return nothing();
             }
@@ -141,23 +227,18 @@ fn without_tests(filter: &Filter, ruled_out: &mut impl Iterator<Item = bool>) ->
         }
         Filter::Or(filters) => {
             let mut rest: Vec<Filter> =
-                filters.iter().map(|filter| without_tests(filter, ruled_out)).collect();
+                filters.iter().map(|filter| replaced(filter, replace)).collect();
             if rest.contains(&Filter::All) {
                 return Filter::All;
             }
             rest.retain(|filter| *filter != nothing());
             if rest.is_empty() { nothing() } else { Filter::or(rest) }
         }
-        Filter::Not(filter) => match without_tests(filter, ruled_out) {
+        Filter::Not(filter) => match replaced(filter, replace) {
             Filter::Not(inner) => *inner,
             rest => Filter::Not(rest.into()),
         },
-        filter => {
-            let tests = tests_of(filter).len();
-            let mut is_ruled_out = false;
-            ruled_out.take(tests).for_each(|out| is_ruled_out |= out);
-            if is_ruled_out { nothing() } else { filter.clone() }
-        }
+        filter => filter.clone(),
     }
 }
 
@@ -189,6 +270,53 @@ mod tests {
         check("!(a level:b)", &[true, false], "*");
         check("!(a or level:b)", &[true, false], "!level:\"b\"");
         check("(a or b) (c or d)", &[false, true, true, false], "\"a\" \"d\"");
+    }
+
+    #[test]
+    fn tests_are_decided_for_whole_segments() {
+        let shop: Tenant = "12:3".parse().unwrap();
+        let own = "!_type:in(summary, alert, audit)";
+        let check = |text: &str, tenant: Option<Tenant>, has_own: bool, expected: &str| {
+            let query = Query::parse(text, 0).unwrap();
+            let found = decided(query.filter(), OfSegment { tenant, has_own });
+            let expected = Query::parse(expected, 0).unwrap().filter().to_string();
+            assert_eq!(found.to_string(), expected, "{text} {tenant:?} {has_own}");
+        };
+        for (text, expected) in [
+            ("_tenant:=\"12:3\"", "*"),
+            ("_tenant:=\"13:0\"", "!*"),
+            ("_tenant:=\"\"", "!*"),
+            ("!_tenant:=\"12:3\"", "!*"),
+            ("_tenant:in(\"12:3\", \"\") level:a", "level:a"),
+            ("_tenant:=\"13:0\" or level:a", "level:a"),
+            ("_tenant:=\"13:0\" level:a", "!*"),
+            ("_tenant:~\"12.*\" level:a", "_tenant:~\"12.*\" level:a"),
+            ("level:a", "level:a"),
+        ] {
+            check(text, Some(shop), true, expected);
+            check(&format!("{own} ({text})"), Some(shop), false, expected);
+        }
+        check("_tenant:=\"\" level:a", Some(Tenant::DEFAULT), true, "level:a");
+        check("_tenant:=\"12:3\" level:a", None, true, "_tenant:=\"12:3\" level:a");
+        check(&format!("{own} level:a"), None, true, &format!("{own} level:a"));
+        check(&format!("{own} level:a"), None, false, "level:a");
+        check("!_type:in(summary, nginx)", None, false, "!_type:in(summary, nginx)");
+
+        let of = |text: &str| {
+            let query = Query::parse(&format!("{own} {text}"), 0).unwrap();
+            let known = OfSegment { tenant: Some(shop), has_own: false };
+            Rolled::of(&query).map(|rolled| match rolled.of_segment(known) {
+                None => "lines".to_owned(),
+                Some(SegmentCounts::None) => "none".to_owned(),
+                Some(SegmentCounts::Some(counts)) => counts.fields.join(","),
+            })
+        };
+        let of = |text: &str| of(text).unwrap_or_else(|| "not".to_owned());
+        assert_eq!(of("_tenant:=\"12:3\" | stats by (_time:1m) count()"), "");
+        assert_eq!(of("_tenant:=\"12:3\" a:x | stats by (level) count()"), "a,level");
+        assert_eq!(of("_tenant:=\"13:0\" a:x | stats by (level) count()"), "none");
+        assert_eq!(of("_tenant:=\"12:3\" a:x b:y | stats by (level) count()"), "not");
+        assert_eq!(of("level:a | stats by (hostname) count()"), "hostname,level");
     }
 
     #[test]

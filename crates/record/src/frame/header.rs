@@ -8,6 +8,10 @@ pub const FRAME_MAGIC: [u8; 4] = *b"LGNF";
 pub const FRAME_VERSION: u8 = 2;
 /// The greatest number of a forwarded frame.
 pub const FORWARDED_NUMBER_MAX: u64 = (1 << 48) - 1;
+/// How far the number of a frame may be above that of the oldest frame which the log of a cluster
+/// has not acknowledged, within one partition. Collectors append nothing beyond it, and readers of
+/// the log remember that many numbers below the last one of each collector.
+pub const APPEND_WINDOW: u64 = 64;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
 /// Frame flag: all lines were made by Loginson itself, see

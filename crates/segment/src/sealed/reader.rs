@@ -16,7 +16,7 @@ use super::footer::{
 };
 use super::pack::Listing;
 use super::restore::{lines_crc, restore};
-use crate::blob::{Blob, DiskBlob, read_exact};
+use crate::blob::{Blob, DiskBlob, read_exact, read_index_exact};
 use crate::error::SegmentError;
 use crate::tokens::{TokenFilter, TokenHash};
 
@@ -60,7 +60,8 @@ impl SealedFile {
     /// Errors: as [`open`](Self::open).
     pub fn of_blob(blob: Arc<dyn Blob>, path: &Path) -> Result<SealedFile, SegmentError> {
         let bytes_disk = blob.bytes().map_err(SegmentError::io(path, "get the length"))?;
-        let start = read_exact(&*blob, path, 0, (bytes_disk as usize).min(SEALED_HEADER_BYTES))?;
+        let start =
+            read_index_exact(&*blob, path, 0, (bytes_disk as usize).min(SEALED_HEADER_BYTES))?;
         let header = SealedHeader::decode(&start, path)?;
         let least = (SEALED_HEADER_BYTES + SEALED_TRAILER_BYTES) as u64;
         if bytes_disk < least {
@@ -68,14 +69,14 @@ impl SealedFile {
             return Err(damage(path, bytes_disk, "the file", expected, format!("{bytes_disk}")));
         }
         let trailer_at = bytes_disk - SEALED_TRAILER_BYTES as u64;
-        let trailer = read_exact(&*blob, path, trailer_at, SEALED_TRAILER_BYTES)?;
+        let trailer = read_index_exact(&*blob, path, trailer_at, SEALED_TRAILER_BYTES)?;
         let trailer = Trailer::decode(&trailer, path, trailer_at)?;
         if trailer.segment != header.segment {
             let (expected, found) = (header.segment, trailer.segment);
             let (expected, found) = (format!("segment {expected}"), format!("segment {found}"));
             return Err(damage(path, trailer_at + 8, "the trailer", expected, found));
         }
-        let stored = read_exact(&*blob, path, trailer.offset, trailer.stored as usize)?;
+        let stored = read_index_exact(&*blob, path, trailer.offset, trailer.stored as usize)?;
         let body = trailer.body(&stored, path)?;
         let footer = Footer::decode(header, &body, bytes_disk)
             .map_err(|corrupt| malformed(path, trailer.offset, corrupt))?;
@@ -191,7 +192,7 @@ impl SealedFile {
         let entry = &self.footer.blocks[block];
         let Some(filter) = entry.filter else { return Ok(None) };
         let offset = entry.offset + entry.chunk_bytes_disk() as u64;
-        let bytes = read_exact(&*self.blob, &self.path, offset, filter.bytes as usize)?;
+        let bytes = read_index_exact(&*self.blob, &self.path, offset, filter.bytes as usize)?;
         let found = crc32c::crc32c(&bytes);
         if found != filter.crc {
             let expected = format!("checksum {:08x}", filter.crc);

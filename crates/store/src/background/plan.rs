@@ -31,7 +31,7 @@ use std::sync::Arc;
 use segment::sealed::Effort;
 
 use crate::catalog::RowState;
-use crate::config::{RETENTION_PARTS, Retention, RetentionRule};
+use crate::config::{Cutoff, RETENTION_PARTS, Retention, RetentionRule};
 use crate::position::Position;
 use crate::segments::AnySegment;
 use crate::segments::hot::HotSegment;
@@ -226,7 +226,7 @@ pub(crate) fn is_any_to_be_searched(
 
 fn is_to_be_searched(core: &StoreCore, segment: &Arc<SealedSegment>, now_ns: i64) -> bool {
     let rules = due_rules(&core.retention().rules, segment.received_ns, now_ns);
-    let stamp = rules_stamp(&rules);
+    let stamp = rules_stamp(&rules, &due_cutoffs(&core.cutoffs(), segment.received_ns));
     let any = AnySegment::Sealed(segment.clone());
     (stamp != 0 && stamp != segment.rules.load(std::sync::atomic::Ordering::Acquire))
         || core.deletions.running().iter().any(|deletion| deletion.concerns(&any))
@@ -243,8 +243,15 @@ pub(crate) fn due_rules(
     rules.iter().filter(due).cloned().collect()
 }
 
-/// A hash that identifies a set of rules; 0 for none.
-pub(crate) fn rules_stamp(rules: &[RetentionRule]) -> u64 {
+/// The cutoffs that are due for all lines of a segment.
+pub(crate) fn due_cutoffs(cutoffs: &[Cutoff], received_ns: Option<(i64, i64)>) -> Vec<Cutoff> {
+    let Some((_, newest_ns)) = received_ns else { return Vec::new() };
+    cutoffs.iter().filter(|cutoff| newest_ns < cutoff.received_before_ns).cloned().collect()
+}
+
+/// A hash that identifies a set of rules and cutoffs; 0 for none. The time of a cutoff is not in
+/// it, so that a segment from before it is searched once, and not again when the cutoff moves.
+pub(crate) fn rules_stamp(rules: &[RetentionRule], cutoffs: &[Cutoff]) -> u64 {
     // FNV-1a, because the hash is stored and must not depend on platform or version.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -252,7 +259,12 @@ pub(crate) fn rules_stamp(rules: &[RetentionRule]) -> u64 {
         rule.filter.bytes().for_each(&mut add);
         rule.age_ns.to_le_bytes().into_iter().for_each(&mut add);
     }
-    if rules.is_empty() { 0 } else { hash.max(1) }
+    for cutoff in cutoffs {
+        cutoff.filter.bytes().for_each(&mut add);
+        // No rule has this age.
+        0_i64.to_le_bytes().into_iter().for_each(&mut add);
+    }
+    if rules.is_empty() && cutoffs.is_empty() { 0 } else { hash.max(1) }
 }
 
 /// The properties of a segment that decide about merging.
@@ -374,15 +386,22 @@ mod tests {
     #[test]
     fn a_stamp_tells_sets_of_rules_apart() {
         let rule = |filter: &str, age_ns| RetentionRule { filter: filter.to_owned(), age_ns };
-        assert_eq!(rules_stamp(&[]), 0);
+        assert_eq!(rules_stamp(&[], &[]), 0);
         let sets = [
             vec![rule("a", 1)],
             vec![rule("a", 2)],
             vec![rule("b", 1)],
             vec![rule("a", 1), rule("b", 1)],
         ];
-        let stamps: std::collections::HashSet<u64> = sets.iter().map(|s| rules_stamp(s)).collect();
+        let stamps: std::collections::HashSet<u64> =
+            sets.iter().map(|s| rules_stamp(s, &[])).collect();
         assert_eq!(stamps.len(), sets.len());
+        let cutoff = |received_before_ns| Cutoff { filter: "a".to_owned(), received_before_ns };
+        let stamp = rules_stamp(&[], &[cutoff(5)]);
+        assert!(stamp != 0 && !stamps.contains(&stamp));
+        assert_eq!(rules_stamp(&[], &[cutoff(6)]), stamp);
+        assert_eq!(due_cutoffs(&[cutoff(5)], Some((0, 5))), []);
+        assert_eq!(due_cutoffs(&[cutoff(6)], Some((0, 5))), [cutoff(6)]);
         let rules = [rule("a", 10), rule("b", 20)];
         assert_eq!(due_rules(&rules, Some((0, 100)), 110), []);
         assert_eq!(due_rules(&rules, Some((0, 100)), 111), [rule("a", 10)]);

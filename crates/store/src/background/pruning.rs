@@ -1,14 +1,16 @@
-//! Selects the rows that a rewrite leaves out: those that running deletions and due retention rules
-//! select; and, when lines are sealed, those that came late for a deletion that is done.
+//! Selects the rows that a rewrite leaves out: those that running deletions, due retention rules
+//! and cutoffs select; and, when lines are sealed, those that came late for a deletion that is
+//! done.
 
 use std::sync::Arc;
 
-use record::{Batch, Row};
+use record::{Batch, Row, Tenant};
+use text::terminal::escaped;
 
-use crate::background::plan::{due_rules, rules_stamp};
+use crate::background::plan::{due_cutoffs, due_rules, rules_stamp};
 use crate::callbacks::{LineFilter, StoreCallbacks};
 use crate::catalog::DeletionState;
-use crate::config::RetentionRule;
+use crate::config::{Cutoff, RetentionRule};
 use crate::ledger::Ledger;
 use crate::position::span;
 use crate::segments::AnySegment;
@@ -40,6 +42,7 @@ struct PruneFilter {
 enum PruneReason {
     Deletion(Bound),
     Rule(RetentionRule),
+    Cutoff(Cutoff),
 }
 
 /// The lines that a deletion binds.
@@ -67,7 +70,7 @@ impl PruneFilter {
     fn binds(&self, row: &Row<'_>) -> bool {
         match &self.reason {
             PruneReason::Deletion(bound) => bound.binds(row),
-            PruneReason::Rule(_) => true,
+            PruneReason::Rule(_) | PruneReason::Cutoff(_) => true,
         }
     }
 }
@@ -75,7 +78,7 @@ impl PruneFilter {
 /// What was found in a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Findings {
-    /// Lines that a deletion selects.
+    /// Lines that a deletion or a cutoff selects.
     pub(crate) deleted: u64,
     /// Bytes of the lines that a rule selects.
     pub(crate) ruled_bytes: u64,
@@ -144,14 +147,27 @@ impl Pruning {
                 Err(error) => tracing::warn!("retention rule '{}': {error}", rule.filter),
             }
         }
-        Pruning { filters, deletions_through, rules: rules_stamp(&rules) }
+        let cutoffs = due_cutoffs(&core.cutoffs(), newest);
+        for cutoff in &cutoffs {
+            match callbacks.filter(&cutoff.filter, now_ns) {
+                Ok(filter) => {
+                    filters.push(PruneFilter::new(filter, PruneReason::Cutoff(cutoff.clone())));
+                }
+                Err(error) => tracing::warn!("the cutoff of '{}': {error}", cutoff.filter),
+            }
+        }
+        Pruning { filters, deletions_through, rules: rules_stamp(&rules, &cutoffs) }
     }
 
-    /// Whether any filter may select lines of these event times.
-    pub(crate) fn may_name(&self, time_ns: (i64, i64)) -> bool {
-        let overlaps =
-            |d: &PruneFilter| d.filter.range_ns.0 <= time_ns.1 && time_ns.0 <= d.filter.range_ns.1;
-        self.filters.iter().any(overlaps)
+    /// Whether any filter may select lines of these event times, where all are of that tenant;
+    /// none: they may be of any.
+    pub(crate) fn may_name(&self, time_ns: (i64, i64), tenant: Option<Tenant>) -> bool {
+        let overlaps = |d: &LineFilter| d.range_ns.0 <= time_ns.1 && time_ns.0 <= d.range_ns.1;
+        let is_of = |d: &LineFilter| match (&d.tenants, tenant) {
+            (Some(wanted), Some(tenant)) => wanted.contains(&tenant),
+            _ => true,
+        };
+        self.filters.iter().any(|pruned| overlaps(&pruned.filter) && is_of(&pruned.filter))
     }
 
     /// Returns for each row whether it is deleted; None when no row is. Each row is counted for the
@@ -181,7 +197,7 @@ impl Pruning {
                 let received_ns = row.received_ns();
                 pruned.received_ns = span(pruned.received_ns, Some((received_ns, received_ns)));
                 match pruned.reason {
-                    PruneReason::Deletion(_) => findings.deleted += 1,
+                    PruneReason::Deletion(_) | PruneReason::Cutoff(_) => findings.deleted += 1,
                     PruneReason::Rule(_) => findings.ruled_bytes += row.raw().len() as u64 + 1,
                 }
             }
@@ -196,7 +212,16 @@ impl Pruning {
             match &pruned.reason {
                 PruneReason::Deletion(bound) => ledger.count_deleted(bound.id, pruned.lines),
                 PruneReason::Rule(rule) => {
-                    retention_log::note_rule(rule, sources, pruned.lines, pruned.received_ns);
+                    let age = retention_log::age_text(rule.age_ns);
+                    let why = format!(
+                        "the retention rule with the filter {} and the age {age}",
+                        escaped(&rule.filter)
+                    );
+                    retention_log::note_lines(&why, sources, pruned.lines, pruned.received_ns);
+                }
+                PruneReason::Cutoff(cutoff) => {
+                    let why = format!("the limit of bytes of {}", escaped(&cutoff.filter));
+                    retention_log::note_lines(&why, sources, pruned.lines, pruned.received_ns);
                 }
             }
         }

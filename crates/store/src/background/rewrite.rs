@@ -275,7 +275,7 @@ impl Rewrite {
                 && sealed.bytes_raw >= bytes_min
             {
                 let range = file.footer().time_ns();
-                *blocks = match range.is_some_and(|range| self.pruning.may_name(range)) {
+                *blocks = match range.is_some_and(|range| self.pruning.may_name(range, None)) {
                     true => Blocks::Sifted,
                     false => Blocks::Copied,
                 };
@@ -423,7 +423,7 @@ impl Rewrite {
 
     /// Returns for each row whether it is deleted; None when no row is.
     fn going(&mut self, batch: &Arc<Batch>) -> Option<Vec<bool>> {
-        match self.pruning.may_name(batch.time_range_ns()) {
+        match self.pruning.may_name(batch.time_range_ns(), None) {
             true => self.pruning.select(batch, &mut Findings::default()),
             false => None,
         }

@@ -1,10 +1,13 @@
 //! The segments of a store, for code that copies, checks and shows them.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+
+use record::Tenant;
 
 use super::Store;
 use crate::catalog::RowState;
-use crate::config::Retention;
+use crate::config::{Cutoff, Retention};
 use crate::segments::AnySegment;
 use crate::sync::lock;
 
@@ -94,6 +97,33 @@ impl SegmentInfo {
     }
 }
 
+/// What a sealed segment holds of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// Whose lines they are.
+    pub tenant: Tenant,
+    /// When the newest line of the segment arrived, nanoseconds since 1970 UTC.
+    pub received_max_ns: i64,
+    /// Lines of the tenant.
+    pub lines: u64,
+    /// Bytes of these lines with their newlines.
+    pub bytes_raw: u64,
+    /// Bytes that their blocks take on disk.
+    pub bytes_disk: u64,
+}
+
+/// What the sealed segments hold, by segment. Sealed segments do not change, so that each is
+/// opened once.
+#[derive(Debug, Default)]
+pub struct Holdings(HashMap<u64, Vec<Holding>>);
+
+impl Holdings {
+    /// All, in no order.
+    pub fn all(&self) -> impl Iterator<Item = &Holding> {
+        self.0.values().flatten()
+    }
+}
+
 impl Store {
     /// What is deleted when.
     pub fn retention(&self) -> Retention {
@@ -103,6 +133,43 @@ impl Store {
     /// Changes that from now on. Nothing that was deleted comes back.
     pub fn set_retention(&self, retention: Retention) {
         self.core.set_retention(retention);
+    }
+
+    /// From now on, segments from before these cutoffs lose the lines that they select. The store
+    /// does not keep them: set them again after a start, where too much is still kept.
+    pub fn set_cutoffs(&self, cutoffs: Vec<Cutoff>) {
+        self.core.set_cutoffs(cutoffs);
+    }
+
+    /// Brings what the sealed segments hold up to date, without rows of the summary. A segment that
+    /// cannot be read is left out.
+    pub fn holdings(&self, known: &mut Holdings) {
+        let sealed = self.core.segments.list().sealed;
+        known.0.retain(|id, _| sealed.iter().any(|segment| segment.id == *id));
+        for segment in sealed {
+            if known.0.contains_key(&segment.id) {
+                continue;
+            }
+            let Ok(file) = self.core.segments.open_sealed(&segment) else { continue };
+            let received_max_ns = segment.received_ns.map_or(i64::MIN, |(_, newest)| newest);
+            let mut of: Vec<Holding> = Vec::new();
+            let sent = |block: &&segment::sealed::BlockEntry| block.lines_internal < block.lines;
+            for block in file.footer().blocks.iter().filter(sent) {
+                let place = of.iter().position(|held| held.tenant == block.tenant);
+                let held = match place {
+                    Some(place) => &mut of[place],
+                    None => {
+                        let tenant = block.tenant;
+                        of.push(Holding { tenant, received_max_ns, ..Holding::default() });
+                        of.last_mut().expect("it was pushed")
+                    }
+                };
+                held.lines += u64::from(block.lines);
+                held.bytes_raw += block.bytes_raw;
+                held.bytes_disk += block.bytes_disk();
+            }
+            known.0.insert(segment.id, of);
+        }
     }
 
     /// The segments at this moment, the oldest lines first.

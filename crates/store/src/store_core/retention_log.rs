@@ -5,7 +5,7 @@ use text::duration::format_duration;
 use text::size::show_bytes;
 use text::time::format_time;
 
-use crate::config::{Retention, RetentionRule};
+use crate::config::Retention;
 use crate::segments::AnySegment;
 
 /// The limit by which a whole segment is deleted.
@@ -36,9 +36,9 @@ pub(crate) fn note_segment(config: &Retention, segment: &AnySegment, limit: Limi
     );
 }
 
-/// Logs that a rewrite of segments left out lines that a rule selects.
-pub(crate) fn note_rule(
-    rule: &RetentionRule,
+/// Logs that a rewrite of segments left out lines, and why.
+pub(crate) fn note_lines(
+    why: &str,
     segments: &[AnySegment],
     lines: u64,
     received_ns: Option<(i64, i64)>,
@@ -46,9 +46,7 @@ pub(crate) fn note_rule(
     let ids: Vec<String> = segments.iter().map(|segment| segment.id().to_string()).collect();
     tracing::info!(
         target: "audit",
-        "the retention rule with the filter {} and the age {}: deleted from segment {}: {}",
-        text::terminal::escaped(&rule.filter),
-        age_text(rule.age_ns),
+        "{why}: deleted from segment {}: {}",
         ids.join(", "),
         lines_text(lines, received_ns)
     );

@@ -10,8 +10,8 @@ use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
 use record::{Batch, Frame, LineId};
 use segment::sealed::SealedFile;
 use store::{
-    DeletionState, LineFilter, RetentionRule, SegmentState, Step, Store, StoreCallbacks,
-    StoreConfig, Unit, Urgency,
+    Cutoff, DeletionState, Holdings, LineFilter, RetentionRule, SegmentState, Step, Store,
+    StoreCallbacks, StoreConfig, Unit, Urgency,
 };
 
 /// Time for which a segment is left alone after a failed rewrite, nanoseconds.
@@ -668,6 +668,38 @@ fn rules_of_retention_rewrite_what_is_worth_it() {
     assert!(work(&bench.store, &bench.host) > 0, "it is searched, once");
     assert_eq!(bench.store.stats().lines, 1_000, "eleven lines are not worth it");
     assert_eq!(work(&bench.store, &bench.host), 0);
+}
+
+/// What a cutoff selects goes from segments that are older, however little it is, and once.
+#[test]
+fn cutoffs_take_few_lines_of_old_segments() {
+    let bench = Bench::new(|_| {});
+    for _ in 0..2 {
+        bench.segment(1_000);
+        work(&bench.store, &bench.host);
+        bench.clock.advance_ns(2_000_000);
+    }
+    let mut newest: Vec<i64> =
+        bench.store.segments().iter().map(|segment| segment.received_ns.unwrap().1).collect();
+    newest.sort_unstable();
+    let cutoff = |received_before_ns| Cutoff { filter: "2-33".to_owned(), received_before_ns };
+    bench.store.set_cutoffs(vec![cutoff(newest[0])]);
+    assert_eq!(work(&bench.store, &bench.host), 0, "its newest line is not older");
+    for received_before_ns in [newest[0] + 1, newest[1]] {
+        bench.store.set_cutoffs(vec![cutoff(received_before_ns)]);
+        work(&bench.store, &bench.host);
+        let gone = 2_000 - bench.store.stats().lines;
+        assert!(gone > 0 && gone < 125, "{gone} lines of one segment");
+        assert_eq!(
+            work(&bench.store, &bench.host),
+            0,
+            "a cutoff that moves searches nothing again"
+        );
+    }
+    let mut held = Holdings::default();
+    bench.store.holdings(&mut held);
+    let lines: u64 = held.all().map(|of| of.lines).sum();
+    assert_eq!(lines, bench.store.stats().lines);
 }
 
 #[test]

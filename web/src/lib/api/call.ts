@@ -35,13 +35,19 @@ export function onUnauthorized(act: () => void): void {
   unauthorized = act;
 }
 
-let missing: (stores: string, lines: string) => void = () => {};
+/** What does not answer in a cluster, and what that means for an answer. */
+export interface Notice {
+  what: 'log' | 'partition' | 'objects' | 'catalog';
+  text: string;
+}
+
+let missing: (stores: string, lines: string, notices: Notice[]) => void = () => {};
 
 /**
- * Called after each answer to a query with the stores whose lines it lacks, and with one sentence
- * about damaged lines that were passed over; mostly there are none, and both are empty.
+ * Called after each answer to a query with the stores whose lines it lacks, with one sentence about
+ * lines that are missing, and with what does not answer in a cluster; mostly all are empty.
  */
-export function onMissing(act: (stores: string, lines: string) => void): void {
+export function onMissing(act: (stores: string, lines: string, notices: Notice[]) => void): void {
   missing = act;
 }
 
@@ -81,8 +87,17 @@ export async function call(path: string, params: Params, options: CallOptions = 
   if (response.status === 401) unauthorized();
   if (!response.ok) throw await toError(response);
   const header = (name: string) => response.headers.get(name) ?? '';
-  if (isQuery) missing(header('X-Loginson-Missing-Stores'), header('X-Loginson-Missing-Lines'));
+  if (isQuery) missing(header('X-Loginson-Missing-Stores'), header('X-Loginson-Missing-Lines'), noticesOf(header('X-Loginson-Notices')));
   return response;
+}
+
+/** The notices in the value of a header; none if a proxy cut it. */
+function noticesOf(text: string): Notice[] {
+  try {
+    return text === '' ? [] : (JSON.parse(text) as Notice[]);
+  } catch {
+    return [];
+  }
 }
 
 /** The error that a response stands for. */

@@ -58,6 +58,8 @@ export interface EngineCalls {
 export interface ClusterState {
   nodes?: {
     node: string;
+    /** For people. */
+    name: string;
     address: string;
     roles: string[];
     version: string;

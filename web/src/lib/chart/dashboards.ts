@@ -16,6 +16,8 @@ export interface Panel {
   id: string;
   title: string;
   query: string;
+  /** The language of the query; LogsQL if it is missing. */
+  language?: 'logql';
   /** Shown in place of a chart, where there is no query. */
   text: string;
   width: number;
@@ -75,6 +77,7 @@ function readPanel(value: unknown, at: number): Panel | null {
     id: text(of['id'], 100) || String(at + 1),
     title: text(of['title'], TITLE_CHARS_MAX) ?? '',
     query: query ?? '',
+    ...(of['language'] === 'logql' ? { language: 'logql' as const } : {}),
     text: written,
     width: nearestWidth(of['width']),
     height: typeof height === 'string' && height in HEIGHTS ? (height as Height) : 'normal',
@@ -144,8 +147,14 @@ export function withPanel(dashboard: Dashboard, panel: Omit<Panel, 'id'>): Dashb
   return { ...dashboard, panels: [...dashboard.panels, { ...panel, id: String(number) }] };
 }
 
-export function changePanel(dashboard: Dashboard, id: string, change: Partial<Panel>): Dashboard {
-  return { ...dashboard, panels: dashboard.panels.map((panel) => (panel.id === id ? { ...panel, ...change, id } : panel)) };
+function withChange(panel: Panel, change: { [Key in keyof Panel]?: Panel[Key] | undefined }): Panel {
+  const next = Object.entries({ ...panel, ...change, id: panel.id }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(next) as unknown as Panel;
+}
+
+/** Changes a panel; `undefined` removes what it may lack. */
+export function changePanel(dashboard: Dashboard, id: string, change: { [Key in keyof Panel]?: Panel[Key] | undefined }): Dashboard {
+  return { ...dashboard, panels: dashboard.panels.map((panel) => (panel.id === id ? withChange(panel, change) : panel)) };
 }
 
 export function withoutPanel(dashboard: Dashboard, id: string): Dashboard {

@@ -27,6 +27,13 @@ export const STACK_LABELS: Record<Stack, string> = { none: 'Not stacked', stacke
 export const TOPS = [5, 10, 20, 50] as const;
 export const TOP_DEFAULT = 10;
 
+/** How long before the range the numbers are that a chart shows beside its own. */
+export const BEFORES = ['1d', '1w'] as const;
+export type Before = (typeof BEFORES)[number];
+
+export const BEFORE_LABELS: Record<Before, string> = { '1d': 'a day before', '1w': 'a week before' };
+export const BEFORE_MS: Record<Before, number> = { '1d': 86_400_000, '1w': 7 * 86_400_000 };
+
 /** Rows of a chart; the page says so if an answer has as many. */
 export const CHART_ROWS_MAX = 20_000;
 
@@ -48,9 +55,11 @@ export interface ChartOptions {
   hidden: readonly string[];
   only: readonly string[];
   top: number;
+  /** Shows the same numbers of an earlier time besides. */
+  before: Before | null;
 }
 
-export const NO_OPTIONS: ChartOptions = { kind: null, stack: null, log: false, unit: null, values: null, step: null, hidden: [], only: [], top: TOP_DEFAULT };
+export const NO_OPTIONS: ChartOptions = { kind: null, stack: null, log: false, unit: null, values: null, step: null, hidden: [], only: [], top: TOP_DEFAULT, before: null };
 
 function oneOf<T extends string>(list: readonly T[], value: unknown): T | null {
   return typeof value === 'string' && (list as readonly string[]).includes(value) ? (value as T) : null;
@@ -80,6 +89,7 @@ export function readOptions(value: unknown): ChartOptions {
     hidden: names(of['hidden']),
     only: names(of['only']),
     top: (TOPS as readonly unknown[]).includes(of['top']) ? (of['top'] as number) : TOP_DEFAULT,
+    before: oneOf(BEFORES, of['before']),
   };
 }
 
@@ -91,13 +101,14 @@ export function changedOptions(options: ChartOptions): Partial<ChartOptions> {
 
 /** Writes options into the query string of a link. */
 export function writeOptions(params: URLSearchParams, options: ChartOptions): void {
-  const { kind, stack, log, unit, values, step, hidden, only, top } = options;
+  const { kind, stack, log, unit, values, step, hidden, only, top, before } = options;
   if (kind !== null) params.set('chart', kind);
   if (stack !== null) params.set('stack', stack);
   if (log) params.set('log', '1');
   if (unit !== null) params.set('unit', unit);
   if (step !== null) params.set('step', step);
   if (top !== TOP_DEFAULT) params.set('top', String(top));
+  if (before !== null) params.set('before', before);
   for (const name of names(values ?? [])) params.append('show', name);
   for (const name of names(hidden)) params.append('hide', name);
   for (const name of names(only)) params.append('only', name);
@@ -114,6 +125,7 @@ export function optionsFromParams(params: URLSearchParams): ChartOptions {
     hidden: params.getAll('hide'),
     only: params.getAll('only'),
     top: Number(params.get('top')),
+    before: params.get('before'),
   });
 }
 

@@ -65,6 +65,43 @@ export function matchersText(matchers: readonly Matcher[]): string {
   return matchers.map((one) => `${one.name}${sign(one)}${JSON.stringify(one.value)}`).join(', ');
 }
 
+const MATCHER = /\s*([A-Za-z_][\w.]*)\s*(=~|!~|!=|=)\s*("(?:\\.|[^"\\])*"|[^\s",]+)\s*(?:,|$)/gy;
+
+/** Matchers as people write them: `host=~"web.*", severity!="info"`; null if the text is none. */
+export function parseMatchers(text: string): Matcher[] | null {
+  const found: Matcher[] = [];
+  let end = 0;
+  for (const match of text.matchAll(MATCHER)) {
+    const [whole, name, sign, written] = match as unknown as [string, string, string, string];
+    end = match.index + whole.length;
+    try {
+      found.push({ name, value: written.startsWith('"') ? (JSON.parse(written) as string) : written, isRegex: sign.endsWith('~'), isEqual: sign.startsWith('=') });
+    } catch {
+      return null;
+    }
+  }
+  return found.length > 0 && end === text.length ? found : null;
+}
+
+/**
+ * How long an acknowledged alert is told to nobody; whoever works on it for longer acknowledges it
+ * again.
+ */
+export const ACKNOWLEDGED_MS = 4 * 3_600_000;
+/** What the comment of a silence begins with that says: somebody works on this alert. */
+export const ACKNOWLEDGED = 'Acknowledged';
+
+/**
+ * The silence in force by which somebody acknowledged the alert with these labels, or all of its
+ * rule; null if nobody did.
+ */
+export function acknowledgement(placed: PlacedRule, labels: Record<string, string>, silences: readonly Silence[], nowMs: number): Silence | null {
+  const pairs: Record<string, string> = { alertname: placed.rule.name, alertgroup: placed.group, ...labels };
+  const covers = ({ name, value, isRegex, isEqual }: Matcher): boolean => !isRegex && isEqual && pairs[name] === value;
+  const isOne = (one: Silence): boolean => one.comment.startsWith(ACKNOWLEDGED) && timeToMs(one.startsAt) <= nowMs && timeToMs(one.endsAt) > nowMs && one.matchers.every(covers);
+  return silences.find(isOne) ?? null;
+}
+
 /** Silences that are in force or will be, the one that ends first first. */
 export function openSilences(all: readonly Silence[], nowMs: number): Silence[] {
   return all.filter(({ endsAt }) => timeToMs(endsAt) > nowMs).sort((a, b) => timeToMs(a.endsAt) - timeToMs(b.endsAt));

@@ -88,18 +88,22 @@ function isIdentifier(name: string, seen: Seen): boolean {
   return /(^|[._-])(id|uuid|guid|trace|span|request|session)s?$/i.test(name) || [...seen.values].some((value) => !/^-?[\d.]+(e[+-]?\d+)?[a-zµ]{0,2}$/i.test(value));
 }
 
-/** The chips of a line. `shown` are fields that have a column, `placed` those whose value is in the message. */
-export function chipsOf(row: Row, plan: ChipPlan, shown: ReadonlySet<string>, placed: readonly Placed[]): Chip[] {
+/**
+ * The chips of a line. `shown` are fields that have a column, `placed` those whose value is in the
+ * message, `pinned` those that come first, whatever their values.
+ */
+export function chipsOf(row: Row, plan: ChipPlan, shown: ReadonlySet<string>, placed: readonly Placed[], pinned: readonly string[] = []): Chip[] {
+  const first = pinned.filter((name) => (row[name] ?? '') !== '' && !shown.has(name)).map((name) => ({ name, value: row[name] as string }));
   const names = plan.get(kindOf(row)) ?? [];
   const inMessage = new Set(placed.map(({ field }) => field));
   // A line without a message shows its fields in place of it, also those that are the same everywhere.
   const list = (row['_msg'] ?? '') === '' ? Object.keys(row) : names;
   const [host, app] = [hostOf(row), appOf(row)];
-  return list
-    .filter((name) => !shown.has(name) && !inMessage.has(name) && isCandidate(row, name, row[name] ?? ''))
+  const others = list
+    .filter((name) => !pinned.includes(name) && !shown.has(name) && !inMessage.has(name) && isCandidate(row, name, row[name] ?? ''))
     .map((name) => ({ name, value: row[name] as string }))
-    .filter(({ name, value }) => !(isHost(name) && value === host && shown.has('_host')) && !(isApp(name) && value === app && shown.has('_app')))
-    .slice(0, CHIPS_MAX);
+    .filter(({ name, value }) => !(isHost(name) && value === host && shown.has('_host')) && !(isApp(name) && value === app && shown.has('_app')));
+  return [...first, ...others].slice(0, CHIPS_MAX);
 }
 
 const isHost = (name: string): boolean => name === 'hostname' || name === 'host';

@@ -3,6 +3,7 @@
 
 import { ansiText } from '../base/ansi';
 import { marksIn, type SearchedTerm } from '../query/terms';
+import { unseenIn } from './readable';
 
 export interface Piece {
   text: string;
@@ -13,6 +14,8 @@ export interface Piece {
   href: string | null;
   /** The field whose value this is. */
   field: string | null;
+  /** What a character is that cannot be seen; the text is its code then. */
+  unseen: string | null;
 }
 
 /** A value of a field inside the message. */
@@ -40,13 +43,21 @@ export function piecesOf(message: string, field: string, terms: readonly Searche
     ...linksIn(text).map(({ from, to, href }) => ({ from, to, change: (piece: Piece) => void (piece.href = href) })),
     ...placed.map(({ from, to, field }) => ({ from, to, change: (piece: Piece) => void (piece.field = field) })),
     ...marksIn(text, field, terms).map(([from, to]) => ({ from, to, change: (piece: Piece) => void (piece.marked = true) })),
+    ...unseenIn(text).map(({ from, to, code, means }) => ({
+      from,
+      to,
+      change: (piece: Piece) => {
+        piece.unseen = `${code}: ${means}`;
+        piece.text = code;
+      },
+    })),
   ];
-  if (parts.length === 0) return [{ text: text.slice(charsFrom), classes: '', marked: false, href: null, field: null }];
+  if (parts.length === 0) return [{ text: text.slice(charsFrom), classes: '', marked: false, href: null, field: null, unseen: null }];
   const cuts = [...new Set([charsFrom, text.length, ...parts.flatMap(({ from, to }) => [from, to])])].filter((at) => at >= charsFrom).sort((a, b) => a - b);
   const pieces: Piece[] = [];
   for (let at = 0; at + 1 < cuts.length; at++) {
     const [from, to] = [cuts[at] as number, cuts[at + 1] as number];
-    const piece: Piece = { text: text.slice(from, to), classes: '', marked: false, href: null, field: null };
+    const piece: Piece = { text: text.slice(from, to), classes: '', marked: false, href: null, field: null, unseen: null };
     for (const part of parts) if (part.from <= from && to <= part.to) part.change(piece);
     pieces.push(piece);
   }

@@ -1,6 +1,7 @@
 // What the list of programs says about each: its state in words, how fast it works, which lines it reads.
 
-import { allOf, isFilter, splitQuery } from '../query/logsql';
+import { stepParam } from '../base/steps';
+import { allOf, isFilter, quote, quoteField, splitQuery } from '../query/logsql';
 import { settingsOf, withoutComments } from './programText';
 import type { Language, Program, ProgramState, Sink } from '../api/programs';
 import { TYPE_FIELD } from '../lines/rows';
@@ -91,4 +92,33 @@ export class ProgramRates {
 /** 0.4 → `0.4 s`, 200 → `3m 20s`; a program without a lag has none to show. */
 export function lagMs(program: Pick<Program, 'lag_s' | 'enabled'>): number | null {
   return program.enabled && program.lag_s > 0 ? program.lag_s * 1000 : null;
+}
+
+/** What a panel of a dashboard shows of a program's rows. */
+export const SERIES_WAYS = ['sum', 'average', 'percentiles', 'moving', 'derivative'] as const;
+export type SeriesWay = (typeof SERIES_WAYS)[number];
+
+export const SERIES_WAY_LABELS: Record<SeriesWay, string> = { sum: 'Sum', average: 'Average', percentiles: 'p50, p90, p99', moving: 'Moving average of an hour', derivative: 'Change per second' };
+
+/**
+ * The query of such a panel. Queries see the last revision of each bucket, so a series is never
+ * counted twice.
+ */
+export function seriesQuery(program: string, value: string, split: string | null, bucketMs: number, way: SeriesWay): string {
+  const [field, group] = [quoteField(value), split === null ? '' : quoteField(split)];
+  const by = [`_time:${stepParam(bucketMs)}`, ...(split === null ? [] : [group])].join(', ');
+  const filter = `_type:summary program:=${quote(program)}`;
+  const grouped = split === null ? '' : `by (${group}) `;
+  switch (way) {
+    case 'sum':
+      return `${filter} | stats by (${by}) sum(${field}) ${field}`;
+    case 'average':
+      return `${filter} | stats by (${by}) avg(${field}) mean`;
+    case 'percentiles':
+      return `${filter} | stats by (${by}) quantile(0.5, ${field}) p50, quantile(0.9, ${field}) p90, quantile(0.99, ${field}) p99`;
+    case 'moving':
+      return `${filter} | stats by (${by}) sum(${field}) ${field} | sort by (_time) | running_stats ${grouped}moving_avg(${field}, 1h) mean`;
+    case 'derivative':
+      return `${filter} | stats by (${by}) sum(${field}) ${field} | sort by (_time) | running_stats ${grouped}derivative(${field}) per_second`;
+  }
 }

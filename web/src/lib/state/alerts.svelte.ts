@@ -61,14 +61,14 @@ class AlertsState {
     }
   }
 
-  /** Silences what the matchers match, from `nowMs` on. */
-  async silence(matchers: readonly Matcher[], nowMs: number, forMs: number): Promise<void> {
+  /** Silences what the matchers match, over a span. */
+  async silence(matchers: readonly Matcher[], { startMs, endMs }: Span, comment = 'Silenced on the page'): Promise<void> {
     await silence({
       matchers: [...matchers],
-      startsAt: new Date(nowMs).toISOString(),
-      endsAt: new Date(nowMs + forMs).toISOString(),
+      startsAt: new Date(startMs).toISOString(),
+      endsAt: new Date(endMs).toISOString(),
       createdBy: session.me?.name ?? 'page',
-      comment: 'Silenced on the page',
+      comment,
     });
     await this.poll();
   }

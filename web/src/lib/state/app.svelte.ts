@@ -13,6 +13,8 @@ class App {
   at = $state.raw<ViewState>(fromSearch(location.search));
   /** Incremented to run the same query again. */
   runs = $state(0);
+  /** The name of what the view shows, such as a dashboard, for the title of the window. */
+  title = $state('');
   depth = $state((history.state as HistoryState | null)?.depth ?? 0);
   /** The edited text of the query bar that was not run yet, kept across views; null if there are no edits. */
   draft = $state<string | null>((history.state as HistoryState | null)?.draft ?? null);

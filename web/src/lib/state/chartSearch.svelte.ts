@@ -1,7 +1,10 @@
 // The rows of one chart: runs its query over a range, in buckets that fit, and tells how that goes.
 
 import { isAbort, isCancelled, type ApiError } from '../api/call';
+import { queryLogQl } from '../api/loki';
 import { queryLines } from '../api/queries';
+import { withIntervals } from '../query/logql';
+import { barsMax, niceStep } from '../base/steps';
 import type { Row } from '../base/jsonl';
 import { toApiError } from './lines.svelte';
 import { RunningQueries } from './running.svelte';
@@ -23,7 +26,7 @@ export class ChartSearch {
   loading = $state(false);
   #run = 0;
 
-  async run(query: string, range: Range, options: Pick<ChartOptions, 'kind' | 'step'>): Promise<void> {
+  async run(query: string, range: Range, options: Pick<ChartOptions, 'kind' | 'step'>, isLogQl = false): Promise<void> {
     const run = ++this.#run;
     this.running.abandon();
     this.loading = true;
@@ -31,13 +34,19 @@ export class ChartSearch {
     if (range.kind === 'all' && !serverStatus.latest) await serverStatus.poll();
     if (run !== this.#run) return;
     const span = resolveRange(range, serverStatus.nowMs(), serverStatus.stored());
-    const sent = queryFor(query.trim() || '*', options.step, options.kind !== null && isOverTime(options.kind), span);
+    const stepMs = niceStep(span, 1000, barsMax());
+    const sent = isLogQl ? withIntervals(query, stepMs, span.endMs - span.startMs) : queryFor(query.trim() || '*', options.step, options.kind !== null && isOverTime(options.kind), span);
     const rows: Row[] = [];
     try {
-      await this.running.track('query', sent, (call) => queryLines({ query: sent, span, limit: CHART_ROWS_MAX }, (more) => rows.push(...more), call));
+      let like: string | null = null;
+      if (isLogQl) {
+        const answer = await this.running.track('loki', sent, (call) => queryLogQl(sent, span, stepMs, CHART_ROWS_MAX, call));
+        rows.push(...answer.rows);
+        like = answer.like ?? '*';
+      } else await this.running.track('query', sent, (call) => queryLines({ query: sent, span, limit: CHART_ROWS_MAX }, (more) => rows.push(...more), call));
       if (run !== this.#run) return;
       this.rows = rows;
-      this.sent = sent;
+      this.sent = like ?? sent;
       this.span = span;
       this.error = null;
     } catch (error) {
@@ -45,6 +54,7 @@ export class ChartSearch {
       if (isAbort(error) || isCancelled(error)) this.cancelled = true;
       else {
         this.error = toApiError(error);
+        this.sent = sent;
         this.rows = [];
       }
     } finally {

@@ -5,7 +5,6 @@ import { ApiError, isAbort } from '../api/call';
 import { idFor, type Dashboard } from '../chart/dashboards';
 import { dashboardOf, dashboards, deleteDashboard, saveDashboard, type DashboardEntry } from '../api/dashboards';
 import { toApiError } from './lines.svelte';
-import { SAVED_ID } from '../query/savedQueries';
 
 class Dashboards {
   /** Null until the server has answered. */
@@ -23,7 +22,7 @@ class Dashboards {
   async load(signal?: AbortSignal): Promise<void> {
     try {
       const list = await dashboards(signal ? { signal } : {});
-      this.list = list.filter(({ id }) => id !== SAVED_ID).sort((a, b) => a.title.localeCompare(b.title));
+      this.list = list.filter(({ id }) => !id.startsWith('_')).sort((a, b) => a.title.localeCompare(b.title));
       this.error = null;
       this.isAbsent = false;
     } catch (error) {

@@ -67,6 +67,8 @@ export class LinesSearch {
   loading = $state(false);
   /** The facets are complete: all that is known of the fields of the lines found. */
   facetsDone = $state(false);
+  /** The filter and range that the facets were counted for. */
+  facetsFor = $state('');
   #run = 0;
 
   /** The rows are lines of the log, not a table made by pipes. */
@@ -153,6 +155,7 @@ export class LinesSearch {
       const others = new Map<string, ValueHits[]>();
       let facts: FieldFacts = { fields: [], numbers: new Map() };
       const show = (): void => {
+        this.facetsFor = facetsKey(filter, range);
         this.facets = shownFacets(answer, this.hits ?? Infinity, chosen, others, facts);
       };
       show();
@@ -256,6 +259,11 @@ export class LinesSearch {
     this.#run++;
     this.running.abandon();
   }
+}
+
+/** Names what facets are counted for; a refresh of a relative range counts for the same. */
+export function facetsKey(query: string, range: Range): string {
+  return `${filterOf(query)} ${JSON.stringify(range)}`;
 }
 
 /** Nothing answers, or only that it is about to start. */

@@ -17,6 +17,9 @@ export type ProgramPart = (typeof PROGRAM_PARTS)[number];
 
 export const REFRESH_S = [0, 5, 10, 30] as const;
 
+/** More pinned fields leave no room for others; a further one replaces the last. */
+export const PINNED_MAX = 8;
+
 export interface ViewState {
   view: View;
   /** LogsQL; empty means every line. */
@@ -30,6 +33,8 @@ export interface ViewState {
   oldestFirst: boolean;
   /** The columns of lines; null for those of the browser. */
   columns: readonly Column[] | null;
+  /** Fields that stand first beside messages and among the fields, whatever their values. */
+  pinned: readonly string[];
   /** How the table of a query is shown. */
   chart: ChartOptions;
   /** The dashboard that is shown; null for the list of dashboards. */
@@ -68,6 +73,7 @@ export const START: ViewState = {
   tail: false,
   oldestFirst: false,
   columns: null,
+  pinned: [],
   chart: NO_OPTIONS,
   dashboard: null,
   variables: {},
@@ -97,6 +103,7 @@ export function toSearch(state: ViewState): string {
   if (state.tail) params.set('tail', '1');
   if (state.oldestFirst) params.set('order', 'oldest');
   if (state.columns !== null) params.set('cols', formatColumns(state.columns));
+  for (const field of state.pinned) params.append('pin', field);
   writeOptions(params, state.chart);
   if (state.dashboard !== null) params.set('dashboard', state.dashboard);
   writeChosen(params, state.variables);
@@ -130,6 +137,7 @@ export function fromSearch(search: string): ViewState {
     tail: params.get('tail') === '1',
     oldestFirst: params.get('order') === 'oldest',
     columns: cols === null ? null : parseColumns(cols),
+    pinned: [...new Set(params.getAll('pin').filter((field) => field !== ''))].slice(0, PINNED_MAX),
     chart: optionsFromParams(params),
     dashboard: params.get('dashboard'),
     variables: chosenFrom(params),
@@ -146,6 +154,26 @@ export function fromSearch(search: string): ViewState {
     value: params.get('value'),
     split: params.get('split'),
   };
+}
+
+/**
+ * How a view shows its lines, as an address without its query and range: what a saved query keeps
+ * besides its text.
+ */
+export function lookOf({ columns, pinned, oldestFirst, chart }: Pick<ViewState, 'columns' | 'pinned' | 'oldestFirst' | 'chart'>): string {
+  return toSearch({ ...START, columns, pinned, oldestFirst, chart });
+}
+
+/** The state of such an address; without one, lines are shown as they are now. */
+export function fromLook(look: string | undefined): Partial<ViewState> {
+  if (look === undefined) return {};
+  const { columns, pinned, oldestFirst, chart } = fromSearch(look);
+  return { columns, pinned, oldestFirst, chart };
+}
+
+/** The pinned fields with one more, or without it if it was pinned. */
+export function togglePinned(pinned: readonly string[], field: string): string[] {
+  return pinned.includes(field) ? pinned.filter((one) => one !== field) : [...pinned.slice(0, PINNED_MAX - 1), field];
 }
 
 function writeRange(params: URLSearchParams, range: Range): void {

@@ -9,9 +9,11 @@ use node::data_dir::{ACCESS_FILE, Documents};
 use ring::hmac;
 
 use super::Gate;
+use super::shared::Sharing;
 use crate::access::certificates::NamedBy;
 use crate::access::groups::Groups;
 use crate::access::kept::Kept;
+use crate::access::ldap::Directories;
 use crate::access::limits::UserLimits;
 use crate::access::oidc::Providers;
 use crate::access::principal::Principal;
@@ -25,6 +27,18 @@ pub(super) struct Sources {
     pub(super) kept: Kept,
     /// Where [`Kept`] is written; a collector has none.
     pub(super) documents: Option<Arc<dyn Documents>>,
+    /// Whether other nodes have the same users and tokens.
+    pub(super) sharing: Sharing,
+}
+
+/// What a change made.
+pub(super) struct Changed<T> {
+    /// Users and tokens that are kept.
+    pub(super) kept: Kept,
+    /// All of them, with those of the configuration.
+    pub(super) all: AccessOptions,
+    /// What the change returned.
+    pub(super) result: T,
 }
 
 /// Who may call.
@@ -34,6 +48,7 @@ pub(super) struct Access {
     /// Those of each caller that has no others.
     pub(super) limits: UserLimits,
     pub(super) providers: Providers,
+    pub(super) directories: Directories,
     pub(super) proxy: Proxy,
     pub(super) certificates: Option<NamedBy>,
     /// What users of other systems may do.
@@ -119,13 +134,33 @@ impl Gate {
                  in a moment",
             ));
         }
-        let mut kept = sources.kept.clone();
-        let result = change(&mut kept, &sources.configured)?;
+        let Changed { kept, all, result } = match sources.sharing.clone() {
+            Sharing::No => {
+                let changed = self.changed(&sources.kept, &sources.configured, change)?;
+                write(&*documents, &changed.kept)?;
+                changed
+            }
+            sharing => self.change_shared(&sharing, &sources, &*documents, change)?,
+        };
+        sources.kept = kept;
+        self.replace(&all);
+        Ok(result)
+    }
+
+    /// What a change makes of users and tokens.
+    pub(super) fn changed<T>(
+        &self,
+        before: &Kept,
+        configured: &AccessOptions,
+        change: impl FnOnce(&mut Kept, &AccessOptions) -> ApiResult<T>,
+    ) -> ApiResult<Changed<T>> {
+        let mut kept = before.clone();
+        let result = change(&mut kept, configured)?;
         let conflict = |why: &str| ApiError::new(StatusCode::CONFLICT, why);
-        let all = kept.added_to(&sources.configured).map_err(|why| conflict(&why))?;
+        let all = kept.added_to(configured).map_err(|why| conflict(&why))?;
         let access = self.access();
-        let had_admin = access.is_off
-            || sources.kept.added_to(&sources.configured).is_ok_and(|all| all.has_admin());
+        let had_admin =
+            access.is_off || before.added_to(configured).is_ok_and(|all| all.has_admin());
         if had_admin && !all.has_admin() {
             return Err(conflict(
                 "nobody could administer the server any more; make another user or token with the \
@@ -133,10 +168,7 @@ impl Gate {
             ));
         }
         kept.note_uses(&access.tokens);
-        write(&*documents, &kept)?;
-        sources.kept = kept;
-        self.replace(&all);
-        Ok(result)
+        Ok(Changed { kept, all, result })
     }
 
     /// Writes when tokens were used last, if that has changed. Blocks.
@@ -146,6 +178,11 @@ impl Gate {
         let mut kept = sources.kept.clone();
         kept.note_uses(&self.access().tokens);
         if kept == sources.kept {
+            return;
+        }
+        let shared = self.share_uses(&sources.sharing.clone());
+        if let Err(why) = shared {
+            tracing::warn!("when tokens were used last is not kept: {why}");
             return;
         }
         match write(&*documents, &kept) {
@@ -163,7 +200,7 @@ impl Gate {
     }
 
     /// Sessions stay, except those of users that are no more, or have another password, and those
-    /// of providers whose settings changed.
+    /// of providers and directories whose settings changed.
     pub(super) fn replace(&self, access: &AccessOptions) {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
@@ -174,7 +211,10 @@ impl Gate {
                 |access: &Access| access.user(&session.user).map(|known| known.user.hash.clone());
             match &session.outside {
                 None => hash(&after).is_some_and(|now| hash(&before).as_ref() == Some(&now)),
-                Some(outside) => after.providers.kept(&outside.source, &before.providers),
+                Some(outside) => {
+                    after.providers.kept(&outside.source, &before.providers)
+                        || after.directories.kept(&outside.source, &before.directories)
+                }
             }
         });
     }
@@ -204,6 +244,7 @@ impl Access {
             tokens: tokens.collect(),
             limits: options.limits,
             providers: Providers::new(&options.oidc, before.map(|before| &before.providers)),
+            directories: Directories::new(&options.ldap, before.map(|before| &before.directories)),
             proxy: options.proxy.clone(),
             certificates: options.certificates,
             groups: options.groups.clone(),

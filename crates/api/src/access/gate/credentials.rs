@@ -179,13 +179,17 @@ impl Gate {
     ///
     /// # Errors
     /// 401 if name or password is wrong, 429 after too many attempts, 503 while too many passwords
-    /// are being checked.
+    /// are being checked, and what a directory adds ([`Gate::by_login`]).
     pub async fn by_password(
         &self,
         name: &str,
         password: &[u8],
         peer: Option<SocketAddr>,
     ) -> ApiResult<Principal> {
+        if let Some(directories) = self.directories_of(name) {
+            let found = self.by_directories(&directories, name, password, peer, false).await;
+            return found.map(|(principal, _)| principal);
+        }
         // Only requests of tests have no address.
         let address = peer.map_or([0, 0, 0, 0].into(), |peer| peer.ip());
         let access = self.access();

@@ -88,17 +88,17 @@ impl Gate {
     }
 
     /// Begins a session, and returns the value of its cookie. One that the browser had before ends.
-    pub fn begin_outside(
+    pub fn begin(
         &self,
         headers: &HeaderMap,
         user: Arc<str>,
-        outside: Outside,
+        outside: Option<Outside>,
         peer: Option<SocketAddr>,
     ) -> ApiResult<String> {
         for cookie in self.cookies(headers) {
             self.0.sessions.end(cookie);
         }
-        let id = self.0.sessions.begin_outside(Arc::clone(&user), Some(Arc::new(outside)));
+        let id = self.0.sessions.begin_outside(Arc::clone(&user), outside.map(Arc::new));
         let id = id.ok_or_else(|| ApiError::internal("the system provides no random numbers"))?;
         if let Some(peer) = peer {
             audit::note_login(self.audit(), peer, &user, "logged in");
@@ -223,6 +223,9 @@ impl Gate {
         };
         let may_go_on = match access.has_name(&session.user) {
             true => Err("a user or a token of this server has its name now".to_owned()),
+            false if access.directories.get(&outside.source).is_some() => {
+                access.directories.confirmed(&session.user, &outside, &access.groups).await
+            }
             false => access.providers.confirmed(&outside, &access.groups).await,
         };
         let rights = access.groups.rights(&outside.source, &outside.groups());

@@ -141,7 +141,7 @@ async fn called_back(gate: &Gate, name: &str, asked: Asked) -> ApiResult {
         return Err(gate.not_let_in(peer, name, &why));
     }
     gate.attempt_succeeded(peer, &state);
-    let id = gate.begin_outside(&headers, user, outside, peer)?;
+    let id = gate.begin(&headers, user, Some(outside), peer)?;
     let is_https = provider.options.external_url.starts_with("https://");
     let session = session_cookie(gate, &id, gate.sessions().lasts().as_secs(), is_https);
     let ended = pending_cookie(gate, &provider.options.external_url, "");

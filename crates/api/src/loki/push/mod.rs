@@ -14,7 +14,7 @@
 //! shipper to change. A shipper repeats a request that failed in the middle, so lines that were
 //! kept before the failure are stored twice.
 //!
-//! Left out: tenants (`X-Scope-OrgID` is ignored), and the fields of lines that are JSON
+//! The gate reads the tenant (`X-Scope-OrgID`). Left out: the fields of lines that are JSON
 //! themselves; `unpack_json` extracts those.
 
 mod json;

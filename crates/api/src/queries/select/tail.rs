@@ -17,7 +17,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use platform::memory::Purpose;
 use query::source::{Source, Tables, TimeRange};
-use query::{Account, Context, Limits, Permit, RunError, Scratch, TAIL, TailQuery};
+use query::{Account, Context, Limits, RunError, Scratch, TAIL, TailQuery};
 use record::Batch;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
@@ -30,8 +30,9 @@ use crate::access::principal::Caller;
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::queries::stream::rows_answer;
+use crate::queries::tails::TailPlace;
+use crate::wire::error::wrong_query;
 use crate::wire::error::{ApiError, ApiResult};
-use crate::wire::error::{queue_refusal, wrong_query};
 use crate::wire::listen::raised;
 use node::cluster::Cluster;
 use node::pipeline::Pipeline;
@@ -88,11 +89,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     // From here on no batch is missed: a client that has the head of the answer, or sees the tail
     // in the list of queries, gets every line that is sent after that.
     let live = pipeline.parsing.follow();
-    // Tails have slots of their own and never wait for one, so this does not block.
-    let permit = app
-        .queue
-        .submit(TAIL, params.required("query")?, &app.client_in_queue(&caller))
-        .map_err(queue_refusal)?;
+    let permit = TailPlace::take(&app, &caller, params.required("query")?)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
     let account = Account::new(app.memory(), Purpose::Tail);
@@ -116,10 +113,7 @@ async fn tail_of_stores(
     params: &Params,
     restricted: String,
 ) -> ApiResult {
-    let permit = app
-        .queue
-        .submit(TAIL, params.required("query")?, &app.client_in_queue(caller))
-        .map_err(queue_refusal)?;
+    let permit = TailPlace::take(app, caller, params.required("query")?)?;
     let id = permit.id();
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
     // The stores do not know the caller: what restricts the query is a part of its text.
@@ -169,7 +163,7 @@ async fn cancelled(wish: &AtomicBool) {
 
 struct Follower {
     query: TailQuery,
-    permit: Permit,
+    permit: TailPlace,
     sender: mpsc::Sender<io::Result<Bytes>>,
     /// Counts the memory of the tail.
     account: Arc<Account>,

@@ -76,6 +76,11 @@ impl Index {
         Some(entry.version)
     }
 
+    /// Whether a chunk is kept.
+    pub fn has(&self, id: &ChunkId) -> bool {
+        self.entries.contains_key(id)
+    }
+
     /// Adds a chunk as the one that was read last.
     pub fn insert(&mut self, id: ChunkId, bytes: u64) {
         self.remove(&id);

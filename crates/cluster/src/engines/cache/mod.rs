@@ -6,7 +6,7 @@
 //!
 //! - **Damaged chunks are noticed**, by checksums of their blocks, and fetched again.
 //! - **A chunk is fetched once**, however many threads want it; the others wait for that fetch, and
-//!   share its outcome.
+//!   share its outcome. Neighbouring chunks that one read lacks are one request.
 //! - **Memory is bounded**: at most [`Options::fetches_max`] chunks are fetched at the same time;
 //!   further ones wait.
 //! - **A restart keeps the chunks**, in the order in which they were fetched. Files are not synced:
@@ -77,6 +77,8 @@ pub struct Counts {
     pub hits: u64,
     /// Chunks that were fetched.
     pub fetches: u64,
+    /// Requests for them.
+    pub requests: u64,
     /// Files that were damaged, and deleted.
     pub damaged: u64,
     /// Bytes of all files.
@@ -93,6 +95,7 @@ pub struct RangeCache<S> {
     ended: Condvar,
     hits: AtomicU64,
     fetches: AtomicU64,
+    requests: AtomicU64,
     damaged: AtomicU64,
     /// Locked while the directory is in use.
     _lock: File,
@@ -131,6 +134,7 @@ impl<S: Source> RangeCache<S> {
             ended: Condvar::new(),
             hits: AtomicU64::new(0),
             fetches: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
             _lock: lock,
         };
@@ -148,8 +152,9 @@ impl<S: Source> RangeCache<S> {
             let Some(at) = offset.checked_add(read as u64) else { break };
             let id = ChunkId { object, index: at / chunk_bytes };
             let within = (at % chunk_bytes) as usize;
-            let wanted = (buffer.len() - read).min(chunk_bytes as usize - within);
-            let got = self.read_chunk(name, id, within, &mut buffer[read..read + wanted])?;
+            let rest = &mut buffer[read..];
+            let wanted = rest.len().min(chunk_bytes as usize - within);
+            let got = self.read_chunk(name, id, within, rest)?;
             read += got;
             if got < wanted {
                 break;
@@ -163,11 +168,14 @@ impl<S: Source> RangeCache<S> {
         Counts {
             hits: self.hits.load(Ordering::Relaxed),
             fetches: self.fetches.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
             damaged: self.damaged.load(Ordering::Relaxed),
             bytes: self.lock().index.bytes(),
         }
     }
 
+    /// Reads from within a chunk on; a part of `buffer` at least, which is less than the rest of
+    /// the chunk only at the end of the object.
     fn read_chunk(
         &self,
         name: &str,
@@ -175,10 +183,13 @@ impl<S: Source> RangeCache<S> {
         within: usize,
         buffer: &mut [u8],
     ) -> Result<usize, Error> {
+        let chunk_bytes = self.options.chunk_bytes as usize;
+        let of_chunk = buffer.len().min(chunk_bytes - within);
         let mut state = self.lock();
         loop {
             if let Some(version) = state.index.touch(&id) {
                 drop(state);
+                let buffer = &mut buffer[..of_chunk];
                 let file = id.path(&self.options.directory);
                 match chunk::read(&file, &id, self.options.chunk_bytes, within, buffer) {
                     Ok(read) => {
@@ -190,12 +201,13 @@ impl<S: Source> RangeCache<S> {
                 state = self.lock();
             } else if let Some(flight) = state.flights.get(&id).cloned() {
                 drop(state);
+                let buffer = &mut buffer[..of_chunk];
                 return flight.wait().map(|bytes| copy(&bytes, within, buffer));
             } else if state.flights.len() < self.options.fetches_max {
-                let flight = Arc::new(Flight::default());
-                state.flights.insert(id, Arc::clone(&flight));
+                let wanted = (within + buffer.len()).div_ceil(chunk_bytes);
+                let flights = self.begin_flights(&mut state, id, wanted);
                 drop(state);
-                let bytes = self.fetch(name, id, &flight)?;
+                let bytes = self.fetch(name, id, &flights)?;
                 return Ok(copy(&bytes, within, buffer));
             } else {
                 state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -203,22 +215,51 @@ impl<S: Source> RangeCache<S> {
         }
     }
 
-    fn fetch(&self, name: &str, id: ChunkId, flight: &Flight) -> Result<Bytes, Error> {
-        // Ends the flight also if the source panics: others wait for it.
-        let _landing = Landing { cache: self, id, flight };
-        let mut bytes = vec![0; self.options.chunk_bytes as usize];
-        let offset = id.index.saturating_mul(u64::from(self.options.chunk_bytes));
-        self.fetches.fetch_add(1, Ordering::Relaxed);
+    /// Begins to fetch a chunk, with those behind it that are wanted and missing too.
+    fn begin_flights(&self, state: &mut State, first: ChunkId, wanted: usize) -> Vec<Arc<Flight>> {
+        let room = self.options.fetches_max - state.flights.len();
+        let mut flights = Vec::new();
+        for step in 0..wanted.min(room).max(1) {
+            let id = ChunkId { index: first.index.saturating_add(step as u64), ..first };
+            if step > 0 && (state.index.has(&id) || state.flights.contains_key(&id)) {
+                break;
+            }
+            let flight = Arc::new(Flight::default());
+            state.flights.insert(id, Arc::clone(&flight));
+            flights.push(flight);
+        }
+        flights
+    }
+
+    /// Fetches neighbouring chunks with one request, and returns their bytes.
+    fn fetch(&self, name: &str, first: ChunkId, flights: &[Arc<Flight>]) -> Result<Bytes, Error> {
+        // Ends the flights also if the source panics: others wait for them.
+        let _landing = Landing { cache: self, first, flights };
+        let chunk_bytes = self.options.chunk_bytes as usize;
+        let mut bytes = vec![0; chunk_bytes * flights.len()];
+        let offset = first.index.saturating_mul(chunk_bytes as u64);
+        self.fetches.fetch_add(flights.len() as u64, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let outcome = self.source.read_range(name, offset, &mut bytes).map(|read| {
             bytes.truncate(read);
             Bytes::from(bytes)
         });
-        flight.end(outcome.clone());
-        // Nothing is kept of what is behind the end of an object.
-        if let Ok(bytes) = &outcome
-            && !bytes.is_empty()
-        {
-            self.keep(&id, bytes);
+        let part = |bytes: &Bytes, step: usize| {
+            let begin = (step * chunk_bytes).min(bytes.len());
+            bytes.slice(begin..(begin + chunk_bytes).min(bytes.len()))
+        };
+        for (step, flight) in flights.iter().enumerate() {
+            flight.end(outcome.clone().map(|bytes| part(&bytes, step)));
+        }
+        if let Ok(bytes) = &outcome {
+            for step in 0..flights.len() {
+                let id = ChunkId { index: first.index.saturating_add(step as u64), ..first };
+                let part = part(bytes, step);
+                // Nothing is kept of what is behind the end of an object.
+                if !part.is_empty() {
+                    self.keep(&id, &part);
+                }
+            }
         }
         outcome
     }
@@ -260,18 +301,22 @@ impl<S: Source> RangeCache<S> {
     }
 }
 
-/// Ends a flight when it is dropped.
+/// Ends flights when it is dropped.
 struct Landing<'a, S> {
     cache: &'a RangeCache<S>,
-    id: ChunkId,
-    flight: &'a Flight,
+    first: ChunkId,
+    flights: &'a [Arc<Flight>],
 }
 
 impl<S> Drop for Landing<'_, S> {
     fn drop(&mut self) {
-        self.flight.end(Err(Error::new(ErrorKind::Retriable, "the fetch was broken off", "")));
-        let state = &self.cache.state;
-        state.lock().unwrap_or_else(PoisonError::into_inner).flights.remove(&self.id);
+        let broken = Error::new(ErrorKind::Retriable, "the fetch was broken off", "");
+        let mut state = self.cache.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for (step, flight) in (0..).zip(self.flights) {
+            flight.end(Err(broken.clone()));
+            let index = self.first.index.saturating_add(step);
+            state.flights.remove(&ChunkId { index, ..self.first });
+        }
         self.cache.ended.notify_all();
     }
 }

@@ -182,6 +182,25 @@ fn a_chunk_is_fetched_once_by_many_threads() {
 }
 
 #[test]
+fn neighbouring_chunks_that_are_missing_are_one_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), 100, u64::MAX);
+    let check = |offset, count, fetches, requests| {
+        assert!(read(&cache, "x-950", offset, count) == expected("x-950", offset as usize, count));
+        let counts = cache.counts();
+        assert_eq!((counts.fetches, counts.requests), (fetches, requests), "{offset} {count}");
+    };
+    // At most three chunks are in memory.
+    check(50, 200, 3, 1);
+    check(0, 300, 3, 1);
+    check(500, 100, 4, 2);
+    // A chunk in between is there.
+    check(250, 450, 7, 4);
+    check(700, 1000, 10, 5);
+    check(0, 1000, 10, 5);
+}
+
+#[test]
 fn a_failure_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), 100, u64::MAX);

@@ -1,7 +1,8 @@
 //! Storing messages.
 
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use krafka::KrafkaError;
@@ -33,14 +34,17 @@ pub fn partition_of_key(key: &[u8], partitions: u32) -> u32 {
     (murmur2(key) & 0x7fff_ffff) % partitions.max(1)
 }
 
-/// Messages that were submitted. They are stored, or not, whether or not they are waited for.
+/// Messages that were submitted. They are stored, or not, whether or not they are waited for. `L`
+/// refers to the log.
 #[must_use = "an append that nobody waits for may have failed"]
 #[derive(Debug)]
-pub struct Pending<'a> {
-    log: &'a Log,
+pub struct Pending<L> {
+    log: L,
     handles: Vec<DeliveryHandle>,
     /// Why messages behind those with a handle were not submitted.
     failed: Option<Error>,
+    count: usize,
+    begun: Instant,
 }
 
 impl Log {
@@ -75,38 +79,40 @@ impl Log {
     /// Blocks while messages of [`Config::buffer_bytes_max`](super::Config::buffer_bytes_max) wait,
     /// for at most [`Config::append_time_max`](super::Config::append_time_max). The messages are
     /// copied.
-    pub fn submit(&self, partition: u32, messages: &[&[u8]]) -> Result<Pending<'_>, Error> {
-        if messages.is_empty() {
-            return Err(Error::new(ErrorKind::Refused, "there is no message to append", ""));
+    pub fn submit(&self, partition: u32, messages: &[&[u8]]) -> Result<Pending<&Log>, Error> {
+        submit(self, partition, messages)
+    }
+
+    /// As [`submit`](Log::submit), for callers that wait elsewhere. The brokers take the messages
+    /// of a partition in the order in which they were submitted.
+    pub fn submit_shared(
+        self: &Arc<Self>,
+        partition: u32,
+        messages: &[&[u8]],
+    ) -> Result<Pending<Arc<Log>>, Error> {
+        let begun = Instant::now();
+        let submitted = submit(Arc::clone(self), partition, messages);
+        if let Err(error) = &submitted
+            && error.is_failure()
+        {
+            self.meter.failed(begun, error);
         }
-        let record = |bytes: &&[u8]| Record {
-            partition,
-            key: None,
-            value: Some(Bytes::copy_from_slice(bytes)),
-            time_ms: None,
-        };
-        self.enqueue(messages.iter().map(record))
+        submitted
     }
 
     /// Stores messages with keys, and returns the outcome of each: its offset, or why it is not
     /// stored. Takes as long as [`append`](Log::append).
     pub fn send(&self, records: Vec<Record>) -> Vec<Result<u64, Error>> {
         let count = records.len();
-        let pending = match self.enqueue(records.into_iter()) {
-            Ok(pending) => pending,
-            Err(error) => return vec![Err(error); count],
-        };
-        let failed = pending.failed.clone();
-        let mut outcomes = pending.outcomes();
-        // What was not submitted failed for the same reason as the first one that was not.
-        let failed = failed.unwrap_or_else(|| Error::new(ErrorKind::Retriable, "not sent", ""));
-        outcomes.resize(count, Err(failed));
-        outcomes
+        match enqueue(self, records) {
+            Ok(pending) => pending.outcomes(),
+            Err(error) => vec![Err(error); count],
+        }
     }
 
-    fn enqueue(&self, records: impl Iterator<Item = Record>) -> Result<Pending<'_>, Error> {
+    fn enqueue(&self, records: Vec<Record>) -> Result<(Vec<DeliveryHandle>, Option<Error>), Error> {
         let producer = self.producer()?;
-        let mut pending = Pending { log: self, handles: Vec::new(), failed: None };
+        let mut handles = Vec::with_capacity(records.len());
         for record in records {
             let partition = number(record.partition)?;
             let mut sent = krafka::Record::new(self.config.topic.as_str(), Bytes::new());
@@ -122,18 +128,17 @@ impl Log {
                 sent = sent.timestamp(time_ms);
             }
             match self.runtime().block_on(producer.enqueue(sent)) {
-                Ok(handle) => pending.handles.push(handle),
+                Ok(handle) => handles.push(handle),
                 Err(error) => {
                     let explained = self.failed(&error);
-                    if pending.handles.is_empty() {
-                        return Err(explained);
-                    }
-                    pending.failed = Some(explained);
-                    break;
+                    return match handles.is_empty() {
+                        true => Err(explained),
+                        false => Ok((handles, Some(explained))),
+                    };
                 }
             }
         }
-        Ok(pending)
+        Ok((handles, None))
     }
 
     /// The producer, made if there is none.
@@ -172,7 +177,30 @@ impl Log {
     }
 }
 
-impl Pending<'_> {
+fn submit<L: Deref<Target = Log>>(
+    log: L,
+    partition: u32,
+    messages: &[&[u8]],
+) -> Result<Pending<L>, Error> {
+    if messages.is_empty() {
+        return Err(Error::new(ErrorKind::Refused, "there is no message to append", ""));
+    }
+    let record = |bytes: &&[u8]| Record {
+        partition,
+        key: None,
+        value: Some(Bytes::copy_from_slice(bytes)),
+        time_ms: None,
+    };
+    enqueue(log, messages.iter().map(record).collect())
+}
+
+fn enqueue<L: Deref<Target = Log>>(log: L, records: Vec<Record>) -> Result<Pending<L>, Error> {
+    let (count, begun) = (records.len(), Instant::now());
+    let (handles, failed) = log.enqueue(records)?;
+    Ok(Pending { log, handles, failed, count, begun })
+}
+
+impl<L: Deref<Target = Log>> Pending<L> {
     /// Waits for the messages to be stored, and returns the offset of the first one. Takes at most
     /// [`Config::append_time_max`](super::Config::append_time_max) since they were submitted.
     ///
@@ -180,9 +208,7 @@ impl Pending<'_> {
     ///
     /// All kinds but [`ErrorKind::OutcomeUnknown`] say that no message is stored.
     pub fn wait(self) -> Result<u64, Error> {
-        let failed = self.failed.clone();
-        let mut outcomes = self.outcomes();
-        outcomes.extend(failed.map(Err));
+        let outcomes = self.outcomes();
         let count = outcomes.len();
         let stored = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         let is_unclear = outcomes.iter().flat_map(|outcome| outcome.as_ref().err());
@@ -197,9 +223,22 @@ impl Pending<'_> {
         Err(partly(stored, count, &error))
     }
 
-    /// Waits for each message that was submitted.
-    fn outcomes(self) -> Vec<Result<u64, Error>> {
-        let Pending { log, handles, .. } = self;
+    /// As [`outcomes`](Self::outcomes), and counts as a call of the engine.
+    pub fn metered_outcomes(self) -> Vec<Result<u64, Error>>
+    where
+        L: Clone,
+    {
+        let (log, begun) = (self.log.clone(), self.begun);
+        let outcomes = self.outcomes();
+        let mut failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        log.meter.note(begun, failures.find(|error| error.is_failure()));
+        outcomes
+    }
+
+    /// Waits for the messages, and returns the outcome of each: its offset, or why it is not known
+    /// to be stored. Takes as long as [`wait`](Self::wait).
+    pub fn outcomes(self) -> Vec<Result<u64, Error>> {
+        let Pending { log, handles, failed, count, .. } = self;
         // The time of the first one covers all: they were submitted together.
         let time_max = log.config.append_time_max + log.config.request_time_max + GRACE;
         let all = futures_util::future::join_all(
@@ -208,13 +247,16 @@ impl Pending<'_> {
                 .map(|handle| async move { tokio::time::timeout(time_max, handle).await }),
         );
         let outcomes = log.runtime().block_on(all).into_iter();
+        let outcome = |outcome| match outcome {
+            Ok(Ok(stored)) => offset(&stored),
+            Ok(Err(error)) => Err(log.failed(&error)),
+            Err(_) => Err(lost()),
+        };
+        let mut outcomes: Vec<_> = outcomes.map(outcome).collect();
+        // What was not submitted failed for the same reason as the first one that was not.
+        let failed = failed.unwrap_or_else(|| Error::new(ErrorKind::Retriable, "not sent", ""));
+        outcomes.resize(count, Err(failed));
         outcomes
-            .map(|outcome| match outcome {
-                Ok(Ok(stored)) => offset(&stored),
-                Ok(Err(error)) => Err(log.failed(&error)),
-                Err(_) => Err(lost()),
-            })
-            .collect()
     }
 }
 

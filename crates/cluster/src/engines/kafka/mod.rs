@@ -37,16 +37,19 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use krafka::Kafka;
-use krafka::admin::{AdminClient, ListOffsetsOptions, OffsetSpec, TopicPartition};
+use krafka::admin::{
+    AdminClient, DescribeTopicsOptions, ListOffsetsOptions, OffsetSpec, TopicPartition,
+};
 use krafka::producer::Producer;
 
 pub use append::{Pending, Record, partition_of_key};
 pub use config::{Compression, Config, Mechanism, Sasl, Tls};
 pub use group::{Assignments, Begin, Group, GroupConfig, Partition, Received};
 pub use read::Message;
-pub use topic::TopicSettings;
+pub use topic::{Retention, TopicSettings};
 
 use crate::engines::error::{Error, ErrorKind};
 use crate::engines::meter::{Meter, Metered};
@@ -135,19 +138,99 @@ impl Log {
     /// Behind the last message of each partition, in their order. Takes at most three times
     /// [`Config::request_time_max`].
     pub fn ends(&self) -> Result<Vec<u64>, Error> {
+        let ends = self.offsets(&self.places()?, OffsetSpec::Latest)?;
+        Ok(ends.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// The offset of the first message of each partition that was written at a time or later, in
+    /// milliseconds since 1970 by the clocks of producers; `None` where there is no such message.
+    /// Takes as long as [`ends`](Log::ends).
+    pub fn written_since(&self, time_ms: i64) -> Result<Vec<Option<u64>>, Error> {
+        self.offsets(&self.places()?, OffsetSpec::Timestamp(time_ms))
+    }
+
+    fn places(&self) -> Result<Vec<TopicPartition>, Error> {
         let topic = &self.config.topic;
         let place = |partition| Ok(TopicPartition::new(topic.clone(), number(partition)?));
-        let places = (0..self.partitions()?).map(place).collect::<Result<Vec<_>, Error>>()?;
-        self.offsets(&places, OffsetSpec::Latest)
+        (0..self.partitions()?).map(place).collect()
+    }
+
+    /// As [`ends`](Self::ends), for each partition by itself, within `time_max`. Partitions without
+    /// a leader that answers are none. `partitions`: how many there were, for brokers that do not
+    /// tell it now; 0 if nobody knows.
+    ///
+    /// Errors: no broker answers.
+    pub fn known_ends(
+        &self,
+        partitions: u32,
+        time_max: Duration,
+    ) -> Result<Vec<Option<u64>>, Error> {
+        let partitions = match self.partitions_within(time_max / 3) {
+            Ok(found) => found.max(partitions),
+            Err(error) if partitions == 0 => return Err(error),
+            Err(_) => partitions,
+        };
+        let time_max = time_max * 2 / 3;
+        let topic = &self.config.topic;
+        let place = |partition| Ok(TopicPartition::new(topic.clone(), number(partition)?));
+        let places = (0..partitions).map(place).collect::<Result<Vec<_>, Error>>()?;
+        // The call ends earlier than its time, and tells what it found.
+        let admin = self.kafka.admin().metrics_push(false).default_api_timeout(time_max * 9 / 10);
+        let wanted = places.iter().cloned().map(|place| (place, OffsetSpec::Latest));
+        self.meter.call(Error::is_failure, || {
+            let call = admin.list_offsets(wanted, ListOffsetsOptions::default());
+            let mut found = self
+                .runtime()
+                .block_for(time_max, call)
+                .unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the offsets")))
+                .map_err(|error| explain(&error, Call::Other, &self.config))?;
+            let mut failed = None;
+            let mut ends = Vec::with_capacity(places.len());
+            for place in &places {
+                ends.push(match found.remove(place) {
+                    Some(Ok(listed)) => Some(u64::try_from(listed.offset).unwrap_or(0)),
+                    Some(Err(error)) => {
+                        failed = Some(error);
+                        None
+                    }
+                    None => None,
+                });
+            }
+            // The log does not answer at all: that counts as a failure.
+            match failed {
+                Some(error) if ends.iter().all(Option::is_none) => {
+                    Err(explain(&error, Call::Other, &self.config))
+                }
+                _ => Ok(ends),
+            }
+        })
+    }
+
+    fn partitions_within(&self, time_max: Duration) -> Result<u32, Error> {
+        let name = self.config.topic.as_str();
+        let admin = self.kafka.admin().metrics_push(false).default_api_timeout(time_max * 9 / 10);
+        let call = admin.describe_topics([name], DescribeTopicsOptions::default());
+        let found = self.runtime().block_for(time_max, call);
+        let found = found.unwrap_or_else(|| Err(krafka::KrafkaError::timeout("the topic")));
+        let found = found.and_then(|mut found| {
+            found.remove(name).unwrap_or_else(|| Err(krafka::KrafkaError::unknown_topic(name)))
+        });
+        let found = found.map_err(|error| explain(&error, Call::Other, &self.config))?;
+        Ok(u32::try_from(found.partitions.len()).unwrap_or(u32::MAX))
     }
 
     fn listed(&self, partition: u32, spec: OffsetSpec) -> Result<u64, Error> {
         let place = TopicPartition::new(self.config.topic.clone(), number(partition)?);
-        Ok(self.offsets(&[place], spec)?[0])
+        Ok(self.offsets(&[place], spec)?[0].unwrap_or_default())
     }
 
-    /// An offset of each partition, in their order. One that cannot be told fails the call.
-    fn offsets(&self, places: &[TopicPartition], spec: OffsetSpec) -> Result<Vec<u64>, Error> {
+    /// An offset of each partition, in their order; `None` if there is no such message. One that
+    /// cannot be told fails the call.
+    fn offsets(
+        &self,
+        places: &[TopicPartition],
+        spec: OffsetSpec,
+    ) -> Result<Vec<Option<u64>>, Error> {
         let admin = self.admin();
         self.other("the offsets", async {
             let wanted = places.iter().cloned().map(|place| (place, spec));
@@ -155,7 +238,7 @@ impl Log {
             let offset = |place| {
                 let found = found.remove(place);
                 let missing = || Err(krafka::KrafkaError::timeout("the offsets"));
-                Ok(u64::try_from(found.unwrap_or_else(missing)?.offset).unwrap_or(0))
+                Ok(u64::try_from(found.unwrap_or_else(missing)?.offset).ok())
             };
             places.iter().map(offset).collect()
         })

@@ -34,7 +34,46 @@ pub struct TopicSettings {
     pub others: Vec<(String, String)>,
 }
 
+/// What a topic keeps, whether or not it was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// For how long (`retention.ms`); none: for ever.
+    pub time: Option<Duration>,
+    /// Bytes of each partition (`retention.bytes`), as they are stored; none: no limit.
+    pub bytes: Option<u64>,
+}
+
+impl Retention {
+    fn of(settings: &HashMap<String, String>) -> Retention {
+        // -1 stands for no limit.
+        let limit = |key| settings.get(key).and_then(|value| value.parse::<u64>().ok());
+        Retention {
+            time: limit("retention.ms").map(Duration::from_millis),
+            bytes: limit("retention.bytes"),
+        }
+    }
+}
+
 impl Log {
+    /// What the topic keeps, by its settings. Takes at most
+    /// [`Config::request_time_max`](super::Config::request_time_max).
+    pub fn retention(&self) -> Result<Retention, Error> {
+        Ok(Retention::of(&self.settings()?))
+    }
+
+    /// The settings of the topic, by their names in Kafka.
+    fn settings(&self) -> Result<HashMap<String, String>, Error> {
+        let missing = || krafka::KrafkaError::timeout("the settings of the topic");
+        let resource = ConfigResource::topic(self.config.topic.as_str());
+        let admin = self.admin();
+        let settings =
+            admin.describe_configs([resource.clone()], DescribeConfigsOptions::default());
+        let settings = self.other("the settings of the topic", settings)?.remove(&resource);
+        let settings = settings.unwrap_or_else(|| Err(missing()));
+        let settings = settings.map_err(|error| explain(&error, Call::Other, &self.config))?;
+        Ok(settings.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
+    }
+
     /// Creates the topic, or checks that it has these settings if it is there; returns once brokers
     /// know it. Takes at most five times
     /// [`Config::request_time_max`](super::Config::request_time_max).
@@ -98,19 +137,9 @@ impl Log {
     }
 
     fn check_topic(&self, wanted: &TopicSettings, batch: usize) -> Result<(), Error> {
-        let refused = |error: krafka::KrafkaError| explain(&error, Call::Other, &self.config);
-        let missing = || krafka::KrafkaError::timeout("the settings of the topic");
         let name = self.config.topic.as_str();
-        let admin = self.admin();
         let found = self.describe()?;
-        let resource = ConfigResource::topic(name);
-        let settings =
-            admin.describe_configs([resource.clone()], DescribeConfigsOptions::default());
-        let settings = self.other("the settings of the topic", settings)?.remove(&resource);
-        let settings = settings.unwrap_or_else(|| Err(missing())).map_err(refused)?;
-        let settings: HashMap<String, String> =
-            settings.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect();
-
+        let settings = self.settings()?;
         let partitions = found.partitions.len();
         if partitions < wanted.partitions as usize {
             let what = format!("has {partitions} partitions, and {} are needed", wanted.partitions);

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use async_trait::async_trait;
-use http::header::{HeaderValue, IF_NONE_MATCH};
+use http::header::{CONTENT_LENGTH, HeaderValue, IF_NONE_MATCH};
 use http::{Method, StatusCode};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -17,7 +18,49 @@ use crate::engines::roots;
 
 /// A client that the library uses for all requests of a bucket.
 #[derive(Debug, Clone)]
-pub struct Client(Arc<reqwest::Client>);
+pub struct Client(Arc<reqwest::Client>, Arc<Counters>);
+
+/// The requests to an object storage, by the classes that are paid for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// That write: PUT, and POST for uploads in parts.
+    pub put: u64,
+    /// That list names, which cost as much as those that write.
+    pub list: u64,
+    /// That read: GET and HEAD.
+    pub get: u64,
+    /// That delete, which cost nothing.
+    pub delete: u64,
+    /// Bytes of bodies that were sent.
+    pub bytes_sent: u64,
+    /// Bytes of bodies that were received, as their heads announced them.
+    pub bytes_received: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    put: AtomicU64,
+    list: AtomicU64,
+    get: AtomicU64,
+    delete: AtomicU64,
+    bytes_sent: AtomicU64,
+    bytes_received: AtomicU64,
+}
+
+impl Counters {
+    fn note(&self, request: &HttpRequest) {
+        let is_list =
+            request.uri().query().is_some_and(|query| query.split('&').any(|p| p == "list-type=2"));
+        let class = match *request.method() {
+            Method::GET if is_list => &self.list,
+            Method::GET | Method::HEAD => &self.get,
+            Method::DELETE => &self.delete,
+            _ => &self.put,
+        };
+        class.fetch_add(1, Relaxed);
+        self.bytes_sent.fetch_add(request.body().content_length() as u64, Relaxed);
+    }
+}
 
 /// A server that cannot answer now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +94,20 @@ impl Client {
             let what = format!("the HTTP client cannot be set up: {error}");
             Error::new(ErrorKind::Refused, what, "")
         })?;
-        Ok(Client(Arc::new(client)))
+        Ok(Client(Arc::new(client), Arc::default()))
+    }
+
+    /// The requests so far.
+    pub fn requests(&self) -> Requests {
+        let Counters { put, list, get, delete, bytes_sent, bytes_received } = &*self.1;
+        Requests {
+            put: put.load(Relaxed),
+            list: list.load(Relaxed),
+            get: get.load(Relaxed),
+            delete: delete.load(Relaxed),
+            bytes_sent: bytes_sent.load(Relaxed),
+            bytes_received: bytes_received.load(Relaxed),
+        }
     }
 }
 
@@ -80,7 +136,12 @@ impl HttpService for Client {
         if is_completion {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
+        self.1.note(&request);
+        let has_body = request.method() == Method::GET;
         let response = HttpService::call(self.0.as_ref(), request).await?;
+        let length = response.headers().get(CONTENT_LENGTH).filter(|_| has_body);
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        self.1.bytes_received.fetch_add(length.unwrap_or(0), Relaxed);
         // The library tells the status of its errors by text alone.
         let status = response.status();
         let is_busy = status.is_server_error()

@@ -31,6 +31,7 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfi
 
 pub use crate::{FileBody, ObjectBody, ObjectInfo};
 pub use config::{Config, Credentials};
+pub use http::Requests;
 
 use crate::engines::error::{Error, ErrorKind};
 use crate::engines::meter::{Meter, Metered};
@@ -42,6 +43,14 @@ const THREADS: usize = 2;
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Without an answer for this long, the storage counts as away for queries.
+const OUTAGE: Duration = Duration::from_secs(2);
+/// How long after a request that failed queries send none, while the storage is away.
+const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
+/// Time of one request of a query while the storage is away.
+const ATTEMPT_IN_OUTAGE: Duration = Duration::from_secs(1);
+/// Time of one request of a query. It reads one part of an object.
+const ATTEMPT: Duration = Duration::from_secs(15);
 /// Objects that a server lists at once.
 const PAGE_OBJECTS_MAX: usize = 1000;
 
@@ -50,8 +59,11 @@ const PAGE_OBJECTS_MAX: usize = 1000;
 pub struct Bucket {
     config: Config,
     store: AmazonS3,
+    client: http::Client,
     runtime: Runtime,
     meter: Meter,
+    /// Reads of queries alone: uploads may fail where reads succeed.
+    reads: Meter,
 }
 
 impl Bucket {
@@ -68,7 +80,7 @@ impl Bucket {
             .with_disable_bulk_delete(true)
             // Calls are repeated here, where their outcome is looked up first.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-            .with_http_connector(client);
+            .with_http_connector(client.clone());
         if let Some(token) = token {
             builder = builder.with_token(token.expose());
         }
@@ -79,7 +91,13 @@ impl Bucket {
         }
         let store = builder.build().map_err(|error| errors::explain(&error, "", &config))?;
         let runtime = Runtime::start("objects", THREADS)?;
-        Ok(Bucket { config, store, runtime, meter: Meter::default() })
+        let (meter, reads) = Default::default();
+        Ok(Bucket { config, store, client, runtime, meter, reads })
+    }
+
+    /// The requests so far, by the classes that are paid for.
+    pub fn requests(&self) -> Requests {
+        self.client.requests()
     }
 
     /// The requests so far, repeated ones included.
@@ -95,18 +113,69 @@ impl Bucket {
     /// Reads from `offset` into `buffer`. Returns the bytes read, which are fewer than asked for
     /// only at the end of the object. [`ErrorKind::NotFound`] if there is no such object.
     pub fn read_range(&self, name: &str, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
+        let path = path(name)?;
+        self.repeat(async || self.get_or_end(&path, name, offset, buffer).await)
+    }
+
+    /// As [`read_range`](Self::read_range), for a query: fails soon while the storage is away. Once
+    /// no read has succeeded for two seconds, none is repeated, and for a moment after each one
+    /// that fails none is sent.
+    pub fn read_range_soon(
+        &self,
+        name: &str,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
+        let path = path(name)?;
+        let deadline = Instant::now() + self.config.call_time_max;
+        let mut pause = PAUSE_FIRST;
+        loop {
+            let outage = self.reads.outage().filter(|outage| outage.since >= OUTAGE);
+            if let Some(outage) = outage.as_ref().filter(|outage| outage.last < OUTAGE_PAUSE) {
+                let since_s = outage.since.as_secs();
+                let what = format!("the object storage has not answered for {since_s} s");
+                return Err(Error::new(ErrorKind::Retriable, what, outage.error.clone()));
+            }
+            let time_max = if outage.is_some() { ATTEMPT_IN_OUTAGE } else { ATTEMPT };
+            let begun = Instant::now();
+            let call = self.get_or_end(&path, name, offset, buffer);
+            let outcome = self.runtime.block_on(bounded(time_max, call));
+            for meter in [&self.meter, &self.reads] {
+                meter.note(begun, outcome.as_ref().err().filter(|error| error.is_failure()));
+            }
+            match outcome {
+                Err(error)
+                    if error.may_pass()
+                        && outage.is_none()
+                        && Instant::now() + pause < deadline =>
+                {
+                    log::debug!("object storage: {error}; repeated in {pause:?}");
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn get_or_end(
+        &self,
+        path: &Path,
+        name: &str,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, Error> {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let path = path(name)?;
-        self.repeat(async || match self.get(&path, offset, buffer).await {
+        match self.get(path, offset, buffer).await {
             Ok(read) => Ok(read),
             // Servers refuse ranges behind the end.
-            Err(error) => match self.store.head(&path).await {
+            Err(error) => match self.store.head(path).await {
                 Ok(found) if offset >= found.size => Ok(0),
                 _ => Err(errors::explain(&error, name, &self.config)),
             },
-        })
+        }
     }
 
     async fn get(

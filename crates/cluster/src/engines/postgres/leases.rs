@@ -102,7 +102,8 @@ async fn view(client: &Client) -> Result<View, Failed> {
             live: row.get(3),
         })
     });
-    Ok(View { nodes: nodes.collect(), leases: leases.collect() })
+    let deleted_ns = super::deletions::last_ns(client).await?;
+    Ok(View { nodes: nodes.collect(), leases: leases.collect(), deleted_ns })
 }
 
 pub async fn acquire(

@@ -8,6 +8,8 @@
 //! An outcome is unknown only if the answer to `COMMIT` is lost. Whatever fails before has not
 //! happened, because the server rolls a transaction back when its connection ends.
 
+mod backup;
+mod deletions;
 mod leases;
 mod marks;
 mod pool;
@@ -23,10 +25,12 @@ use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
     View,
 };
+use crate::deletions::{DeletionRow, Deletions};
 use crate::engines::meter::Metered;
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
+pub use backup::{Dump, DumpedSegment};
 use pool::{Access, Pool};
 
 /// How PostgreSQL is reached.
@@ -74,13 +78,45 @@ impl PgCatalog {
     /// Connects, and creates the schema if there is none. Several nodes may do so at the same time.
     pub fn open(settings: PgSettings) -> Result<PgCatalog, CatalogError> {
         let pool = Pool::new(settings)?;
-        pool.run(Access::Write, async |client| schema::prepare(client).await)?;
+        let known = schema::Known::here();
+        pool.run(Access::Write, async |client| schema::prepare(client, &known).await)?;
         Ok(PgCatalog { pool })
+    }
+
+    /// All that the catalog has at one moment, apart from retired segments and from which nodes are
+    /// there. In memory it takes about a kilobyte for each segment. Give the catalog timeouts that
+    /// are long enough.
+    pub fn dump(&self) -> Result<Dump, CatalogError> {
+        self.pool.run(Access::Read, async |client| backup::dump(client).await)
+    }
+
+    /// Fills this catalog, which has to be new, with the rows of a dump.
+    ///
+    /// Errors: the catalog has something already; the rows are not those of a dump of this version.
+    pub fn restore(&self, rows: &[(String, String)]) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| backup::restore(client, rows).await)
+    }
+
+    /// Whether nothing was published here yet, and no node knows it.
+    pub fn is_new(&self) -> Result<bool, CatalogError> {
+        self.pool.run(Access::Read, async |client| backup::is_new(client).await)
     }
 
     /// The calls so far.
     pub fn metered(&self) -> Metered {
         self.pool.metered()
+    }
+
+    /// As [`Catalog::snapshot`], within `time_max`.
+    pub fn snapshot_within(
+        &self,
+        time_max: Duration,
+        times: TimeRange,
+        segments_max: usize,
+    ) -> Result<Snapshot, CatalogError> {
+        self.pool.run_within(time_max, Access::Read, async |client| {
+            segments::snapshot(client, times, segments_max).await
+        })
     }
 }
 
@@ -146,12 +182,71 @@ impl Catalog for PgCatalog {
         })
     }
 
+    fn holding(
+        &self,
+        node: NodeId,
+        sequence: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.pool
+            .run(Access::Read, async |client| segments::holding(client, node, sequence, max).await)
+    }
+
+    fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
+        self.pool.run(Access::Write, async |client| deletions::add(client, filter, ends).await)
+    }
+
+    fn deletions(&self) -> Result<Deletions, CatalogError> {
+        self.pool.run(Access::Read, async |client| deletions::all(client).await)
+    }
+
+    fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.pool.run(Access::Write, async |client| deletions::cancel(client, id).await)
+    }
+
+    fn end_deletions(&self, lease: &Lease) -> Result<u64, CatalogError> {
+        self.pool.run(Access::Write, async |client| deletions::end(client, lease).await)
+    }
+
+    fn note_searched(
+        &self,
+        lease: &Lease,
+        names: &[String],
+        searched: u64,
+        rules: u64,
+    ) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| {
+            deletions::note_searched(client, lease, names, searched, rules).await
+        })
+    }
+
+    fn rewrite(
+        &self,
+        lease: &Lease,
+        replaced: &str,
+        by: Option<&SegmentRow>,
+        deleted: &[(u64, u64)],
+    ) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| {
+            publishing::replace(client, lease, &[replaced.to_owned()], by).await?;
+            deletions::count(client, deleted).await
+        })
+    }
+
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
         self.pool.run(Access::Read, async |client| segments::older_than(client, age, max).await)
     }
 
     fn totals(&self) -> Result<Totals, CatalogError> {
         self.pool.run(Access::Read, async |client| segments::totals(client).await)
+    }
+
+    fn hold(&self, holder: &str, ttl: Duration) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| segments::hold(client, holder, ttl).await)
+    }
+
+    fn let_go(&self, holder: &str) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| segments::let_go(client, holder).await)
     }
 
     fn retired(&self, grace: Duration, max: usize) -> Result<Vec<String>, CatalogError> {

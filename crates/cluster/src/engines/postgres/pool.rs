@@ -1,6 +1,7 @@
 //! Connections and transactions.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
@@ -86,7 +87,17 @@ impl Pool {
         access: Access,
         body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
     ) -> Result<T, CatalogError> {
-        self.meter.call(is_failure, || self.transaction(access, body))
+        self.run_within(self.settings.call_timeout, access, body)
+    }
+
+    /// As [`run`](Self::run), with another time of the call.
+    pub fn run_within<T>(
+        &self,
+        time_max: Duration,
+        access: Access,
+        body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
+    ) -> Result<T, CatalogError> {
+        self.meter.call(is_failure, || self.transaction(time_max, access, body))
     }
 
     /// The calls so far.
@@ -96,11 +107,11 @@ impl Pool {
 
     fn transaction<T>(
         &self,
+        call_timeout: Duration,
         access: Access,
         body: impl AsyncFnOnce(&Client) -> Result<T, Failed>,
     ) -> Result<T, CatalogError> {
         self.runtime.block_on(async {
-            let call_timeout = self.settings.call_timeout;
             let deadline = Instant::now() + call_timeout;
             let late = |_| CatalogError::Unavailable(format!("no answer within {call_timeout:?}"));
             let place = timeout_at(deadline, self.places.acquire()).await.map_err(late)?;

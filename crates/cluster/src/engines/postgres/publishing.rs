@@ -5,8 +5,12 @@ use tokio_postgres::types::Type;
 
 use super::leases::{hold, node_id, node_number};
 use super::pool::Failed;
+use super::segments::ordered;
 use super::{micros, signed, unsigned};
-use crate::catalog::{PRODUCER_FORGOTTEN_AFTER, PartitionState, Publication, SegmentRow};
+use crate::catalog::{
+    FrameRange, PRODUCER_FORGOTTEN_AFTER, PartitionState, Publication, SegmentRow,
+};
+use crate::duplicates::Seen;
 use crate::error::CatalogError;
 use crate::ids::Lease;
 
@@ -28,7 +32,7 @@ pub async fn partition(client: &Client, lease: &Lease) -> Result<PartitionState,
         .await?;
     let producers = client
         .query_typed(
-            "SELECT node, sequence FROM producers WHERE partition = $1 ORDER BY node",
+            "SELECT node, sequence, seen_before FROM producers WHERE partition = $1 ORDER BY node",
             &[(&partition, Type::INT8)],
         )
         .await?;
@@ -36,7 +40,7 @@ pub async fn partition(client: &Client, lease: &Lease) -> Result<PartitionState,
         offset: offset.first().map_or(0, |row| unsigned(row.get(0))),
         producers: producers
             .iter()
-            .map(|row| (node_id(row.get(0)), sequence(row.get(1))))
+            .map(|row| (node_id(row.get(0)), seen(row.get(1), row.get(2))))
             .collect(),
     })
 }
@@ -98,14 +102,22 @@ async fn store_producers(
     let nodes: Vec<i64> =
         publication.producers.iter().map(|(node, _)| node_number(*node)).collect();
     // Numbers of frames have all 64 bits. They are stored as they are, and not compared here.
-    let last: Vec<i64> = publication.producers.iter().map(|(_, last)| *last as i64).collect();
+    let all = || publication.producers.iter().map(|(_, seen)| seen);
+    let last: Vec<i64> = all().map(|seen| seen.last as i64).collect();
+    let before: Vec<i64> = all().map(|seen| seen.before as i64).collect();
     client
         .query_typed(
-            "INSERT INTO producers (partition, node, sequence, seen)
-             SELECT $1, node, sequence, now() FROM unnest($2, $3) AS last (node, sequence)
-             ON CONFLICT (partition, node) DO UPDATE SET
-                sequence = EXCLUDED.sequence, seen = EXCLUDED.seen",
-            &[(&partition, Type::INT8), (&nodes, Type::INT8_ARRAY), (&last, Type::INT8_ARRAY)],
+            "INSERT INTO producers (partition, node, sequence, seen_before, seen)
+             SELECT $1, node, sequence, seen_before, now()
+             FROM unnest($2, $3, $4) AS last (node, sequence, seen_before)
+             ON CONFLICT (partition, node) DO UPDATE SET sequence = EXCLUDED.sequence,
+                seen_before = EXCLUDED.seen_before, seen = EXCLUDED.seen",
+            &[
+                (&partition, Type::INT8),
+                (&nodes, Type::INT8_ARRAY),
+                (&last, Type::INT8_ARRAY),
+                (&before, Type::INT8_ARRAY),
+            ],
         )
         .await?;
     client
@@ -118,8 +130,8 @@ async fn store_producers(
     Ok(())
 }
 
-fn sequence(number: i64) -> u64 {
-    number as u64
+fn seen(last: i64, before: i64) -> Seen {
+    Seen { last: last as u64, before: before as u64 }
 }
 
 pub async fn replace(
@@ -136,12 +148,23 @@ pub async fn replace(
     // before the commit, which follows. A segment does not replace itself.
     let retired = client
         .query_typed(
-            "UPDATE segments SET retired = clock_timestamp(), replaced_by = $2
-             WHERE name = ANY ($1) AND name IS DISTINCT FROM $2 AND retired IS NULL RETURNING 1",
+            "WITH gone AS (
+                UPDATE segments SET retired = clock_timestamp(), replaced_by = $2
+                WHERE name = ANY ($1) AND name IS DISTINCT FROM $2 AND retired IS NULL
+                RETURNING partition, bytes),
+             counts AS (
+                SELECT partition, count(*) AS segments, sum(bytes)::bigint AS bytes
+                FROM gone GROUP BY partition),
+             counted AS (
+                UPDATE partitions SET live_segments = live_segments - counts.segments,
+                    live_bytes = live_bytes - counts.bytes
+                FROM counts WHERE partitions.partition = counts.partition)
+             SELECT count(*) FROM gone",
             &[(&replaced, Type::TEXT_ARRAY), (&by.map(|segment| &segment.name), Type::TEXT)],
         )
         .await?;
-    match retired.len() == replaced.len() {
+    let retired = retired.first().map_or(0, |row| unsigned(row.get(0)));
+    match retired == replaced.len() as u64 {
         true => Ok(()),
         false => Err(CatalogError::SegmentGone.into()),
     }
@@ -150,10 +173,16 @@ pub async fn replace(
 async fn add(client: &Client, segment: &SegmentRow) -> Result<(), Failed> {
     let added = client
         .query_typed(
-            "INSERT INTO segments (name, partition, first_offset, end_offset, first_ns, last_ns,
-                received_last_ns, lines, bytes, published)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now())
-             ON CONFLICT (name) DO NOTHING RETURNING 1",
+            "WITH added AS (
+                INSERT INTO segments (name, partition, first_offset, end_offset, first_ns, last_ns,
+                    received_last_ns, lines, bytes, searched, rules, published)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now())
+                ON CONFLICT (name) DO NOTHING RETURNING partition, bytes),
+             counted AS (
+                UPDATE partitions SET live_segments = live_segments + 1,
+                    live_bytes = live_bytes + added.bytes
+                FROM added WHERE partitions.partition = added.partition)
+             SELECT 1 FROM added",
             &[
                 (&segment.name, Type::TEXT),
                 (&i64::from(segment.partition), Type::INT8),
@@ -164,11 +193,29 @@ async fn add(client: &Client, segment: &SegmentRow) -> Result<(), Failed> {
                 (&segment.received_last_ns, Type::INT8),
                 (&signed(segment.lines)?, Type::INT8),
                 (&signed(segment.bytes)?, Type::INT8),
+                (&signed(segment.searched)?, Type::INT8),
+                (&signed(segment.rules)?, Type::INT8),
             ],
         )
         .await?;
-    match added.is_empty() {
-        true => Err(CatalogError::NameTaken(segment.name.clone()).into()),
-        false => Ok(()),
+    if added.is_empty() {
+        return Err(CatalogError::NameTaken(segment.name.clone()).into());
     }
+    if segment.frames.is_empty() {
+        return Ok(());
+    }
+    let column = |of: fn(&FrameRange) -> i64| segment.frames.iter().map(of).collect::<Vec<i64>>();
+    client
+        .query_typed(
+            "INSERT INTO frames (segment, node, first_number, last_number)
+             SELECT $1, node, first, last FROM unnest($2, $3, $4) AS frame (node, first, last)",
+            &[
+                (&segment.name, Type::TEXT),
+                (&column(|frames| node_number(frames.node)), Type::INT8_ARRAY),
+                (&column(|frames| ordered(frames.first)), Type::INT8_ARRAY),
+                (&column(|frames| ordered(frames.last)), Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+    Ok(())
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
-use super::leases::node_id;
+use super::leases::{node_id, node_number};
 use super::pool::Failed;
 use super::{micros, signed, unsigned};
 use crate::catalog::{Owner, PartitionRow, SegmentRow, Snapshot, TimeRange, Totals};
 use crate::error::CatalogError;
-use crate::ids::ObjectName;
+use crate::ids::{NodeId, ObjectName};
 use crate::objects::ObjectInfo;
 
 /// The largest time that a range in the index can have: one more has to exist.
@@ -42,14 +42,15 @@ pub async fn snapshot(
         }),
     });
     let partitions = partitions.collect();
+    let tombstones = super::deletions::in_force(client).await?;
     if times.first_ns > times.last_ns {
-        return Ok(Snapshot { partitions, segments: Vec::new() });
+        return Ok(Snapshot { partitions, segments: Vec::new(), tombstones });
     }
     // The expression is the index's; the comparison behind it is exact at the end of time.
     let rows = client
         .query_typed(
             "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
-                received_last_ns, lines, bytes
+                received_last_ns, lines, bytes, searched, rules
              FROM segments
              WHERE retired IS NULL
                 AND int8range(LEAST(first_ns, 9223372036854775806),
@@ -67,7 +68,10 @@ pub async fn snapshot(
         .await?;
     match rows.len() > segments_max {
         true => Err(CatalogError::TooMany { segments_max }.into()),
-        false => Ok(Snapshot { partitions, segments: rows.iter().map(segment).collect() }),
+        false => {
+            let segments = rows.iter().map(segment).collect();
+            Ok(Snapshot { partitions, segments, tombstones })
+        }
     }
 }
 
@@ -80,7 +84,7 @@ pub async fn segments_of(
     let rows = client
         .query_typed(
             "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
-                received_last_ns, lines, bytes
+                received_last_ns, lines, bytes, searched, rules
              FROM segments
              WHERE retired IS NULL AND partition = $1 AND end_offset > $2
              ORDER BY end_offset LIMIT $3",
@@ -94,6 +98,36 @@ pub async fn segments_of(
     Ok(rows.iter().map(segment).collect())
 }
 
+pub async fn holding(
+    client: &Client,
+    node: NodeId,
+    sequence: u64,
+    max: usize,
+) -> Result<Vec<SegmentRow>, Failed> {
+    let rows = client
+        .query_typed(
+            "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
+                received_last_ns, lines, bytes, searched, rules
+             FROM segments
+             WHERE retired IS NULL AND name IN (
+                SELECT segment FROM frames
+                WHERE node = $1 AND last_number >= $2 AND first_number <= $2)
+             ORDER BY name LIMIT $3",
+            &[
+                (&node_number(node), Type::INT8),
+                (&ordered(sequence), Type::INT8),
+                (&limit(max), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(rows.iter().map(segment).collect())
+}
+
+/// A number of all 64 bits as the database has it, in order.
+pub fn ordered(number: u64) -> i64 {
+    number as i64 ^ i64::MIN
+}
+
 pub async fn older_than(
     client: &Client,
     age: Duration,
@@ -102,7 +136,7 @@ pub async fn older_than(
     let rows = client
         .query_typed(
             "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
-                received_last_ns, lines, bytes
+                received_last_ns, lines, bytes, searched, rules
              FROM segments
              WHERE retired IS NULL
                 AND received_last_ns <= (EXTRACT(epoch FROM now()) * 1000000000)::bigint - $1
@@ -119,7 +153,8 @@ pub async fn older_than(
 pub async fn totals(client: &Client) -> Result<Totals, Failed> {
     let rows = client
         .query_typed(
-            "SELECT count(*), COALESCE(sum(bytes), 0)::bigint FROM segments WHERE retired IS NULL",
+            "SELECT COALESCE(sum(live_segments), 0)::bigint, COALESCE(sum(live_bytes), 0)::bigint
+             FROM partitions",
             &[],
         )
         .await?;
@@ -129,10 +164,31 @@ pub async fn totals(client: &Client) -> Result<Totals, Failed> {
     Ok(totals.unwrap_or_default())
 }
 
+pub async fn hold(client: &Client, holder: &str, ttl: Duration) -> Result<(), Failed> {
+    client.query_typed("DELETE FROM holds WHERE expires <= now()", &[]).await?;
+    client
+        .query_typed(
+            "INSERT INTO holds (holder, began, expires)
+             VALUES ($1, now(), now() + $2 * interval '1 microsecond')
+             ON CONFLICT (holder) DO UPDATE SET expires = EXCLUDED.expires",
+            &[(&holder, Type::TEXT), (&micros(ttl), Type::INT8)],
+        )
+        .await?;
+    Ok(())
+}
+
+pub async fn let_go(client: &Client, holder: &str) -> Result<(), Failed> {
+    client.query_typed("DELETE FROM holds WHERE holder = $1", &[(&holder, Type::TEXT)]).await?;
+    Ok(())
+}
+
 pub async fn retired(client: &Client, grace: Duration, max: usize) -> Result<Vec<String>, Failed> {
     let rows = client
         .query_typed(
-            "SELECT name FROM segments WHERE retired <= now() - $1 * interval '1 microsecond'
+            "SELECT name FROM segments
+             WHERE retired <= now() - $1 * interval '1 microsecond'
+                AND retired < COALESCE(
+                    (SELECT min(began) FROM holds WHERE expires > now()), 'infinity')
              ORDER BY retired LIMIT $2",
             &[(&micros(grace), Type::INT8), (&limit(max), Type::INT8)],
         )
@@ -192,6 +248,9 @@ fn segment(row: &Row) -> SegmentRow {
         received_last_ns: row.get(6),
         lines: unsigned(row.get(7)),
         bytes: unsigned(row.get(8)),
+        searched: unsigned(row.get(9)),
+        rules: unsigned(row.get(10)),
+        frames: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 mod cache;
 mod kafka;
 mod kafka_killed;
+mod kafka_pipelined;
 mod kafka_secured;
 mod objects;
 mod server;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::deletions::{DELETIONS_MAX, DeletionState};
 use cluster::sim::SimCatalog;
 use cluster::{
-    Catalog, CatalogError, Failure, Lease, NodeId, NodeInfo, ObjectInfo, Owner, PartitionState,
-    Publication, Resource, Role, SegmentRow, TimeRange, Totals,
+    Catalog, CatalogError, Failure, FrameRange, Lease, NodeId, NodeInfo, ObjectInfo, Owner,
+    PartitionState, Publication, Resource, Role, Seen, SegmentRow, TimeRange, Totals,
 };
 use platform::RealClock;
 
@@ -38,6 +39,9 @@ pub fn segment(name: &str, partition: u32, offsets: std::ops::Range<u64>) -> Seg
         lines: offsets.end - offsets.start,
         bytes: 10,
         offsets,
+        searched: 0,
+        rules: 0,
+        frames: Vec::new(),
     }
 }
 
@@ -109,7 +113,8 @@ fn publishing(catalog: &dyn Catalog) {
     let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
     catalog.partition(&lease).unwrap();
     let mut first = publication(0..10, Some(segment("a", 0, 0..10)));
-    first.producers = vec![(NodeId(7), 3), (NodeId(8), u64::MAX)];
+    let seen = |last, before| Seen { last, before };
+    first.producers = vec![(NodeId(7), seen(3, 0b10)), (NodeId(8), seen(u64::MAX, u64::MAX))];
     catalog.publish(&lease, &first).unwrap();
     let producers = first.producers.clone();
     assert_eq!(catalog.partition(&lease), Ok(PartitionState { offset: 10, producers }));
@@ -124,9 +129,10 @@ fn publishing(catalog: &dyn Catalog) {
     assert_eq!(taken, Err(CatalogError::NameTaken("a".to_owned())));
     assert_eq!(catalog.partition(&lease).unwrap().offset, 10);
     let mut second = publication(10..12, None);
-    second.producers = vec![(NodeId(7), 5)];
+    second.producers = vec![(NodeId(7), seen(5, 0b1010))];
     catalog.publish(&lease, &second).unwrap();
-    let producers = vec![(NodeId(7), 5), (NodeId(8), u64::MAX)];
+    let all = seen(u64::MAX, u64::MAX);
+    let producers = vec![(NodeId(7), seen(5, 0b1010)), (NodeId(8), all)];
     assert_eq!(catalog.partition(&lease), Ok(PartitionState { offset: 12, producers }));
     // A lease of something else is refused.
     let other = catalog.acquire(Resource::Sweep, A, HOUR).unwrap().unwrap();
@@ -285,8 +291,142 @@ fn marks(catalog: &dyn Catalog) {
     assert_eq!(names("b"), ["b="]);
 }
 
+fn deletions(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    assert_eq!(catalog.deletions().map(|all| (all.last_id, all.rows)), Ok((0, Vec::new())));
+    let publish = |name: &str, offsets: std::ops::Range<u64>, searched| {
+        let row = SegmentRow { searched, ..segment(name, 0, offsets.clone()) };
+        catalog.publish(&lease, &publication(offsets, Some(row))).unwrap();
+    };
+    publish("a", 0..10, 0);
+    // The log goes on behind what is published.
+    let first = catalog.delete("x", &[20]).unwrap();
+    assert_eq!((first.tombstone.id, first.segments_left, first.bytes_left), (1, 1, 10));
+    assert_eq!((first.state, first.lines), (DeletionState::Running, 0));
+    let tombstones = || catalog.snapshot(TimeRange::ALL, 9).unwrap().tombstones;
+    assert_eq!(tombstones(), [first.tombstone.clone()]);
+    let view = catalog.heartbeat(&info(A), &[], HOUR).unwrap();
+    assert_eq!(view.deleted_ns, Some(first.tombstone.created_ns));
+    publish("b", 10..15, 1);
+
+    // Searching needs the lease; what is not live any more is passed over.
+    let merge = catalog.acquire(Resource::Merge(0), B, HOUR).unwrap().unwrap();
+    let old = Lease { epoch: 9, ..merge };
+    let names = ["a".to_owned(), "gone".to_owned()];
+    assert!(catalog.note_searched(&old, &names, 1, 7).is_err());
+    catalog.note_searched(&merge, &names, 1, 7).unwrap();
+    let found = catalog.segments_of(0, 0, 1).unwrap();
+    assert_eq!((found[0].searched, found[0].rules), (1, 7));
+
+    // It is done once the log is published up to where it was, and all segments are searched.
+    let retention = catalog.acquire(Resource::Retention, A, HOUR).unwrap().unwrap();
+    assert_eq!(catalog.end_deletions(&retention), Ok(0));
+    publish("c", 15..25, 0);
+    assert_eq!(catalog.end_deletions(&retention), Ok(0));
+    let by = SegmentRow { searched: 1, lines: 4, ..segment("c2", 0, 15..25) };
+    catalog.rewrite(&merge, "c", Some(&by), &[(1, 6), (99, 1)]).unwrap();
+    let again = catalog.rewrite(&merge, "c", None, &[(1, 6)]);
+    assert_eq!(again, Err(CatalogError::SegmentGone));
+    assert_eq!(catalog.end_deletions(&retention), Ok(1));
+    assert_eq!(catalog.end_deletions(&retention), Ok(0));
+    assert!(catalog.end_deletions(&old).is_err());
+    let row = |id: u64| {
+        let rows = catalog.deletions().unwrap().rows;
+        rows.into_iter().find(|row| row.tombstone.id == id).unwrap()
+    };
+    assert_eq!((row(1).state, row(1).lines, row(1).segments_left), (DeletionState::Done, 6, 0));
+    assert!(row(1).finished_ns >= Some(row(1).tombstone.created_ns));
+    // It hides lines that come late.
+    assert_eq!(tombstones().len(), 1);
+    assert_eq!(catalog.cancel_deletion(1), Ok(false));
+
+    let second = catalog.delete("y", &[]).unwrap();
+    assert_eq!((second.tombstone.id, tombstones().len()), (2, 2));
+    assert_eq!(catalog.cancel_deletion(2), Ok(true));
+    assert_eq!(catalog.cancel_deletion(2), Ok(false));
+    assert_eq!(catalog.cancel_deletion(77), Ok(false));
+    assert_eq!((row(2).state, row(2).tombstone.filter.as_str()), (DeletionState::Cancelled, ""));
+    assert_eq!(tombstones().len(), 1);
+
+    for _ in 0..DELETIONS_MAX {
+        catalog.delete("z", &[]).unwrap();
+    }
+    let refused = catalog.delete("z", &[]).unwrap_err();
+    assert_eq!(refused.failure(), Failure::Refused);
+    assert!(refused.to_string().contains("100 deletions run"), "{refused}");
+    // Those without a filter are forgotten, the oldest first; one in force is not.
+    for id in 3..3 + DELETIONS_MAX as u64 {
+        assert_eq!(catalog.cancel_deletion(id), Ok(true));
+    }
+    catalog.end_deletions(&retention).unwrap();
+    let all = catalog.deletions().unwrap();
+    let ids: Vec<u64> = all.rows.iter().map(|row| row.tombstone.id).collect();
+    assert_eq!((ids[0], ids[1], ids.len(), all.last_id), (1, 3, 101, 102));
+}
+
+fn holding(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    let of = |node, first, last| FrameRange { node, first, last };
+    for (name, start, frames) in [
+        ("a", 0, vec![of(A, 1, 5), of(B, 7, 7)]),
+        ("b", 10, vec![of(A, 6, u64::MAX - 1)]),
+        ("c", 20, vec![of(A, 4, 8)]),
+        ("d", 30, Vec::new()),
+    ] {
+        let row = SegmentRow { frames, ..segment(name, 0, start..start + 10) };
+        catalog.publish(&lease, &publication(start..start + 10, Some(row))).unwrap();
+    }
+    let found = |node, number, max| names(catalog.holding(node, number, max).unwrap());
+    assert_eq!(found(A, 0, 9), [""; 0]);
+    assert_eq!(found(A, 1, 9), ["a"]);
+    assert_eq!(found(A, 5, 9), ["a", "c"]);
+    assert_eq!(found(A, 5, 1), ["a"]);
+    assert_eq!(found(A, 7, 9), ["b", "c"]);
+    assert_eq!(found(A, u64::MAX - 1, 9), ["b"]);
+    assert_eq!(found(A, u64::MAX, 9), [""; 0]);
+    assert_eq!(found(B, 7, 9), ["a"]);
+    // What is retired holds nothing; what replaces it does.
+    let merge = catalog.acquire(Resource::Merge(0), A, HOUR).unwrap().unwrap();
+    let by = SegmentRow { frames: vec![of(A, 1, 5)], ..segment("e", 0, 0..10) };
+    catalog.replace(&merge, &["a".to_owned()], Some(&by)).unwrap();
+    assert_eq!((found(A, 1, 9), found(B, 7, 9)), (vec!["e".to_owned()], Vec::new()));
+    catalog.forget(&["a".to_owned()]).unwrap();
+    assert_eq!(found(A, 1, 9), ["e"]);
+}
+
+fn holds(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    for (name, start) in [("a", 0), ("b", 10), ("c", 20)] {
+        let row = segment(name, 0, start..start + 10);
+        catalog.publish(&lease, &publication(start..start + 10, Some(row))).unwrap();
+    }
+    let retire = |name: &str| catalog.replace(&lease, &[name.to_owned()], None).unwrap();
+    let retired = || {
+        let mut names = catalog.retired(Duration::ZERO, 9).unwrap();
+        names.sort();
+        names
+    };
+    retire("a");
+    catalog.hold("backup", HOUR).unwrap();
+    // What was retired before is not of the backup.
+    retire("b");
+    assert_eq!(retired(), ["a"]);
+    // A hold that is prolonged keeps its beginning.
+    catalog.hold("backup", HOUR).unwrap();
+    catalog.hold("other", Duration::ZERO).unwrap();
+    retire("c");
+    assert_eq!(retired(), ["a"]);
+    catalog.let_go("nobody").unwrap();
+    catalog.let_go("backup").unwrap();
+    assert_eq!(retired(), ["a", "b", "c"]);
+}
+
 type Part = fn(&dyn Catalog);
-const PARTS: [Part; 7] = [leases, nodes, publishing, replacing, reading, orphans, marks];
+const PARTS: [Part; 10] =
+    [leases, nodes, publishing, replacing, reading, orphans, marks, deletions, holding, holds];
 
 #[test]
 fn the_simulated_catalog_keeps_the_contract() {

@@ -30,6 +30,8 @@ impl Sealer for CountLines {
             body: Box::new(vec![0; 8]),
             times: TimeRange { first_ns: 0, last_ns: 1 },
             received_last_ns: 0,
+            searched: 0,
+            frames: Vec::new(),
             lines,
         })
     }
@@ -62,7 +64,9 @@ fn store(node: u32, settings: PgSettings, log: &SimLog, objects: &SimObjects, do
                     Err(_) => member.give_up(lease.resource),
                 }
             }
-            Ok(Some(Change::Lost(lease))) => partitions.retain(|(held, _)| *held != lease),
+            Ok(Some(Change::Lost(lease) | Change::Expired(lease))) => {
+                partitions.retain(|(held, _)| *held != lease)
+            }
             Ok(None) => {}
             Err(error) => assert_ne!(error.failure(), Failure::Refused, "{error}"),
         }
@@ -195,14 +199,26 @@ fn nodes_that_start_together_make_one_schema() {
             scope.spawn(|| PgCatalog::open(settings.clone()).unwrap());
         }
     });
-    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "2");
-    for version in ["1", "999"] {
-        server.sql("test_0", &format!("UPDATE schema_version SET version = {version}"));
+    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "3");
+    let set = |version: u32, usable_by: u32| {
+        let sql = format!("UPDATE schema_version SET version = {version}, usable_by = {usable_by}");
+        server.sql("test_0", &sql);
+    };
+    for (version, usable_by, more) in [
+        (1, 1, "use the release of Loginson that created it"),
+        (5, 4, "programs of schema version 4 or later may use it"),
+    ] {
+        set(version, usable_by);
         let error = PgCatalog::open(settings.clone()).err().unwrap();
-        let named = format!("has schema version {version}, and this program reads version 2");
-        let is_named = matches!(&error, CatalogError::Refused(text) if text.contains(&named));
+        let named = format!("has schema version {version}, and this program works with version 3");
+        let is_named = matches!(&error, CatalogError::Refused(text)
+            if text.contains(&named) && text.contains(more));
         assert!(is_named, "{error}");
     }
+    // The next release upgraded it in a way that this one can live with.
+    set(4, 3);
+    PgCatalog::open(settings.clone()).unwrap();
+    assert_eq!(server.sql("test_0", "SELECT version FROM schema_version"), "4");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! in a temporary directory.
 
 mod contract;
+mod dump;
 mod kill;
 mod random;
 mod server;

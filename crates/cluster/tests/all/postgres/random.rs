@@ -5,9 +5,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::deletions::DeletionRow;
 use cluster::sim::SimCatalog;
 use cluster::{
-    Catalog, CatalogError, Lease, NodeId, ObjectInfo, Publication, Resource, SegmentRow, TimeRange,
+    Catalog, CatalogError, FrameRange, Lease, NodeId, ObjectInfo, Publication, Resource, Seen,
+    SegmentRow, TimeRange,
 };
 use fastrand::Rng;
 use platform::RealClock;
@@ -87,11 +89,63 @@ impl Pair<'_> {
         SegmentRow {
             times: self.times(),
             received_last_ns,
+            searched: self.random.u64(..4),
+            rules: self.random.u64(..3),
+            frames: vec![self.frames(1), self.frames(2)],
             ..segment(&name, partition, start..start + 3)
         }
     }
 
+    fn frames(&mut self, node: u32) -> FrameRange {
+        let first = self.random.u64(..20);
+        FrameRange { node: NodeId(node), first, last: first + self.random.u64(..20) }
+    }
+
+    /// Calls about deletions; of times, only that they are there.
+    fn step_deletions(&mut self) {
+        let (lease, id) = (self.lease(), self.random.u64(1..30));
+        match self.random.u32(..6) {
+            0 => {
+                let ends: Vec<u64> = (0..2).map(|_| self.random.u64(..20)).collect();
+                let _ = self.call("delete", |catalog| {
+                    catalog.delete("a filter", &ends).map(|row| without_times(row))
+                });
+            }
+            1 => drop(self.call("cancel_deletion", |catalog| catalog.cancel_deletion(id))),
+            2 | 3 => drop(self.call("end_deletions", |catalog| catalog.end_deletions(&lease))),
+            4 => {
+                let (names, rules) = (self.names.clone(), self.random.u64(..3));
+                let _ = self.call("note_searched", |catalog| {
+                    catalog.note_searched(&lease, &names, id, rules)
+                });
+            }
+            _ => {
+                let Some(replaced) = self.random.choice(&self.names).cloned() else { return };
+                let row = self.row(0, 0);
+                let by = Some(row).filter(|_| self.random.bool());
+                let deleted = [(id, self.random.u64(..9))];
+                let _ = self.call("rewrite", |catalog| {
+                    catalog.rewrite(&lease, &replaced, by.as_ref(), &deleted)
+                });
+            }
+        }
+        let _ = self.call("deletions", |catalog| {
+            let all = catalog.deletions()?;
+            let rows: Vec<_> = all.rows.into_iter().map(without_times).collect();
+            Ok((all.last_id, rows))
+        });
+        let (node, number) = (NodeId(self.random.u32(1..3)), self.random.u64(..40));
+        let _ = self.call("holding", |catalog| {
+            let mut rows = catalog.holding(node, number, usize::MAX)?;
+            rows.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(rows)
+        });
+    }
+
     fn step(&mut self) {
+        if self.random.u32(..10) == 0 {
+            self.step_deletions();
+        }
         let node = NodeId(self.random.u32(1..4));
         match self.random.u32(..12) {
             0 | 1 => {
@@ -105,6 +159,7 @@ impl Pair<'_> {
                     let mut view = catalog.heartbeat(&info(node), &leases, ttl)?;
                     view.leases.sort_by_key(|row| row.resource);
                     view.nodes.iter_mut().for_each(|row| row.silent = Duration::ZERO);
+                    view.deleted_ns = view.deleted_ns.map(|_| 0);
                     Ok(view)
                 });
             }
@@ -121,7 +176,10 @@ impl Pair<'_> {
                 let publication = Publication {
                     offsets: start..start + 3,
                     segment: Some(row).filter(|_| self.random.u32(..5) > 0),
-                    producers: vec![(node, self.random.u64(..))],
+                    producers: vec![(
+                        node,
+                        Seen { last: self.random.u64(..), before: self.random.u64(..) },
+                    )],
                     lost: self.random.u64(..2),
                 };
                 let _ = self.call("publish", |catalog| catalog.publish(&lease, &publication));
@@ -138,6 +196,7 @@ impl Pair<'_> {
                 let _ = self.call("snapshot", |catalog| {
                     let mut snapshot = catalog.snapshot(times, max)?;
                     snapshot.segments.sort_by(|a, b| a.name.cmp(&b.name));
+                    snapshot.tombstones.iter_mut().for_each(|one| one.created_ns = 0);
                     Ok(snapshot)
                 });
             }
@@ -178,6 +237,12 @@ impl Pair<'_> {
     }
 }
 
+fn without_times(mut row: DeletionRow) -> DeletionRow {
+    row.tombstone.created_ns = 0;
+    row.finished_ns = row.finished_ns.map(|_| 0);
+    row
+}
+
 #[test]
 fn both_catalogs_answer_the_same() {
     let server = Server::start();
@@ -193,6 +258,11 @@ fn both_catalogs_answer_the_same() {
         names: Vec::new(),
         seed,
     };
+    // Segments are counted with their partition, which is there once it had an owner.
+    let resource = Resource::Partition(0);
+    let lease = pair.call("acquire", |catalog| catalog.acquire(resource, NodeId(1), HOUR));
+    let lease = lease.unwrap().unwrap();
+    pair.call("partition", |catalog| catalog.partition(&lease)).unwrap();
     (0..CALLS).for_each(|_| pair.step());
     assert!(pair.names.len() > 300, "{}", pair.names.len());
     assert!(real.totals().unwrap().segments > 50, "{:?}", real.totals());

@@ -1,7 +1,7 @@
-//! A log that fails at random, also behind frames that it stored: every acknowledged line is in it
-//! once for a reader that drops copies.
+//! A log that fails at random, in the middle of the frames of a call, whether or not it stored
+//! them: every acknowledged line is in it once for a reader that drops copies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -29,35 +29,51 @@ impl AppendLog for FaultyLog {
         "a faulty log".to_owned()
     }
 
-    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String> {
+    fn begin(&self, partition: u32, messages: &[&[u8]]) -> Result<Box<dyn Appending>, String> {
         if self.is_away.load(Relaxed) {
             return Err("away".to_owned());
         }
         let call = self.calls.fetch_add(1, Relaxed);
         let mut random = fastrand::Rng::with_seed(self.seed << 32 | call);
         let fails = self.is_faulty.load(Relaxed) && random.u8(..3) == 0;
-        let stored = if fails { random.usize(..=messages.len()) } else { messages.len() };
-        let stored = messages[..stored].iter().map(|message| message.to_vec());
-        lock(&self.messages[partition as usize]).extend(stored);
-        if fails { Err("the answer is lost".to_owned()) } else { Ok(()) }
+        let mut outcomes = Vec::new();
+        // Any of them fails, whether or not it is stored.
+        for message in messages {
+            let is_lost = fails && random.bool();
+            if !is_lost || random.bool() {
+                lock(&self.messages[partition as usize]).push(message.to_vec());
+            }
+            outcomes.push(if is_lost { Err("the answer is lost".to_owned()) } else { Ok(()) });
+        }
+        Ok(Box::new(Ended(outcomes)))
+    }
+}
+
+struct Ended(Vec<Result<(), String>>);
+
+impl Appending for Ended {
+    fn end(self: Box<Self>) -> Vec<Result<(), String>> {
+        self.0
     }
 }
 
 impl FaultyLog {
-    /// The lines of each frame, as a reader that drops copies finds them; panics if two frames have
-    /// the same name.
+    /// The lines of each frame, as a reader that drops copies finds them. Panics if two frames have
+    /// the same name, or if a reader that remembers the numbers of the window alone takes a frame
+    /// for a copy.
     fn lines(&self) -> BTreeMap<String, usize> {
-        let (mut names, mut lines) = (BTreeSet::new(), BTreeMap::new());
+        let (mut names, mut lines) = (BTreeMap::new(), BTreeMap::new());
         for messages in &self.messages {
             let mut last = 0;
             for message in lock(messages).iter() {
                 let frame = Frame::decode(message.clone()).unwrap();
                 let name = frame.header().name();
-                if name.1 <= last {
+                if let Some(first) = names.insert(name, message.clone()) {
+                    assert_eq!(first, *message, "{name:?} names two frames");
                     continue;
                 }
-                last = name.1;
-                assert!(names.insert(name), "{name:?} names two frames");
+                assert!(name.1 + APPEND_WINDOW >= last, "{name:?} comes late, behind {last}");
+                last = last.max(name.1);
                 for line in frame.lines() {
                     let line = String::from_utf8(line.bytes.to_vec()).unwrap();
                     *lines.entry(line).or_default() += 1;
@@ -200,10 +216,10 @@ impl AppendLog for SlowLog {
         "a slow log".to_owned()
     }
 
-    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String> {
+    fn begin(&self, partition: u32, messages: &[&[u8]]) -> Result<Box<dyn Appending>, String> {
         self.appends.fetch_add(1, Relaxed);
         wait_for("leave to go on", || self.goes_on.load(Relaxed));
-        self.inner.append(partition, messages)
+        self.inner.begin(partition, messages)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
+use platform::encryption::{EncryptedDisk, Keyring, MasterKey};
 use platform::{Fault, Operation, SimDisk};
 use record::{Format, FrameBuilder, Origin, Transport};
 
@@ -48,14 +49,25 @@ struct Promises {
 
 struct Run {
     disk: SimDisk,
+    /// The data keys, in the runs whose files are encrypted: one in four.
+    keys: Option<Arc<Keyring>>,
     random: Rng,
     spool: Spool,
     truth: Promises,
 }
 
 fn open(disk: &SimDisk) -> Spool {
-    let (spool, _) =
-        Spool::open(Arc::new(disk.clone()), Path::new(DIR), NODE, 1 << 40).expect("it opens");
+    open_with(disk, &None)
+}
+
+/// The spool as a new process opens it.
+fn open_with(disk: &SimDisk, keys: &Option<Arc<Keyring>>) -> Spool {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let disk = match keys {
+        Some(keys) => Arc::new(EncryptedDisk::new(disk, keys.clone())),
+        None => disk,
+    };
+    let (spool, _) = Spool::open(disk, Path::new(DIR), NODE, 1 << 40).expect("it opens");
     spool
 }
 
@@ -77,8 +89,13 @@ impl Run {
     fn new(seed: u64) -> Run {
         let disk = SimDisk::new(seed);
         disk.create_dir_all(Path::new(DIR)).unwrap();
-        let spool = open(&disk);
-        Run { disk, random: Rng::with_seed(seed), spool, truth: Promises::default() }
+        let keys = seed.is_multiple_of(4).then(|| {
+            let master = MasterKey::random().expect("random bytes");
+            let keys = Keyring::open(&SimDisk::new(seed), Path::new("/keys"), &[master]);
+            Arc::new(keys.expect("a new file").expect("a key was given"))
+        });
+        let spool = open_with(&disk, &keys);
+        Run { disk, keys, random: Rng::with_seed(seed), spool, truth: Promises::default() }
     }
 
     /// Calls the spool as a thread that survives its panics does. `None`: the operation failed.
@@ -241,10 +258,12 @@ impl Run {
     fn check(mut self) {
         self.disk.clear_faults();
         self.disk.restart();
-        self.spool = open(&self.disk);
+        self.spool = open_with(&self.disk, &self.keys);
         // Removed files occupy space until then.
         self.disk.sync_dir(Path::new(DIR)).unwrap();
-        assert_eq!(self.spool.bytes(), self.disk.used_bytes(), "no file is left over");
+        if self.keys.is_none() {
+            assert_eq!(self.spool.bytes(), self.disk.used_bytes(), "no file is left over");
+        }
         self.check_all();
     }
 

@@ -3,14 +3,12 @@
 //! server. Several nodes are independent: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 
 use crate::options::{Known, Options};
-use crate::servers::home::once;
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Site, python};
 
 const FRONT: &str = include_str!("front.py");
 
@@ -34,7 +32,7 @@ impl Server for Chdb {
                 default: "18223",
                 help: "port of the first node; further nodes use the ports after it",
             },
-            Known { name: "python", default: "python3", help: "a Python 3.9 or later with pip" },
+            python::PYTHON,
             Known { name: "memory_mb", default: "1024", help: "limit of the engine, MiB" },
             Known {
                 name: "cache_mb",
@@ -45,24 +43,16 @@ impl Server for Chdb {
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
-        let python = python(options)?;
-        once(&software(site, options), |part| {
-            let package = format!("chdb-core=={}", options.text("version"));
-            say(&format!("fetches {package}, about 150 MB"));
-            // Its dependencies serve data frames, which are not used here.
-            let arguments = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-            let mut arguments = arguments.map(str::to_owned).to_vec();
-            arguments.extend(["--no-deps", "--target"].map(str::to_owned));
-            arguments.extend([part.display().to_string(), package]);
-            Launch::new(&python, arguments).run(&site.log.join("pip.log"), part)
-        })
+        // Its dependencies serve data frames, which are not used here.
+        let package = format!("chdb-core=={}", options.text("version"));
+        python::package_once(site, &software(site, options), &package, options, say)
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
         let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
         let memory = options.number("memory_mb", 64_u64, 1 << 20)? << 20;
         let cache = options.number("cache_mb", 1_u64, 1 << 20)? << 20;
-        let python = python(options)?;
+        let python = python::python(options)?;
         let settings = [
             format!("max_server_memory_usage={memory}"),
             format!("mark_cache_size={cache}"),
@@ -103,23 +93,4 @@ impl Server for Chdb {
 
 fn software(site: &Site, options: &Options) -> PathBuf {
     site.software.join(options.text("version"))
-}
-
-/// The Python of the options, which has pip.
-fn python(options: &Options) -> Result<PathBuf, ServerError> {
-    let name = options.text("python");
-    let path = match name.contains('/') {
-        true => Some(PathBuf::from(name)),
-        false => debian::program(name),
-    };
-    let has_pip = |python: &Path| {
-        let output = Command::new(python).args(["-c", "import pip"]).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    path.filter(|python| has_pip(python)).ok_or_else(|| ServerError::Missing {
-        what: format!("`{name}` is no Python that has pip"),
-        remedy:
-            "install them: sudo apt-get install python3-pip, or give a path: --set chdb.python=PATH"
-                .to_owned(),
-    })
 }

@@ -59,6 +59,11 @@ pub(crate) const OPTIONS: &[Known] = &[
         default: "no",
         help: "yes: rows are on disk before they are acknowledged; needs release 20.10",
     },
+    Known {
+        name: "words",
+        default: "no",
+        help: "yes: texts that are searched have an index over their words; needs release 26.2",
+    },
 ];
 
 struct ClickHouse {
@@ -69,6 +74,7 @@ struct ClickHouse {
     timeout: Duration,
     order: Vec<String>,
     fsync: bool,
+    words: bool,
     ring: Arc<Ring>,
     nodes: Vec<Http>,
 }
@@ -94,6 +100,7 @@ fn open_product(spec: &StoreSpec, product: &'static str) -> Result<Arc<dyn Drive
         timeout,
         order: options.text("order").split(':').map(str::to_owned).collect(),
         fsync: options.choice("fsync", &["no", "yes"])? == "yes",
+        words: options.choice("words", &["no", "yes"])? == "yes",
         ring: Arc::new(Ring::new(nodes.len())),
         nodes,
     }))
@@ -125,7 +132,7 @@ impl Driver for ClickHouse {
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
         let statements = Statements::new(schema);
-        let create = statements.create(&self.order, self.fsync);
+        let create = statements.create(&self.order, self.fsync, self.words);
         for node in &self.nodes {
             let waits = year(node).await? >= SYNC_RELEASE;
             maintain(node, statements.drop(waits)).await?;

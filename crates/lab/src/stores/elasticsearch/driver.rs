@@ -83,6 +83,7 @@ struct Elasticsearch {
     translog: &'static str,
     request_cache: bool,
     auto_ids: bool,
+    codec: &'static str,
     http: Http,
     sessions: AtomicUsize,
 }
@@ -122,6 +123,11 @@ pub(crate) const OPTIONS: &[Known] = &[
         default: "key",
         help: "auto: the store makes the identifiers of documents, which saves it a lookup, as for logs",
     },
+    Known {
+        name: "codec",
+        default: "default",
+        help: "best_compression: stored documents take less of the disk and more processor time",
+    },
     TIMEOUT,
 ];
 
@@ -133,6 +139,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let translog = options.choice("translog", &["request", "async"])?;
     let request_cache = options.choice("request_cache", &["on", "off"])? == "on";
     let auto_ids = options.choice("ids", &["key", "auto"])? == "auto";
+    let codec = options.choice("codec", &["default", "best_compression"])?;
     let timeout = crate::driver::timeout(&options)?;
     let (spec, http) = (spec.clone(), Http::new(&spec.name, &spec.endpoints, 0, timeout));
     let sessions = AtomicUsize::new(0);
@@ -145,6 +152,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         translog,
         request_cache,
         auto_ids,
+        codec,
         http,
         sessions,
     }))
@@ -203,6 +211,7 @@ impl Driver for Elasticsearch {
                 "refresh_interval": self.refresh,
                 "translog.durability": self.translog,
                 "requests.cache.enable": self.request_cache,
+                "codec": self.codec,
                 // Otherwise the size of a table is that of up to ten seconds ago.
                 "store.stats_refresh_interval": "0s",
             },

@@ -57,6 +57,7 @@ impl Server for Ferretdb {
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        crate::stores::mongodb::driver::CLIENT.install(say)?;
         once(&software(site, options), |part| {
             let go = go::command("FerretDB", "1.22", "")?;
             let module = format!("{MODULE}@{}", options.text("version"));

@@ -36,6 +36,7 @@ impl Server for Mariadb {
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
+        crate::stores::mysql::driver::CLIENT.install(say)?;
         let programs = [PROGRAM, INSTALL, "my_print_defaults"];
         match programs.iter().all(|name| debian::program(name).is_some()) {
             true => Ok(()),
@@ -66,6 +67,11 @@ impl Server for Mariadb {
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(crate::stores::mysql::driver::open, self.name(), node).await
+        crate::servers::driver_answers(
+            crate::stores::mysql::driver::open_mariadb,
+            self.name(),
+            node,
+        )
+        .await
     }
 }

@@ -74,6 +74,7 @@ impl Server for Mysql {
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
+        super::driver::CLIENT.install(say)?;
         if std::env::consts::ARCH != "x86_64" {
             return Err(ServerError::Missing {
                 what: format!("there is no MySQL {VERSION} for {}", std::env::consts::ARCH),

@@ -1,4 +1,5 @@
-//! The driver of a store of the user's own: the operations as lines of JSON.
+//! The driver of stores that are reached by lines of JSON: those of the user's own, and those whose
+//! client is a [program of the lab](crate::servers::client).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,32 +19,69 @@ use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Scans, Session, Settle, StoreError,
     StoreSpec, TIMEOUT, within,
 };
+use crate::options::Known;
 use crate::row::{Row, Schema, Value};
+use crate::servers::client::Client;
+
+/// What the driver has to know of a kind of store.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// The name of the store.
+    pub name: &'static str,
+    /// What it can do.
+    pub abilities: &'static [Ability],
+    /// What its scans return.
+    pub scans: Scans,
+    /// See [`Driver::reads_own_writes`].
+    pub reads_own_writes: bool,
+    /// Its options, with that of every driver.
+    pub options: &'static [Known],
+    /// See [`Driver::versions_tested`].
+    pub versions_tested: &'static [&'static str],
+    /// The client that speaks to its servers; none where the endpoints answer lines of JSON.
+    pub client: Option<&'static Client>,
+    /// Whether its endpoints are of one store, which its client tells apart, and not shards.
+    pub is_cluster: bool,
+}
 
 struct Own {
-    kind: &'static registry::Own,
-    endpoints: Vec<String>,
+    kind: &'static Kind,
+    /// The endpoints of each shard.
+    shards: Vec<Vec<String>>,
     timeout: Duration,
     /// The options for the program.
     options: Arc<BTreeMap<String, String>>,
     ring: Arc<Ring>,
 }
 
+/// The driver of a store that the user added.
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
-    let kind = registry::find(&spec.name).ok_or_else(|| OpenError::Unknown {
+    let own = registry::find(&spec.name).ok_or_else(|| OpenError::Unknown {
         name: spec.name.clone(),
         known: crate::stores::names().join(", "),
     })?;
+    open_kind(&own.kind, spec)
+}
+
+/// The driver of a store of this kind, after `spec`.
+pub(crate) fn open_kind(
+    kind: &'static Kind,
+    spec: &StoreSpec,
+) -> Result<Arc<dyn Driver>, OpenError> {
     let options = crate::driver::options(spec, kind.options)?;
     crate::driver::hosts(spec)?;
     let own = kind.options.iter().filter(|known| known.name != TIMEOUT.name);
     let own = own.map(|known| (known.name.to_owned(), options.text(known.name).to_owned()));
+    let shards: Vec<Vec<String>> = match kind.is_cluster {
+        true => vec![spec.endpoints.clone()],
+        false => spec.endpoints.iter().map(|endpoint| vec![endpoint.clone()]).collect(),
+    };
     Ok(Arc::new(Own {
         kind,
-        endpoints: spec.endpoints.clone(),
         timeout: crate::driver::timeout(&options)?,
         options: Arc::new(own.collect()),
-        ring: Arc::new(Ring::new(spec.endpoints.len())),
+        ring: Arc::new(Ring::new(shards.len())),
+        shards,
     }))
 }
 
@@ -54,21 +92,19 @@ impl Driver for Own {
     }
 
     async fn version(&self) -> Result<String, StoreError> {
-        let name = self.kind.name;
-        let links = self.endpoints.iter().map(|endpoint| async { Ok(Link::new(name, endpoint)) });
-        let version = |mut link: Link| async move {
-            match ask(&mut link, &Request::Version).await? {
+        let version = |mut node: Node| async move {
+            match node.ask(&Request::Version).await? {
                 Reply::Text(text) => Ok(text),
-                other => Err(unexpected(&link, &other)),
+                other => Err(unexpected(&node.link, &other)),
             }
         };
-        let mut versions = on_all(name, self.timeout, links, version, |e| e).await?;
+        let mut versions = self.all(None, self.timeout, version).await?;
         versions.dedup();
         Ok(versions.join("; "))
     }
 
     fn versions_tested(&self) -> &'static [&'static str] {
-        &[]
+        self.kind.versions_tested
     }
 
     fn reads_own_writes(&self) -> bool {
@@ -80,15 +116,14 @@ impl Driver for Own {
     }
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
-        self.all(schema, |mut node| async move { node.done(&Request::Create).await.map(|_| ()) })
-            .await
-            .map(|_| ())
+        let create = |mut node: Node| async move { node.done(&Request::Create).await.map(|_| ()) };
+        self.all(Some(schema), MAINTENANCE_TIMEOUT, create).await.map(|_| ())
     }
 
     async fn settle(&self, schema: &Schema, until: Settle) -> Result<(), StoreError> {
         let settle =
             |mut node: Node| async move { node.done(&Request::Settle { until }).await.map(|_| ()) };
-        self.all(schema, settle).await.map(|_| ())
+        self.all(Some(schema), MAINTENANCE_TIMEOUT, settle).await.map(|_| ())
     }
 
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
@@ -99,11 +134,12 @@ impl Driver for Own {
             }
         };
         // The size is known if all nodes know theirs.
-        Ok(self.all(schema, size).await?.into_iter().sum())
+        let sizes = self.all(Some(schema), MAINTENANCE_TIMEOUT, size).await?;
+        Ok(sizes.into_iter().sum())
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
-        let mut nodes = self.nodes(schema);
+        let mut nodes = self.nodes(Some(schema), self.timeout);
         let connect = try_join_all(nodes.iter_mut().map(Node::connect));
         within(self.kind.name, self.timeout, connect).await?;
         Ok(Box::new(Sharded::new(self.kind.name, self.timeout, &self.ring, schema, nodes)))
@@ -111,24 +147,29 @@ impl Driver for Own {
 }
 
 impl Own {
-    fn nodes(&self, schema: &Schema) -> Vec<Node> {
-        let schema = Arc::new(schema.clone());
-        let node = |endpoint: &String| Node {
-            link: Link::new(self.kind.name, endpoint),
+    /// New connections to all shards, for requests that take up to `limit`.
+    fn nodes(&self, schema: Option<&Schema>, limit: Duration) -> Vec<Node> {
+        let schema = schema.map(|schema| Arc::new(schema.clone()));
+        let node = |endpoints: &Vec<String>| Node {
+            kind: self.kind,
+            link: Link::new(self.kind.name, &endpoints[0]),
+            endpoints: endpoints.clone(),
+            limit,
             schema: schema.clone(),
             options: self.options.clone(),
         };
-        self.endpoints.iter().map(node).collect()
+        self.shards.iter().map(node).collect()
     }
 
-    /// The answers of all nodes, on new connections.
+    /// The answers of all shards, on new connections.
     async fn all<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
-        schema: &Schema,
+        schema: Option<&Schema>,
+        limit: Duration,
         work: impl Fn(Node) -> F,
     ) -> Result<Vec<T>, StoreError> {
-        let nodes = self.nodes(schema).into_iter().map(|node| async { Ok(node) });
-        on_all(self.kind.name, MAINTENANCE_TIMEOUT, nodes, work, |e| e).await
+        let nodes = self.nodes(schema, limit).into_iter().map(|node| async { Ok(node) });
+        on_all(self.kind.name, limit, nodes, work, |e| e).await
     }
 }
 
@@ -139,6 +180,10 @@ async fn ask(link: &mut Link, request: &Request<'_>) -> Result<Reply, StoreError
             let reason = crate::driver::short_message(&reason);
             Err(StoreError::Refused { store: link.store.clone(), reason })
         }
+        Reply::Unreachable(reason) => {
+            let reason = crate::driver::short_message(&reason);
+            Err(StoreError::Unreachable { store: link.store.clone(), reason })
+        }
         reply => Ok(reply),
     }
 }
@@ -147,10 +192,14 @@ fn unexpected(link: &Link, reply: &Reply) -> StoreError {
     link.answer(crate::driver::short_message(&format!("it does not fit the request: {reply:?}")))
 }
 
-/// One of the nodes of a session.
+/// One of the shards of a session.
 struct Node {
+    kind: &'static Kind,
     link: Link,
-    schema: Arc<Schema>,
+    endpoints: Vec<String>,
+    limit: Duration,
+    /// The table; none for requests that need none.
+    schema: Option<Arc<Schema>>,
     options: Arc<BTreeMap<String, String>>,
 }
 
@@ -160,10 +209,46 @@ impl Node {
         if self.link.is_connected() {
             return Ok(());
         }
-        let open = Request::Open { schema: &self.schema, options: &self.options };
-        match ask(&mut self.link, &open).await? {
-            Reply::Done(_) => Ok(()),
-            other => Err(unexpected(&self.link, &other)),
+        let connected = self.introduce().await;
+        if connected.is_err() {
+            // What follows would be asked without a store or a table.
+            self.link.disconnect();
+        }
+        connected
+    }
+
+    async fn introduce(&mut self) -> Result<(), StoreError> {
+        if let Some(client) = self.kind.client {
+            let address = tokio::task::spawn_blocking(move || client.address()).await;
+            let address = address.map_err(|e| e.to_string());
+            let address = address.and_then(|address| address.map_err(|e| e.to_string()));
+            let store = self.link.store.clone();
+            let address = address.map_err(|reason| StoreError::Unreachable { store, reason })?;
+            self.link.lead_to(&address);
+            let timeout_s = self.limit.as_secs();
+            let (endpoints, options) = (&self.endpoints, &self.options);
+            let connect = Request::Connect { endpoints, timeout_s, options };
+            let reply = ask(&mut self.link, &connect).await?;
+            done(&self.link, reply)?;
+        }
+        if let Some(schema) = &self.schema {
+            let open = Request::Open { schema, options: &self.options };
+            let reply = ask(&mut self.link, &open).await?;
+            done(&self.link, reply)?;
+        }
+        Ok(())
+    }
+
+    /// The table of this session.
+    fn schema(&self) -> Arc<Schema> {
+        self.schema.clone().expect("it is about a table")
+    }
+
+    /// An error if the store does not have the operation.
+    fn needs(&self, ability: Ability) -> Result<(), StoreError> {
+        match self.kind.abilities.contains(&ability) {
+            true => Ok(()),
+            false => Err(self.lacks(ability)),
         }
     }
 
@@ -174,20 +259,27 @@ impl Node {
 
     /// Whether a change was made.
     async fn done(&mut self, request: &Request<'_>) -> Result<bool, StoreError> {
-        match self.ask(request).await? {
-            Reply::Done(done) => Ok(done),
-            other => Err(unexpected(&self.link, &other)),
-        }
+        let reply = self.ask(request).await?;
+        done(&self.link, reply)
     }
 
     async fn rows(&mut self, request: &Request<'_>) -> Result<Vec<Row>, StoreError> {
         match self.ask(request).await? {
             Reply::Rows(rows) => {
-                let rows = rows.into_iter().map(|list| row(&self.schema, list));
+                let schema = self.schema();
+                let rows = rows.into_iter().map(|list| row(&schema, list));
                 rows.collect::<Result<_, _>>().map_err(|reason| self.link.answer(reason))
             }
             other => Err(unexpected(&self.link, &other)),
         }
+    }
+}
+
+/// Whether a change was made, by the answer to a request for one.
+fn done(link: &Link, reply: Reply) -> Result<bool, StoreError> {
+    match reply {
+        Reply::Done(done) => Ok(done),
+        other => Err(unexpected(link, &other)),
     }
 }
 
@@ -215,16 +307,19 @@ impl Shard for Node {
         key: &Value,
         changes: &[(usize, Value)],
     ) -> Result<bool, StoreError> {
-        let schema = self.schema.clone();
+        self.needs(Ability::Update)?;
+        let schema = self.schema();
         self.done(&Request::Update { key, changes: pairs(&schema, changes) }).await
     }
 
     async fn scan(&mut self, from: &Value, rows_max: usize) -> Result<Vec<Row>, StoreError> {
+        self.needs(Ability::Scan)?;
         self.rows(&Request::Scan { from, rows_max }).await
     }
 
     async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
-        let schema = self.schema.clone();
+        self.needs(Ability::Count)?;
+        let schema = self.schema();
         match self.ask(&Request::Count { conditions: pairs(&schema, conditions) }).await? {
             Reply::Count(count) => Ok(count),
             other => Err(unexpected(&self.link, &other)),
@@ -232,11 +327,13 @@ impl Shard for Node {
     }
 
     async fn delete(&mut self, key: &Value) -> Result<(), StoreError> {
+        self.needs(Ability::Delete)?;
         self.done(&Request::Delete { key }).await.map(|_| ())
     }
 
     async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
-        let schema = self.schema.clone();
+        self.needs(if search.has_regex() { Ability::Regex } else { Ability::Search })?;
+        let schema = self.schema();
         let request = asked(&schema, search).map(Request::Search);
         let request = request
             .ok_or_else(|| self.link.answer("a search by time of a table without a time"))?;
@@ -256,7 +353,8 @@ impl Shard for Node {
     }
 
     async fn aggregate(&mut self, asked: &Aggregation) -> Result<Aggregate, StoreError> {
-        let schema = self.schema.clone();
+        self.needs(Ability::Aggregate)?;
+        let schema = self.schema();
         match self.ask(&Request::Aggregate(computed(&schema, asked))).await? {
             Reply::Aggregate { rows, value } => Ok(Aggregate { rows, value }),
             other => Err(unexpected(&self.link, &other)),

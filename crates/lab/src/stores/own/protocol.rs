@@ -14,6 +14,12 @@ use crate::row::{Row, Schema, Value};
 #[derive(Debug, Serialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request<'a> {
+    /// For a client of the lab's: the store of all further requests on this connection.
+    Connect {
+        endpoints: &'a [String],
+        timeout_s: u64,
+        options: &'a BTreeMap<String, String>,
+    },
     /// The version of the store: [`Reply::Text`].
     Version,
     /// The table of all further requests on this connection, and the options of the store. The
@@ -130,6 +136,8 @@ pub enum Reply {
     },
     /// Why there is no answer.
     Error(String),
+    /// Why the store cannot be reached.
+    Unreachable(String),
 }
 
 /// Columns with their names.

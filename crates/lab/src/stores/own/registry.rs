@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::description::{Description, leak};
+use super::driver::Kind;
 use super::server::OwnServer;
 use super::{driver, process};
-use crate::driver::{Ability, Scans};
-use crate::options::Known;
+use crate::driver::Scans;
 use crate::stores::{Contract, STORES, Store};
 
 /// Limit of the stores of the user's own. Each has a place for its ports.
@@ -21,18 +21,10 @@ const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A store of the user's own.
 pub struct Own {
-    /// Its name.
-    pub name: &'static str,
     /// The program.
     pub program: PathBuf,
-    /// What it can do.
-    pub abilities: &'static [Ability],
-    /// What its scans return.
-    pub scans: Scans,
-    /// See [`crate::driver::Driver::reads_own_writes`].
-    pub reads_own_writes: bool,
-    /// The options of its driver.
-    pub options: &'static [Known],
+    /// What its driver has to know.
+    pub kind: Kind,
     store: Store,
 }
 
@@ -45,7 +37,7 @@ pub fn added() -> impl Iterator<Item = &'static Store> {
 
 /// The store with this name.
 pub fn find(name: &str) -> Option<&'static Own> {
-    all().into_iter().find(|own| own.name == name)
+    all().into_iter().find(|own| own.kind.name == name)
 }
 
 fn all() -> Vec<&'static Own> {
@@ -81,12 +73,17 @@ fn own(name: &str, program: PathBuf, of: &Description, place: usize) -> &'static
     let options = of.known();
     let server = Box::leak(Box::new(OwnServer::new(name, program.clone(), place)));
     Box::leak(Box::new(Own {
-        name,
         program,
-        abilities: of.abilities.clone().leak(),
-        scans: of.scans,
-        reads_own_writes: of.reads_own_writes,
-        options,
+        kind: Kind {
+            name,
+            abilities: of.abilities.clone().leak(),
+            scans: of.scans,
+            reads_own_writes: of.reads_own_writes,
+            options,
+            versions_tested: &[],
+            client: None,
+            is_cluster: false,
+        },
         store: Store {
             name,
             open: driver::open,

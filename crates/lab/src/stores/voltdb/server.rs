@@ -5,17 +5,14 @@
 //! database. There is no authentication, and all ports are on loopback. Partitions are few, because
 //! each takes a processor while it works.
 
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::connection::Connection;
-use super::wire::Cell;
 use crate::options::{Known, Options};
-use crate::row::Value;
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, home, io, maven};
+use crate::servers::{
+    Launch, Node, Say, Server, ServerError, Site, all_answer, home, io, listens, maven,
+};
 
 /// The version of the server and of this list.
 const VERSION: &str = "10.0";
@@ -41,7 +38,7 @@ const ARTIFACTS: &[&str] = &[
 ];
 
 /// The modules of Java 17 that have to be opened to it.
-const MODULES: &[&str] = &[
+pub(super) const MODULES: &[&str] = &[
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.net=ALL-UNNAMED",
@@ -98,6 +95,7 @@ impl Server for VoltDb {
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
+        super::driver::CLIENT.install(say)?;
         maven::java(options, &[17])?;
         home::once(&site.software.join(VERSION), |part| {
             maven::copy_with_dependencies(site, part, ARTIFACTS, say)
@@ -202,23 +200,10 @@ impl Server for VoltDb {
         Launch::new(&node.launch.program, [arguments]).run(&log, &node.data)
     }
 
-    /// Once it knows of all nodes.
+    /// Once all nodes run, as one of them tells.
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
-        let (host, port) = node.endpoint.rsplit_once(':').expect("an address has a port");
-        let place = (host.to_owned(), port.parse().expect("an address has a port"));
-        let limit = Duration::from_secs(5);
-        let ask = async {
-            let mut connection = Connection::open(self.name(), &place, limit).await?;
-            let overview = Value::Text("OVERVIEW".to_owned());
-            connection.call("@SystemInformation", &[&overview]).await
-        };
-        let tables = crate::driver::within(self.name(), limit, ask).await;
-        let tables = tables.map_err(|e| e.to_string())?;
-        let rows = tables.iter().flat_map(|table| &table.rows);
-        match running(rows) {
-            running if running == nodes.len() => Ok(()),
-            running => Err(format!("{running} of {} nodes are running", nodes.len())),
-        }
+        listens(node).await?;
+        all_answer(super::driver::open, self.name(), nodes).await
     }
 
     fn start_s_max(&self) -> u64 {
@@ -230,35 +215,9 @@ impl Server for VoltDb {
     }
 }
 
-/// The number of nodes that run, by the rows (node, key, value) of `@SystemInformation`.
-fn running<'a>(rows: impl Iterator<Item = &'a Vec<Cell>>) -> usize {
-    let host = |row: &'a Vec<Cell>| match &row[..] {
-        [Cell::Integer(host), Cell::Text(key), Cell::Text(value)] => {
-            (key == "CLUSTERSTATE" && value == "RUNNING").then_some(*host)
-        }
-        _ => None,
-    };
-    rows.filter_map(host).collect::<BTreeSet<i64>>().len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nodes_run_once_their_state_says_so() {
-        let row = |host: i64, key: &str, value: &str| {
-            vec![Cell::Integer(host), Cell::Text(key.to_owned()), Cell::Text(value.to_owned())]
-        };
-        let rows = [
-            row(0, "CLUSTERSTATE", "RUNNING"),
-            row(0, "CLUSTERSTATE", "RUNNING"),
-            row(1, "CLUSTERSTATE", "INITIALIZING"),
-            row(2, "VERSION", "RUNNING"),
-            vec![Cell::Null],
-        ];
-        assert_eq!(running(rows.iter()), 1);
-    }
 
     #[test]
     fn a_copy_of_partitions_needs_a_node() {

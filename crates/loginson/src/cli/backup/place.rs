@@ -1,6 +1,6 @@
 //! Backups in another place, which this program reads itself: no server need run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -44,6 +44,11 @@ pub struct S3Args {
 }
 
 impl S3Args {
+    /// The configuration file that is given.
+    pub fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The address of a place; without one that of the configuration.
     pub fn address(&self, place: Option<&str>) -> Result<Address> {
         let mut raw = match machine::configuration(self.config.as_deref()) {

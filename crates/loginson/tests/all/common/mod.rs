@@ -63,6 +63,17 @@ impl Server {
         Server::launch(Data::Lent(directory.to_owned()), arguments, config)
     }
 
+    /// A server over a directory that the caller keeps, with variables of the environment.
+    pub fn start_with_variables(
+        directory: &Path,
+        config: &str,
+        variables: &[(&str, &str)],
+    ) -> Server {
+        let mut command = serve_command(directory);
+        command.envs(variables.iter().copied());
+        Server::run(command, Data::Lent(directory.to_owned()), &[], config)
+    }
+
     /// A server with an empty directory that listens for HTTP at another address.
     pub fn start_at(http_listen: &str, config: &str) -> Server {
         let directory = tempfile::tempdir().expect("a directory for the test");

@@ -7,7 +7,7 @@
 //! fails its tests.
 
 #[path = "../../../../collector/tests/sources/authority.rs"]
-mod authority;
+pub mod authority;
 mod check;
 mod corpus;
 mod logger;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::engines::kafka::Log;
-use collector::node::AppendLog;
+use cluster::engines::kafka::{Log, Pending};
+use collector::node::{AppendLog, Appending};
 
 use super::KafkaOptions;
 
@@ -44,9 +44,19 @@ impl AppendLog for KafkaAppend {
         format!("topic {} at {}", kafka.topic, kafka.brokers.join(", "))
     }
 
-    fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<(), String> {
-        let appended = self.log()?.append(partition, messages);
-        appended.map(drop).map_err(|error| error.to_string())
+    fn begin(&self, partition: u32, messages: &[&[u8]]) -> Result<Box<dyn Appending>, String> {
+        let pending = self.log()?.submit_shared(partition, messages);
+        Ok(Box::new(Submitted(pending.map_err(|error| error.to_string())?)))
+    }
+}
+
+/// Messages that the producer has.
+struct Submitted(Pending<Arc<Log>>);
+
+impl Appending for Submitted {
+    fn end(self: Box<Self>) -> Vec<Result<(), String>> {
+        let outcomes = self.0.metered_outcomes().into_iter();
+        outcomes.map(|outcome| outcome.map(drop).map_err(|error| error.to_string())).collect()
     }
 }
 

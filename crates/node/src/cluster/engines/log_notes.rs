@@ -52,7 +52,7 @@ impl LogNotes {
     }
 
     fn ends(&self) -> Result<Vec<u64>, String> {
-        let ends = FrameLog::ends(&self.engines.log).map_err(|error| error.to_string())?;
+        let ends = FrameLog::ends(&*self.engines.log).map_err(|error| error.to_string())?;
         self.state().ends.clone_from(&ends);
         Ok(ends)
     }
@@ -84,14 +84,14 @@ impl LogNotes {
                 }
                 for segment in segments {
                     let reader = reader_of(&readers, &segment.name).to_owned();
-                    let piece = SegmentPiece(segment.name, segment.bytes);
+                    let piece = SegmentPiece::from(segment);
                     shares.entry(reader).or_default().segments.push(piece);
                 }
             }
             // The lines of a partition that is on its way to another owner are noted later.
             let owner = row.and_then(|row| row.owner.as_ref());
             if let Some(owner) = owner.filter(|_| published <= at && at < end) {
-                let piece = HotPiece { partition, from: at, until: end };
+                let piece = HotPiece { partition, from: at, until: end, open: false };
                 shares.entry(owner.address.clone()).or_default().hot.push(piece);
                 at = end;
             }

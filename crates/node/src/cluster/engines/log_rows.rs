@@ -35,7 +35,7 @@ impl RowStore for LogRows {
         if !is_open {
             return Err("another node runs the programs now".to_owned());
         }
-        let log = &self.engines.log;
+        let log = &*self.engines.log;
         let partitions = FrameLog::partitions(log).map_err(|error| error.to_string())?;
         let mut builder = FrameBuilder::new();
         builder.push_lines(origin, now_ns, lines);

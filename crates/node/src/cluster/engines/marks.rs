@@ -1,12 +1,14 @@
-//! Documents of the catalog, as the node that runs programs and sinks keeps them.
+//! Documents of the catalog: as the node that runs programs and sinks keeps them, and one that
+//! every node may change.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cluster::{Catalog, Lease};
+use cluster::{Catalog, Lease, Resource};
 
 use super::Engines;
-use crate::data_dir::{Documents, ListedDocument};
+use crate::data_dir::{Documents, ListedDocument, SharedDocument};
 
 /// The marks whose names begin with a prefix.
 pub struct Marks {
@@ -75,5 +77,61 @@ impl Documents for Marks {
 
     fn place(&self, name: &str) -> String {
         format!("the catalog of the cluster (table marks, {}{name})", self.prefix)
+    }
+}
+
+/// The mark with the users and tokens of the cluster.
+const ACCESS: &str = "access/users-and-tokens.json";
+/// How long a node may change it at a time: longer than two calls of the catalog.
+const ACCESS_LEASE: Duration = Duration::from_secs(90);
+/// How often a node tries that finds another one at it.
+const ACCESS_TRIES: u32 = 50;
+/// The pause between two tries.
+const ACCESS_PAUSE: Duration = Duration::from_millis(200);
+
+/// The users and tokens of the cluster. Any node changes them, one at a time.
+pub struct SharedAccess {
+    engines: Arc<Engines>,
+}
+
+impl SharedAccess {
+    /// Those of the catalog that the engines reach.
+    pub fn new(engines: &Arc<Engines>) -> SharedAccess {
+        SharedAccess { engines: Arc::clone(engines) }
+    }
+
+    fn lease(&self) -> io::Result<Lease> {
+        let Engines { catalog, info, .. } = &*self.engines;
+        for _ in 0..ACCESS_TRIES {
+            let lease = catalog.acquire(Resource::Access, info.node, ACCESS_LEASE);
+            if let Some(lease) = lease.map_err(io::Error::other)? {
+                return Ok(lease);
+            }
+            std::thread::sleep(ACCESS_PAUSE);
+        }
+        Err(io::Error::other(
+            "another node changes users and tokens, or died while it did; try again in a minute",
+        ))
+    }
+}
+
+impl SharedDocument for SharedAccess {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        let marks = self.engines.catalog.marks(ACCESS).map_err(io::Error::other)?;
+        Ok(marks.into_iter().find(|(name, _)| name == ACCESS).map(|(_, body)| body))
+    }
+
+    fn change(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Option<Vec<u8>>) -> io::Result<()> {
+        let lease = self.lease()?;
+        let catalog = &self.engines.catalog;
+        let done = self.read().and_then(|present| match change(present) {
+            None => Ok(()),
+            Some(body) => catalog.put_mark(&lease, ACCESS, Some(&body)).map_err(io::Error::other),
+        });
+        // One that stays expires.
+        if let Err(error) = catalog.release(&lease) {
+            tracing::warn!("{error}; users and tokens can be changed again in a minute");
+        }
+        done
     }
 }

@@ -9,8 +9,11 @@
 //! ```
 
 mod append;
+mod ends;
+mod hidden;
 mod log_arrivals;
 mod log_cursor;
+mod log_keeps;
 mod log_notes;
 mod log_rows;
 mod marks;
@@ -27,39 +30,48 @@ pub mod summaries;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cluster::engines::Metered;
 use cluster::engines::cache::Counts;
 use cluster::engines::kafka::Log;
-use cluster::engines::objects::Bucket;
+use cluster::engines::objects::{Bucket, Requests};
 use cluster::engines::postgres::PgCatalog;
 use cluster::{
-    Catalog, CatalogError, FrameLog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals, View,
+    Catalog, End, FrameLog, KeptCatalog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals,
+    View,
 };
-use platform::Clock;
+use platform::{Clock, RealClock};
 use programs::summary::SummaryConfig;
 
 pub use append::KafkaAppend;
-pub use cluster::{Lease, RetentionSettings};
+pub use cluster::deletions::{DeletionRow, DeletionState, Deletions};
+pub use cluster::{CatalogError, Lease, RetentionRule, RetentionSettings};
+pub use hidden::HiddenLines;
 pub use log_arrivals::LogArrivals;
 pub use log_notes::LogNotes;
 pub use log_rows::LogRows;
-pub use marks::Marks;
+pub use marks::{Marks, SharedAccess};
 pub use options::{EngineOptions, KafkaOptions};
 pub use owner::{Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
-pub use pieces::{HotPiece, Pieces, PiecesSource, SegmentPiece};
-
-pub use segments::missing_segment;
+pub use pieces::{HotPiece, LeftOut, Pieces, PiecesError, PiecesSource, SegmentPiece};
+pub use segments::is_storage_away;
+pub use spread::{Avoided, Spread, Unanswered};
 
 use super::Node;
 use crate::data_dir::OBJECTS_FOLDER;
+use cluster::deletions::FILTER_BYTES_MAX;
+use ends::{KnownEnd, LogEnds};
+use hidden::Covering;
 use segments::Segments;
 
 /// How often an engine that is away at the start is tried.
 const RETRY: Duration = Duration::from_secs(2);
+
+/// Time for an engine to answer for the status.
+const STATUS_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// The engines as this node reaches them, and what it knows of the other nodes.
 pub struct Engines {
@@ -67,7 +79,7 @@ pub struct Engines {
     pub config: EngineOptions,
     /// This node.
     pub info: NodeInfo,
-    log: Log,
+    log: Arc<Log>,
     bucket: Arc<Bucket>,
     catalog: PgCatalog,
     clock: Arc<dyn Clock>,
@@ -78,8 +90,15 @@ pub struct Engines {
     view: Mutex<View>,
     /// The partitions that this node owns.
     owned: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
-    /// Behind the last message of each partition, when a store last asked.
+    /// Behind the last message of each partition, when this node last asked.
     ends: Mutex<Vec<u64>>,
+    /// The same for queries, with the times.
+    log_ends: Arc<LogEnds>,
+    /// The last snapshot of the catalog, for queries while the catalog is away.
+    kept: KeptCatalog,
+    /// The partitions that this node owned when the catalog went away: their newest frames are
+    /// read and answered for, and not published.
+    expired: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
     /// Why this node takes no partitions and reads no segments for others; none if it does.
     refusal: Mutex<Option<String>>,
     nodes: Mutex<HashMap<String, Arc<Node>>>,
@@ -104,7 +123,8 @@ pub struct Status {
 pub type EngineCalls = (&'static str, Metered);
 
 impl Engines {
-    /// Connects, and waits for engines that are away. Blocks.
+    /// Connects, and waits for engines that are away. `grace`: how long objects stay that no
+    /// segment needs any more. Blocks.
     ///
     /// Errors: a local directory cannot be used; the settings of the object storage are wrong.
     pub fn connect(
@@ -113,8 +133,9 @@ impl Engines {
         node: u32,
         data_dir: &Path,
         summary: SummaryConfig,
-        clock: Arc<dyn Clock>,
+        grace: Duration,
     ) -> Result<Engines> {
+        let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
         let bucket = Bucket::new(config.objects.clone()).context("cluster.objects")?;
         let bucket = Arc::new(bucket);
         let segments =
@@ -131,7 +152,7 @@ impl Engines {
         ];
         let info = NodeInfo {
             node: NodeId(node),
-            name: host_name(),
+            name: name_of(&config, config.address.as_deref().unwrap_or(address)),
             address: config.address.clone().unwrap_or_else(|| address.to_owned()),
             roles: roles.into_iter().filter(|(has, _)| *has).map(|(_, role)| role).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -140,9 +161,12 @@ impl Engines {
         Ok(Engines {
             config,
             info,
-            log,
+            log: Arc::new(log),
             bucket,
             catalog,
+            log_ends: Arc::new(LogEnds::new(Arc::clone(&clock))),
+            kept: KeptCatalog::new(grace),
+            expired: RwLock::default(),
             clock,
             segments,
             summary,
@@ -153,6 +177,11 @@ impl Engines {
             nodes: Mutex::default(),
             work_lease: Mutex::default(),
         })
+    }
+
+    /// The object storage.
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.bucket
     }
 
     /// All nodes and leases, as of the last heartbeat.
@@ -169,13 +198,28 @@ impl Engines {
         let mut errors = Vec::new();
         let mut failed = |error: String| errors.push(error);
         let of_catalog = || {
-            let snapshot = self.catalog.snapshot(none(), 0)?;
+            let snapshot = self.catalog.snapshot_within(STATUS_TIME_MAX, none(), 0)?;
             Ok::<_, CatalogError>((snapshot.partitions, self.catalog.totals()?))
         };
         let of_catalog = of_catalog().map_err(|error| failed(error.to_string())).ok();
         let (partitions, totals) = of_catalog.unzip();
-        let ends = FrameLog::ends(&self.log).map_err(|error| failed(error.to_string())).ok();
+        let known = self.log_ends.ask(&self.log, STATUS_TIME_MAX).map_err(&mut failed).ok();
+        if let Some(known) = known.as_ref().filter(|known| !known.error.is_empty()) {
+            failed(format!("Kafka does not tell where its partitions end: {}", known.error));
+        }
+        let now = |known: &KnownEnd| match known.end {
+            End::Now(end) => Some(end),
+            End::Before(_) => None,
+        };
+        let ends = known.and_then(|known| known.ends.iter().map(now).collect());
         Status { partitions, ends, totals, errors }
+    }
+
+    /// Whether the log or the catalog has not answered for longer than a lease: a query does not
+    /// wait for it then.
+    pub fn are_away(&self) -> bool {
+        let away = |failing: Option<Duration>| failing.is_some_and(|f| f >= self.config.lease);
+        away(self.log_ends.outage()) || away(self.catalog.metered().failing)
     }
 
     /// The calls of the engines so far: log, object storage, catalog.
@@ -201,10 +245,12 @@ impl Engines {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
     }
 
-    /// Notes where the partitions end, and tells those that this node owns.
-    fn hear_ends(&self, ends: Vec<u64>) {
+    /// Notes where the partitions end, which the log was asked for at `asked`, and tells those that
+    /// this node owns.
+    fn hear_ends(&self, ends: Vec<u64>, asked: Instant) {
+        self.log_ends.hear(&ends, asked);
         let now_ns = self.clock.monotonic_ns();
-        for owned in self.all_owned() {
+        for owned in self.all_owned().into_iter().chain(self.all_expired()) {
             if let Some(end) = ends.get(owned.number as usize) {
                 owned.hot.hear_end(*end, now_ns);
             }
@@ -221,14 +267,57 @@ impl Engines {
             .fold((0, 0), |(count, sum), some| (count + 1, sum + some))
     }
 
+    /// Deletes the lines that `filter` selects and that a collector received before now: from now
+    /// on no query shows them. Blocks.
+    ///
+    /// Errors: an engine cannot be reached; too many deletions run; the filter is too long.
+    pub fn delete_lines(&self, filter: &str) -> Result<DeletionRow, CatalogError> {
+        if filter.len() > FILTER_BYTES_MAX {
+            let text = format!("the filter is longer than {FILTER_BYTES_MAX} bytes");
+            return Err(CatalogError::Refused(text));
+        }
+        let ends = FrameLog::ends(&*self.log);
+        let ends = ends.map_err(|error| CatalogError::Unavailable(error.to_string()))?;
+        self.catalog.delete(filter, &ends)
+    }
+
+    /// All deletions, with how far they are. Blocks.
+    pub fn deletions(&self) -> Result<Deletions, CatalogError> {
+        self.catalog.deletions()
+    }
+
+    /// Ends a running deletion; false when none of that id runs. Blocks.
+    pub fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.catalog.cancel_deletion(id)
+    }
+
+    /// When the last deletion was requested, as of the last heartbeat: nanoseconds since 1970 UTC.
+    pub fn deleted_ns(&self) -> Option<i64> {
+        self.view_locked().deleted_ns
+    }
+
+    /// The deletions that hide lines, with compiled filters. Blocks.
+    fn covering(&self) -> Result<Covering, String> {
+        let snapshot = self.catalog.snapshot(none(), 0).map_err(|error| error.to_string())?;
+        Covering::new(snapshot.tombstones.iter().map(HiddenLines::from))
+    }
+
     /// The time by the clock of lags.
     pub fn monotonic_ns(&self) -> u64 {
         self.clock.monotonic_ns()
     }
 
-    /// A partition that this node owns.
-    fn owned(&self, partition: u32) -> Option<Arc<OwnedPartition>> {
-        self.owned.read().unwrap_or_else(PoisonError::into_inner).get(&partition).cloned()
+    /// A partition whose newest frames this node has: one that it owns, or owned when the catalog
+    /// went away.
+    fn held(&self, partition: u32) -> Option<Arc<OwnedPartition>> {
+        let owned = |all: &RwLock<BTreeMap<u32, Arc<OwnedPartition>>>| {
+            all.read().unwrap_or_else(PoisonError::into_inner).get(&partition).cloned()
+        };
+        owned(&self.owned).or_else(|| owned(&self.expired))
+    }
+
+    fn all_expired(&self) -> Vec<Arc<OwnedPartition>> {
+        self.expired.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// The partitions that this node owns.
@@ -245,13 +334,28 @@ impl Engines {
             return Ok(Arc::clone(node));
         }
         let (token, ca_file) = (self.config.token.as_deref(), self.config.ca_file.as_deref());
-        let node = Arc::new(Node::new(address, token, ca_file)?);
+        let view = self.view_locked();
+        let row = view.nodes.iter().find(|row| row.info.address == address);
+        let name = row.map(|row| row.info.name.clone());
+        drop(view);
+        let is_named = name.is_some();
+        let node = Arc::new(Node::named(name, address, token, ca_file)?);
+        if !is_named {
+            // It is asked for its name again.
+            return Ok(node);
+        }
         nodes.insert(address.to_owned(), Arc::clone(&node));
         Ok(node)
     }
 
-    /// What the cache on the local disk did so far.
-    pub fn cache_counts(&self) -> Counts {
+    /// The requests to the object storage so far.
+    pub fn object_requests(&self) -> Requests {
+        self.bucket.requests()
+    }
+
+    /// What the caches on the local disk did so far: that of lines, and that of footers and word
+    /// filters.
+    pub fn cache_counts(&self) -> [Counts; 2] {
         self.segments.counts()
     }
 
@@ -309,6 +413,27 @@ fn until<T>(what: &str, call: impl Fn() -> Result<T, String>) -> T {
     }
 }
 
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// The name of this node for people: as configured, else the host, what it does, and the port if it
+/// is not the usual one: several nodes may be on one host.
+fn name_of(config: &EngineOptions, address: &str) -> String {
+    if let Some(name) = &config.name {
+        return name.clone();
+    }
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let roles =
+        [(config.collects, "collector"), (config.stores, "store"), (config.queries, "query")];
+    let has = roles.iter().filter(|(has, _)| *has).map(|(_, role)| *role);
+    // A node that does everything is called by its host.
+    let role = match has.clone().count() {
+        0 | 3 => String::new(),
+        _ => has.fold(String::new(), |name, role| name + "-" + role),
+    };
+    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+    match port {
+        "" | USUAL_PORT => host + &role,
+        port => format!("{host}{role}-{port}"),
+    }
 }
+
+/// The port of HTTP, unless it is configured.
+const USUAL_PORT: &str = "9514";

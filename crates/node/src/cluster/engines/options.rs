@@ -24,6 +24,8 @@ pub struct EngineOptions {
     pub stores: bool,
     /// Whether it reads segments for queries.
     pub queries: bool,
+    /// Its name for people; none: of its host, roles and port.
+    pub name: Option<String>,
     /// Where other nodes reach it; none: at the address of HTTP.
     pub address: Option<String>,
     /// The log.

@@ -3,9 +3,15 @@
 //!
 //! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
 //! else is away; one for each partition, which reads and parses; one that publishes; one that asks
-//! where the partitions end; one that looks whether engines fail for this node alone; one for jobs;
-//! one that starts and stops programs and sinks. A node that only queries has the one for leases
-//! and the one that looks at engines.
+//! where the partitions end; one that keeps the last state of the catalog for queries; one that
+//! looks whether engines fail for this node alone; one for jobs; one that starts and stops programs
+//! and sinks. A node that only queries has those for leases, ends and the catalog, and the one that
+//! looks at engines.
+//!
+//! A partition whose lease ended because the catalog does not answer is *expired*: it is read on,
+//! within the limit of memory, and queries are answered from it, until the catalog answers.
+
+mod outages;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -15,24 +21,27 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cluster::engines::Metered;
 use cluster::{
     Catalog, CatalogError, Change, FrameLog, JobError, Lease, LeaseSettings, Member, Merge,
-    MergeSettings, ObjectError, Objects, Partition, Progress, PublishError, PublisherSettings,
-    ReaderSettings, Resource, Retention, RetentionSettings, Sweep, SweepSettings,
+    MergeSettings, Partition, Progress, Prune, PublishError, PublisherSettings, ReaderSettings,
+    Resource, Retention, RetentionSettings, Sweep, SweepSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
 use record::Batch;
 
 use super::Engines;
-use super::outage::{Outage, patience};
+use super::log_keeps::{RISK_PART, Unpublished, risk};
 use super::partition::OwnedPartition;
-use super::sealing::{FrameSealer, Sealing, SegmentMerger};
+use super::sealing::{FrameSealer, Sealing, SegmentMerger, SegmentPruner};
 use crate::storage::stored::Parsers;
 
 /// How often leases are looked at.
 const MEMBER_TICK: Duration = Duration::from_millis(100);
+/// How long a partition answers queries beyond the end of its lease while the thread for leases
+/// waits for the catalog: some calls. What it answers is right all the same. After the call it is
+/// known whether the lease is lost, or the catalog is away.
+const ANSWERS_ON: Duration = Duration::from_secs(90);
 /// The pause after a call of an engine failed.
 const RETRY: Duration = Duration::from_millis(500);
 /// How long one read of the log waits for frames.
@@ -42,11 +51,20 @@ const READ_BYTES_MAX: usize = 8 << 20;
 /// How often the publisher looks for what is due.
 const PUBLISH_TICK: Duration = Duration::from_millis(50);
 /// How long published frames stay in memory, for queries that were planned before.
-const KEEP_PUBLISHED: Duration = Duration::from_secs(10);
+const KEEP_PUBLISHED: Duration = Duration::from_secs(30);
+/// How often the catalog is read for queries while it is away, at least.
+const CATALOG_TICK: Duration = Duration::from_secs(2);
+/// How many times as long as that took this node waits until it reads the catalog again.
+const CATALOG_TICK_FACTOR: u32 = 20;
+/// The longest pause between two readings of the catalog: frames that were published meanwhile have
+/// to be in memory still.
+const CATALOG_TICK_MAX: Duration = Duration::from_secs(15);
 /// How often the ends of the partitions are asked.
 const ENDS_TICK: Duration = Duration::from_secs(2);
 /// How long reads of a partition may bring nothing although it has more, before it is reached anew.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether the log deletes messages before they are in segments.
+const KEEPS_TICK: Duration = Duration::from_secs(30);
 /// How often a store that gave its partitions away looks whether it can publish again.
 const PROBE_TICK: Duration = Duration::from_secs(5);
 /// The object that it writes for that, and deletes. No segment has such a name.
@@ -59,6 +77,17 @@ const JOBS_TICK: Duration = Duration::from_secs(10);
 const MERGED_MIN: usize = 8;
 /// The largest sum of the sizes of segments that are merged.
 const MERGED_BYTES_MAX: u64 = 256 << 20;
+/// How often all segments of a partition are looked at again, not only those behind the settled
+/// ones.
+const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
+/// With rules of retention, how often the segments of a partition are searched that nothing is
+/// published in: rules become due as lines grow older.
+const RULES_TICK: Duration = Duration::from_secs(600);
+/// How often the whole bucket is listed, a slice with each sweep.
+///
+/// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed
+/// again, every | {} | they take room, and are in no answer
+const LIST_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// What may fail in a partition.
 const READING: &str = "reading";
@@ -81,7 +110,7 @@ pub trait Work: Send + Sync {
 }
 
 /// What a node keeps, and what it keeps free.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OwnerSettings {
     /// Which segments are dropped.
     pub retention: RetentionSettings,
@@ -109,6 +138,8 @@ struct Shared {
     directory: PathBuf,
     member: Mutex<Member>,
     work: Arc<dyn Work>,
+    /// Which segments and lines are dropped.
+    retention: Mutex<RetentionSettings>,
     /// The lease of the programs, as long as this node has it.
     programs: Mutex<Option<Lease>>,
     is_over: AtomicBool,
@@ -117,6 +148,32 @@ struct Shared {
     unpublished: Mutex<BTreeMap<u32, (Instant, String)>>,
     /// Why the store cannot do its work although others can.
     cut_off: Mutex<Option<String>>,
+    /// Up to where the segments of partitions were merged.
+    merged: Mutex<BTreeMap<u32, Merged>>,
+}
+
+/// What is known of the last merge of a partition.
+#[derive(Clone, Copy)]
+struct Merged {
+    /// Where the next one begins to look.
+    settled: u64,
+    /// Up to where the partition was published when this one began.
+    published: u64,
+    /// When all segments were looked at.
+    all_at: Instant,
+    /// When the last deletion was requested that segments were searched for.
+    deleted_ns: Option<i64>,
+    /// When they were searched.
+    searched_at: Instant,
+}
+
+impl Merged {
+    /// Whether there is nothing new for a partition: no segment, no deletion, and no rule that may
+    /// have become due.
+    fn is_all(&self, published: u64, deleted_ns: Option<i64>, has_rules: bool) -> bool {
+        let are_rules_new = has_rules && self.searched_at.elapsed() >= RULES_TICK;
+        self.published == published && self.deleted_ns == deleted_ns && !are_rules_new
+    }
 }
 
 impl Owner {
@@ -139,6 +196,7 @@ impl Owner {
         let leases = LeaseSettings::of_ttl(engines.config.lease);
         let member = Mutex::new(Member::new(engines.info.clone(), leases));
         let (stores, queries) = (engines.config.stores, engines.config.queries);
+        let retention = Mutex::new(settings.retention.clone());
         let shared = Arc::new(Shared {
             engines,
             parsers,
@@ -148,19 +206,23 @@ impl Owner {
             directory,
             member,
             work,
+            retention,
             programs: Mutex::default(),
             is_over: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             unpublished: Mutex::default(),
             cut_off: Mutex::default(),
+            merged: Mutex::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
+        // Nobody waits for the end of these: they may wait for an engine that is away.
+        let asks = Arc::clone(&owner.shared);
+        spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
+        let keeps = Arc::clone(&owner.shared);
+        spawn("catalog-kept", Role::Background, move || keeps.keep_catalog())?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
-            // Nobody waits for the end of this: it may wait for a log that is away.
-            let asks = Arc::clone(&owner.shared);
-            spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
             owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
@@ -178,6 +240,13 @@ impl Owner {
         Ok(())
     }
 
+    /// Changes what is dropped; the next jobs go by it.
+    pub fn set_retention(&self, retention: RetentionSettings) {
+        *lock(&self.shared.retention) = retention;
+        // Other rules, and other spans of merges, concern all segments.
+        lock(&self.shared.merged).clear();
+    }
+
     /// Ends the threads, and gives the leases back, so that others can take the partitions at once.
     pub fn stop(&self) {
         self.shared.is_over.store(true, Relaxed);
@@ -189,6 +258,7 @@ impl Owner {
                 tracing::error!("a thread of the cluster panicked");
             }
         }
+        self.shared.forget_expired();
         let owned = std::mem::take(
             &mut *self.shared.engines.owned.write().unwrap_or_else(PoisonError::into_inner),
         );
@@ -226,6 +296,11 @@ fn spawn(
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until when a partition answers queries whose lease ends at a time; none: it is over.
+fn answers_until_ns(lease_ns: Option<u64>) -> u64 {
+    lease_ns.map_or(0, |lease_ns| lease_ns.saturating_add(ANSWERS_ON.as_nanos() as u64))
 }
 
 impl Shared {
@@ -303,11 +378,19 @@ impl Shared {
         let stepped = member.step(&self.engines.catalog, partitions, self.now_ns());
         *self.engines.view_locked() = member.view().clone();
         for owned in self.engines.all_owned() {
-            owned.hot.extend(member.until_ns(&owned.lease).unwrap_or(0));
+            owned.hot.extend(answers_until_ns(member.until_ns(&owned.lease)));
         }
+        let hears_catalog = member.hears_catalog();
         drop(member);
+        if hears_catalog {
+            self.forget_expired();
+        }
         let change = stepped?;
         match change {
+            Some(Change::Expired(lease)) => {
+                gained.retain(|gained| *gained != lease);
+                self.expire(&lease);
+            }
             Some(Change::Gained(lease)) => gained.push_back(lease),
             Some(Change::Lost(lease)) => {
                 gained.retain(|gained| *gained != lease);
@@ -345,8 +428,8 @@ impl Shared {
             published_bytes_max: segment_bytes,
         };
         let partition = Partition::open(&self.engines.catalog, lease, reading, publishing)?;
-        let until_ns = lock(&self.member).until_ns(&lease).unwrap_or(0);
-        partition.hot.extend(until_ns);
+        let until_ns = lock(&self.member).until_ns(&lease);
+        partition.hot.extend(answers_until_ns(until_ns));
         let owned = OwnedPartition::new(number, lease, partition, Arc::clone(&self.parsers));
         let owned = Arc::new(owned);
         tracing::info!(
@@ -381,11 +464,40 @@ impl Shared {
         }
     }
 
+    /// Goes on answering for a partition whose lease ended because the catalog does not answer.
+    fn expire(&self, lease: &Lease) {
+        if let Resource::Partition(number) = lease.resource {
+            let mut all = self.engines.owned.write().unwrap_or_else(PoisonError::into_inner);
+            if all.get(&number).is_some_and(|owned| owned.lease == *lease)
+                && let Some(owned) = all.remove(&number)
+            {
+                owned.hot.extend(u64::MAX);
+                tracing::warn!(
+                    "partition {number}: the catalog does not answer, so nothing is published; queries are answered"
+                );
+                let mut expired =
+                    self.engines.expired.write().unwrap_or_else(PoisonError::into_inner);
+                expired.insert(number, owned);
+            }
+        }
+        self.forget(lease);
+    }
+
+    /// Drops the partitions that were answered for while the catalog did not answer. It knows their
+    /// owners now.
+    fn forget_expired(&self) {
+        let mut expired = self.engines.expired.write().unwrap_or_else(PoisonError::into_inner);
+        for owned in std::mem::take(&mut *expired).into_values() {
+            owned.is_over.store(true, Relaxed);
+            owned.hot.stop();
+        }
+    }
+
     /// The loop of the thread that reads a partition.
     fn read(&self, owned: &OwnedPartition) {
         while !self.is_over() && !owned.is_over() {
             let from = owned.hot.position();
-            let stepped = lock(&owned.reader).step(&self.engines.log, READ_WAIT, self.now_ns());
+            let stepped = lock(&owned.reader).step(&*self.engines.log, READ_WAIT, self.now_ns());
             match stepped {
                 Ok(taken) => {
                     owned.duplicates.fetch_add(taken.duplicates, Relaxed);
@@ -430,6 +542,12 @@ impl Shared {
         let mut failed: Vec<(u32, Instant)> = Vec::new();
         while !self.is_over() {
             let mut is_idle = true;
+            // Published frames stay in memory meanwhile: queries may know an older catalog.
+            let failing = self.engines.catalog.metered().failing;
+            if failing.is_some_and(|failing| failing > RETRY) {
+                std::thread::sleep(PUBLISH_TICK);
+                continue;
+            }
             failed.retain(|(_, at)| at.elapsed() < RETRY);
             for owned in self.engines.all_owned() {
                 if owned.is_over() || failed.iter().any(|(number, _)| *number == owned.number) {
@@ -439,7 +557,11 @@ impl Shared {
                     Ok(stepped) => is_idle &= !stepped,
                     Err(error) => {
                         owned.note(PUBLISHING, &error);
-                        if matches!(error, PublishError::Seal(_) | PublishError::Objects(_)) {
+                        // Sealing asks the catalog for deletions: its failure is not the store's.
+                        let is_catalog = self.engines.catalog.metered().failing.is_some();
+                        let is_own =
+                            matches!(error, PublishError::Seal(_) | PublishError::Objects(_));
+                        if is_own && !is_catalog {
                             let mut unpublished = lock(&self.unpublished);
                             let now = (Instant::now(), String::new());
                             unpublished.entry(owned.number).or_insert(now).1 = error.to_string();
@@ -456,7 +578,8 @@ impl Shared {
 
     /// Does the next thing to publish a partition; false when nothing is due.
     fn publish_step(&self, owned: &OwnedPartition) -> Result<bool, PublishError> {
-        let sealer = FrameSealer { sealing: &self.sealing, partition: owned };
+        let engines = &*self.engines;
+        let sealer = FrameSealer { engines, sealing: &self.sealing, partition: owned };
         let Engines { catalog, bucket, .. } = &*self.engines;
         let stepped = lock(&owned.publisher).step(catalog, &**bucket, &sealer, self.now_ns());
         owned.trim();
@@ -484,11 +607,17 @@ impl Shared {
     /// taken for "there is nothing".
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
+        let mut looked: Option<Instant> = None;
         while !self.is_over() {
-            match FrameLog::ends(&self.engines.log) {
+            let asked = Instant::now();
+            match FrameLog::ends(&*self.engines.log) {
                 Ok(ends) => {
                     said.clear();
-                    self.engines.hear_ends(ends);
+                    if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
+                        looked = Some(Instant::now());
+                        self.look_for_risks(&ends);
+                    }
+                    self.engines.hear_ends(ends, asked);
                 }
                 Err(error) => {
                     let error = error.to_string();
@@ -502,83 +631,68 @@ impl Shared {
         }
     }
 
+    /// Looks whether the log will delete messages of owned partitions before they are in segments.
+    fn look_for_risks(&self, ends: &[u64]) {
+        let looked = || {
+            let retention = self.engines.log.retention()?;
+            let young = match retention.time {
+                Some(time) => {
+                    let age_ms = (time / RISK_PART).as_millis();
+                    let now_ms = self.engines.clock.now_ns() / 1_000_000;
+                    let age_ms = i64::try_from(age_ms).unwrap_or(i64::MAX);
+                    self.engines.log.written_since(now_ms.saturating_sub(age_ms).max(0))?
+                }
+                None => Vec::new(),
+            };
+            Ok::<_, cluster::engines::Error>((retention, young))
+        };
+        let (retention, young) = match looked() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!("the retention of the log is not known: {error}");
+                return;
+            }
+        };
+        for owned in self.engines.all_owned() {
+            let number = owned.number as usize;
+            let of = Unpublished {
+                published: owned.hot.committed(),
+                read: owned.hot.position(),
+                bytes: owned.hot.bytes_unpublished() as u64,
+                end: ends.get(number).copied().unwrap_or(0),
+                young: young.get(number).copied().flatten(),
+            };
+            owned.set_risk(risk(&retention, &of));
+        }
+    }
+
+    /// The loop of the thread that keeps the last state of the catalog.
+    fn keep_catalog(self: &Arc<Self>) {
+        let mut said = String::new();
+        while !self.is_over() {
+            let begun = Instant::now();
+            let Engines { kept, catalog, clock, .. } = &*self.engines;
+            match kept.refresh(catalog, || self.now_ns(), clock.now_ns()) {
+                Ok(()) => said.clear(),
+                Err(error) => {
+                    let error = error.to_string();
+                    if said != error {
+                        tracing::debug!("the catalog is not kept for queries: {error}");
+                        said = error;
+                    }
+                }
+            }
+            let pause = begun.elapsed().saturating_mul(CATALOG_TICK_FACTOR);
+            self.pause(pause.clamp(CATALOG_TICK, CATALOG_TICK_MAX));
+        }
+    }
+
     /// Sleeps, or returns early when the threads are to end.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         while !self.is_over() && Instant::now() < until {
             std::thread::sleep(MEMBER_TICK);
         }
-    }
-
-    /// The loop of the thread that gives the partitions away while an engine fails for this node
-    /// alone, and takes some again when it works. Meanwhile others read segments for queries.
-    fn watch_for_outages(self: &Arc<Self>) {
-        let mut outage = Outage::default();
-        while !self.is_over() {
-            self.pause(PROBE_TICK);
-            if outage.is_alone() {
-                match self.probe() {
-                    Ok(()) => {
-                        outage.end();
-                        lock(&self.unpublished).clear();
-                        *lock(&self.cut_off) = None;
-                        tracing::info!("what failed works again; this node takes its part again");
-                    }
-                    Err(error) => *lock(&self.cut_off) = Some(error),
-                }
-                continue;
-            }
-            let Some(why) = self.outage() else {
-                outage.end();
-                continue;
-            };
-            let Ok(snapshot) = self.engines.catalog.snapshot(super::none(), 0) else { continue };
-            if outage.look(self.engines.info.node, &snapshot.partitions) {
-                tracing::error!(
-                    "stores publish, and this node cannot do its part: {why}; others do it"
-                );
-                *lock(&self.cut_off) = Some(why);
-            }
-        }
-    }
-
-    /// What has failed for so long that other stores should have the partitions, if they can.
-    fn outage(&self) -> Option<String> {
-        let config = &self.engines.config;
-        let unpublished = lock(&self.unpublished).values().min_by_key(|(since, _)| *since).cloned();
-        let unpublished = unpublished.map(|(since, why)| (since.elapsed(), why));
-        let failing = |metered: Metered| {
-            let error = metered.error.unwrap_or_default();
-            metered.failing.map(|failing| (failing, error))
-        };
-        let Engines { log, bucket, .. } = &*self.engines;
-        let all = [
-            (unpublished, false),
-            (failing(bucket.metered()), false),
-            (failing(log.metered()), true),
-        ];
-        all.into_iter().find_map(|(failing, is_log)| {
-            let (failing, why) = failing?;
-            (failing >= patience(config.lease, config.segment_age, is_log)).then_some(why)
-        })
-    }
-
-    /// Whether the store can do its work: seal, store segments, read the log.
-    fn probe(&self) -> Result<(), String> {
-        let file = self.directory.join("probe");
-        let written = std::fs::write(&file, b"probe").and_then(|()| std::fs::remove_file(&file));
-        written.map_err(|error| format!("{}: {error}", file.display()))?;
-        let Engines { log, bucket, info, .. } = &*self.engines;
-        let name = format!("{PROBE_PREFIX}{}", info.node);
-        match Objects::put_new(&**bucket, &name, &b"probe".to_vec()) {
-            Ok(()) | Err(ObjectError::Exists(_)) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        // One that stays is there the next time.
-        if let Err(error) = Objects::delete(&**bucket, &name) {
-            tracing::debug!("{error}");
-        }
-        FrameLog::ends(log).map(drop).map_err(|error| error.to_string())
     }
 
     /// The loop of the thread for jobs.
@@ -590,13 +704,39 @@ impl Shared {
                 continue;
             }
             next = Instant::now() + JOBS_TICK;
-            let merges = self.engines.all_owned().into_iter().map(|o| Resource::Merge(o.number));
-            let resources = [Resource::Retention, Resource::Sweep].into_iter().chain(merges);
-            for resource in resources.collect::<Vec<_>>() {
-                if let Err(error) = self.do_job(resource) {
+            for resource in [Resource::Retention, Resource::Sweep] {
+                if let Err(error) = self.do_job(resource, 0) {
                     tracing::warn!("{resource}: {error}");
                 }
             }
+            for owned in self.engines.all_owned() {
+                self.merge(&owned);
+            }
+        }
+    }
+
+    /// Searches and merges segments of a partition, if there is something new for them since this
+    /// was done last.
+    fn merge(&self, owned: &OwnedPartition) {
+        let published = owned.hot.committed();
+        let deleted_ns = self.engines.deleted_ns();
+        let has_rules = !lock(&self.retention).rules.is_empty();
+        let known = lock(&self.merged).get(&owned.number).copied();
+        let known = known.filter(|known| known.all_at.elapsed() < MERGED_ANEW);
+        if known.is_some_and(|known| known.is_all(published, deleted_ns, has_rules)) {
+            return;
+        }
+        let searched_at = Instant::now();
+        let from = known.map_or(0, |known| known.settled);
+        let all_at = known.map_or_else(Instant::now, |known| known.all_at);
+        let resource = Resource::Merge(owned.number);
+        match self.do_job(resource, from) {
+            Ok(Some(settled)) => {
+                let merged = Merged { settled, published, all_at, deleted_ns, searched_at };
+                lock(&self.merged).insert(owned.number, merged);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("{resource}: {error}"),
         }
     }
 
@@ -635,32 +775,67 @@ impl Shared {
         }
     }
 
-    fn do_job(&self, resource: Resource) -> Result<(), JobError> {
+    /// Does a job to its end, unless another node does it. A merge looks at the segments from
+    /// `settled` on. Returns where it settled; `None` if it was not done to its end.
+    fn do_job(&self, resource: Resource, settled: u64) -> Result<Option<u64>, JobError> {
         let Engines { catalog, bucket, .. } = &*self.engines;
         let lease = lock(&self.member).acquire(catalog, resource, self.now_ns())?;
-        let Some(lease) = lease else { return Ok(()) };
+        let Some(lease) = lease else { return Ok(None) };
+        let settled = std::cell::Cell::new(settled);
         let merger = SegmentMerger { sealing: &self.sealing, bucket };
-        let merging = MergeSettings { segments_min: MERGED_MIN, bytes_max: MERGED_BYTES_MAX };
+        let pruner = SegmentPruner { sealing: &self.sealing, bucket };
+        let retention = lock(&self.retention).clone();
+        let merging = MergeSettings {
+            segments_min: MERGED_MIN,
+            bytes_max: MERGED_BYTES_MAX,
+            span_max: retention.merged_span(),
+        };
         let mut step: Box<dyn FnMut() -> Result<bool, JobError> + '_> = match resource {
             Resource::Merge(partition) => {
-                let mut merge = Merge::new(lease, partition, merging);
-                Box::new(move || merge.step(catalog, &**bucket, &merger))
+                let mut merge = Merge::new(lease, partition, merging, settled.get());
+                let mut prune = Some(Prune::new(lease, partition, &retention.rules));
+                let mut unsearched: Option<JobError> = None;
+                let settled = &settled;
+                Box::new(move || {
+                    if let Some(pruning) = &mut prune {
+                        match pruning.step(catalog, &**bucket, &pruner) {
+                            Ok(true) => {}
+                            Ok(false) => prune = None,
+                            Err(error) if error.is_over() => return Err(error),
+                            // A segment that cannot be searched is no reason to merge no others.
+                            // The error is told in the end, so that all is done again.
+                            Err(error) => (prune, unsearched) = (None, Some(error)),
+                        }
+                        return Ok(true);
+                    }
+                    let stepped = merge.step(catalog, &**bucket, &merger)?;
+                    settled.set(merge.settled());
+                    match unsearched.take_if(|_| !stepped) {
+                        Some(error) => Err(error),
+                        None => Ok(stepped),
+                    }
+                })
             }
             Resource::Retention => {
-                let mut retention = Retention::new(lease, self.settings.retention);
+                let mut retention = Retention::new(lease, retention);
                 Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
             }
             _ => {
-                let mut sweep = Sweep::new(SweepSettings { grace: self.settings.grace });
+                let settings = SweepSettings { grace: self.settings.grace, list_every: LIST_EVERY };
+                let now_ms = self.engines.clock.now_ns().max(0) as u64 / 1_000_000;
+                let mut sweep = Sweep::new(lease, settings, now_ms);
                 Box::new(move || sweep.step(catalog, &**bucket))
             }
         };
         let holds = || lock(&self.member).until_ns(&lease).is_some_and(|at| at > self.now_ns());
-        let mut result = Ok(());
+        let mut result = Ok(None);
         while !self.is_over() && holds() {
             match step() {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => {
+                    result = Ok(Some(settled.get()));
+                    break;
+                }
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -673,5 +848,25 @@ impl Shared {
             _ => member.give_up(resource),
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_searched_for_a_deletion_although_nothing_is_published() {
+        let now = Instant::now();
+        let merged =
+            Merged { settled: 3, published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
+        assert!(merged.is_all(7, Some(5), false) && merged.is_all(7, Some(5), true));
+        assert!(!merged.is_all(8, Some(5), false));
+        assert!(!merged.is_all(7, Some(6), false));
+        let first = Merged { deleted_ns: None, ..merged };
+        assert!(first.is_all(7, None, false) && !first.is_all(7, Some(5), false));
+        let Some(searched_at) = now.checked_sub(RULES_TICK) else { return };
+        let older = Merged { searched_at, ..merged };
+        assert!(older.is_all(7, Some(5), false) && !older.is_all(7, Some(5), true));
     }
 }

@@ -31,6 +31,8 @@ pub struct OwnedPartition {
     pub(super) is_over: AtomicBool,
     /// What went wrong last, and has not gone right since.
     pub(super) trouble: Mutex<Option<(&'static str, String)>>,
+    /// Why the log may delete messages before they are in segments.
+    risk: Mutex<Option<String>>,
     /// Copies of frames that were dropped, and messages that were no frames.
     pub(super) duplicates: AtomicU64,
     pub(super) rejected: AtomicU64,
@@ -57,6 +59,7 @@ impl OwnedPartition {
             publisher: Mutex::new(publisher),
             is_over: AtomicBool::new(false),
             trouble: Mutex::default(),
+            risk: Mutex::default(),
             duplicates: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             lost: AtomicU64::new(0),
@@ -131,13 +134,29 @@ impl OwnedPartition {
         self.lost.load(Relaxed)
     }
 
-    /// What went wrong last, and has not gone right since.
+    /// What went wrong last, and has not gone right since; else why messages are at risk.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .map(|(_, text)| text.clone())
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        trouble.map(|(_, text)| text).or_else(|| self.risk())
+    }
+
+    /// Why the log may soon delete messages before they are in segments.
+    pub fn risk(&self) -> Option<String> {
+        self.risk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes whether messages are at risk. Says so once in the log.
+    pub(super) fn set_risk(&self, risk: Option<String>) {
+        let risk = risk.map(|risk| format!("partition {}: {risk}", self.number));
+        let mut known = self.risk.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&risk, &*known) {
+            (Some(risk), None) => tracing::error!("{risk}"),
+            (None, Some(_)) => {
+                tracing::info!("partition {}: no message is at risk any more", self.number);
+            }
+            _ => {}
+        }
+        *known = risk;
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -1,17 +1,20 @@
 //! The part of a query that one node answers: frames of its partitions, and segments.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::{HotError, ObjectName};
-use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
+use cluster::{HotError, ObjectName, SegmentRow};
+use query::source::{Damages, ScanUnit, Source, SourceError, TimeRange, Whose};
 use record::{Batch, LineId};
+use segment::sealed::SealedFile;
 use serde::{Deserialize, Serialize};
 
 use super::Engines;
+use super::hidden::{Covering, HiddenLines};
 use super::partition::HotUnit;
-use super::segments::ObjectBlock;
+use super::segments::{ObjectBlock, key as object_key};
 
 /// How long an owner that is behind tries to catch up before it refuses.
 ///
@@ -29,12 +32,16 @@ pub struct Pieces {
     pub segments: Vec<SegmentPiece>,
     /// Frames that are in no segment.
     pub hot: Vec<HotPiece>,
+    /// Deletions whose lines are hidden: all of them in frames, and in a segment those that it was
+    /// not searched for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<HiddenLines>,
 }
 
 impl Pieces {
     /// The first name that no node of a cluster gives to a segment.
     pub fn wrong_name(&self) -> Option<&str> {
-        let names = self.segments.iter().map(|SegmentPiece(name, _)| name.as_str());
+        let names = self.segments.iter().map(|SegmentPiece(name, ..)| name.as_str());
         names.into_iter().find(|name| name.parse::<ObjectName>().is_err())
     }
 }
@@ -46,7 +53,15 @@ pub struct SegmentPiece(
     pub String,
     /// Bytes of the object.
     pub u64,
+    /// The last deletion that it was searched for.
+    pub u64,
 );
+
+impl From<SegmentRow> for SegmentPiece {
+    fn from(row: SegmentRow) -> SegmentPiece {
+        SegmentPiece(row.name, row.bytes, row.searched)
+    }
+}
 
 /// Offsets of a partition that the node owns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +72,40 @@ pub struct HotPiece {
     pub from: u64,
     /// The first offset that is not wanted.
     pub until: u64,
+    /// Whether all frames are wanted that the node has, behind `until` too, because nobody knows
+    /// where the partition ends.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub open: bool,
+}
+
+/// Stands for the segments of blocks beyond those that are listed.
+const OTHERS: &str = "others";
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Something that a share was asked for and does not have. Only the answer to a query that may
+/// leave it out goes on without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOut {
+    /// Lines of a segment cannot be read.
+    Segment {
+        /// The name of its object.
+        name: String,
+        /// How many lines; none: all of it.
+        lines: Option<u64>,
+        /// Why.
+        error: String,
+    },
+    /// The node has not read so many messages of those that the log told of a partition.
+    Behind {
+        /// The partition.
+        partition: u32,
+        /// The messages.
+        messages: u64,
+    },
 }
 
 /// The pieces as a source.
@@ -65,19 +114,90 @@ pub struct PiecesSource {
     segments: Vec<SegmentPiece>,
     /// The frames of one partition after the other.
     frames: Vec<Arc<HotUnit>>,
+    /// Whether the answer may leave out what cannot be read.
+    may_leave_out: bool,
+    left_out: Mutex<Vec<LeftOut>>,
+    covering: Arc<Covering>,
+}
+
+/// Why a node cannot answer for pieces.
+#[derive(Debug, thiserror::Error)]
+pub enum PiecesError {
+    /// It does not have the offsets; the query has to plan again.
+    #[error(transparent)]
+    Hot(#[from] HotError),
+    /// The filter of a deletion is not understood.
+    #[error("{0}")]
+    Filter(String),
 }
 
 impl PiecesSource {
     /// Takes the frames, and waits for those that the node has not read yet. Blocks.
+    /// `may_leave_out`: segments that cannot be opened are noted, and the others are read.
     ///
-    /// Errors: the node cannot answer for the offsets, and the query has to plan again.
-    pub fn gather(engines: &Arc<Engines>, pieces: Pieces) -> Result<PiecesSource, HotError> {
+    /// Errors: the node cannot answer for the offsets, and the query has to plan again; the filter
+    /// of a deletion is not understood.
+    pub fn gather(
+        engines: &Arc<Engines>,
+        pieces: Pieces,
+        may_leave_out: bool,
+    ) -> Result<PiecesSource, PiecesError> {
+        let covering = Arc::new(Covering::new(pieces.hidden).map_err(PiecesError::Filter)?);
         let until = Instant::now() + CATCH_UP_MAX;
-        let mut frames = Vec::new();
+        let (mut frames, mut left_out) = (Vec::new(), Vec::new());
         for piece in &pieces.hot {
-            frames.extend(read_hot(engines, piece, until)?);
+            frames.extend(read_hot(engines, piece, until, &mut left_out)?);
         }
-        Ok(PiecesSource { engines: Arc::clone(engines), segments: pieces.segments, frames })
+        let (engines, segments) = (Arc::clone(engines), pieces.segments);
+        let left_out = Mutex::new(left_out);
+        Ok(PiecesSource { engines, segments, frames, may_leave_out, left_out, covering })
+    }
+
+    /// What was left out so far. `damages`: the blocks that the query passed over.
+    pub fn left_out(&self, damages: &Damages) -> Vec<LeftOut> {
+        let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut blocks: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+        for unit in damages.units() {
+            let (lines, error) = blocks.entry(unit.segment).or_default();
+            *lines += unit.lines;
+            *error = unit.error;
+        }
+        if blocks.is_empty() {
+            return all;
+        }
+        let listed: u64 = blocks.values().map(|(lines, _)| lines).sum();
+        if let Some(lines) = damages.lines().checked_sub(listed).filter(|lines| *lines > 0) {
+            // More blocks than are listed.
+            let (name, error) = (OTHERS.to_owned(), "see the segments beside it".to_owned());
+            all.push(LeftOut::Segment { name, lines: Some(lines), error });
+        }
+        for SegmentPiece(name, ..) in &self.segments {
+            if let Some((lines, error)) = blocks.remove(&object_key(name)) {
+                all.push(LeftOut::Segment { name: name.clone(), lines: Some(lines), error });
+            }
+        }
+        all
+    }
+
+    /// The open files of the segments, each with the last deletion that it was searched for. Those
+    /// that cannot be opened are left out where they may.
+    fn open_segments(&self) -> Result<Vec<(Arc<SealedFile>, u64)>, SourceError> {
+        let opened = self.engines.segments.open_each(&self.segments);
+        let mut files = Vec::with_capacity(opened.len());
+        for (file, SegmentPiece(name, _, searched)) in opened.into_iter().zip(&self.segments) {
+            match file {
+                Ok(file) => files.push((file, *searched)),
+                Err(SourceError(error)) if self.may_leave_out => {
+                    let left_out = LeftOut::Segment { name: name.clone(), lines: None, error };
+                    let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !all.contains(&left_out) {
+                        all.push(left_out);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(files)
     }
 
     /// The rows of the summary for the frames, which are in segments with them later.
@@ -107,17 +227,31 @@ fn read_hot(
     engines: &Engines,
     piece: &HotPiece,
     until: Instant,
+    left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Arc<HotUnit>>, HotError> {
+    let HotPiece { partition: number, from, until: end, open } = *piece;
     loop {
-        let partition = engines.owned(piece.partition).ok_or(HotError::NotOwner)?;
+        let partition = engines.held(number).ok_or(HotError::NotOwner)?;
         let now_ns = engines.clock.monotonic_ns();
-        match partition.hot.read(piece.from, piece.until, now_ns) {
+        let read = match open {
+            true => partition.hot.read_open(from, end, now_ns),
+            false => partition.hot.read(from, end, now_ns),
+        };
+        let read = match read {
+            // While the log is away, nothing more comes.
+            Err(HotError::Behind { position }) if open && from <= position => {
+                left_out.push(LeftOut::Behind { partition: number, messages: end - position });
+                partition.hot.read_open(from, from, now_ns)
+            }
+            read => read,
+        };
+        match read {
             Ok(frames) => {
                 let unit = |hot| Arc::new(HotUnit::new(&partition, hot));
                 return Ok(frames.into_iter().map(unit).collect());
             }
             Err(HotError::Behind { .. }) if Instant::now() < until => {
-                partition.hot.wait_for(piece.until, CATCH_UP_TICK);
+                partition.hot.wait_for(end, CATCH_UP_TICK);
             }
             Err(error) => return Err(error),
         }
@@ -135,7 +269,8 @@ impl Source for PiecesSource {
         for frame in self.frames.iter().filter(is_wanted) {
             let times = frame.time_range_ns();
             if times.is_none_or(|(first, last)| range.overlaps(first, last)) {
-                units.push(Box::new(SharedUnit(Arc::clone(frame))));
+                let unit = Box::new(SharedUnit(Arc::clone(frame)));
+                units.push(self.covering.hide(unit, 0));
             }
         }
         if whose == Whose::All {
@@ -143,9 +278,18 @@ impl Source for PiecesSource {
                 units.push(Box::new(RowsUnit(rows)));
             }
         }
-        for file in self.engines.segments.open_all(&self.segments)? {
-            let blocks = ObjectBlock::of_file(&file, (range.start_ns, last_ns), whose);
-            units.extend(blocks.map(|block| Box::new(block) as Box<dyn ScanUnit>));
+        for (file, searched) in self.open_segments()? {
+            // The counts of a segment have the lines of all its blocks, so no block of it may be
+            // counted by them where lines of another one are hidden.
+            let is_whole = !self.covering.may_cover_any(searched, &file);
+            let blocks = ObjectBlock::of_file(
+                &self.engines.segments,
+                &file,
+                (range.start_ns, last_ns),
+                whose,
+                is_whole,
+            );
+            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), searched)));
         }
         // Newest first, after those whose times are not known yet.
         units.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));
@@ -153,8 +297,11 @@ impl Source for PiecesSource {
     }
 
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+        let shown = |batch: Arc<Batch>, searched| {
+            (!self.covering.covers(&batch, searched, id)).then_some(batch)
+        };
         if let Some(frame) = self.frames.iter().find(|frame| frame.has(id)) {
-            return frame.load();
+            return Ok(frame.load()?.and_then(|batch| shown(batch, 0)));
         }
         // A segment that cannot be read is no reason not to look for the line in the others.
         let mut failed = None;
@@ -172,7 +319,7 @@ impl Source for PiecesSource {
                 }
                 let batch = file.read_block(place).map_err(|e| SourceError(e.to_string()))?;
                 if batch.rows().any(|row| row.id() == id) {
-                    return Ok(Some(Arc::new(batch)));
+                    return Ok(shown(Arc::new(batch), segment.2));
                 }
             }
         }

@@ -1,20 +1,29 @@
-//! Makes sealed segments: of the frames of a partition, and of several segments.
+//! Makes sealed segments: of the frames of a partition, of several segments, and of the lines of
+//! one that are to stay.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cluster::engines::objects::Bucket;
-use cluster::{FileBody, HotFrame, Merger, SealError, Sealed, Sealer, SegmentRow, TimeRange};
+use cluster::{
+    FileBody, FrameRange, HotFrame, Merger, NodeId, Orders, Pruned, Pruner, RetentionRule,
+    SealError, Sealed, Sealer, SegmentRow, TimeRange,
+};
 use platform::{Clock, RealDisk};
 use programs::summary::SummaryConfig;
-use record::Batch;
+use record::{Batch, Row};
 use segment::SegmentError;
-use segment::sealed::{Effort, SealOptions, SealedHeader, SealedWriter};
+use segment::sealed::{Effort, NodeNumbers, SealOptions, SealedHeader, SealedWriter};
+use store::LineFilter;
 
+use super::Engines;
+use super::hidden::{Covering, HiddenLines};
 use super::partition::OwnedPartition;
 use super::segments::open_once;
+use crate::storage::line_filter::line_filter;
 
 /// The directory of files that are being written, and what writing needs.
 pub struct Sealing {
@@ -51,7 +60,7 @@ impl Sealing {
         &self,
         effort: Effort,
         received_last_ns: i64,
-        batches: &mut dyn Iterator<Item = Result<Arc<Batch>, SegmentError>>,
+        batches: Batches<'_>,
     ) -> Result<Sealed, SealError> {
         let number = self.files.fetch_add(1, Relaxed);
         let path = self.directory.join(format!("{number}.sealing"));
@@ -67,7 +76,7 @@ impl Sealing {
         path: &Path,
         effort: Effort,
         received_last_ns: i64,
-        batches: &mut dyn Iterator<Item = Result<Arc<Batch>, SegmentError>>,
+        batches: Batches<'_>,
     ) -> Result<Sealed, SealError> {
         let failed = |error: SegmentError| SealError(error.to_string());
         let header = SealedHeader {
@@ -81,7 +90,15 @@ impl Sealing {
             SealedWriter::create(&RealDisk, path, &header, &[], options).map_err(failed)?;
         writer.set_threads(self.threads);
         for batch in batches {
-            writer.push(batch.map_err(failed)?, None).map_err(failed)?;
+            let (batch, gone) = batch.map_err(failed)?;
+            let pushed = match gone {
+                None => writer.push(batch, None),
+                Some(gone) => {
+                    let stays = |row: &Row<'_>| !gone[row.index() as usize];
+                    writer.push(batch, Some(&stays))
+                }
+            };
+            pushed.map_err(failed)?;
         }
         let footer = writer.finish().map_err(failed)?;
         let body = platform::read_regular(path).and_then(FileBody::new);
@@ -92,12 +109,25 @@ impl Sealing {
             times: TimeRange { first_ns, last_ns },
             received_last_ns,
             lines: footer.lines(),
+            searched: 0,
+            frames: footer.numbers().into_iter().map(frames).collect(),
         })
     }
 }
 
-/// Seals the frames of one partition.
+/// Batches, each with the rows that are left out, if any.
+type Batches<'a> =
+    &'a mut dyn Iterator<Item = Result<(Arc<Batch>, Option<Vec<bool>>), SegmentError>>;
+
+fn frames(numbers: NodeNumbers) -> FrameRange {
+    let NodeNumbers { node, first, last } = numbers;
+    FrameRange { node: NodeId(node), first, last }
+}
+
+/// Seals the frames of one partition, without the lines that deletions cover.
 pub struct FrameSealer<'a> {
+    /// The engines, which know the deletions.
+    pub engines: &'a Engines,
     /// How.
     pub sealing: &'a Sealing,
     /// What has the records of the frames.
@@ -117,8 +147,14 @@ impl Sealer for FrameSealer<'_> {
             &self.sealing.summary,
             self.sealing.clock.now_ns(),
         );
-        let mut batches = batches.into_iter().chain(rows).map(Ok);
-        self.sealing.seal(Effort::Fast, received_last_ns, &mut batches)
+        // The rows count the lines that go, too.
+        let covering = self.engines.covering().map_err(SealError)?;
+        let mut batches = batches.into_iter().chain(rows).map(|batch| {
+            let gone = covering.select(&batch, 0, &mut |_| {});
+            Ok::<_, SegmentError>((batch, gone))
+        });
+        let sealed = self.sealing.seal(Effort::Fast, received_last_ns, &mut batches)?;
+        Ok(Sealed { searched: covering.last_id(), ..sealed })
     }
 }
 
@@ -136,9 +172,114 @@ impl Merger for SegmentMerger<'_> {
         let files = segments.iter().map(open).collect::<Result<Vec<_>, _>>();
         let files = files.map_err(|error| SealError(error.to_string()))?;
         let mut batches = files.iter().flat_map(|file| {
-            (0..file.footer().blocks.len()).map(move |block| file.read_block(block).map(Arc::new))
+            (0..file.footer().blocks.len())
+                .map(move |block| Ok::<_, SegmentError>((Arc::new(file.read_block(block)?), None)))
         });
         let received_last_ns = segments.iter().map(|row| row.received_last_ns).max().unwrap_or(0);
         self.sealing.seal(Effort::Best, received_last_ns, &mut batches)
+    }
+}
+
+/// A rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS` of the
+/// bytes of its lines, as on one machine. Otherwise they stay until the segment is dropped as a
+/// whole.
+const WORTH_PARTS: u64 = 8;
+
+/// Searches segments for lines that have to go, and writes them without these.
+pub struct SegmentPruner<'a> {
+    /// How.
+    pub sealing: &'a Sealing,
+    /// Where the segments are.
+    pub bucket: &'a Arc<Bucket>,
+}
+
+/// The filters of some orders.
+struct Filters {
+    covering: Covering,
+    rules: Vec<LineFilter>,
+}
+
+impl Filters {
+    fn new(orders: &Orders) -> Result<Filters, SealError> {
+        let covering = Covering::new(orders.tombstones.iter().map(HiddenLines::from));
+        let rule = |rule: &RetentionRule| {
+            line_filter(&rule.filter, orders.now_ns).map_err(|error| {
+                SealError(format!("the rule of retention '{}': {error}", rule.filter))
+            })
+        };
+        let rules = orders.rules.iter().map(rule).collect::<Result<_, _>>()?;
+        Ok(Filters { covering: covering.map_err(SealError)?, rules })
+    }
+
+    fn concern(&self, times: (i64, i64)) -> bool {
+        let overlaps = |rule: &LineFilter| rule.range_ns.0 <= times.1 && times.0 <= rule.range_ns.1;
+        self.covering.may_cover(0, Some(times)) || self.rules.iter().any(overlaps)
+    }
+
+    /// The rows of a batch that go; the bytes that rules select are added to the last parameter.
+    fn select(
+        &self,
+        batch: &Arc<Batch>,
+        deleted: &mut BTreeMap<u64, u64>,
+        ruled_bytes: &mut u64,
+    ) -> Option<Vec<bool>> {
+        let mut count = |id| *deleted.entry(id).or_insert(0) += 1;
+        let mut gone = self.covering.select(batch, 0, &mut count);
+        for rule in &self.rules {
+            let selected = (rule.selects)(batch);
+            for row in batch.rows().filter(|row| selected[row.index() as usize]) {
+                let gone = gone.get_or_insert_with(|| vec![false; batch.len()]);
+                if !std::mem::replace(&mut gone[row.index() as usize], true) {
+                    *ruled_bytes += row.raw().len() as u64 + 1;
+                }
+            }
+        }
+        gone
+    }
+}
+
+impl Pruner for SegmentPruner<'_> {
+    fn concerns(&self, segment: &SegmentRow, orders: &Orders) -> Result<bool, SealError> {
+        Ok(Filters::new(orders)?.concern((segment.times.first_ns, segment.times.last_ns)))
+    }
+
+    fn prune(&self, segment: &SegmentRow, orders: &Orders) -> Result<Pruned, SealError> {
+        let failed = |error: SegmentError| SealError(error.to_string());
+        let filters = Filters::new(orders)?;
+        let file = open_once(self.bucket, &segment.name, segment.bytes).map_err(failed)?;
+        let blocks = &file.footer().blocks;
+        // Most segments have no such lines: one pass finds that out, and a second one writes.
+        let (mut deleted, mut ruled_bytes) = (BTreeMap::new(), 0);
+        for (number, block) in blocks.iter().enumerate() {
+            if filters.concern(block.time_ns) {
+                let batch = Arc::new(file.read_block(number).map_err(failed)?);
+                filters.select(&batch, &mut deleted, &mut ruled_bytes);
+            }
+        }
+        let bytes_raw: u64 = blocks.iter().map(|block| block.bytes_raw).sum();
+        let is_worth = ruled_bytes > 0 && ruled_bytes >= bytes_raw / WORTH_PARTS;
+        if deleted.is_empty() && !is_worth {
+            return Ok(Pruned::Kept);
+        }
+        let mut batches = (0..blocks.len()).map(|number| {
+            let batch = Arc::new(file.read_block(number)?);
+            let gone = match filters.concern(blocks[number].time_ns) {
+                true => filters.select(&batch, &mut BTreeMap::new(), &mut 0),
+                false => None,
+            };
+            Ok::<_, SegmentError>((batch, gone))
+        });
+        let sealed = self.sealing.seal(Effort::Best, segment.received_last_ns, &mut batches)?;
+        let lines: u64 = deleted.values().sum();
+        tracing::info!(
+            target: "audit",
+            "{}: {} lines are gone, of them {lines} by deletions and the others by rules of retention",
+            segment.name,
+            segment.lines - sealed.lines.min(segment.lines)
+        );
+        Ok(Pruned::Rewritten {
+            sealed: Some(sealed).filter(|sealed| sealed.lines > 0),
+            deleted: deleted.into_iter().collect(),
+        })
     }
 }

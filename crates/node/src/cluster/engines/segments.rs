@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cluster::Objects;
 use cluster::engines::ErrorKind;
-use cluster::engines::cache::{Options, RangeCache};
+use cluster::engines::cache::{Counts, Options, RangeCache};
 use cluster::engines::objects::Bucket;
-use cluster::{ObjectName, Objects};
 use foldhash::quality::FixedState;
 use query::source::{
-    EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
+    DamagedUnit, EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Tenant};
 use segment::sealed::SealedFile;
@@ -38,17 +38,15 @@ const OPENINGS_MAX: usize = 16;
 /// How long an object that was missing is not asked for again. Until then queries over its segment
 /// fail before they send rows, or leave it out.
 const MISSING_FOR: Duration = Duration::from_secs(30);
-/// Objects that are known to be missing. Of more, all are asked for again.
-const MISSING_MAX: usize = 1_024;
+/// How long a block that could not be read otherwise counts as one that cannot be.
+const UNREADABLE_FOR: Duration = Duration::from_secs(2);
+/// Objects, and blocks, that are known to be missing or unreadable. Of more, all are asked for
+/// again.
+const UNREADABLE_MAX: usize = 4_096;
 /// What an error says of an object that is missing; its name is before.
 const IS_MISSING: &str = " is missing in the object storage";
-
-/// The segment whose object is missing according to an error of any node.
-pub fn missing_segment(error: &str) -> Option<&str> {
-    let (before, _) = error.split_once(IS_MISSING)?;
-    let name = before.rsplit(' ').next()?;
-    name.parse::<ObjectName>().is_ok().then_some(name)
-}
+/// What an error says when the object storage does not answer.
+const AWAY: &str = "the object storage cannot be read: ";
 
 fn missing(name: &str) -> String {
     format!(
@@ -57,37 +55,59 @@ fn missing(name: &str) -> String {
     )
 }
 
-/// The objects that were found missing lately.
-#[derive(Default)]
-struct MissingObjects(Mutex<HashMap<String, Instant>>);
+/// Whether an error says that the storage does not answer, so that the same query may succeed
+/// later.
+pub fn is_storage_away(error: &str) -> bool {
+    error.contains(AWAY)
+}
 
-impl MissingObjects {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+/// The objects and blocks that could not be read lately, with the times and the errors.
+#[derive(Default)]
+struct Unreadable(Mutex<HashMap<(u64, Option<u32>), (Instant, Duration, String)>>);
+
+impl Unreadable {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, Option<u32>), (Instant, Duration, String)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, name: &str) {
-        let mut names = self.lock();
-        if names.len() >= MISSING_MAX {
-            names.clear();
+    /// Notes an object, or a block of it. True if it is not known yet.
+    fn add(&self, at: (u64, Option<u32>), lasts: Duration, error: String) -> bool {
+        let mut known = self.lock();
+        if known.len() >= UNREADABLE_MAX {
+            known.retain(|_, (since, lasts, _)| since.elapsed() < *lasts);
         }
-        if names.insert(name.to_owned(), Instant::now()).is_none() {
-            tracing::error!("{}", missing(name));
+        if known.len() >= UNREADABLE_MAX {
+            known.clear();
         }
+        known.insert(at, (Instant::now(), lasts, error)).is_none()
     }
 
-    /// Whether the object was found missing a moment ago.
-    fn has(&self, name: &str) -> bool {
-        let mut names = self.lock();
-        names.retain(|_, at| at.elapsed() < MISSING_FOR);
-        names.contains_key(name)
+    /// Why an object, or a block of it, could not be read a moment ago; none if it may be read now.
+    fn why(&self, at: (u64, Option<u32>)) -> Option<String> {
+        let known = self.lock();
+        let (since, lasts, error) = known.get(&at)?;
+        (since.elapsed() < *lasts).then(|| error.clone())
     }
 }
 
-/// The bytes of an object, through the cache on the local disk.
+/// Footers and word filters have one of so many parts of the cache on the local disk for
+/// themselves, so that no scan over lines drops them: they are about that part of a segment.
+///
+/// limits.md, Nodes of a cluster: parts of `cluster.objects.cache_bytes` of which one is for
+/// footers and word filters | {} | those read longest ago are fetched again
+const INDEX_PART: u64 = 8;
+/// They are kept in chunks of this size: a footer alone is smaller than a chunk of lines.
+const INDEX_CHUNK_BYTES: u32 = 128 << 10;
+/// Chunks of them that are fetched at the same time, several of them with one request.
+const INDEX_FETCHES_MAX: usize = 128;
+/// The folder of these chunks, in that of all others.
+const INDEX_FOLDER: &str = "index";
+
+/// The bytes of an object, through the caches on the local disk.
 struct CachedObject {
     cache: Arc<RangeCache<SharedBucket>>,
-    missing: Arc<MissingObjects>,
+    index: Arc<RangeCache<SharedBucket>>,
+    unreadable: Arc<Unreadable>,
     name: String,
     bytes: u64,
 }
@@ -102,7 +122,7 @@ impl cluster::engines::cache::Source for SharedBucket {
         offset: u64,
         buffer: &mut [u8],
     ) -> Result<usize, cluster::engines::Error> {
-        self.0.read_range(name, offset, buffer)
+        self.0.read_range_soon(name, offset, buffer)
     }
 }
 
@@ -112,11 +132,30 @@ impl Blob for CachedObject {
     }
 
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.cache.read_range(&self.name, offset, buffer).map_err(|error| match error.kind {
+        self.read(&self.cache, offset, buffer)
+    }
+
+    fn read_index(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(&self.index, offset, buffer)
+    }
+}
+
+impl CachedObject {
+    fn read(
+        &self,
+        cache: &RangeCache<SharedBucket>,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        cache.read_range(&self.name, offset, buffer).map_err(|error| match error.kind {
             ErrorKind::NotFound => {
-                self.missing.add(&self.name);
-                io::Error::new(io::ErrorKind::NotFound, missing(&self.name))
+                let error = missing(&self.name);
+                if self.unreadable.add((key(&self.name), None), MISSING_FOR, error.clone()) {
+                    tracing::error!("{error}");
+                }
+                io::Error::new(io::ErrorKind::NotFound, error)
             }
+            _ if error.is_failure() => io::Error::other(format!("{AWAY}{error}")),
             _ => io::Error::other(error),
         })
     }
@@ -148,8 +187,10 @@ pub fn open_once(bucket: &Arc<Bucket>, name: &str, bytes: u64) -> Result<SealedF
 /// The open segments. The footers that were used longest ago are dropped beyond a limit.
 pub struct Segments {
     disk: Arc<RangeCache<SharedBucket>>,
+    /// Footers and word filters.
+    index: Arc<RangeCache<SharedBucket>>,
     memory: Arc<MemoryCache>,
-    missing: Arc<MissingObjects>,
+    unreadable: Arc<Unreadable>,
     open: Mutex<Open>,
 }
 
@@ -170,55 +211,64 @@ impl Segments {
         directory: &Path,
         bytes_max: u64,
     ) -> Result<Segments, cluster::engines::Error> {
-        let options = Options { bytes_max, ..Options::new(directory) };
-        let disk = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
+        let of_index = bytes_max / INDEX_PART;
+        let options = Options { bytes_max: bytes_max - of_index, ..Options::new(directory) };
+        let disk = Arc::new(RangeCache::open(SharedBucket(Arc::clone(&bucket)), options)?);
+        let options = Options {
+            bytes_max: of_index,
+            chunk_bytes: INDEX_CHUNK_BYTES,
+            fetches_max: INDEX_FETCHES_MAX,
+            ..Options::new(directory.join(INDEX_FOLDER))
+        };
+        let index = Arc::new(RangeCache::open(SharedBucket(bucket), options)?);
         let memory = MemoryCache::new(MEMORY_BYTES_MAX);
-        Ok(Segments { disk, memory, missing: Arc::default(), open: Mutex::default() })
+        Ok(Segments { disk, index, memory, unreadable: Arc::default(), open: Mutex::default() })
     }
 
-    /// What the cache on the local disk did so far.
-    pub fn counts(&self) -> cluster::engines::cache::Counts {
-        self.disk.counts()
+    /// What the caches on the local disk did so far: that of lines, and that of footers and word
+    /// filters.
+    pub fn counts(&self) -> [Counts; 2] {
+        [self.disk.counts(), self.index.counts()]
     }
 
-    /// Opens segments, several at the same time, in their order.
-    ///
-    /// Errors: an object cannot be read or is damaged; the text names it.
-    pub fn open_all(&self, segments: &[SegmentPiece]) -> Result<Vec<Arc<SealedFile>>, SourceError> {
+    /// Opens segments, several at the same time, in their order. An error says why an object cannot
+    /// be read, or is damaged; the text names it.
+    pub fn open_each(
+        &self,
+        segments: &[SegmentPiece],
+    ) -> Vec<Result<Arc<SealedFile>, SourceError>> {
         let mut files = Vec::with_capacity(segments.len());
         for some in segments.chunks(OPENINGS_MAX) {
-            let opened: Vec<_> = match some {
-                [one] => vec![self.open(one)],
+            match some {
+                [one] => files.push(self.open(one)),
                 some => std::thread::scope(|scope| {
                     let calls: Vec<_> =
                         some.iter().map(|one| scope.spawn(|| self.open(one))).collect();
                     let joined = calls.into_iter().map(|call| call.join().ok());
-                    joined.map(|file| file.unwrap_or_else(|| Err(panicked()))).collect()
+                    files.extend(joined.map(|file| file.unwrap_or_else(|| Err(panicked()))));
                 }),
-            };
-            for file in opened {
-                files.push(file?);
             }
         }
-        Ok(files)
+        files
     }
 
     /// Opens a segment.
     ///
-    /// Errors: as of [`open_all`](Self::open_all).
+    /// Errors: as of [`open_each`](Self::open_each).
     pub fn open(
         &self,
-        SegmentPiece(name, bytes): &SegmentPiece,
+        SegmentPiece(name, bytes, _): &SegmentPiece,
     ) -> Result<Arc<SealedFile>, SourceError> {
-        if self.missing.has(name) {
-            return Err(SourceError(missing(name)));
+        if let Some(error) = self.unreadable.why((key(name), None)) {
+            return Err(SourceError(error));
         }
         if let Some(file) = self.get(name) {
             return Ok(file);
         }
         let object = CachedObject {
             cache: Arc::clone(&self.disk),
-            missing: Arc::clone(&self.missing),
+            index: Arc::clone(&self.index),
+            unreadable: Arc::clone(&self.unreadable),
             name: name.clone(),
             bytes: *bytes,
         };
@@ -260,7 +310,7 @@ fn panicked() -> SourceError {
 }
 
 /// A number for an object: names are never given again.
-fn key(name: &str) -> u64 {
+pub fn key(name: &str) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
     hasher.write(name.as_bytes());
     hasher.finish()
@@ -268,33 +318,43 @@ fn key(name: &str) -> u64 {
 
 /// A block of a segment.
 pub struct ObjectBlock {
+    unreadable: Arc<Unreadable>,
     file: Arc<SealedFile>,
     key: u64,
     block: usize,
     whose: Whose,
+    /// Whether the counts that the segment keeps are those of the lines that a query sees.
+    is_counted: bool,
 }
 
 impl ObjectBlock {
-    /// The blocks of a segment that may have lines of the range.
+    /// The blocks of a segment that may have lines of the range. `is_counted`: no line of the
+    /// segment is hidden, so that the counts that it keeps may be used.
     pub fn of_file(
+        segments: &Segments,
         file: &Arc<SealedFile>,
         (first_ns, last_ns): (i64, i64),
         whose: Whose,
+        is_counted: bool,
     ) -> impl Iterator<Item = ObjectBlock> + use<> {
-        let file = Arc::clone(file);
+        let (unreadable, file) = (Arc::clone(&segments.unreadable), Arc::clone(file));
         let key = key(&file.path().to_string_lossy());
         (0..file.footer().blocks.len()).filter_map(move |block| {
             let entry = &file.footer().blocks[block];
             let overlaps = entry.time_ns.0 <= last_ns && first_ns <= entry.time_ns.1;
             let is_wanted = whose == Whose::All || entry.lines_internal < entry.lines;
-            let file = Arc::clone(&file);
-            (overlaps && is_wanted).then(|| ObjectBlock { file, key, block, whose })
+            let (unreadable, file) = (Arc::clone(&unreadable), Arc::clone(&file));
+            let block = ObjectBlock { unreadable, file, key, block, whose, is_counted };
+            (overlaps && is_wanted).then_some(block)
         })
     }
-}
 
-fn source_error(error: SegmentError) -> SourceError {
-    SourceError(error.to_string())
+    /// The error of a read, which is remembered.
+    fn failed(&self, error: &SegmentError) -> SourceError {
+        let text = error.to_string();
+        self.unreadable.add((self.key, Some(self.block as u32)), UNREADABLE_FOR, text.clone());
+        SourceError(text)
+    }
 }
 
 impl ScanUnit for ObjectBlock {
@@ -311,12 +371,12 @@ impl ScanUnit for ObjectBlock {
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
-        let batch = self.file.read_block(self.block).map_err(source_error)?;
+        let batch = self.file.read_block(self.block).map_err(|error| self.failed(&error))?;
         Ok(Some(Arc::new(batch)))
     }
 
     fn may_hold(&self, phrases: &Phrases) -> Result<Option<Vec<bool>>, SourceError> {
-        self.file.may_contain(self.block, words_of(phrases)).map_err(source_error)
+        self.file.may_contain(self.block, words_of(phrases)).map_err(|error| self.failed(&error))
     }
 
     fn tenant(&self) -> Option<Tenant> {
@@ -326,8 +386,16 @@ impl ScanUnit for ObjectBlock {
     fn with_columns(&self, with: WithColumns<'_>) -> Result<bool, SourceError> {
         let read = |number| self.file.chunk(self.block, number).map(Arc::new);
         let done = self.file.with_columns(self.block, &read, |columns| with(columns));
-        done.map_err(source_error)??;
+        done.map_err(|error| self.failed(&error))??;
         Ok(true)
+    }
+
+    /// A block that could not be read: the query goes on without it, where it may.
+    fn damage(&self) -> Option<DamagedUnit> {
+        let block = self.block as u32;
+        let of_object = || self.unreadable.why((self.key, None));
+        let error = self.unreadable.why((self.key, Some(block))).or_else(of_object)?;
+        Some(DamagedUnit { segment: self.key, unit: Some(block), lines: self.lines(), error })
     }
 
     fn key(&self) -> Option<UnitKey> {
@@ -335,7 +403,7 @@ impl ScanUnit for ObjectBlock {
     }
 
     fn segment(&self) -> Option<(u64, usize)> {
-        Some((self.key, self.file.footer().blocks.len()))
+        self.is_counted.then(|| (self.key, self.file.footer().blocks.len()))
     }
 
     fn count_segment(
@@ -359,26 +427,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_segment_that_is_missing_is_known_from_the_error_of_a_node() {
+    fn objects_and_blocks_are_remembered_as_unreadable() {
+        let unreadable = Unreadable::default();
         let name = "segments/partition-1/7-0000000a-12";
-        assert!(name.parse::<ObjectName>().is_ok());
-        let error = format!("store b:9514: cannot read {name}: {}", missing(name));
-        assert_eq!(missing_segment(&error), Some(name));
-        for other in ["", IS_MISSING, "segment x is missing in the object storage", name] {
-            assert_eq!(missing_segment(other), None, "{other}");
+        let long = Duration::from_secs(3_600);
+        assert!(unreadable.add((key(name), None), long, missing(name)));
+        assert!(!unreadable.add((key(name), None), long, missing(name)));
+        assert_eq!(unreadable.why((key(name), None)), Some(missing(name)));
+        assert_eq!(unreadable.why((key(name), Some(1))), None);
+        unreadable.add((1, Some(1)), Duration::ZERO, "away".to_owned());
+        assert_eq!(unreadable.why((1, Some(1))), None, "its time is over");
+        for number in 0..UNREADABLE_MAX as u64 {
+            unreadable.add((number, Some(0)), long, String::new());
         }
-    }
-
-    #[test]
-    fn objects_are_remembered_as_missing() {
-        let objects = MissingObjects::default();
-        objects.add("a");
-        assert!(objects.has("a") && !objects.has("b"));
-        for number in 1..MISSING_MAX {
-            objects.add(&number.to_string());
-        }
-        assert!(objects.has("a"));
-        objects.add("b");
-        assert!(!objects.has("a") && objects.has("b"));
+        assert!(unreadable.lock().len() <= UNREADABLE_MAX);
+        assert!(is_storage_away(&format!("x: {AWAY}refused")) && !is_storage_away(&missing(name)));
     }
 }

@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use platform::memory::Budget;
@@ -49,8 +49,8 @@ use query::{
 
 pub use self::limits::{JOBS_MAX, JobLimits};
 pub use self::page::PAGE_ROWS_MAX;
-pub use self::record::Submission;
-use self::record::{Done, LastId, Record, named};
+pub use self::record::{Done, Submission};
+use self::record::{LastId, Record, named};
 use self::results::Results;
 use crate::cluster::QueriedLines;
 
@@ -120,12 +120,19 @@ pub struct Jobs {
     jobs: Mutex<BTreeMap<u64, Arc<Job>>>,
     /// Held while a query is resumed or removed.
     turns: Mutex<()>,
+    /// Held while a query is compared with the limits of its tenant and accepted.
+    accepting: Mutex<()>,
     /// The greatest id that is durable.
     last_id: Mutex<u64>,
     /// Queries that ended since the start, by [`QueryState`].
     ended: [AtomicU64; QueryState::COUNT],
     expired: AtomicU64,
+    /// Is told of each query that ended.
+    told: OnceLock<Box<Told>>,
 }
+
+/// Called with the parameters of a query that ended, and its counters.
+pub type Told = dyn Fn(&Submission, &Done) + Send + Sync;
 
 struct Job {
     id: u64,
@@ -178,9 +185,11 @@ impl Jobs {
             memory,
             jobs: Mutex::default(),
             turns: Mutex::default(),
+            accepting: Mutex::default(),
             last_id: Mutex::default(),
             ended: Default::default(),
             expired: AtomicU64::new(0),
+            told: OnceLock::new(),
             dir,
         };
         let jobs = Arc::new(jobs);
@@ -251,6 +260,19 @@ impl Jobs {
         }
         waiting.sort_unstable();
         Ok(waiting)
+    }
+
+    /// As [`submit`](Self::submit), if `check` allows it for the number of queries of the same
+    /// tenant that have not ended, and the bytes of the rows of all of its queries.
+    pub fn submit_if<E>(
+        self: &Arc<Self>,
+        submission: Submission,
+        check: impl FnOnce(usize, u64) -> Result<(), E>,
+    ) -> Result<Result<u64, JobError>, E> {
+        let _guard = lock(&self.accepting);
+        let (queries, bytes) = self.of_tenant(&submission.tenant);
+        check(queries, bytes)?;
+        Ok(self.submit(submission))
     }
 
     /// Accepts a query. When this returns, the query survives the process.
@@ -426,9 +448,16 @@ impl Jobs {
         }
     }
 
-    /// When a deletion last ended that deleted lines of this node; `i64::MIN` when none did.
+    /// When a deletion last ended that deleted lines of this node, or in a cluster when one was
+    /// last requested; `i64::MIN` when none was.
     fn lines_deleted_ns(&self) -> i64 {
-        let QueriedLines::Own(stored) = &self.lines else { return i64::MIN };
+        let stored = match &self.lines {
+            QueriedLines::Own(stored) => stored,
+            QueriedLines::Cluster(cluster) => {
+                let deleted_ns = cluster.engines().and_then(|engines| engines.deleted_ns());
+                return deleted_ns.unwrap_or(i64::MIN);
+            }
+        };
         let ended = stored.store().deletions().into_iter();
         let ended = ended.filter(|(deletion, _)| deletion.lines > 0);
         ended.filter_map(|(deletion, _)| deletion.finished_ns).max().unwrap_or(i64::MIN)
@@ -481,6 +510,22 @@ impl Jobs {
         let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
         let theirs = jobs.iter().filter(|job| is_theirs(&job.record().submission.client));
         theirs.map(|job| job.bytes.load(Relaxed)).sum()
+    }
+
+    /// From now on, `told` is called for each query that ends. Set once.
+    pub fn tell(&self, told: Box<Told>) {
+        let _ = self.told.set(told);
+    }
+
+    /// Queries of a tenant that have not ended, and the bytes of the rows of all of its queries.
+    pub fn of_tenant(&self, tenant: &str) -> (usize, u64) {
+        let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
+        let (mut open, mut bytes) = (0, 0);
+        for job in jobs.iter().filter(|job| job.record().submission.tenant == tenant) {
+            open += usize::from(job.record().ended_ns.is_none());
+            bytes += job.bytes.load(Relaxed);
+        }
+        (open, bytes)
     }
 
     /// Queries that ended in that state since the start.

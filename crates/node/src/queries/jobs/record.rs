@@ -37,6 +37,12 @@ pub struct Submission {
     /// The restriction of that client, which is a part of the query, as text; empty: none.
     #[serde(default)]
     pub seen: String,
+    /// The id of the tenant whose lines alone it reads; empty: of several, or there are no tenants.
+    #[serde(default)]
+    pub tenant: String,
+    /// Limit of its memory, where that is less than the one of all queries.
+    #[serde(default)]
+    pub memory_bytes_max: Option<u64>,
 }
 
 /// The content of a file.
@@ -230,6 +236,8 @@ mod tests {
             run_time_ms: 3,
             client: "127.0.0.1:1".into(),
             seen: String::new(),
+            tenant: String::new(),
+            memory_bytes_max: None,
         };
         Record::new(7, submission, -5)
     }

@@ -128,6 +128,9 @@ impl Jobs {
                 lines_scanned: info.lines_scanned,
             };
         }
+        if let Some(told) = self.told.get() {
+            told(&record.submission, &record.done);
+        }
         if let Err(error) = self.write(job, &record) {
             tracing::warn!(
                 "query {} is {}, but that cannot be stored: {error}",
@@ -143,6 +146,10 @@ impl Jobs {
         let query = parse(&submission).map_err(|error| Failure::Parse(error.message))?;
         let format = format(&submission.format);
         let in_order = continues(&submission);
+        let mut limits = self.limits().1;
+        if let Some(bytes) = submission.memory_bytes_max {
+            limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
+        }
         let (results, first_run) = self.open_results(job, in_order)?;
         let mut order = None;
         if in_order {
@@ -157,7 +164,7 @@ impl Jobs {
             limits: query::Limits {
                 run_time: Duration::from_millis(submission.run_time_ms),
                 rows_max: u64::MAX,
-                ..self.limits().1
+                ..limits
             },
             order,
             progress: Arc::new(Progress::default()),

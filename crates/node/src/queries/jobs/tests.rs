@@ -101,6 +101,8 @@ fn submission() -> Submission {
         run_time_ms: 60_000,
         client: "a test".into(),
         seen: String::new(),
+        tenant: String::new(),
+        memory_bytes_max: None,
     }
 }
 

@@ -25,9 +25,10 @@ pub mod schedule;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use platform::{Disk, check_regular, read_regular};
+use platform::{Access, AlignedBuffer, Disk, DiskFile, check_regular, read_regular};
 use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
@@ -114,7 +115,7 @@ fn of_store_in(
     now_ns: i64,
     free_bytes_min: u64,
 ) -> Result<Manifest> {
-    let mut backup = Unfinished::begin(backups, name)?;
+    let mut backup = Unfinished::begin(store.disk(), backups, name)?;
     // Nothing is written meanwhile: links, catalog and lengths are of the same moment.
     store.freeze(|segments| {
         backup.catalog(data_dir)?;
@@ -138,27 +139,27 @@ fn of_store_in(
 /// Makes a backup, in `backups`, of a data directory at rest; on another file system everything is
 /// copied.
 pub fn of_directory(
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     data_dir: &Path,
     backups: &Path,
     name: &str,
     now_ns: i64,
 ) -> Result<Manifest> {
-    let rest = AtRest::open(disk, data_dir)?;
+    let rest = AtRest::open(&**disk, data_dir)?;
     if let Some(fault) = &rest.catalog_fault {
         bail!("{fault}");
     }
     if backups == data_dir.join(BACKUPS_FOLDER) {
         sweep(backups)?;
     }
-    let mut backup = Unfinished::begin(backups, name)?;
+    let mut backup = Unfinished::begin(disk, backups, name)?;
     if data_dir.join(store::CATALOG_FILE).exists() {
         backup.catalog(data_dir)?;
     }
     backup.state_files(data_dir)?;
     backup.state_folders(data_dir)?;
     for segment in &rest.segments {
-        backup.take(&piece_at_rest(disk, segment)?)?;
+        backup.take(&piece_at_rest(&**disk, segment)?)?;
     }
     backup.finish(now_ns)
 }
@@ -234,18 +235,38 @@ fn sweep(backups: &Path) -> Result<()> {
 /// A backup being made, under a name that no backup can have. Removed if it is dropped before it is
 /// complete.
 struct Unfinished {
+    /// The disk of the store, which may encrypt.
+    disk: Arc<dyn Disk>,
     name: String,
     backups: PathBuf,
     part: PathBuf,
     files: Vec<ManifestFile>,
     /// Files to copy, opened when the segments were frozen: they may be replaced and removed
     /// meanwhile.
-    copies: Vec<(File, PathBuf, u64)>,
+    copies: Vec<Copied>,
     linked: u64,
 }
 
+/// A file to copy.
+struct Copied {
+    source: Source,
+    to: PathBuf,
+    bytes: u64,
+    /// Its place among the files of the list.
+    listed: usize,
+}
+
+/// From where a file is copied.
+enum Source {
+    /// Byte for byte, encrypted or not.
+    Whole(File),
+    /// The beginning of a file to which a store may append: through the disk, since the encrypted
+    /// bytes of its last block change.
+    Beginning(Arc<dyn DiskFile>),
+}
+
 impl Unfinished {
-    fn begin(backups: &Path, name: &str) -> Result<Unfinished> {
+    fn begin(disk: &Arc<dyn Disk>, backups: &Path, name: &str) -> Result<Unfinished> {
         check_name(name)?;
         if backups.join(name).exists() {
             return Err(Exists(name.to_owned()).into());
@@ -259,6 +280,7 @@ impl Unfinished {
         fs::create_dir_all(&segments)
             .with_context(|| format!("cannot make the directory {}", segments.display()))?;
         Ok(Unfinished {
+            disk: Arc::clone(disk),
             name: name.to_owned(),
             backups: backups.to_owned(),
             part,
@@ -346,8 +368,15 @@ impl Unfinished {
         };
         match copied {
             Some(bytes) => {
-                let source = read_regular(&piece.path).with_context(cannot)?;
-                self.copies.push((source, to, bytes));
+                let source = match piece.copied {
+                    Some(_) => {
+                        let opened = self.disk.open(&piece.path, Access::Read);
+                        Source::Beginning(opened.with_context(cannot)?)
+                    }
+                    None => Source::Whole(read_regular(&piece.path).with_context(cannot)?),
+                };
+                let listed = self.files.len();
+                self.copies.push(Copied { source, to, bytes, listed });
             }
             None => self.linked += 1,
         }
@@ -364,14 +393,19 @@ impl Unfinished {
     }
 
     fn bytes_to_copy(&self) -> u64 {
-        self.copies.iter().map(|(_, _, bytes)| bytes).sum()
+        self.copies.iter().map(|copied| copied.bytes).sum()
     }
 
     /// Makes the copies, writes the list, makes everything durable and gives the backup its name.
     fn finish(mut self, created_ns: i64) -> Result<Manifest> {
         let bytes_copied = self.bytes_to_copy();
-        for (source, to, bytes) in std::mem::take(&mut self.copies) {
-            copy(source, &to, bytes)?;
+        for Copied { source, to, bytes, listed } in std::mem::take(&mut self.copies) {
+            match source {
+                Source::Whole(file) => copy(file, &to, bytes)?,
+                Source::Beginning(file) => copy_beginning(&*self.disk, &*file, &to, bytes)?,
+            }
+            // An encrypted copy is longer than what it holds.
+            self.files[listed].bytes = Some(check_regular(&to)?.len());
         }
         let manifest = Manifest::new(
             &self.name,
@@ -416,6 +450,28 @@ fn copy(source: impl Read, to: &Path, bytes: u64) -> Result<()> {
         bail!("{}: {bytes} bytes expected, {copied} found", to.display());
     }
     target.sync_all().with_context(cannot)
+}
+
+/// Bytes read and written at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Copies the first `bytes` bytes of a file through a disk, durably.
+fn copy_beginning(disk: &dyn Disk, source: &dyn DiskFile, to: &Path, bytes: u64) -> Result<()> {
+    let cannot = || format!("cannot write {}", to.display());
+    let target = disk.open(to, Access::Create).with_context(cannot)?;
+    let mut buffer = AlignedBuffer::new(COPY_BYTES);
+    let mut at = 0;
+    while at < bytes {
+        let wanted = (bytes - at).min(COPY_BYTES as u64) as usize;
+        let read = source.read_at(&mut buffer[..wanted], at).with_context(cannot)?;
+        if read < wanted {
+            bail!("{}: {bytes} bytes expected, {} found", to.display(), at + read as u64);
+        }
+        target.write_at(&buffer[..wanted], at).with_context(cannot)?;
+        at += wanted as u64;
+    }
+    target.truncate(bytes).with_context(cannot)?;
+    target.sync_data().with_context(cannot)
 }
 
 fn sync_dir(path: &Path) -> Result<()> {

@@ -96,12 +96,60 @@ pub struct Counts {
     pub last_ns: Option<i64>,
 }
 
+/// Makes backups and sends them.
+pub trait SendBackup: Send + Sync {
+    /// Who sends, for the lock of the place.
+    fn by(&self) -> String;
+
+    /// Makes a backup of the name and sends it. `backups` is a directory on the disk of the store.
+    ///
+    /// Errors: something cannot be read, or the place does not take it.
+    fn send(
+        &self,
+        destination: &Destination,
+        name: &str,
+        now_ns: i64,
+        backups: &Path,
+        progress: &Progress,
+    ) -> Result<Sent>;
+}
+
+/// Backups of a data directory in use.
+pub struct StoreBackups {
+    /// The store.
+    pub store: Arc<Store>,
+    /// Its directory.
+    pub data_dir: PathBuf,
+    /// Bytes that copies leave free.
+    pub free_bytes_min: u64,
+}
+
+impl SendBackup for StoreBackups {
+    fn by(&self) -> String {
+        format!("the server of store {}", self.store.node())
+    }
+
+    fn send(
+        &self,
+        destination: &Destination,
+        name: &str,
+        now_ns: i64,
+        backups: &Path,
+        progress: &Progress,
+    ) -> Result<Sent> {
+        let snapshot = Snapshot::take(backups, name, |folder| {
+            let (store, dir) = (&self.store, &self.data_dir);
+            of_store_in(folder, store, dir, name, now_ns, self.free_bytes_min)
+        })?;
+        send(destination, &snapshot, &self.by(), backups, progress)
+    }
+}
+
 /// The backups that a server sends.
 pub struct Backups {
     options: BackupOptions,
-    store: Arc<Store>,
+    sender: Arc<dyn SendBackup>,
     data_dir: PathBuf,
-    free_bytes_min: u64,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     changed: Condvar,
@@ -111,20 +159,18 @@ pub struct Backups {
 }
 
 impl Backups {
-    /// Backups of a store; none is made before [`run`](Self::run).
+    /// Backups that `sender` makes; none is made before [`run`](Self::run).
     pub fn new(
         options: BackupOptions,
-        store: Arc<Store>,
+        sender: Arc<dyn SendBackup>,
         data_dir: &Path,
-        free_bytes_min: u64,
         clock: Arc<dyn Clock>,
     ) -> Backups {
         let last = Last::read(data_dir, &options.to);
         Backups {
             options,
-            store,
+            sender,
             data_dir: data_dir.to_owned(),
-            free_bytes_min,
             clock,
             state: Mutex::new(State { last, ..State::default() }),
             changed: Condvar::new(),
@@ -201,13 +247,8 @@ impl Backups {
         }
         let name = name.unwrap_or_else(|| name_of_time(now_ns));
         let backups = self.data_dir.join(BACKUPS_FOLDER);
-        let snapshot = Snapshot::take(&backups, &name, |folder| {
-            let (store, dir) = (&self.store, &self.data_dir);
-            of_store_in(folder, store, dir, &name, now_ns, self.free_bytes_min)
-        })?;
-        let by = format!("the server of store {}", self.store.node());
-        let sent = send(&destination, &snapshot, &by, &backups, progress)?;
-        drop(snapshot);
+        let by = self.sender.by();
+        let sent = self.sender.send(&destination, &name, now_ns, &backups, progress)?;
         let Sent { name, created, lines, bytes, bytes_sent, .. } = sent;
         let last = Last { to: destination.to_string(), name, created, lines, bytes, bytes_sent };
         let text = serde_json::to_vec(&last).expect("plain values");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use platform::{Clock, RealDisk};
+use platform::Clock;
 use segment::sealed::SealedFile;
 use store::{SegmentInfo, SegmentState, Store};
 use text::time::format_time;
@@ -210,7 +210,7 @@ impl Integrity {
             if following.linked.contains_key(id) {
                 continue;
             }
-            let file = SealedFile::open(&RealDisk, &segment.path);
+            let file = SealedFile::open(&**self.store.disk(), &segment.path);
             for replaced in file.iter().flat_map(|file| &file.footer().replaces) {
                 if let Some(linked) = following.linked.get_mut(replaced) {
                     linked.replaced_by = Some(*id);

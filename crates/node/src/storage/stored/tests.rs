@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use fastrand::Rng;
 use platform::{Clock, Disk, ManualClock, OnDurable, Patience, RealDisk, SimDisk};
 use query::{Context, Filter, HiddenFields, Limits, Query, Restriction, Scratch, TimeOrder};
-use record::{Format, FrameBuilder, Origin, ParserConfig, Transport};
+use record::{Format, FrameBuilder, Hints, Origin, ParserConfig, Tenant, Transport};
 use store::{LineFilter, Position, SegmentState, Step, StoreCallbacks, StoreConfig};
 
 use crate::storage::line_filter::line_filter;
@@ -105,6 +105,8 @@ struct History {
     sent: Sent,
     /// Whether some frames hold own lines of Loginson. These are never grouped with others.
     with_own: bool,
+    /// Whose lines are sent.
+    tenants: &'static [Tenant],
 }
 
 impl History {
@@ -131,6 +133,7 @@ impl History {
             store,
             sent: Sent { frames: Vec::new() },
             with_own: true,
+            tenants: &[Tenant::DEFAULT],
         }
     }
 
@@ -149,9 +152,9 @@ impl History {
             self.clock.advance_ns(self.rng.i64(0..apart_s) * SECOND_NS);
             let now_ns = self.clock.now_ns();
             let is_own = self.with_own && self.rng.u8(..5) == 0;
-            let origin = match is_own {
-                true => programs::summary::Recount::origin(),
-                false => Origin::new(Transport::SyslogTcp, Format::Auto, None),
+            let origins: Vec<Origin> = match is_own {
+                true => vec![programs::summary::Recount::origin()],
+                false => self.tenants.iter().map(|tenant| origin_of(*tenant)).collect(),
             };
             let has_heads = self.rng.bool();
             let (mut one, mut other) = (FrameBuilder::new(), FrameBuilder::new());
@@ -162,8 +165,12 @@ impl History {
                     false if has_heads => line_with_head(&mut self.rng, received_ns),
                     false => line(&mut self.rng, received_ns),
                 };
+                let origin = match &origins[..] {
+                    [only] => only,
+                    several => &several[self.rng.usize(..several.len())],
+                };
                 for builder in [&mut one, &mut other] {
-                    builder.push_line(&origin, received_ns, line.as_bytes(), false);
+                    builder.push_line(origin, received_ns, line.as_bytes(), false);
                 }
             }
             let (node, sequence) = self.store.next_sequence();
@@ -260,8 +267,13 @@ impl History {
     fn query_restricted(&mut self, state: &str, queries: usize) {
         for _ in 0..queries {
             let restriction = random_restriction(&mut self.rng);
-            let (text, context) = match self.rng.u8(..3) {
+            let restriction = match self.tenants {
+                [Tenant::DEFAULT] => restriction,
+                _ => restriction_to_tenants(&mut self.rng).and(&restriction),
+            };
+            let (text, context) = match self.rng.u8(..4) {
                 0 => (random_pipe(&mut self.rng), Context::default()),
+                1 => (random_counts(&mut self.rng), Context::default()),
                 _ => random_query(&mut self.rng),
             };
             let query = Query::parse(&text, 0).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -291,6 +303,12 @@ impl History {
     fn states(&self) -> Vec<SegmentState> {
         self.store.segments().iter().map(|segment| segment.state).collect()
     }
+}
+
+/// Of lines that arrive for a tenant.
+fn origin_of(tenant: Tenant) -> Origin {
+    let hints = Arc::new(Hints { tenant, ..Hints::default() });
+    Origin { hints, ..Origin::new(Transport::SyslogTcp, Format::Auto, None) }
 }
 
 /// A batch without some of its rows, with the ids that its lines have.
@@ -675,6 +693,40 @@ fn random_restriction(rng: &mut Rng) -> Restriction {
     without_own.and(&Restriction { filter: filter.map(Arc::new), hidden })
 }
 
+/// Tenants of histories: their lines, and of whom there are none.
+const TENANTS: [Tenant; 4] = [
+    Tenant { account: 12, project: 3 },
+    Tenant { account: 13, project: 0 },
+    Tenant::DEFAULT,
+    Tenant { account: 99, project: 0 },
+];
+
+/// The lines of one tenant or of two.
+fn restriction_to_tenants(rng: &mut Rng) -> Restriction {
+    let mut tenants: Vec<Tenant> =
+        (0..rng.usize(1..3)).map(|_| TENANTS[rng.usize(..TENANTS.len())]).collect();
+    tenants.dedup();
+    Restriction::from(Arc::new(Filter::of_tenants(&tenants)))
+}
+
+/// A query that segments may answer from the counts that they keep.
+fn random_counts(rng: &mut Rng) -> String {
+    let filters =
+        ["*", "hostname:=web1", "!level:error", "_tenant:=\"12:3\"", "!_tenant:=\"\"", "error"];
+    let by = [
+        "",
+        "by (_time:10s)",
+        "by (_time:1h, level)",
+        "by (hostname)",
+        "by (_tenant)",
+        "by (_type)",
+        "by (level, _tenant)",
+        "by (hostname, level)",
+    ];
+    let range = pick(rng, &["", "", "_time:>2026-09-21T14:13:30Z "]);
+    format!("{range}{} | stats {} count() n", pick(rng, &filters), pick(rng, &by))
+}
+
 // ---- the tests ----
 
 /// Restricted queries in each of the states of a history of [`check_restricted`].
@@ -682,7 +734,10 @@ const RESTRICTED: usize = 100;
 
 /// 500 queries, in the forms that lines have.
 fn check_restricted(seed: u64) {
-    let mut history = History::new(seed);
+    // Lines of the default tenant alone, of one tenant, of two of them, or of three.
+    let tenants = [&TENANTS[2..3], &TENANTS[..1], &TENANTS[..2], &TENANTS[..3]];
+    let mut history =
+        History { tenants: tenants[seed as usize % tenants.len()], ..History::new(seed) };
     history.send_frames(3, 1..300, 40);
     history.query_restricted(&format!("history {seed}, not parsed"), RESTRICTED);
     history.parse_all();

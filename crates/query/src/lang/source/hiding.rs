@@ -114,6 +114,10 @@ impl ScanUnit for HidingUnit {
         self.unit.lines()
     }
 
+    fn are_lines_exact(&self) -> bool {
+        self.unit.are_lines_exact()
+    }
+
     fn bytes(&self) -> u64 {
         self.unit.bytes()
     }

@@ -94,6 +94,11 @@ pub trait ScanUnit: Send + Sync {
     fn time_range_ns(&self) -> Option<(i64, i64)>;
     /// Number of lines in the unit.
     fn lines(&self) -> u64;
+    /// Whether a query sees exactly as many lines as [`lines`](Self::lines) says; if not, some of
+    /// them are hidden from it.
+    fn are_lines_exact(&self) -> bool {
+        true
+    }
     /// Bytes of the raw lines in the unit, for progress and cost.
     fn bytes(&self) -> u64;
     /// The records of the unit, which are parsed now if they are not in memory. None if retention

@@ -56,6 +56,7 @@ pub struct Macro {
     text: String,
     description: String,
     form: MacroForm,
+    is_shared: bool,
 }
 
 /// What the text of a macro is.
@@ -112,7 +113,18 @@ impl Macro {
             text: text.to_owned(),
             description: description.to_owned(),
             form,
+            is_shared: false,
         })
+    }
+
+    /// The same, for callers who see the lines of one tenant alone, too, or not.
+    pub fn shared(self, is_shared: bool) -> Macro {
+        Macro { is_shared, ..self }
+    }
+
+    /// Whether callers who see the lines of one tenant alone may call it, too.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Its name, without the `@`.
@@ -226,8 +238,22 @@ pub enum Callable {
     None,
     /// Those of the configuration.
     Configured,
+    /// Those that are shared with callers who see the lines of one tenant alone.
+    Shared,
     /// Those of the configuration, and those that people save.
     All,
+}
+
+impl Callable {
+    /// Whether a query may call macros that people save.
+    fn reaches_saved(self) -> bool {
+        matches!(self, Callable::Shared | Callable::All)
+    }
+
+    /// Whether a query may call this one.
+    pub fn may_call(self, known: &Macro) -> bool {
+        self != Callable::Shared || known.is_shared
+    }
 }
 
 /// All macros, sorted by name.
@@ -278,11 +304,12 @@ impl Macros {
 
     fn find(&self, callable: Callable, name: &str) -> Option<&Arc<Macro>> {
         let among = |macros: &'_ [Arc<Macro>]| macros.binary_search_by(|m| (*m.name).cmp(name));
-        if let Ok(found) = among(&self.configured) {
-            return Some(&self.configured[found]);
-        }
-        let saved = (callable == Callable::All).then(|| among(&self.saved).ok()).flatten();
-        saved.map(|found| &self.saved[found])
+        let found = match among(&self.configured) {
+            Ok(found) => Some(&self.configured[found]),
+            Err(_) if !callable.reaches_saved() => None,
+            Err(_) => among(&self.saved).ok().map(|found| &self.saved[found]),
+        };
+        found.filter(|found| callable.may_call(found))
     }
 }
 
@@ -311,7 +338,7 @@ impl Expansion {
     pub fn now(callable: Callable) -> Expansion {
         // What restricts, deletes or is done at ingest is about the fields that lines hold.
         let derived = match callable {
-            Callable::All => derived(),
+            Callable::All | Callable::Shared => derived(),
             Callable::Configured | Callable::None => Arc::default(),
         };
         Expansion { macros: Macros::now(), callable, derived, ..Expansion::default() }
@@ -364,8 +391,9 @@ pub(crate) fn called(cursor: &mut Cursor<'_>) -> Result<Option<Arc<Macro>>, Pars
     if let Some(found) = macros.find(*callable, name) {
         return Ok(Some(Arc::clone(found)));
     }
-    let saved = if *callable == Callable::All { &macros.saved[..] } else { &[] };
-    let names = macros.configured.iter().chain(saved).map(|known| known.name.as_str());
+    let saved = if callable.reaches_saved() { &macros.saved[..] } else { &[] };
+    let all = macros.configured.iter().chain(saved).filter(|known| callable.may_call(known));
+    let names = all.map(|known| known.name.as_str());
     let message = match nearest(name, names) {
         Some(near) => format!("there is no macro @{name}; did you mean @{near}?"),
         None => {

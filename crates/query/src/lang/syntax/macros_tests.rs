@@ -217,4 +217,23 @@ fn a_query_calls_what_it_may_call() {
     assert_eq!(parse("@fixed()", Callable::Configured), written("a"));
     assert_eq!(parse("@changing()", Callable::Configured), None);
     assert_eq!(parse("@fixed()", Callable::None), None);
+
+    // What is not shared is not told to be there, and hides what is.
+    let shared = |name: &str, text: &str| make(name, &[], text).unwrap().shared(true);
+    set_configured(vec![make("fixed", &[], "a").unwrap(), shared("common", "d")]);
+    set_saved(vec![
+        shared("fixed", "b"),
+        shared("kept", "e"),
+        make("changing", &[], "c").unwrap(),
+        shared("outer", "@changing()"),
+    ]);
+    assert_eq!(parse("@common()", Callable::Shared), written("d"));
+    assert_eq!(parse("@kept()", Callable::Shared), written("e"));
+    for text in ["@fixed()", "@changing()", "@outer()", "* | filter @changing()"] {
+        let error = Query::parse_with(text, 0, Callable::Shared).unwrap_err().message;
+        assert!(error.contains("there is no macro @"), "{error}");
+    }
+    let error = Query::parse_with("@changin()", 0, Callable::Shared).unwrap_err().message;
+    assert!(!error.contains("did you mean"), "{error}");
+    assert_eq!(parse("@outer()", Callable::All), written("c"));
 }

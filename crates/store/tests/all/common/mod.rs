@@ -104,7 +104,7 @@ impl StoreCallbacks for TestHost {
             let has = |raw: &[u8]| raw.windows(text.len()).any(|w| w == text);
             batch.rows().map(|row| has(row.raw())).collect()
         };
-        Ok(LineFilter { range_ns: (i64::MIN, i64::MAX), selects: Box::new(selects) })
+        Ok(LineFilter { range_ns: (i64::MIN, i64::MAX), tenants: None, selects: Box::new(selects) })
     }
 
     fn is_idle(&self) -> bool {

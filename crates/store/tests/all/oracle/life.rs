@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
+use platform::encryption::{EncryptedDisk, Keyring, MasterKey};
 use platform::{
     Access, Clock, Disk, Fault, KeepError, ManualClock, OnDurable, Operation, Patience, SimDisk,
 };
@@ -35,6 +36,10 @@ pub struct Life {
     disk: SimDisk,
     /// The same disk, for a store that must not share the catalog.
     bare_disk: SimDisk,
+    /// The data keys, in the histories whose files are encrypted: one in four.
+    keys: Option<Arc<Keyring>>,
+    /// The disk as the present process sees it.
+    seen: Arc<dyn Disk>,
     catalog: Option<CatalogFile>,
     os_dir: PathBuf,
     clock: Arc<ManualClock>,
@@ -93,6 +98,15 @@ impl Drop for Life {
     }
 }
 
+/// The disk as a new process sees it.
+fn seen(disk: &SimDisk, keys: &Option<Arc<Keyring>>) -> Arc<dyn Disk> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    match keys {
+        Some(keys) => Arc::new(EncryptedDisk::new(disk, Arc::clone(keys))),
+        None => disk,
+    }
+}
+
 impl Life {
     pub fn new(seed: u64, dir: &Path) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -106,9 +120,15 @@ impl Life {
             catalog = Some(CatalogFile::new(&os_dir, &disk));
         }
         let config = config(&mut rng);
+        let keys = seed.is_multiple_of(4).then(|| {
+            let master = MasterKey::random().expect("random bytes");
+            let keys = Keyring::open(&SimDisk::new(seed), Path::new("/keys"), &[master]);
+            Arc::new(keys.expect("a new file").expect("a key was given"))
+        });
         let story = vec![format!(
-            "{} catalog, age {:?}, bytes {:?}, rules {:?}",
+            "{} catalog, encrypted: {}, age {:?}, bytes {:?}, rules {:?}",
             if catalog.is_some() { "with" } else { "without" },
+            keys.is_some(),
             config.age_ns,
             config.bytes_max,
             config.rules
@@ -116,8 +136,10 @@ impl Life {
         Life {
             seed,
             rng,
+            seen: seen(&disk, &keys),
             disk,
             bare_disk,
+            keys,
             catalog,
             os_dir,
             clock: Arc::new(ManualClock::new(10 * AGE_NS)),
@@ -405,7 +427,7 @@ impl Life {
     fn back_up(&mut self) {
         let dir = PathBuf::from(format!("/backup{}", self.story.len()));
         let segments_dir = dir.join("segments");
-        let disk = self.disk.clone();
+        let disk = Arc::clone(&self.seen);
         // Lines that retention by bytes is about to delete are deleted before they are compared.
         self.store().writer_step();
         let Ok(shown) = self.show() else { return };
@@ -489,7 +511,9 @@ impl Life {
 
     fn open(&mut self) {
         for attempt in 0.. {
-            let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+            // Each process knows of the files only what is on the disk.
+            self.seen = seen(&self.disk, &self.keys);
+            let disk = Arc::clone(&self.seen);
             let clock: Arc<dyn Clock> = self.clock.clone();
             match Store::open_stepped(self.config.clone(), disk, clock) {
                 Ok((store, report)) => {

@@ -30,8 +30,8 @@ impl Statements {
     }
 
     /// A table whose rows are sorted by the columns `order`, those that it has, else by the time if
-    /// it has one, and then by the key.
-    pub fn create(&self, order: &[String], fsync: bool) -> String {
+    /// it has one, and then by the key. With `words`, texts that are searched have an index.
+    pub fn create(&self, order: &[String], fsync: bool, words: bool) -> String {
         let define = |name: &str, kind: ColumnKind| {
             let kind = match kind {
                 ColumnKind::Integer => "Int64",
@@ -41,8 +41,14 @@ impl Statements {
         };
         let schema = &self.schema;
         let columns = schema.columns.iter().map(|column| define(&column.name, column.kind));
+        let indexes = schema.columns.iter().filter(|column| words && column.words);
+        let indexes = indexes.map(|column| {
+            let (index, name) =
+                (identifier(&format!("{}_words", column.name)), identifier(&column.name));
+            format!("INDEX {index} {name} TYPE text(tokenizer = splitByNonAlpha)")
+        });
         let columns: Vec<String> =
-            std::iter::once(define(KEY, schema.key)).chain(columns).collect();
+            std::iter::once(define(KEY, schema.key)).chain(columns).chain(indexes).collect();
         let order = order.iter().filter(|name| schema.column(name).is_some());
         let mut order: Vec<String> = order.map(|name| identifier(name)).collect();
         if let (true, Some(time)) = (order.is_empty(), schema.time()) {
@@ -233,7 +239,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                statements().create(order, fsync),
+                statements().create(order, fsync, true),
                 format!(
                     "CREATE TABLE \"logs\" (\"Key\" String, \"timestamp\" Int64, \"user\" String) \
                      ENGINE = MergeTree ORDER BY {rest}"

@@ -115,12 +115,21 @@ impl Shard {
     }
 }
 
-/// Statements that create the full-text indexes of a table.
-pub fn create_indexes(schema: &Schema) -> String {
+/// Statements that create the full-text indexes of a table, and those of `trigrams`.
+pub fn create_indexes(schema: &Schema, trigrams: bool) -> String {
     let columns = schema.columns.iter().filter(|column| column.words);
     debug_assert!(schema.columns.iter().all(|c| !c.words || sql_type(c.kind) == "text"));
     let index = |column: &crate::row::Column| {
-        format!(" create index on {} using gin ({});", quoted(&schema.table), words(&column.name))
+        let (table, name) = (quoted(&schema.table), quoted(&column.name));
+        let words = format!(" create index on {table} using gin ({});", words(&column.name));
+        match trigrams {
+            false => words,
+            // Two sessions that create the extension at once are an error for one of them.
+            true => format!(
+                " select pg_advisory_xact_lock(1); create extension if not exists pg_trgm;{words} \
+                 create index on {table} using gin ({name} gin_trgm_ops);"
+            ),
+        }
     };
     columns.map(index).collect()
 }
@@ -147,6 +156,9 @@ mod tests {
              phraseto_tsquery('simple', $1) and \"host\" = $2 and \"time\" >= $3 and \"time\" < $4 group by 1 order by 1"
         );
         assert_eq!(values, [text("a b"), text("web01"), Value::Integer(5), Value::Integer(9)]);
-        assert!(create_indexes(&schema).contains("using gin (to_tsvector('simple', \"message\"))"));
+        let indexes = create_indexes(&schema, true);
+        assert!(indexes.contains("using gin (to_tsvector('simple', \"message\"))"), "{indexes}");
+        assert!(indexes.contains("using gin (\"message\" gin_trgm_ops)"), "{indexes}");
+        assert!(!create_indexes(&schema, false).contains("trgm"));
     }
 }

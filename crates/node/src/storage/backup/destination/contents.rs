@@ -3,11 +3,15 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail, ensure};
+use cluster::ObjectName;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{BACKUPS, FORMAT, PIECE_BYTES, PIECES, sum_of};
 use crate::data_dir::is_state;
 use crate::storage::backup::{Manifest, ManifestFile, check_name};
+
+/// The part that has the rows of the catalog of a cluster.
+pub const CLUSTER_CATALOG: &str = "cluster-catalog.jsonl";
 
 /// Length of a list: that of some 30 TiB.
 pub(super) const BYTES_MAX: u64 = 512 << 20;
@@ -129,6 +133,11 @@ impl Contents {
         }
     }
 
+    /// Whether it is of a cluster on engines, and not of a data directory.
+    pub fn is_of_cluster(&self) -> bool {
+        self.files.iter().any(|file| file.file == CLUSTER_CATALOG)
+    }
+
     /// When it was made, nanoseconds since 1970 UTC.
     pub fn created_ns(&self) -> i64 {
         text::time::parse_timestamp(self.created.as_bytes()).unwrap_or(0)
@@ -168,6 +177,8 @@ impl Contents {
         for file in &contents.files {
             let is_known = file.file == store::CATALOG_FILE
                 || is_state(&file.file)
+                || file.file == CLUSTER_CATALOG
+                || file.file.parse::<ObjectName>().is_ok()
                 || file.as_listed().segment().is_some();
             ensure!(is_known, "'{}' is not a file of a backup", file.file.escape_default());
             ensure!(
@@ -191,7 +202,7 @@ impl Contents {
 }
 
 impl FileContents {
-    fn as_listed(&self) -> ManifestFile {
+    pub(super) fn as_listed(&self) -> ManifestFile {
         ManifestFile { file: self.file.clone(), bytes: Some(self.bytes), lines: self.lines }
     }
 }

@@ -24,6 +24,7 @@ mod directory;
 mod fetch;
 mod keep;
 mod lock;
+mod parts;
 mod prune;
 mod send;
 #[cfg(test)]
@@ -41,12 +42,13 @@ use cluster::{ObjectError, Objects};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-pub use contents::{Contents, FileContents, Sum};
+pub use contents::{CLUSTER_CATALOG, Contents, FileContents, Sum};
 pub use fetch::{chosen, fetch};
 pub use keep::Keep;
 pub use lock::Busy;
+pub use parts::PiecesBody;
 pub use prune::{Pruned, prune};
-pub use send::{Sent, Snapshot, send};
+pub use send::{Heading, Part, Sent, Snapshot, send, send_parts};
 pub use verify::{Verified, verify};
 
 use directory::Directory;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result, ensure};
+use cluster::ObjectBody;
 use platform::{check_regular, read_regular};
 use serde::{Deserialize, Serialize};
 use store::SegmentKind;
@@ -135,6 +136,72 @@ pub fn send(
     })
 }
 
+/// A part of a backup that is no file on this disk. Its name stands for its content: a part of the
+/// same name in the newest backup of the place is the same.
+pub struct Part<'p> {
+    /// Its name.
+    pub name: String,
+    /// Lines in it, if it is a segment.
+    pub lines: Option<u64>,
+    /// Its bytes.
+    pub body: Box<dyn ObjectBody + 'p>,
+}
+
+/// What a backup of parts is called and says of itself.
+pub struct Heading<'h> {
+    /// Its name.
+    pub name: &'h str,
+    /// The moment that it holds, nanoseconds since 1970 UTC.
+    pub created_ns: i64,
+    /// The number of the store or cluster.
+    pub store: u32,
+    /// Who sends.
+    pub by: &'h str,
+}
+
+/// Sends a backup of parts. Calls `before_each` before each of them is read.
+///
+/// Errors: as of [`send`]; a part cannot be read.
+pub fn send_parts(
+    destination: &Destination,
+    heading: &Heading<'_>,
+    parts: Vec<Part<'_>>,
+    before_each: &mut dyn FnMut() -> Result<()>,
+    progress: &Progress,
+) -> Result<Sent> {
+    check_name(heading.name)?;
+    let lock = destination.lock(heading.by)?;
+    claim(destination, heading.store)?;
+    let object = Contents::object(heading.name);
+    ensure!(
+        destination.names(&object)?.is_empty(),
+        "{destination} has a backup '{}' already; choose another name, or delete it first",
+        heading.name
+    );
+    let before = destination.backups()?.pop().map(|newest| newest.files).unwrap_or_default();
+    let known = before.into_iter().map(|file| (file.file.clone(), file)).collect();
+    let mut sender = Sender::with(destination, &lock, known, progress)?;
+    progress.bytes_total.store(parts.iter().map(|part| part.body.size()).sum(), Relaxed);
+    let mut files = Vec::with_capacity(parts.len());
+    for Part { name, lines, body } in parts {
+        before_each()?;
+        let (bytes, pieces) = sender.part(&name, &*body)?;
+        files.push(FileContents { file: name, bytes, lines, pieces });
+    }
+    let listed = files.iter().map(FileContents::as_listed).collect();
+    let manifest = Manifest::new(heading.name, heading.created_ns, listed, 0, 0);
+    let contents = Contents::new(&manifest, heading.store, files);
+    destination.put(&object, contents.encode())?;
+    Ok(Sent {
+        name: contents.name,
+        created: contents.created,
+        lines: contents.lines,
+        files: contents.files.len() as u64,
+        bytes: contents.bytes,
+        bytes_sent: progress.bytes_sent.load(Relaxed),
+    })
+}
+
 fn length(snapshot: &Path, file: &str) -> u64 {
     fs::metadata(snapshot.join(file)).map_or(0, |file| file.len())
 }
@@ -180,6 +247,8 @@ struct Sender<'s> {
     known: HashMap<String, Known>,
     /// Files of this backup.
     used: HashSet<String>,
+    /// Parts of the newest backup of the place.
+    parts: HashMap<String, FileContents>,
 }
 
 impl<'s> Sender<'s> {
@@ -189,13 +258,51 @@ impl<'s> Sender<'s> {
         sums_dir: &Path,
         progress: &'s Progress,
     ) -> Result<Sender<'s>> {
-        let listed = destination.names(PIECES)?;
-        let there = listed.iter().filter_map(|(name, bytes)| Some((Sum::of_object(name)?, *bytes)));
-        let there = there.collect();
         let sums_dir = DocumentFolder::new(sums_dir);
         let known = sums_dir.read(SUMS_FILE).ok().flatten();
         let known = known.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-        Ok(Sender { destination, lock, progress, there, sums_dir, known, used: HashSet::new() })
+        let sender = Sender::with(destination, lock, HashMap::new(), progress)?;
+        Ok(Sender { sums_dir, known, ..sender })
+    }
+
+    fn with(
+        destination: &'s Destination,
+        lock: &'s Lock<'s>,
+        parts: HashMap<String, FileContents>,
+        progress: &'s Progress,
+    ) -> Result<Sender<'s>> {
+        let listed = destination.names(PIECES)?;
+        let there = listed.iter().filter_map(|(name, bytes)| Some((Sum::of_object(name)?, *bytes)));
+        Ok(Sender {
+            destination,
+            lock,
+            progress,
+            there: there.collect(),
+            sums_dir: DocumentFolder::new(Path::new("")),
+            known: HashMap::new(),
+            used: HashSet::new(),
+            parts,
+        })
+    }
+
+    /// Sends what is missing of a part; returns its length and its pieces. It is not read if the
+    /// newest backup has it, and all its pieces are there.
+    fn part(&mut self, name: &str, body: &dyn ObjectBody) -> Result<(u64, Vec<Sum>)> {
+        let bytes = body.size();
+        if let Some(known) = self.parts.get(name)
+            && known.bytes == bytes
+            && known.pieces().all(|(sum, length)| self.there.get(&sum) == Some(&length))
+        {
+            self.progress.advance(bytes)?;
+            return Ok((bytes, known.pieces.clone()));
+        }
+        let mut pieces = Vec::new();
+        for at in (0..bytes).step_by(PIECE_BYTES as usize) {
+            let mut piece = vec![0; usize::try_from(PIECE_BYTES.min(bytes - at))?];
+            body.read_exact_at(at, &mut piece).with_context(|| format!("cannot read {name}"))?;
+            pieces.push(self.piece(piece)?);
+        }
+        Ok((bytes, pieces))
     }
 
     /// Sends what is missing of a file; returns its length and its pieces.

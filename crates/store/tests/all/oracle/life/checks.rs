@@ -149,7 +149,7 @@ impl Life {
         files.retain(|name| !is_kept(name));
         assert_eq!(files, listed, "files and what is listed");
         for segment in segments.iter().filter(|s| s.state == SegmentState::Sealed) {
-            let file = SealedFile::open(&self.disk, &segment.path).unwrap();
+            let file = SealedFile::open(&*self.seen, &segment.path).unwrap();
             for block in 0..file.footer().blocks.len() {
                 file.verify_block(block).unwrap();
             }
@@ -158,7 +158,7 @@ impl Life {
 
     pub(super) fn check_backup(&mut self, backup: &Backup) {
         self.tell(format!("open {}", backup.dir.display()));
-        let disk: Arc<dyn Disk> = Arc::new(self.bare_disk.clone());
+        let disk = super::seen(&self.bare_disk, &self.keys);
         let clock: Arc<dyn Clock> = self.clock.clone();
         let config = StoreConfig {
             data_dir: backup.dir.clone(),

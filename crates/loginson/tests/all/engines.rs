@@ -1,0 +1,133 @@
+//! A real Kafka, S3 server and PostgreSQL for a cluster.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The engines, in processes of their own.
+pub struct Engines {
+    /// The directory of their data.
+    pub data: PathBuf,
+    kafka: u16,
+    s3: u16,
+    postgresql: u16,
+}
+
+impl Engines {
+    /// Starts them for the test `name`. None where the S3 server cannot be built because Go is
+    /// missing: the test is left out then, and says so.
+    pub fn start(name: &str) -> Option<Engines> {
+        let [kafka, s3, postgresql] = free_ports(name);
+        let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let engines = Engines { data, kafka, s3, postgresql };
+        engines.wipe();
+        let installed = engines.script("s3", "install").output().unwrap();
+        let why = String::from_utf8_lossy(&installed.stderr);
+        if why.contains("the command go is missing") {
+            eprintln!("LEFT OUT: {why}");
+            return None;
+        }
+        for engine in ["postgresql", "s3", "kafka"] {
+            engines.run(engine, "start");
+        }
+        Some(engines)
+    }
+
+    fn script(&self, engine: &str, command: &str) -> Command {
+        let mut script = Command::new(format!("../../scripts/servers/{engine}.sh"));
+        script
+            .arg(command)
+            .env("LOGINSON_SERVERS_DATA", &self.data)
+            .env("KAFKA_PORT", self.kafka.to_string())
+            .env("S3_PORT", self.s3.to_string())
+            .env("POSTGRESQL_PORT", self.postgresql.to_string());
+        script
+    }
+
+    pub fn run(&self, engine: &str, command: &str) {
+        let done = self.script(engine, command).status().unwrap();
+        assert!(done.success(), "{engine} {command}");
+    }
+
+    fn wipe(&self) {
+        ["postgresql", "s3", "kafka"].into_iter().for_each(|engine| self.run(engine, "wipe"));
+    }
+
+    /// Deletes the object of the newest segment, which is merged with no other one yet; returns its
+    /// name.
+    pub fn lose_a_segment(&self) -> String {
+        let bucket = self.data.join("s3/objects/loginson");
+        let mut folders = vec![bucket.join("segments")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => files.push((path.metadata().unwrap().modified().unwrap(), path)),
+                }
+            }
+        }
+        let (_, newest) = files.into_iter().max().expect("there are segments");
+        std::fs::remove_file(&newest).unwrap();
+        newest.strip_prefix(&bucket).unwrap().display().to_string()
+    }
+
+    /// The configuration of a node.
+    pub fn config(&self, roles: &str) -> String {
+        self.config_of(roles, "loginson", "postgres")
+    }
+
+    /// Makes an empty bucket and an empty database of a name.
+    pub fn make_empty(&self, name: &str) {
+        std::fs::create_dir_all(self.data.join("s3/objects").join(name)).unwrap();
+        let made = Command::new("psql")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.postgresql.to_string(), "-c"])
+            .arg(format!("CREATE DATABASE {name}"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    /// The configuration of a node with another bucket and database.
+    pub fn config_of(&self, roles: &str, bucket: &str, database: &str) -> String {
+        let keys = ["loginson", "loginson-secret"].map(|key| {
+            let file = self.data.join(key);
+            std::fs::write(&file, key).unwrap();
+            file.display().to_string()
+        });
+        let (kafka, s3, postgresql) = (self.kafka, self.s3, self.postgresql);
+        format!(
+            "[cluster]\nroles = [{roles}]\nlease = '3s'\nsegment_age = '2s'\n\
+             [cluster.kafka]\nbrokers = ['127.0.0.1:{kafka}']\npartitions = 3\nreplicas = 1\n\
+             replicas_min = 1\n\
+             [cluster.objects]\nendpoint = 'http://127.0.0.1:{s3}'\nbucket = '{bucket}'\n\
+             access_key_file = '{}'\nsecret_key_file = '{}'\n\
+             [cluster.postgresql]\n\
+             connection = 'host=127.0.0.1 port={postgresql} user=postgres dbname={database}'\n",
+            keys[0], keys[1]
+        )
+    }
+}
+
+impl Drop for Engines {
+    fn drop(&mut self) {
+        for engine in ["postgresql", "s3", "kafka"] {
+            if !self.script(engine, "wipe").status().is_ok_and(|status| status.success()) {
+                eprintln!("{engine} wipe failed");
+            }
+        }
+    }
+}
+
+/// Ports from a range that each test has for itself.
+fn free_ports(test: &str) -> [u16; 3] {
+    // The controller of Kafka is 100 above its broker.
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let begin = 20_100 + 100 * test.bytes().map(u16::from).sum::<u16>().rem_euclid(80);
+    let first = (begin..30_000)
+        .step_by(7)
+        .find(|port| [0, 1, 2, 100].into_iter().all(|distance| is_free(port + distance)));
+    let first = first.expect("there are free ports");
+    [first, first + 1, first + 2]
+}

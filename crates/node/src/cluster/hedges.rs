@@ -1,0 +1,154 @@
+//! Asks a second node for the segments of a slow one. The first of the two with a piece gives the
+//! share; both read the same objects, so either answer is right.
+//!
+//! Left out: newest frames, which one node alone has; shares that have sent something.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::message::ShareRequest;
+use super::node::Node;
+
+/// Second requests of one query.
+///
+/// limits.md, Nodes of a cluster: shares of a query that a second node is asked for | {} | the
+/// query waits for the first one
+const HEDGES_MAX: usize = 2;
+/// Second requests of all queries of this node at a time.
+///
+/// limits.md, Nodes of a cluster: shares of all queries that a second node is asked for at a time |
+/// {} | the queries wait for the first one
+const HEDGES_AT_ONCE_MAX: usize = 8;
+/// A node that says nothing for this long is slow; else it tells its progress all the time.
+const SILENT: Duration = Duration::from_secs(1);
+/// One that takes so many times as long as the slowest of the others is slow, too.
+const SLOW_FACTOR: u32 = 4;
+/// The shortest time after which a node that tells its progress is slow.
+const SLOW_MIN: Duration = Duration::from_secs(3);
+
+static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+
+/// How far a share is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    /// How long it took until the first piece; none: there is none yet.
+    pub began: Option<Duration>,
+    /// When its node was last heard; none: never.
+    pub heard: Option<Instant>,
+}
+
+/// The second requests of one query.
+pub struct Hedges {
+    /// For each side, its request if another node can carry it out, and none was asked yet.
+    requests: Vec<Option<Arc<ShareRequest>>>,
+    /// The nodes that read segments.
+    readers: Vec<Arc<Node>>,
+    /// How many more may be asked.
+    left: usize,
+    /// Counted in [`AT_ONCE`].
+    asked: usize,
+}
+
+impl Hedges {
+    /// For shares that were asked for, and the nodes that read segments.
+    pub fn new(shares: &[(Arc<Node>, Arc<ShareRequest>)], readers: Vec<Arc<Node>>) -> Hedges {
+        let request = |(_, request): &(Arc<Node>, Arc<ShareRequest>)| {
+            let pieces = request.pieces.as_ref()?;
+            (pieces.hot.is_empty() && !pieces.segments.is_empty()).then(|| Arc::clone(request))
+        };
+        let requests = shares.iter().map(request).collect();
+        Hedges { requests, readers, left: HEDGES_MAX, asked: 0 }
+    }
+
+    /// The side that another node is to be asked for, if there is one, and whether its node is
+    /// silent.
+    pub fn slow(&self, sides: &[Began], begun: Instant) -> Option<(usize, bool)> {
+        if self.left == 0 {
+            return None;
+        }
+        let slowest_of_others = sides.iter().filter_map(|side| side.began).max();
+        let are_others_done = sides.iter().filter(|side| side.began.is_none()).count() == 1;
+        let is_silent = |side: &Began| side.heard.unwrap_or(begun).elapsed() >= SILENT;
+        let is_slow = |side: &Began| {
+            let slow = slowest_of_others.filter(|_| are_others_done).is_some_and(|others| {
+                begun.elapsed() >= SLOW_MIN.max(others.saturating_mul(SLOW_FACTOR))
+            });
+            side.began.is_none() && (is_silent(side) || slow)
+        };
+        let mut places = sides.iter().zip(&self.requests);
+        let slow = places.position(|(side, request)| request.is_some() && is_slow(side))?;
+        Some((slow, is_silent(&sides[slow])))
+    }
+
+    /// The node that is asked for the share of a side beside `first`, and the request; none if
+    /// there is no other node, or enough are asked.
+    pub fn ask(&mut self, side: usize, first: &Node) -> Option<(Arc<Node>, Arc<ShareRequest>)> {
+        let request = self.requests[side].take()?;
+        let others = || self.readers.iter().filter(|node| node.url() != first.url());
+        let other = others().find(|node| !node.is_away()).or_else(|| others().next())?;
+        if AT_ONCE.fetch_add(1, Relaxed) >= HEDGES_AT_ONCE_MAX {
+            AT_ONCE.fetch_sub(1, Relaxed);
+            self.requests[side] = Some(request);
+            return None;
+        }
+        self.left -= 1;
+        self.asked += 1;
+        tracing::debug!("store {} is slow; {} is asked for its segments", first.name, other.name);
+        Some((Arc::clone(other), request))
+    }
+}
+
+impl Drop for Hedges {
+    fn drop(&mut self) {
+        AT_ONCE.fetch_sub(self.asked, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engines::{HotPiece, Pieces, SegmentPiece};
+    use super::*;
+
+    fn node(port: u16) -> Arc<Node> {
+        Arc::new(Node::new(&format!("http://127.0.0.1:{port}"), None, None).unwrap())
+    }
+
+    fn share(port: u16, hot: usize) -> (Arc<Node>, Arc<ShareRequest>) {
+        let id = record::LineId { node: 1, sequence: 2, line: 3 };
+        let piece = HotPiece { partition: 0, from: 0, until: 1, open: false };
+        let segments = vec![SegmentPiece("a".to_owned(), 1, 0)];
+        let pieces = Some(Pieces { segments, hot: vec![piece; hot], hidden: Vec::new() });
+        let request = ShareRequest { pieces, ..ShareRequest::line(id, SILENT) };
+        (node(port), Arc::new(request))
+    }
+
+    #[test]
+    fn a_slow_share_of_segments_is_asked_for_elsewhere_and_once() {
+        let shares = [share(1, 0), share(2, 0), share(3, 1)];
+        let mut hedges = Hedges::new(&shares, vec![node(1), node(2)]);
+        let now = Instant::now();
+        let Some(long_ago) = now.checked_sub(Duration::from_secs(60)) else { return };
+        let quick = Began { began: Some(Duration::from_millis(5)), heard: Some(now) };
+        let working = Began { began: None, heard: Some(now) };
+        let silent = Began { began: None, heard: Some(long_ago) };
+        // All have just been asked.
+        assert_eq!(hedges.slow(&[Began::default(); 3], now), None);
+        // One of several that work may be slow for the same reason as the others.
+        assert_eq!(hedges.slow(&[working, working, quick], long_ago), None);
+        assert_eq!(hedges.slow(&[quick, working, quick], long_ago), Some((1, false)));
+        assert_eq!(hedges.slow(&[silent, working, quick], now), Some((0, true)));
+        // Nobody else has newest frames.
+        assert_eq!(hedges.slow(&[quick, quick, silent], long_ago), None);
+        let (other, request) = hedges.ask(1, &shares[1].0).unwrap();
+        assert_eq!((other.url(), &request), ("http://127.0.0.1:1", &shares[1].1));
+        assert_eq!(hedges.slow(&[quick, silent, quick], long_ago), None, "it was asked for");
+        assert!(hedges.ask(0, &shares[0].0).is_some());
+        assert_eq!(hedges.slow(&[silent, silent, silent], long_ago), None);
+        assert_eq!(AT_ONCE.load(Relaxed), 2);
+        drop(hedges);
+        assert_eq!(AT_ONCE.load(Relaxed), 0);
+        let mut alone = Hedges::new(&shares, vec![node(1)]);
+        assert!(alone.ask(0, &shares[0].0).is_none(), "there is no other node");
+    }
+}
