@@ -60,7 +60,8 @@ impl Meter {
         let failing = self.failing();
         let (first, last) = failing.since.filter(|(_, last)| last.elapsed() < CALLED_WITHIN)?;
         let error = failing.error.clone().unwrap_or_default();
-        Some(Outage { since: first.elapsed(), last: last.elapsed(), error })
+        let now = Instant::now();
+        Some(Outage { since: now - first, last: now - last, error })
     }
 
     /// Makes a call and counts it. `is_failure` tells the errors of the engine from its answers,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::catalog::{
@@ -285,11 +286,22 @@ impl<E: Catalog + ?Sized + 'static> Catalog for Remote<E> {
     }
 
     fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
+        // The call may come late, and is not repeated: a second one would be a deletion of its own,
+        // which covers lines that arrived since, and nobody asked for it.
+        let has_happened = Arc::new(AtomicBool::new(false));
         self.change(
-            |catalog| catalog.delete(filter, ends),
+            |catalog| {
+                has_happened.store(true, Relaxed);
+                catalog.delete(filter, ends)
+            },
             || {
                 let (filter, ends) = (filter.to_owned(), ends.to_vec());
-                move |catalog: &E| drop(catalog.delete(&filter, &ends))
+                let has_happened = has_happened.clone();
+                move |catalog: &E| {
+                    if !has_happened.load(Relaxed) {
+                        drop(catalog.delete(&filter, &ends));
+                    }
+                }
             },
         )
     }

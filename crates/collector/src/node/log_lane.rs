@@ -218,7 +218,7 @@ impl LogLane {
         if !self.held.iter().any(waits) {
             self.fill()?;
         }
-        let Some(oldest) = self.held.front().map(Numbered::number) else { return Ok(false) };
+        let Some(oldest) = self.held.front().map(Numbered::sequence) else { return Ok(false) };
         let mut bytes = 0;
         let near =
             self.held.iter_mut().take_while(|held| held.sequence() - oldest <= APPEND_WINDOW);

@@ -28,7 +28,9 @@ fn a_plan_reads_what_overlaps_alone() {
     server.sql(
         "test_0",
         &format!(
-            "INSERT INTO segments SELECT
+            "INSERT INTO segments (name, partition, first_offset, end_offset, first_ns, last_ns,
+                received_last_ns, lines, bytes, published, retired)
+             SELECT
                 'segments/partition-' || i % 16 || '/1-00000001-' || i, i % 16, i, i + 1,
                 CASE WHEN i % 100000 = 0 THEN 0
                     WHEN i % 1000 = 0 THEN (i - 86400) * {SECOND_NS} ELSE i * {SECOND_NS} END,
