@@ -73,6 +73,18 @@ impl Engines {
         newest.strip_prefix(&bucket).unwrap().display().to_string()
     }
 
+    /// Gives the topic more partitions, as an operator does.
+    pub fn add_partitions(&self, partitions: u32) {
+        let done = self
+            .script("kafka", "tool")
+            .arg("org.apache.kafka.tools.TopicCommand")
+            .args(["--bootstrap-server", &format!("127.0.0.1:{}", self.kafka)])
+            .args(["--alter", "--topic", "loginson-lines", "--partitions", &partitions.to_string()])
+            .status()
+            .unwrap();
+        assert!(done.success());
+    }
+
     /// The configuration of a node.
     pub fn config(&self, roles: &str) -> String {
         self.config_of(roles, "loginson", "postgres")

@@ -20,6 +20,8 @@ mod cluster_deletions;
 #[cfg(feature = "real-servers")]
 mod cluster_on_engines;
 #[cfg(feature = "real-servers")]
+mod cluster_partitions;
+#[cfg(feature = "real-servers")]
 mod cluster_upgrade;
 mod common;
 mod copies;
