@@ -43,6 +43,7 @@ use krafka::Kafka;
 use krafka::admin::{
     AdminClient, DescribeTopicsOptions, ListOffsetsOptions, OffsetSpec, TopicPartition,
 };
+use krafka::error::ErrorCode;
 use krafka::producer::Producer;
 
 pub use append::{Pending, Record, partition_of_key};
@@ -224,21 +225,28 @@ impl Log {
         Ok(self.offsets(&[place], spec)?[0].unwrap_or_default())
     }
 
-    /// An offset of each partition, in their order; `None` if there is no such message. One that
-    /// cannot be told fails the call.
+    /// An offset of each partition, in their order; `None` if there is no message since the time
+    /// that is asked for. One that cannot be told fails the call.
     fn offsets(
         &self,
         places: &[TopicPartition],
         spec: OffsetSpec,
     ) -> Result<Vec<Option<u64>>, Error> {
         let admin = self.admin();
+        let is_time = matches!(spec, OffsetSpec::Timestamp(_));
         self.other("the offsets", async {
             let wanted = places.iter().cloned().map(|place| (place, spec));
             let mut found = admin.list_offsets(wanted, ListOffsetsOptions::default()).await?;
             let offset = |place| {
                 let found = found.remove(place);
                 let missing = || Err(krafka::KrafkaError::timeout("the offsets"));
-                Ok(u64::try_from(found.unwrap_or_else(missing)?.offset).ok())
+                match found.unwrap_or_else(missing) {
+                    // The library says so when the broker has no such message.
+                    Err(krafka::KrafkaError::Broker {
+                        code: ErrorCode::OffsetNotAvailable, ..
+                    }) if is_time => Ok(None),
+                    listed => Ok(u64::try_from(listed?.offset).ok()),
+                }
             };
             places.iter().map(offset).collect()
         })
