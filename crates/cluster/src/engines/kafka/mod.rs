@@ -243,7 +243,8 @@ impl Log {
                 match found.unwrap_or_else(missing) {
                     // The library says so when the broker has no such message.
                     Err(krafka::KrafkaError::Broker {
-                        code: ErrorCode::OffsetNotAvailable, ..
+                        code: ErrorCode::OffsetNotAvailable,
+                        ..
                     }) if is_time => Ok(None),
                     listed => Ok(u64::try_from(listed?.offset).ok()),
                 }
