@@ -115,6 +115,19 @@ impl NotifierConfig {
         kinds.filter(|(_, is_there)| *is_there).map(|(kind, _)| kind).collect()
     }
 
+    /// The names of the secrets that a receiver of its kind may have.
+    pub fn secret_names(&self) -> &'static [&'static str] {
+        match self.kinds()[..] {
+            ["alertmanager" | "ntfy"] => &["password", "token"],
+            ["webhook"] => &["url", "password", "token"],
+            ["email"] => &["password"],
+            ["slack" | "teams"] => &["url"],
+            ["pagerduty" | "opsgenie"] => &["key"],
+            ["matrix"] => &["token"],
+            _ => &[],
+        }
+    }
+
     /// Where its secrets go: the kind, the server and the user. Who changes that has to give the
     /// secrets again; else an administrator, who cannot read them, could have them sent elsewhere.
     pub fn destination(&self) -> String {

@@ -137,7 +137,7 @@ fn over_the_api_secrets_are_given_and_no_file_is_read() {
         "name = 'a'\n[slack]\nurl_file = '/etc/passwd'",
         "name = 'a'\n[teams]\nurl_env = 'PATH'",
         "name = 'a'\n[matrix]\nurl = 'https://m'\nroom = '!r:m'\ntoken_file = '/etc/passwd'",
-        "name = 'a'\n[webhook]\nurl = 'https://m'\nuser = 'u'\npassword_env = 'HOME'",
+        "name = 'a'\n[webhook]\nuser = 'u'\npassword_env = 'HOME'",
     ] {
         let error = check(text).unwrap_err();
         assert!(error.contains("no file and no variable is read"), "{error}");

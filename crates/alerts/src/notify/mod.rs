@@ -326,7 +326,9 @@ fn source_url(external_url: &str, expr: &str, (start_ns, end_ns): (i64, i64)) ->
     if external_url.is_empty() {
         return String::new();
     }
-    let mut link = form_urlencoded::Serializer::new(format!("{external_url}/?"));
+    let start = format!("{external_url}/?");
+    let behind = start.len();
+    let mut link = form_urlencoded::Serializer::for_suffix(start, behind);
     link.append_pair("query", expr);
     if !expr.contains("_time:") {
         let start_ns = start_ns.max(end_ns.saturating_sub(ns(LINK_RANGE_MAX)));

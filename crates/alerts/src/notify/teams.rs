@@ -14,6 +14,8 @@ use super::{Channel, Notice, Notification, Sent};
 
 /// Bytes of a message. Teams refuses those of more than 28 KB.
 const MESSAGE_BYTES_MAX: usize = 24_000;
+/// Lines of the text of an alert that stay lines; the others are put into one.
+const LINES_MAX: usize = 20;
 
 /// Posts cards to one workflow.
 pub struct Teams {
@@ -79,11 +81,12 @@ fn message(notification: &Notification, templates: &Templates) -> Value {
 
 fn alert(notification: &Notification, notice: &Notice, templates: &Templates) -> Vec<Value> {
     let shown = templates.text(notification, notice);
-    let mut blocks: Vec<Value> = shown
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(|line| text(json!({ "type": "TextRun", "text": line })))
-        .collect();
+    let mut lines: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
+    // Each block takes some of the message, whose length is limited.
+    let rest = lines.split_off(lines.len().min(LINES_MAX)).join(" ");
+    lines.extend(Some(rest.as_str()).filter(|rest| !rest.is_empty()));
+    let of = |line: &&str| text(json!({ "type": "TextRun", "text": line }));
+    let mut blocks: Vec<Value> = lines.iter().map(of).collect();
     if let Some(line) = notice.shown_line() {
         let run = json!({ "type": "TextRun", "text": line, "fontType": "monospace" });
         blocks.push(text(run));
