@@ -54,3 +54,43 @@ if (real) test('a rule is begun from a result, tested on the past, fires, is sil
   await expect(page).not.toHaveURL(/rules=/);
   await expect(rule).toHaveCount(0);
 });
+
+if (real) test('a receiver is made, tested, named by a rule and deleted', async ({ page }) => {
+  watch(page);
+  const name = `ntfy-${Date.now()}`;
+  await page.goto('/?view=alerts');
+  await page.getByTestId('receiver-new').click();
+  await page.getByTestId('receiver-name').fill(name);
+  await page.getByTestId('receiver-kind').selectOption('ntfy');
+  await page.getByTestId('receiver-topic').fill('not a topic');
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-refusal')).toContainText('letters, digits');
+  await page.getByTestId('receiver-topic').fill('ops');
+  await page.getByTestId('receiver-url').fill('http://127.0.0.1:9');
+  await page.getByTestId('receiver-token').fill('tk_s3cr3t');
+  await page.getByTestId('receiver-matchers').fill('severity="page"');
+  await page.getByTestId('receiver-save').click();
+  const receiver = page.locator(`[data-testid="notifier"][data-name="${name}"]`);
+  await receiver.getByTestId('notifier-test').click();
+  // A receiver that is made on the page is not on the machine of the server.
+  await expect(receiver.getByTestId('notifier-tested')).toContainText('127.0.0.1 is refused');
+  await receiver.getByTestId('receiver-edit').click();
+  await expect(page.getByTestId('receiver-token')).toHaveValue('');
+  await expect(page.getByTestId('receiver-topic')).toHaveValue('ops');
+  await page.getByTestId('receiver-url').fill('https://ntfy.example');
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-refusal')).toContainText('give the secrets again');
+  await page.getByTestId('receiver-cancel').click();
+
+  await page.goto(`/?range=1h&query=${encodeURIComponent(`${TYPE}:="access" | stats by (_time:5m) count() lines`)}`);
+  await settled(page);
+  await page.getByTestId('alert-on-this').click();
+  const named = page.locator(`[data-testid="receiver"][data-name="${name}"]`);
+  await named.getByRole('checkbox').check();
+  await expect(named).toHaveAttribute('data-told', 'true');
+
+  await page.goto('/?view=alerts');
+  await receiver.getByTestId('receiver-delete').click();
+  await receiver.getByTestId('receiver-delete-yes').click();
+  await expect(receiver).toHaveCount(0);
+});

@@ -52,6 +52,58 @@ test('a notifier that fails says why, and can be tested', async ({ page }) => {
   await expectAccessible(page);
 });
 
+test('a receiver is added, changed and deleted, and its secret is never shown again', async ({ page }) => {
+  const counts = { waiting: 0, sent_total: 0, given_up_total: 0, refused_total: 0, last_error: null, last_error_time: null, state: 'ok' as const };
+  mock.notifiers = [{ name: 'mail', kind: 'email', provided: true, ...counts }];
+  await page.goto('/?view=alerts&range=1h');
+  await expect(page.getByTestId('notifier')).toContainText('in the configuration file');
+  await expect(page.getByTestId('receiver-edit')).toHaveCount(0);
+  await page.getByTestId('receiver-new').click();
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-refusal')).toContainText('Give it a name');
+  await page.getByTestId('receiver-name').fill('mail');
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-refusal')).toContainText('Fill in “Address of the webhook”.');
+  await page.getByTestId('receiver-url').fill('https://hooks.example/s3cr3t');
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-refusal')).toContainText('of this name already');
+  await page.getByTestId('receiver-name').fill('chat');
+  await page.getByTestId('receiver-matchers').fill('severity="page", host=~"web.*"');
+  await page.getByTestId('receiver-text').fill('{{ $nothing }}');
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-refusal')).toContainText('$nothing');
+  await page.getByTestId('receiver-text').fill('{{ $annotations.summary }}');
+  await page.getByTestId('receiver-line').check();
+  await expectAccessible(page);
+  await page.getByTestId('receiver-save').click();
+  const chat = page.locator('[data-testid="notifier"][data-name="chat"]');
+  await expect(chat).toContainText('Slack');
+  expect(mock.receivers.get('chat')).toEqual({
+    matchers: ['severity="page"', 'host=~"web.*"'],
+    send_resolved: true,
+    sample_line: true,
+    text: '{{ $annotations.summary }}',
+    slack: {},
+    secrets: { url: 'https://hooks.example/s3cr3t' },
+  });
+  await chat.getByTestId('notifier-test').click();
+  await expect(chat.getByTestId('notifier-tested')).toHaveText('The receiver took the test.');
+
+  // The secret does not come back, and stays when the rest is changed.
+  await chat.getByTestId('receiver-edit').click();
+  await expect(page.getByTestId('receiver-url')).toHaveValue('');
+  await expect(page.getByTestId('receiver-url')).toHaveAttribute('placeholder', /is kept/);
+  await expect(page.getByTestId('receiver-matchers')).toHaveValue('severity="page", host=~"web.*"');
+  await page.getByTestId('receiver-resolved').uncheck();
+  await page.getByTestId('receiver-save').click();
+  await expect(page.getByTestId('receiver-form')).toHaveCount(0);
+  expect(mock.receivers.get('chat')).toMatchObject({ send_resolved: false, secrets: { url: 'https://hooks.example/s3cr3t' } });
+  await chat.getByTestId('receiver-delete').click();
+  await chat.getByTestId('receiver-delete-yes').click();
+  await expect(chat).toHaveCount(0);
+  expect(mock.receivers.size).toBe(0);
+});
+
 test('one choice silences a rule or one of its alerts, and it can be ended', async ({ page }) => {
   await page.goto('/?view=alerts&range=1h');
   const before = Date.now();

@@ -22,6 +22,8 @@ export const CHANGES = [change(5, 'web2', 'firing', 'inactive'), change(20, 'web
 export class AlertsMock {
   silences: Silence[] = [];
   notifiers: Notifier[] = [];
+  /** Receivers that can be changed, as they were sent, by name. */
+  receivers = new Map<string, Record<string, unknown>>();
   files = new Map([['web.yml', 'groups:\n  - name: web\n    rules:\n      - alert: ErrorsOfWeb\n        expr: error | stats by (host) count() n\n']]);
   /** The file that stands in the folder of the server. */
   provisioned = '';
@@ -55,6 +57,25 @@ export class AlertsMock {
       const name = route.request().url().split('/').at(-2) ?? '';
       const error = this.notifiers.find((one) => one.name === name)?.last_error ?? null;
       return route.fulfill({ json: { name, delivered: error === null, error } });
+    });
+    await page.route('**/api/v1/alerts/notifiers/*', (route) => {
+      const name = decodeURIComponent(route.request().url().split('/').at(-1) ?? '');
+      const method = route.request().method();
+      if (method === 'GET') {
+        const { secrets, ...rest } = this.receivers.get(name) ?? {};
+        return route.fulfill({ json: { ...rest, name, secrets: Object.keys(secrets ?? {}) } });
+      }
+      const counts = { waiting: 0, sent_total: 0, given_up_total: 0, refused_total: 0, last_error: null, last_error_time: null };
+      this.notifiers = this.notifiers.filter((one) => one.name !== name);
+      if (method === 'PUT') {
+        const sent = route.request().postDataJSON() as Record<string, unknown>;
+        if (JSON.stringify(sent).includes('$nothing')) return route.fulfill({ status: 400, json: { error: "alerts.notifiers.x.text: '$nothing' is not supported" } });
+        const secrets = { ...(this.receivers.get(name)?.['secrets'] as object | undefined), ...(sent['secrets'] as object) };
+        this.receivers.set(name, { ...sent, secrets });
+        const kind = ['slack', 'matrix', 'ntfy'].find((one) => one in sent) ?? 'webhook';
+        this.notifiers = [...this.notifiers, { name, kind, provided: false, state: 'ok', ...counts }];
+      } else this.receivers.delete(name);
+      return route.fulfill({ json: { name } });
     });
     await page.route('**/api/v1/silences', async (route) => {
       if (route.request().method() === 'GET') return route.fulfill({ json: this.silences });

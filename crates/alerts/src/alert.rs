@@ -58,6 +58,9 @@ pub struct Alert {
 pub struct Told {
     /// Whether the alert was firing then.
     pub is_firing: bool,
+    /// Whether it was told that somebody works on it.
+    #[serde(default)]
+    pub is_acknowledged: bool,
     /// When, in nanoseconds since 1970.
     pub at_ns: i64,
 }

@@ -33,6 +33,19 @@ pub trait Engine {
         interval: Duration,
         rows_max: usize,
     ) -> Result<Vec<Row>, String>;
+
+    /// The newest line that an expression counts at `time_ns` for the series with these labels, of
+    /// which those that the rule adds mean nothing; none if there is none, or it cannot be read.
+    /// An engine that never tells anybody has none.
+    fn line(
+        &self,
+        _expr: &str,
+        _time_ns: i64,
+        _interval: Duration,
+        _labels: &Labels,
+    ) -> Option<String> {
+        None
+    }
 }
 
 /// Takes what evaluation brings about. A call must not wait for long.

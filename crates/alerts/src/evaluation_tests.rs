@@ -152,7 +152,7 @@ fn an_alert_that_ended_waits_for_its_notifiers() {
     let mut state = RuleState::default();
     state.step(&group, &group.rules[0], &[row(&[], 1.0)], 0, "").unwrap();
     let labels = state.alerts().next().unwrap().labels.clone();
-    let told = crate::alert::Told { is_firing: true, at_ns: 0 };
+    let told = crate::alert::Told { is_firing: true, is_acknowledged: false, at_ns: 0 };
     state.alert_mut(&labels).unwrap().told.insert("mail".to_owned(), told);
     for minute in [1, 60, 600, 24 * 60] {
         state.step(&group, &group.rules[0], &[], minute * MINUTE, "").unwrap();

@@ -3,8 +3,8 @@
 //! [`RuleFile`] reads the rule files of vmalert and Prometheus, with expressions in LogsQL.
 //! [`Alerts`] evaluates their groups when they are due: an [`Engine`] runs the expressions, the
 //! state of each rule changes as in Prometheus ([`evaluation`]), changes and rows of recording
-//! rules go to an [`Output`], and [`Notifier`]s tell Alertmanager, webhooks or people by e-mail,
-//! except about alerts that a [`Silence`] covers. [`replay()`] runs rules over the past by the same
+//! rules go to an [`Output`], and [`Notifier`]s tell Alertmanager, webhooks, chats, services of
+//! incidents, or people by e-mail, except about alerts that a [`Silence`] covers. [`replay()`] runs rules over the past by the same
 //! code.
 //!
 //! This crate has no store and no query language: both are behind [`Engine`] and [`Output`]. It
@@ -42,8 +42,8 @@ pub use labels::{Labels, fingerprint};
 pub use manager::{AlertView, Alerts, GroupView, RuleView, Totals};
 pub use matcher::Matcher;
 pub use notify::{
-    AlertmanagerConfig, Channel, ConfigError, Counts, EmailConfig, LastError, Notice, Notification,
-    Notifier, NotifierConfig, NotifierOptions, Policy, Sent, WebhookConfig, check_names,
+    Channel, ConfigError, Counts, LastError, Notice, Notification, Notifier, NotifierConfig,
+    NotifierOptions, Policy, Reach, Secrets, Sent, check_names,
 };
 pub use replay::{Range, Replay, ReplayedRule, replay};
 pub use rule::{Defaults, Group, Kind, Rule, RuleError, RuleFile};

@@ -17,6 +17,8 @@ const SILENCES_MAX: usize = 1_000;
 const MATCHERS_MAX: usize = 32;
 /// Bytes of comment and author; the rest is cut off.
 const TEXT_BYTES_MAX: usize = 1 << 10;
+/// How the comment of a silence begins by which somebody says to work on an alert.
+const ACKNOWLEDGED: &str = "Acknowledged";
 /// How long a silence is kept once it ended, as in Alertmanager.
 const ENDED_KEPT: Duration = Duration::from_secs(5 * 24 * 3600);
 
@@ -77,6 +79,15 @@ impl Silence {
     }
 }
 
+/// What covers an alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Covered {
+    /// At least one silence.
+    Silenced,
+    /// Silences by which people say that they work on it, and no other.
+    Acknowledged,
+}
+
 impl Silences {
     /// All silences, the oldest first.
     pub fn all(&self) -> &[Silence] {
@@ -129,6 +140,19 @@ impl Silences {
         let active = self.0.iter().filter(|silence| silence.is_active(now_ns));
         let silencing = active.filter(|silence| silence.matchers.iter().all(|m| m.matches(labels)));
         silencing.map(|silence| silence.id.clone()).collect()
+    }
+
+    /// What covers an alert with these labels; none if no silence does.
+    pub fn covering(&self, labels: &Labels, now_ns: i64) -> Option<Covered> {
+        let active = self.0.iter().filter(|silence| silence.is_active(now_ns));
+        let mut covering =
+            active.filter(|silence| silence.matchers.iter().all(|m| m.matches(labels)));
+        let first = covering.next()?;
+        let is_told = |silence: &Silence| silence.comment.starts_with(ACKNOWLEDGED);
+        Some(match is_told(first) && covering.all(is_told) {
+            true => Covered::Acknowledged,
+            false => Covered::Silenced,
+        })
     }
 
     /// Drops the silences that ended five days ago.

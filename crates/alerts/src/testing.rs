@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::alert::Change;
 use crate::engine::{Engine, Output, Recorded, Row};
+use crate::labels::Labels;
 
 /// An engine that answers what a test says.
 #[derive(Default)]
@@ -30,6 +31,10 @@ impl Engine for FakeEngine {
     fn rows(&self, expr: &str, time_ns: i64, _: Duration, _: usize) -> Result<Vec<Row>, String> {
         self.times.lock().unwrap().push(time_ns);
         self.answers.lock().unwrap().get(expr).cloned().unwrap_or(Ok(Vec::new()))
+    }
+
+    fn line(&self, _: &str, _: i64, _: Duration, labels: &Labels) -> Option<String> {
+        labels.get("h").map(|host| format!("a line of {host}"))
     }
 }
 

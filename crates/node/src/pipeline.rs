@@ -61,8 +61,8 @@ use crate::cluster::engines::{
 };
 use crate::cluster::{Cluster, Engines, QueriedLines};
 use crate::data_dir::{
-    ALERT_RULES_FOLDER, ALERTS_FOLDER, DocumentFolder, Documents, LOOKUPS_FOLDER, RERUNS_FILE,
-    SINKS_FOLDER, SPOOL_FOLDER,
+    ALERT_RULES_FOLDER, ALERTS_FOLDER, DiskDocuments, DocumentFolder, Documents, LOOKUPS_FOLDER,
+    RECEIVERS_FOLDER, RERUNS_FILE, SINKS_FOLDER, SPOOL_FOLDER,
 };
 use crate::ingest::delivery::StoreDelivery;
 use crate::ingest::http_lines::HttpLines;
@@ -262,6 +262,10 @@ impl Pipeline {
                     &options.data_dir().join(ALERT_RULES_FOLDER),
                 )),
                 alerts: Arc::new(DocumentFolder::new(&options.data_dir().join(ALERTS_FOLDER))),
+                receivers: Arc::new(DiskDocuments::new(
+                    Arc::clone(&disk),
+                    &options.data_dir().join(RECEIVERS_FOLDER),
+                )),
             };
             let signals = Arc::new(stages.beside());
             work.set(Some(LeasedWork::start(&work_options, parts, signals)?));

@@ -10,7 +10,7 @@ mod state;
 mod view;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use sinks::{Clock, Stop};
@@ -18,7 +18,7 @@ use sinks::{Clock, Stop};
 use crate::alert::State;
 use crate::engine::{Engine, Output};
 use crate::evaluation::record;
-use crate::notify::{Notifier, due};
+use crate::notify::{Notification, Notifier, due};
 use crate::rule::{Group, Kind, Rule, RuleFile};
 use crate::silence::{Silence, SilenceError, Silences};
 use crate::snapshot;
@@ -30,6 +30,10 @@ pub use view::{AlertView, GroupView, RuleView, Totals};
 ///
 /// limits.md, Alerts: rules of a file; of all files | 1,000; {} | refused, with the remedy
 const RULES_MAX: usize = 5_000;
+/// Alerts of a notification of which a line is read as an example.
+///
+/// limits.md, Alerts: alerts of a notification with an example line | {} | the others have none
+const LINES_MAX: usize = 3;
 /// How often an idle thread looks for a group that is due.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -37,7 +41,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Alerts {
     external_url: String,
     clock: Arc<dyn Clock>,
-    notifiers: Vec<Notifier>,
+    /// Locked before `inner`, by whoever needs both.
+    notifiers: RwLock<Vec<Notifier>>,
     inner: Mutex<Inner>,
 }
 
@@ -51,7 +56,39 @@ impl Alerts {
         clock: Arc<dyn Clock>,
     ) -> Alerts {
         let inner = Inner { silences, ..Inner::default() };
-        Alerts { external_url, clock, notifiers, inner: Mutex::new(inner) }
+        Alerts { external_url, clock, notifiers: RwLock::new(notifiers), inner: Mutex::new(inner) }
+    }
+
+    /// Takes a notifier, in the place of the one of its name if there is one. What the one before
+    /// has not delivered is due again after the next evaluation. Blocks until the attempt has ended
+    /// that the one before is at.
+    pub fn put_notifier(&self, notifier: Notifier) {
+        let mut notifiers = self.notifiers.write().unwrap_or_else(PoisonError::into_inner);
+        let name = &notifier.policy().name;
+        let before = match notifiers.iter().position(|one| one.policy().name == *name) {
+            Some(index) => Some(std::mem::replace(&mut notifiers[index], notifier)),
+            None => {
+                notifiers.push(notifier);
+                None
+            }
+        };
+        // Its thread is waited for without the lock.
+        drop(notifiers);
+        drop(before);
+    }
+
+    /// Ends the notifier of a name; none if there is none. Blocks as
+    /// [`put_notifier`](Self::put_notifier).
+    pub fn remove_notifier(&self, name: &str) {
+        let mut notifiers = self.notifiers.write().unwrap_or_else(PoisonError::into_inner);
+        let found = notifiers.iter().position(|one| one.policy().name == name);
+        let removed = found.map(|index| notifiers.remove(index));
+        drop(notifiers);
+        drop(removed);
+    }
+
+    fn lock_notifiers(&self) -> RwLockReadGuard<'_, Vec<Notifier>> {
+        self.notifiers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -143,7 +180,7 @@ impl Alerts {
             }
             self.evaluate(&group, rule, time_ns, engine, output);
         }
-        self.tell(&group.id, time_ns);
+        self.tell(&group.id, time_ns, engine);
         self.keep(&group.id, output);
         true
     }
@@ -192,36 +229,68 @@ impl Alerts {
     }
 
     /// Hands what is due of a group to the notifiers, and notes what they delivered.
-    fn tell(&self, group_id: &str, time_ns: i64) {
+    fn tell(&self, group_id: &str, time_ns: i64, engine: &dyn Engine) {
+        let Some((group, mut due)) = self.due(group_id, time_ns) else { return };
+        // Lines are read without a lock. The rules of a group are told by one thread at a time.
+        for due in due.iter_mut().filter(|due| due.wants_line) {
+            let news = due.notification.alerts.iter_mut();
+            for notice in news.filter(|one| one.is_due && one.is_firing).take(LINES_MAX) {
+                let expr = &group.rules[due.rule].expr;
+                notice.line = engine.line(expr, time_ns, group.interval, &notice.labels);
+            }
+        }
+        let notifiers = self.lock_notifiers();
+        for due in due {
+            // One that was removed meanwhile is told nothing.
+            let notifier = notifiers.iter().find(|one| one.policy().name == due.notifier);
+            if let Some(notifier) = notifier {
+                notifier.hand_over(due.notification);
+            }
+        }
+    }
+
+    /// What is due of a group, for each notifier and rule; none if the group is no more.
+    fn due(&self, group_id: &str, time_ns: i64) -> Option<(Arc<Group>, Vec<Due>)> {
+        let notifiers = self.lock_notifiers();
         let mut guard = self.lock();
         let inner = &mut *guard;
-        for notifier in &self.notifiers {
+        for notifier in notifiers.iter() {
             for delivery in notifier.take_ended() {
                 inner.take_delivery(&notifier.policy().name, delivery);
             }
         }
-        let Some(state) = inner.groups.get_mut(group_id) else { return };
+        let state = inner.groups.get_mut(group_id)?;
         let group = state.group.clone();
-        for rule in group.rules.iter().filter(|rule| rule.kind == Kind::Alert) {
+        let mut all = Vec::new();
+        for (index, rule) in group.rules.iter().enumerate() {
+            if rule.kind != Kind::Alert {
+                continue;
+            }
             let Some(status) = state.rules.get_mut(&rule.id) else { continue };
             for alert in status.state.alerts_mut() {
                 let has_ended = alert.state == State::Inactive;
                 // Nobody waits for the end: the notifier is no more, or does not tell ends.
                 alert.told.retain(|name, _| {
-                    let notifier = self.notifiers.iter().find(|n| n.policy().name == *name);
+                    let notifier = notifiers.iter().find(|n| n.policy().name == *name);
                     notifier.is_some_and(|n| !has_ended || n.policy().sends_resolved)
                 });
             }
-            for notifier in self.notifiers.iter().filter(|n| !n.is_busy_with(&rule.id)) {
+            for notifier in notifiers.iter().filter(|n| !n.is_busy_with(&rule.id)) {
                 let alerts = status.state.alerts();
                 let policy = notifier.policy();
                 let silences = &inner.silences;
                 let url = &self.external_url;
                 if let Some(due) = due(policy, &group, rule, alerts, silences, time_ns, url) {
-                    notifier.hand_over(due);
+                    all.push(Due {
+                        notifier: policy.name.clone(),
+                        wants_line: policy.wants_line,
+                        rule: index,
+                        notification: due,
+                    });
                 }
             }
         }
+        Some((group, all))
     }
 
     /// Gives the state of a group out, if it changed.
@@ -234,6 +303,16 @@ impl Alerts {
             output.keep(group_id, Some(&bytes));
         }
     }
+}
+
+/// A notification that is due.
+struct Due {
+    /// The name of the notifier.
+    notifier: String,
+    wants_line: bool,
+    /// The place of the rule in its group.
+    rule: usize,
+    notification: Notification,
 }
 
 /// Lets a group be evaluated again when this is dropped, also by a panic.

@@ -152,7 +152,11 @@ impl Inner {
         let Some(status) = state.rules.get_mut(&notification.rule_id) else { return };
         for notice in &notification.alerts {
             if let Some(alert) = status.state.alert_mut(&notice.labels) {
-                let told = Told { is_firing: notice.is_firing, at_ns: notification.time_ns };
+                let told = Told {
+                    is_firing: notice.is_firing,
+                    is_acknowledged: notice.is_acknowledged,
+                    at_ns: notification.time_ns,
+                };
                 alert.told.insert(name.to_owned(), told);
             }
         }

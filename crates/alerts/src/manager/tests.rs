@@ -57,6 +57,11 @@ struct World {
 
 impl World {
     fn new() -> World {
+        World::with(false)
+    }
+
+    /// With a receiver that keeps incidents, or with one that does not.
+    fn with(is_of_incidents: bool) -> World {
         let clock = Arc::new(FakeClock::default());
         let mailbox = Mailbox::default();
         let policy = Policy {
@@ -64,6 +69,8 @@ impl World {
             matchers: vec![Matcher::parse("severity!=low").unwrap()],
             repeat_interval: Duration::from_secs(600),
             sends_resolved: true,
+            sends_acknowledged: is_of_incidents,
+            wants_line: is_of_incidents,
         };
         let notifier = Notifier::start(
             policy,
@@ -100,7 +107,7 @@ impl World {
         let stop = Stop::default();
         while self.alerts.evaluate_next(&self.engine, &self.output, &stop) {}
         // The thread of the notifier empties its queue; what failed is given up at the end.
-        while self.alerts.notifiers[0].is_busy_with_any() {
+        while self.alerts.lock_notifiers()[0].is_busy_with_any() {
             std::thread::yield_now();
         }
         let sent = std::mem::take(&mut self.mailbox.0.lock().unwrap().0);
@@ -315,4 +322,97 @@ fn times_of_evaluation_are_aligned_and_counted_when_missed() {
     world.minute = -31;
     world.minute();
     assert_eq!(world.engine.times.lock().unwrap().len(), 10);
+}
+
+#[test]
+fn who_works_on_an_alert_is_told_to_a_service_of_incidents() {
+    for is_of_incidents in [true, false] {
+        let mut world = World::with(is_of_incidents);
+        world.set_rules(RULES);
+        world.series(&["a", "b"]);
+        world.minute();
+        assert_eq!(world.minute(), ["A:+a+b"]);
+        let silence = |comment: &str, host: &str| Silence {
+            id: String::new(),
+            matchers: vec![Matcher::parse(&format!("h={host}")).unwrap()],
+            starts_at_ns: 0,
+            ends_at_ns: i64::MAX,
+            created_by: "ann".to_owned(),
+            comment: comment.to_owned(),
+        };
+        world.alerts.put_silence(silence("Acknowledged", "a"), "s1").unwrap();
+        world.alerts.put_silence(silence("upgrade", "b"), "s2").unwrap();
+        // The acknowledgement is told once, and the end of the alert as well.
+        let told = if is_of_incidents { vec!["A:+a"] } else { vec![] };
+        assert_eq!(world.minute(), told);
+        assert!(world.minute().is_empty());
+        world.series(&[]);
+        let told = if is_of_incidents { vec!["A:-a"] } else { vec![] };
+        assert_eq!(world.minute(), told);
+        assert!(world.minute().is_empty());
+    }
+}
+
+#[test]
+fn notifications_have_a_line_where_one_is_wanted_and_a_link_to_the_time() {
+    for is_wanted in [true, false] {
+        let mut world = World::with(is_wanted);
+        world.set_rules(RULES);
+        world.series(&["a"]);
+        world.minute();
+        world.minute += 1;
+        world.clock.set_minute(world.minute);
+        let stop = Stop::default();
+        while world.alerts.evaluate_next(&world.engine, &world.output, &stop) {}
+        while world.alerts.lock_notifiers()[0].is_busy_with_any() {
+            std::thread::yield_now();
+        }
+        let sent = std::mem::take(&mut world.mailbox.0.lock().unwrap().0);
+        let notice = &sent[0].alerts[0];
+        assert_eq!(notice.line.as_deref(), is_wanted.then_some("a line of a"));
+        // It was seen first at minute 1, over the minute before; it fires at minute 2.
+        assert_eq!(
+            notice.source_url,
+            "http://logs/?query=x&from=1970-01-01T00%3A00%3A00Z&to=1970-01-01T00%3A02%3A00Z"
+        );
+    }
+}
+
+#[test]
+fn notifiers_come_and_go_while_rules_run() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a"]);
+    world.minute();
+    assert_eq!(world.minute(), ["A:+a"]);
+    let policy = |name: &str, repeat_s: u64| Policy {
+        name: name.to_owned(),
+        matchers: Vec::new(),
+        repeat_interval: Duration::from_secs(repeat_s),
+        sends_resolved: true,
+        sends_acknowledged: false,
+        wants_line: false,
+    };
+    let start = |policy, mailbox: &Mailbox| {
+        let clock = Arc::new(sinks::SystemClock);
+        Notifier::start(policy, Box::new(mailbox.clone()), clock, Box::new(|| 0.5)).unwrap()
+    };
+    // Another one is told at once what fires; the one before is told nothing again.
+    let other = Mailbox::default();
+    world.alerts.put_notifier(start(policy("other", 600), &other));
+    assert!(world.minute().is_empty());
+    while world.alerts.lock_notifiers()[1].is_busy_with_any() {
+        std::thread::yield_now();
+    }
+    assert_eq!(other.0.lock().unwrap().0.len(), 1);
+    // One in the place of another keeps what was told.
+    world.alerts.put_notifier(start(policy("mail", 600), &world.mailbox));
+    assert!(world.minute().is_empty());
+    assert_eq!(world.alerts.notifiers().len(), 2);
+    world.alerts.remove_notifier("other");
+    world.alerts.remove_notifier("absent");
+    world.series(&[]);
+    assert_eq!(world.minute(), ["A:-a"]);
+    assert_eq!(world.alerts.notifiers().len(), 1);
+    assert_eq!(other.0.lock().unwrap().0.len(), 1);
 }

@@ -108,7 +108,8 @@ impl Alerts {
 
     /// The counts of each notifier, by its name.
     pub fn notifiers(&self) -> Vec<(String, Counts)> {
-        let each = self.notifiers.iter();
+        let notifiers = self.lock_notifiers();
+        let each = notifiers.iter();
         each.map(|notifier| (notifier.policy().name.clone(), notifier.counts())).collect()
     }
 }

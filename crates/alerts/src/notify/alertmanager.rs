@@ -4,26 +4,26 @@
 //! of it repeats alerts each minute. It also decides who is told: groups, routes and mails are its.
 
 use serde_json::{Value, json};
-use sinks::{Client, ClientOptions, Fault};
+use sinks::{ClientOptions, Fault};
 use text::time::format_time;
 
-use super::webhook::post;
+use super::endpoint::{Endpoint, Reach};
 use super::{Channel, Notification, Sent};
 use crate::labels::Labels;
 
 /// One server with Alertmanager's API.
-pub struct Alertmanager(Client);
+pub struct Alertmanager(Endpoint);
 
 impl Alertmanager {
     /// The server of `options`. Connects to nothing yet.
-    pub fn new(options: &ClientOptions) -> Result<Alertmanager, Fault> {
-        Client::new(options).map(Alertmanager)
+    pub fn new(options: &ClientOptions, reach: Reach) -> Result<Alertmanager, Fault> {
+        Endpoint::new(options, reach, Vec::new()).map(Alertmanager)
     }
 }
 
 impl Channel for Alertmanager {
     fn send(&mut self, notification: &Notification) -> Sent {
-        post(&mut self.0, "/api/v2/alerts", &body(notification))
+        self.0.post("/api/v2/alerts", &body(notification))
     }
 }
 
@@ -31,7 +31,7 @@ fn body(notification: &Notification) -> Value {
     let alerts = notification.alerts.iter().map(|notice| {
         json!({
             "labels": with_known_names(&notice.labels),
-            "annotations": with_known_names(&notice.annotations),
+            "annotations": with_known_names(&notice.annotations_with_line()),
             "startsAt": format_time(notice.starts_at_ns),
             "endsAt": format_time(notice.ends_at_ns),
             "generatorURL": notice.source_url,

@@ -1,30 +1,40 @@
-//! The configuration of notifiers, as it stands in the file, and its check.
+//! The configuration of notifiers, as it stands in the file or is given over the API, and its
+//! check.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
-use sinks::{ClientOptions, Credentials, Fault};
+use serde::{Deserialize, Serialize};
 
-use super::alertmanager::Alertmanager;
-use super::email::{Email, EmailOptions, Encryption};
-use super::keys::{ConfigError, Keys};
-use super::webhook::Webhook;
-use super::{Channel, Notification, Policy, Sent};
+use super::Policy;
+use super::endpoint::Reach;
+use super::keys::{ConfigError, Keys, Secrets};
+use super::message::Templates;
+use super::receiver::NotifierOptions;
+use super::tables::{
+    AlertmanagerConfig, EmailConfig, HookConfig, IncidentConfig, MatrixConfig, NtfyConfig,
+    WebhookConfig,
+};
 use crate::duration;
 use crate::matcher::Matcher;
 
+/// The kinds of receivers, as their tables are called.
+pub const KINDS: [&str; 9] = [
+    "alertmanager",
+    "webhook",
+    "email",
+    "slack",
+    "teams",
+    "pagerduty",
+    "opsgenie",
+    "ntfy",
+    "matrix",
+];
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 64;
-/// Receivers of a mail.
-const RECEIVERS_MAX: usize = 50;
-/// Servers of Alertmanager, or matchers, of a notifier.
-const LIST_MAX: usize = 16;
-/// The longest time for connecting.
-const CONNECT: Duration = Duration::from_secs(5);
-/// The longest time for a request and its response.
-const REQUEST: Duration = Duration::from_secs(10);
+/// Matchers of a notifier.
+const MATCHERS_MAX: usize = 16;
 /// After which time Alertmanager is told again.
 const ALERTMANAGER_REPEAT: Duration = Duration::from_secs(60);
 /// After which time people are told again.
@@ -32,8 +42,8 @@ const REPEAT: Duration = Duration::from_secs(4 * 3600);
 /// A shorter time would tell people all the time.
 const REPEAT_MIN: Duration = Duration::from_secs(10);
 
-/// A notifier: one of `alertmanager`, `webhook` and `email`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+/// A notifier, with exactly one of the tables of [`KINDS`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NotifierConfig {
     /// Names it in messages and metrics.
@@ -41,136 +51,121 @@ pub struct NotifierConfig {
     /// Conditions on labels, for example `severity="page"`; all have to match.
     pub matchers: Vec<String>,
     /// After which time an alert that still fires is told again (default 4h; Alertmanager: 1m).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat_interval: Option<String>,
     /// Whether the end of an alert is told (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_resolved: Option<bool>,
+    /// A template of the subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// A template of the text of one alert.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Whether a line is told as an example (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_line: Option<bool>,
     /// A file of certificates with which servers are verified, in place of those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// Alertmanager of Prometheus.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub alertmanager: Option<AlertmanagerConfig>,
     /// A webhook.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookConfig>,
     /// E-mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailConfig>,
-}
-
-/// Servers with the API of Alertmanager; each is told.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AlertmanagerConfig {
-    /// `http://HOST:9093`, with the path below which the API is, if any.
-    pub urls: Vec<String>,
-    /// The user of HTTP Basic.
-    pub user: Option<String>,
-    /// A file with the password.
-    pub password_file: Option<PathBuf>,
-    /// A variable of the environment with the password.
-    pub password_env: Option<String>,
-    /// A file with a token.
-    pub token_file: Option<PathBuf>,
-    /// A variable of the environment with a token.
-    pub token_env: Option<String>,
-}
-
-/// An address that takes the payload of Alertmanager's webhooks.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct WebhookConfig {
-    /// The address, if it holds no secret.
-    pub url: Option<String>,
-    /// A file with the address.
-    pub url_file: Option<PathBuf>,
-    /// A variable of the environment with the address.
-    pub url_env: Option<String>,
-    /// The user of HTTP Basic.
-    pub user: Option<String>,
-    /// A file with the password.
-    pub password_file: Option<PathBuf>,
-    /// A variable of the environment with the password.
-    pub password_env: Option<String>,
-    /// A file with a token.
-    pub token_file: Option<PathBuf>,
-    /// A variable of the environment with a token.
-    pub token_env: Option<String>,
-}
-
-/// Mails by SMTP.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct EmailConfig {
-    /// `HOST:PORT` of the mail server.
-    pub server: String,
-    /// `starttls` (default), `tls` (from the start) or `none`.
-    pub tls: Option<String>,
-    /// The user, if the server asks for one.
-    pub user: Option<String>,
-    /// A file with the password.
-    pub password_file: Option<PathBuf>,
-    /// A variable of the environment with the password.
-    pub password_env: Option<String>,
-    /// The sender: `Logs <logs@example.com>`.
-    pub from: String,
-    /// The receivers.
-    pub to: Vec<String>,
-}
-
-/// A checked notifier: one receiver. A configuration with several servers of Alertmanager makes
-/// several.
-#[derive(Debug, Clone)]
-pub struct NotifierOptions {
-    /// Whom it tells about what.
-    pub policy: Policy,
-    ca: Option<PathBuf>,
-    external_url: String,
-    receiver: Receiver,
-}
-
-#[derive(Debug, Clone)]
-enum Receiver {
-    Alertmanager(Box<ClientOptions>),
-    Webhook(Box<ClientOptions>),
-    Email(Box<EmailOptions>),
-}
-
-impl NotifierOptions {
-    /// What kind of receiver it has, as the configuration calls it.
-    pub fn kind(&self) -> &'static str {
-        match self.receiver {
-            Receiver::Alertmanager(_) => "alertmanager",
-            Receiver::Webhook(_) => "webhook",
-            Receiver::Email(_) => "email",
-        }
-    }
-
-    /// Sends a notification that says it is a test, once and on a connection of its own. Blocks up
-    /// to the time limits of the channel.
-    ///
-    /// Errors: the receiver did not take it, or cannot be reached.
-    pub fn test(&self, time_ns: i64) -> Result<(), Fault> {
-        let test = Notification::test(&self.policy.name, &self.external_url, time_ns);
-        match self.channel()?.send(&test) {
-            Sent::Accepted => Ok(()),
-            Sent::Refused(fault) | Sent::Failed { fault, .. } => Err(fault),
-        }
-    }
-
-    /// Makes the channel. Nothing is connected yet, but certificates are read.
-    pub fn channel(&self) -> Result<Box<dyn Channel>, Fault> {
-        Ok(match &self.receiver {
-            Receiver::Alertmanager(options) => Box::new(Alertmanager::new(options)?),
-            Receiver::Webhook(options) => {
-                let name = self.policy.name.clone();
-                Box::new(Webhook::new(options, name, self.external_url.clone())?)
-            }
-            Receiver::Email(options) => Box::new(Email::new(options, self.ca.as_deref())?),
-        })
-    }
+    /// Slack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slack: Option<HookConfig>,
+    /// Microsoft Teams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teams: Option<HookConfig>,
+    /// PagerDuty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pagerduty: Option<IncidentConfig>,
+    /// Opsgenie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opsgenie: Option<IncidentConfig>,
+    /// ntfy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ntfy: Option<NtfyConfig>,
+    /// Matrix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<MatrixConfig>,
 }
 
 impl NotifierConfig {
+    /// The tables that there are; a valid notifier has one.
+    pub fn kinds(&self) -> Vec<&'static str> {
+        let are_there = [
+            self.alertmanager.is_some(),
+            self.webhook.is_some(),
+            self.email.is_some(),
+            self.slack.is_some(),
+            self.teams.is_some(),
+            self.pagerduty.is_some(),
+            self.opsgenie.is_some(),
+            self.ntfy.is_some(),
+            self.matrix.is_some(),
+        ];
+        let kinds = KINDS.into_iter().zip(are_there);
+        kinds.filter(|(_, is_there)| *is_there).map(|(kind, _)| kind).collect()
+    }
+
+    /// The names of the secrets that a receiver of its kind may have.
+    pub fn secret_names(&self) -> &'static [&'static str] {
+        match self.kinds()[..] {
+            ["alertmanager" | "ntfy"] => &["password", "token"],
+            ["webhook"] => &["url", "password", "token"],
+            ["email"] => &["password"],
+            ["slack" | "teams"] => &["url"],
+            ["pagerduty" | "opsgenie"] => &["key"],
+            ["matrix"] => &["token"],
+            _ => &[],
+        }
+    }
+
+    /// Where its secrets go: the kind, the server and the user. Who changes that has to give the
+    /// secrets again; else an administrator, who cannot read them, could have them sent elsewhere.
+    pub fn destination(&self) -> String {
+        let of_login = |url: &Option<String>, user: &Option<String>| format!("{url:?} {user:?}");
+        let of = |part: Option<String>| part.unwrap_or_default();
+        let parts = [
+            of(self.alertmanager.as_ref().map(|one| format!("{:?} {:?}", one.urls, one.user))),
+            of(self.webhook.as_ref().map(|one| of_login(&one.url, &one.user))),
+            of(self
+                .email
+                .as_ref()
+                .map(|one| format!("{} {:?} {:?}", one.server, one.tls, one.user))),
+            of(self.pagerduty.as_ref().map(|one| format!("{:?}", one.url))),
+            of(self.opsgenie.as_ref().map(|one| format!("{:?}", one.url))),
+            of(self.ntfy.as_ref().map(|one| of_login(&one.url, &one.user))),
+            of(self.matrix.as_ref().map(|one| one.url.clone())),
+        ];
+        format!("{:?} {parts:?}", self.kinds())
+    }
+
     /// Checks everything, and reads the files of secrets. `external_url` is the address of the
-    /// page, for links. Returns the first error.
+    /// page, for links.
+    ///
+    /// Errors: the first key with a wrong value.
     pub fn check(&self, external_url: &str) -> Result<Vec<NotifierOptions>, ConfigError> {
+        self.check_with(external_url, Secrets::Named, Reach::Any)
+    }
+
+    /// As [`check`](Self::check), with secrets from elsewhere, and with the addresses that `reach`
+    /// allows.
+    ///
+    /// Errors: the first key with a wrong value.
+    pub fn check_with(
+        &self,
+        external_url: &str,
+        secrets: Secrets<'_>,
+        reach: Reach,
+    ) -> Result<Vec<NotifierOptions>, ConfigError> {
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
         let length = self.name.chars().count();
         if length == 0 || length > NAME_CHARS_MAX || !self.name.chars().all(is_name) {
@@ -183,20 +178,15 @@ impl NotifierConfig {
                 ),
             });
         }
-        let keys = Keys(format!("alerts.notifiers.{}", self.name));
-        let receivers = match (&self.alertmanager, &self.webhook, &self.email) {
-            (Some(config), None, None) => {
-                self.alertmanagers(config, &keys.below("alertmanager"))?
-            }
-            (None, Some(config), None) => vec![self.webhook(config, &keys.below("webhook"))?],
-            (None, None, Some(config)) => vec![email(config, &keys.below("email"))?],
-            _ => {
-                let what = "give exactly one of `alertmanager`, `webhook` and `email`";
-                return Err(keys.error("", what));
-            }
-        };
-        if self.matchers.len() > LIST_MAX {
-            return Err(keys.error("matchers", format!("write at most {LIST_MAX}")));
+        let keys = Keys::new(format!("alerts.notifiers.{}", self.name), secrets);
+        if self.ca.is_some() && matches!(secrets, Secrets::Given(_)) {
+            let what = "over the API, the certificates of the system are used; give a receiver \
+                        with a CA of its own in the configuration file";
+            return Err(keys.error("ca", what));
+        }
+        let receivers = self.receivers(&keys)?;
+        if self.matchers.len() > MATCHERS_MAX {
+            return Err(keys.error("matchers", format!("write at most {MATCHERS_MAX}")));
         }
         let matchers = self
             .matchers
@@ -213,11 +203,21 @@ impl NotifierConfig {
                 })?,
             None => default,
         };
+        let templates = Templates::parse(self.subject.as_deref(), self.text.as_deref())
+            .map_err(|(key, what)| keys.error(key, what))?;
+        let shows_texts = receivers.iter().all(|receiver| receiver.shows_texts());
+        if !shows_texts && (templates.has_subject() || templates.has_text()) {
+            let what = "`alertmanager` and `webhook` make their texts themselves; remove it";
+            let key = if self.subject.is_some() { "subject" } else { "text" };
+            return Err(keys.error(key, what));
+        }
         let policy = Policy {
             name: self.name.clone(),
             matchers: matchers.collect::<Result<_, _>>()?,
             repeat_interval,
             sends_resolved: self.send_resolved.unwrap_or(true),
+            sends_acknowledged: receivers.iter().any(|receiver| receiver.keeps_incidents()),
+            wants_line: self.sample_line.unwrap_or(false),
         };
         let is_one = receivers.len() == 1;
         let all = receivers.into_iter().enumerate().map(|(index, receiver)| {
@@ -230,97 +230,12 @@ impl NotifierConfig {
                 ca: self.ca.clone(),
                 external_url: external_url.to_owned(),
                 receiver,
+                templates: templates.clone(),
+                reach,
             }
         });
         Ok(all.collect())
     }
-
-    fn alertmanagers(
-        &self,
-        config: &AlertmanagerConfig,
-        keys: &Keys,
-    ) -> Result<Vec<Receiver>, ConfigError> {
-        if config.urls.is_empty() || config.urls.len() > LIST_MAX {
-            let what = format!("give 1 to {LIST_MAX} addresses, for example http://HOST:9093");
-            return Err(keys.error("urls", what));
-        }
-        let password = keys.secret("password", &config.password_file, &config.password_env)?;
-        let token = keys.secret("token", &config.token_file, &config.token_env)?;
-        let credentials = keys.credentials(config.user.as_deref(), password, token)?;
-        let one = |url: &String| {
-            let url = keys.url("urls", url.trim_end_matches('/'))?;
-            Ok(Receiver::Alertmanager(Box::new(self.client(url, credentials.clone()))))
-        };
-        config.urls.iter().map(one).collect()
-    }
-
-    fn webhook(&self, config: &WebhookConfig, keys: &Keys) -> Result<Receiver, ConfigError> {
-        let hidden = keys.secret("url", &config.url_file, &config.url_env)?;
-        let url = match (&config.url, &hidden) {
-            (Some(url), None) => url.as_str(),
-            (None, Some(hidden)) => hidden.expose(),
-            _ => return Err(keys.error("url", "give one of `url`, `url_file` and `url_env`")),
-        };
-        let url = keys.url("url", url)?;
-        let password = keys.secret("password", &config.password_file, &config.password_env)?;
-        let token = keys.secret("token", &config.token_file, &config.token_env)?;
-        let credentials = keys.credentials(config.user.as_deref(), password, token)?;
-        Ok(Receiver::Webhook(Box::new(self.client(url, credentials))))
-    }
-
-    fn client(&self, url: String, credentials: Credentials) -> ClientOptions {
-        ClientOptions {
-            urls: vec![url],
-            credentials,
-            headers: Vec::new(),
-            ca: self.ca.clone(),
-            connect_time_max: CONNECT,
-            request_time_max: REQUEST,
-        }
-    }
-}
-
-fn email(config: &EmailConfig, keys: &Keys) -> Result<Receiver, ConfigError> {
-    let server = config.server.rsplit_once(':').and_then(|(host, port)| {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        Some((host, port.parse::<u16>().ok()?)).filter(|(host, port)| !host.is_empty() && *port > 0)
-    });
-    let (host, port) = server
-        .ok_or_else(|| keys.error("server", format!("'{}' is not HOST:PORT", config.server)))?;
-    let encryption = match config.tls.as_deref() {
-        None | Some("starttls") => Encryption::StartTls,
-        Some("tls") => Encryption::Tls,
-        Some("none") => Encryption::None,
-        Some(other) => {
-            let what = format!("'{other}' is not one of `starttls`, `tls` and `none`");
-            return Err(keys.error("tls", what));
-        }
-    };
-    let password = keys.secret("password", &config.password_file, &config.password_env)?;
-    let login = match (&config.user, password) {
-        (Some(user), Some(password)) => Some((user.clone(), password)),
-        (None, None) => None,
-        _ => return Err(keys.error("user", "give both `user` and `password_file`, or neither")),
-    };
-    if login.is_some() && encryption == Encryption::None {
-        let what = "a password would be sent as plain text; set `tls`, or remove `user`";
-        return Err(keys.error("tls", what));
-    }
-    let address = |key: &str, text: &str| {
-        text.parse()
-            .map_err(|_| keys.error(key, format!("'{text}' is no address; write NAME <NAME@HOST>")))
-    };
-    if config.to.is_empty() || config.to.len() > RECEIVERS_MAX {
-        return Err(keys.error("to", format!("give 1 to {RECEIVERS_MAX} addresses")));
-    }
-    Ok(Receiver::Email(Box::new(EmailOptions {
-        host: host.to_owned(),
-        port,
-        encryption,
-        login,
-        from: address("from", &config.from)?,
-        to: config.to.iter().map(|to| address("to", to)).collect::<Result<_, _>>()?,
-    })))
 }
 
 /// The names of all notifiers, each once.

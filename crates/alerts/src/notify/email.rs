@@ -5,6 +5,7 @@
 //! header.
 
 use std::fmt::Write as _;
+use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,14 +16,13 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
 use lettre::{SmtpTransport, Transport};
 use sinks::Fault;
-use text::time::format_time;
 
-use super::{Channel, Notification, Sent};
+use super::endpoint::Reach;
+use super::message::{Templates, one_line, state_line};
+use super::{Channel, Notice, Notification, Sent};
 
 /// Bytes of a body; the rest of a longer one is left out.
 const BODY_BYTES_MAX: usize = 256 << 10;
-/// Characters of a subject.
-const SUBJECT_CHARS_MAX: usize = 200;
 /// The longest time for each step of the protocol.
 const STEP: Duration = Duration::from_secs(20);
 
@@ -60,13 +60,21 @@ pub struct Email {
     from: Mailbox,
     to: Vec<Mailbox>,
     password: Option<Secret>,
-    server: String,
+    host: String,
+    port: u16,
+    reach: Reach,
+    templates: Templates,
 }
 
 impl Email {
     /// A sender of mails; `ca` names a file of certificates in place of those of the system.
     /// Connects to nothing yet.
-    pub fn new(options: &EmailOptions, ca: Option<&Path>) -> Result<Email, Fault> {
+    pub fn new(
+        options: &EmailOptions,
+        ca: Option<&Path>,
+        reach: Reach,
+        templates: Templates,
+    ) -> Result<Email, Fault> {
         let tls = match options.encryption {
             Encryption::None => Tls::None,
             Encryption::Tls => Tls::Wrapper(parameters(&options.host, ca)?),
@@ -85,18 +93,40 @@ impl Email {
             from: options.from.clone(),
             to: options.to.clone(),
             password: options.login.as_ref().map(|(_, password)| password.clone()),
-            server: format!("{}:{}", options.host, options.port),
+            host: options.host.clone(),
+            port: options.port,
+            reach,
+            templates,
         })
+    }
+
+    /// Why the mail server may not be asked, by the addresses that its name has now.
+    fn refusal(&self) -> Option<Fault> {
+        if self.reach == Reach::Any {
+            return None;
+        }
+        // A name without an address is reported by the attempt itself.
+        let addresses = (self.host.as_str(), self.port).to_socket_addrs().ok()?;
+        let refused = addresses.map(|address| address.ip()).find(|ip| !self.reach.allows(*ip))?;
+        Some(Fault::new(
+            format!("the mail server {}: {}", self.host, self.reach.refusal(refused)),
+            "",
+        ))
     }
 }
 
 impl Channel for Email {
     fn send(&mut self, notification: &Notification) -> Sent {
-        let mut message = Message::builder().from(self.from.clone()).subject(subject(notification));
+        if let Some(fault) = self.refusal() {
+            return Sent::Failed { fault, retry_after: None };
+        }
+        let subject = self.templates.subject(notification);
+        let body = body(notification, &self.templates);
+        let mut message = Message::builder().from(self.from.clone()).subject(subject);
         for to in &self.to {
             message = message.to(to.clone());
         }
-        let message = match message.header(ContentType::TEXT_PLAIN).body(body(notification)) {
+        let message = match message.header(ContentType::TEXT_PLAIN).body(body) {
             Ok(message) => message,
             Err(error) => {
                 let what = format!("the mail cannot be written: {error}");
@@ -113,7 +143,8 @@ impl Channel for Email {
         if let Some(password) = &self.password {
             text = password.hidden_in(&text);
         }
-        let what = format!("the mail server {}: {}", self.server, one_line(&text));
+        let (host, port) = (&self.host, self.port);
+        let what = format!("the mail server {host}:{port}: {}", one_line(&text));
         // A permanent answer to the login may be corrected; one to the mail itself stays.
         let is_login =
             error.status().is_some_and(|code| matches!(u16::from(code), 530 | 534 | 535 | 538));
@@ -142,22 +173,7 @@ fn parameters(host: &str, ca: Option<&Path>) -> Result<TlsParameters, Fault> {
         .map_err(failed)
 }
 
-/// `text` without control characters.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn subject(notification: &Notification) -> String {
-    let firing = notification.alerts.iter().filter(|notice| notice.is_firing).count();
-    let state = match firing {
-        0 => "resolved".to_owned(),
-        firing => format!("firing: {}", firing + notification.left_out),
-    };
-    let subject = format!("[{state}] {} ({})", notification.rule, notification.group);
-    one_line(&subject).chars().take(SUBJECT_CHARS_MAX).collect()
-}
-
-fn body(notification: &Notification) -> String {
+fn body(notification: &Notification, templates: &Templates) -> String {
     let mut text = String::new();
     for is_firing in [true, false] {
         let alerts = notification.alerts.iter().filter(|notice| notice.is_firing == is_firing);
@@ -166,19 +182,14 @@ fn body(notification: &Notification) -> String {
                 text.push_str("(more alerts are left out)\n");
                 return text;
             }
-            let (state, time_ns) = match is_firing {
-                true => ("Firing since", notice.starts_at_ns),
-                false => ("Resolved at", notice.ends_at_ns),
-            };
-            let value = notice.value;
-            // Writing to a text cannot fail.
-            let _ = writeln!(text, "{state} {}, value {value}", format_time(time_ns));
-            for (name, value) in &notice.annotations {
-                let _ = writeln!(text, "  {name}: {}", indented(value));
+            if templates.has_text() {
+                // Writing to a text cannot fail.
+                let _ = writeln!(text, "{}", templates.text(notification, notice));
+            } else {
+                default_text(notice, &mut text);
             }
-            text.push_str("  Labels:\n");
-            for (name, value) in &notice.labels {
-                let _ = writeln!(text, "    {name} = {}", indented(value));
+            if let Some(line) = notice.shown_line() {
+                let _ = writeln!(text, "  Line: {}", indented(&line));
             }
             if !notice.source_url.is_empty() {
                 let _ = writeln!(text, "  Query: {}", notice.source_url);
@@ -192,6 +203,18 @@ fn body(notification: &Notification) -> String {
     text
 }
 
+fn default_text(notice: &Notice, text: &mut String) {
+    // Writing to a text cannot fail.
+    let _ = writeln!(text, "{}", state_line(notice));
+    for (name, value) in &notice.annotations {
+        let _ = writeln!(text, "  {name}: {}", indented(value));
+    }
+    text.push_str("  Labels:\n");
+    for (name, value) in &notice.labels {
+        let _ = writeln!(text, "    {name} = {}", indented(value));
+    }
+}
+
 /// A value of several lines, with its further lines moved to the right, so that they cannot be
 /// taken for lines of this mail.
 fn indented(value: &str) -> String {
@@ -202,7 +225,6 @@ fn indented(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::notify::Notice;
 
     #[test]
     fn no_value_leaves_its_place() {
@@ -220,6 +242,9 @@ mod tests {
                 ends_at_ns: 0,
                 value: 1.5,
                 source_url: String::new(),
+                is_due: true,
+                is_acknowledged: false,
+                line: None,
             }],
             left_out: 2,
             time_ns: 0,
@@ -228,9 +253,9 @@ mod tests {
         let message = Message::builder()
             .from(mailbox.clone())
             .to(mailbox)
-            .subject(subject(&notification))
+            .subject(Templates::default().subject(&notification))
             .header(ContentType::TEXT_PLAIN)
-            .body(body(&notification))
+            .body(body(&notification, &Templates::default()))
             .unwrap();
         let mail = String::from_utf8(message.formatted()).unwrap();
         let (head, rest) = mail.split_once("\r\n\r\n").unwrap();
@@ -240,7 +265,11 @@ mod tests {
             .map(|line| line.split_once(':').unwrap().0)
             .collect();
         assert!(!names.contains(&"Bcc"), "{head}");
-        assert!(subject(&notification).starts_with("[firing: 3] x  Bcc: all@example.com"));
+        assert!(
+            Templates::default()
+                .subject(&notification)
+                .starts_with("[firing: 3] x  Bcc: all@example.com")
+        );
         assert!(!rest.lines().any(|line| line.starts_with("Bcc") || line == "." || line == "QUIT"));
         assert!(rest.contains("Firing since 1970-01-01T00:00:00Z, value 1.5"), "{rest}");
     }

@@ -1,9 +1,13 @@
 //! Checks what keys of notifiers have in common: addresses, secrets, credentials.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cluster::engines::Secret;
 use sinks::Credentials;
+
+/// Bytes of a secret.
+const SECRET_BYTES_MAX: usize = 4 << 10;
 
 /// A key with a wrong value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,17 +19,34 @@ pub struct ConfigError {
     pub what: String,
 }
 
-/// Names keys in errors, and reads what they name.
-pub struct Keys(pub String);
+/// Where secrets come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Secrets<'a> {
+    /// From the files and the variables that the configuration names.
+    Named,
+    /// They are given, by their keys. Files and variables are refused: who may call the API may not
+    /// read every file of this machine.
+    Given(&'a BTreeMap<String, Secret>),
+}
 
-impl Keys {
-    pub fn below(&self, key: &str) -> Keys {
-        Keys(format!("{}.{key}", self.0))
+/// Names keys in errors, and reads what they name.
+pub struct Keys<'a> {
+    path: String,
+    secrets: Secrets<'a>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn new(path: String, secrets: Secrets<'a>) -> Keys<'a> {
+        Keys { path, secrets }
+    }
+
+    pub fn below(&self, key: &str) -> Keys<'a> {
+        Keys { path: format!("{}.{key}", self.path), secrets: self.secrets }
     }
 
     pub fn error(&self, key: &str, what: impl Into<String>) -> ConfigError {
         let separator = if key.is_empty() { "" } else { "." };
-        ConfigError { key: format!("{}{separator}{key}", self.0), what: what.into() }
+        ConfigError { key: format!("{}{separator}{key}", self.path), what: what.into() }
     }
 
     pub fn url(&self, key: &str, url: &str) -> Result<String, ConfigError> {
@@ -50,7 +71,20 @@ impl Keys {
         variable: &Option<String>,
     ) -> Result<Option<Secret>, ConfigError> {
         let text = match (file, variable) {
-            (None, None) => return Ok(None),
+            (None, None) => match self.secrets {
+                Secrets::Named => return Ok(None),
+                Secrets::Given(given) => match given.get(key) {
+                    Some(secret) => secret.expose().to_owned(),
+                    None => return Ok(None),
+                },
+            },
+            _ if matches!(self.secrets, Secrets::Given(_)) => {
+                let what = format!(
+                    "over the API, give the secret itself as `secrets.{key}`; no file and no \
+                     variable is read"
+                );
+                return Err(self.error(key, what));
+            }
             (Some(file), None) => std::fs::read_to_string(file).map_err(|error| {
                 let what = format!("cannot read {}: {error}", file.display());
                 self.error(&format!("{key}_file"), what)
@@ -64,8 +98,8 @@ impl Keys {
             }
         };
         let text = text.trim();
-        if text.is_empty() || text.contains(char::is_control) {
-            return Err(self.error(key, "is empty, or has characters that no secret has"));
+        if text.is_empty() || text.len() > SECRET_BYTES_MAX || text.contains(char::is_control) {
+            return Err(self.error(key, "is empty, too long, or has characters that no secret has"));
         }
         Ok(Some(Secret::new(text)))
     }

@@ -10,31 +10,46 @@
 mod alertmanager;
 mod config;
 mod email;
+mod endpoint;
+mod incidents;
 mod keys;
+mod matrix;
+mod message;
+mod ntfy;
 mod queue;
+mod receiver;
+mod slack;
+mod tables;
+mod teams;
 mod webhook;
 
 use std::time::Duration;
 
 use sinks::Fault;
 use text::duration::ns;
+use text::time::format_time;
 
 use crate::alert::{Alert, State};
 use crate::labels::{Labels, fingerprint};
 use crate::matcher::Matcher;
 use crate::rule::{Group, Rule};
-use crate::silence::Silences;
+use crate::silence::{Covered, Silences};
 
-pub use config::{
-    AlertmanagerConfig, EmailConfig, NotifierConfig, NotifierOptions, WebhookConfig, check_names,
-};
-pub use keys::ConfigError;
+pub use config::{NotifierConfig, check_names};
+pub use endpoint::Reach;
+pub use keys::{ConfigError, Secrets};
 pub use queue::{Counts, Delivery, LastError, Notifier};
+pub use receiver::NotifierOptions;
+
+use message::{LINE_CHARS_MAX, SHOWN_MAX, Templates, cut_chars, plain};
 
 /// Alerts of one notification; those beyond are counted in it.
 ///
 /// limits.md, Alerts: alerts of a notification | {} | the rest is counted in it
 const ALERTS_MAX: usize = 500;
+
+/// The longest range of time that the link of an alert has; the end of a longer one is shown.
+const LINK_RANGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What a test calls itself.
 const TEST_NAME: &str = "LoginsonTest";
@@ -73,14 +88,37 @@ pub struct Notice {
     pub ends_at_ns: i64,
     /// The value of the last evaluation.
     pub value: f64,
-    /// A link to the query of the rule; empty if the address of the page is not known.
+    /// A link to the query of the rule and to the time of the alert; empty if the address of the
+    /// page is not known.
     pub source_url: String,
+    /// Whether the receiver is to be told about it now: it began, ended, was acknowledged, or is to
+    /// be told again. The others of a notification are told beside it.
+    pub is_due: bool,
+    /// Whether somebody said to work on it.
+    pub is_acknowledged: bool,
+    /// A line of those that the alert is about, if the receiver wants one.
+    pub line: Option<String>,
 }
 
 impl Notice {
     /// The id of the alert.
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.labels)
+    }
+
+    /// The line, as far as messages show it.
+    fn shown_line(&self) -> Option<String> {
+        let line = self.line.as_deref().map(|line| cut_chars(&plain(line), LINE_CHARS_MAX));
+        line.filter(|line| !line.trim().is_empty())
+    }
+
+    /// The annotations, and the line under the name `line`.
+    fn annotations_with_line(&self) -> Labels {
+        let mut annotations = self.annotations.clone();
+        if let Some(line) = self.shown_line() {
+            annotations.entry("line".to_owned()).or_insert(line);
+        }
+        annotations
     }
 }
 
@@ -99,6 +137,9 @@ impl Notification {
             ends_at_ns: time_ns.saturating_add(ns(TEST_LASTS)),
             value: 0.0,
             source_url: external_url.to_owned(),
+            is_due: true,
+            is_acknowledged: false,
+            line: None,
         };
         Notification {
             rule_id: TEST_NAME.to_owned(),
@@ -113,6 +154,61 @@ impl Notification {
     /// Whether any alert fires.
     pub fn is_firing(&self) -> bool {
         self.alerts.iter().any(|notice| notice.is_firing)
+    }
+
+    /// How many alerts fire, those that are left out among them.
+    fn firing(&self) -> usize {
+        match self.alerts.iter().filter(|notice| notice.is_firing).count() {
+            0 => 0,
+            firing => firing + self.left_out,
+        }
+    }
+
+    /// The alerts that a message shows, those with news first, and how many there are beside.
+    fn shown(&self) -> (Vec<&Notice>, usize) {
+        let mut shown: Vec<&Notice> = self.alerts.iter().collect();
+        shown.sort_by_key(|notice| (!notice.is_due, !notice.is_firing));
+        shown.truncate(SHOWN_MAX);
+        let rest = self.alerts.len() - shown.len() + self.left_out;
+        (shown, rest)
+    }
+
+    /// A message of `bytes_max` bytes at most, which `made` makes of as many alerts as fit, and of
+    /// the number of the others. One alert always fits, because its texts are bounded.
+    fn fitting(
+        &self,
+        bytes_max: usize,
+        made: impl Fn(&[&Notice], usize) -> serde_json::Value,
+    ) -> serde_json::Value {
+        let (mut shown, mut rest) = self.shown();
+        loop {
+            let message = made(&shown, rest);
+            if shown.len() <= 1 || message.to_string().len() <= bytes_max {
+                return message;
+            }
+            shown.pop();
+            rest += 1;
+        }
+    }
+
+    /// The alerts as plain text of `bytes_max` bytes at most, with or without links.
+    fn plain_message(&self, templates: &Templates, bytes_max: usize, has_links: bool) -> String {
+        let (shown, rest) = self.shown();
+        let mut parts = Vec::new();
+        for notice in shown {
+            let mut part = templates.text(self, notice);
+            if let Some(line) = notice.shown_line() {
+                part = format!("{part}\n> {}", line.replace('\n', "\n> "));
+            }
+            if has_links && !notice.source_url.is_empty() {
+                part = format!("{part}\n{}", notice.source_url);
+            }
+            parts.push(part);
+        }
+        if rest > 0 {
+            parts.push(format!("{rest} more alerts are left out."));
+        }
+        crate::labels::cut(parts.join("\n\n"), bytes_max)
     }
 }
 
@@ -149,6 +245,10 @@ pub struct Policy {
     pub repeat_interval: Duration,
     /// Whether the end of an alert is told.
     pub sends_resolved: bool,
+    /// Whether it is told that somebody works on an alert.
+    pub sends_acknowledged: bool,
+    /// Whether a line is told as an example.
+    pub wants_line: bool,
 }
 
 /// What a notifier is to be told about a rule after an evaluation at `time_ns`; `None` if there is
@@ -172,32 +272,42 @@ pub fn due<'a>(
         let is_firing = alert.state == State::Firing;
         let is_new = is_firing != told.is_some_and(|told| told.is_firing);
         let is_wanted = is_firing || is_new && policy.sends_resolved;
-        if !is_wanted
-            || !policy.matchers.iter().all(|matcher| matcher.matches(&alert.labels))
-            || !silences.of(&alert.labels, time_ns).is_empty()
-        {
+        if !is_wanted || !policy.matchers.iter().all(|matcher| matcher.matches(&alert.labels)) {
             continue;
         }
+        // Of an alert that somebody works on, an incident is told that, and its end.
+        let silenced = silences.covering(&alert.labels, time_ns);
+        let is_acknowledged = policy.sends_acknowledged && silenced == Some(Covered::Acknowledged);
+        if silenced.is_some() && !(is_acknowledged && told.is_some_and(|told| told.is_firing)) {
+            continue;
+        }
+        let is_newly_acknowledged =
+            is_acknowledged && is_firing && !told.is_some_and(|told| told.is_acknowledged);
         let is_repeated = told.is_some_and(|told| {
             // A clock that jumped back does not put repetitions off.
             time_ns.saturating_sub(told.at_ns).saturating_abs() >= ns(policy.repeat_interval)
         });
-        has_news |= is_new || is_repeated;
+        let is_due = is_new || is_newly_acknowledged || is_repeated;
+        has_news |= is_due;
         if notices.len() == ALERTS_MAX {
             left_out += 1;
             continue;
         }
+        let starts_at_ns = alert.fired_at_ns.unwrap_or(alert.active_at_ns);
+        let ended_at_ns = alert.resolved_at_ns.filter(|_| !is_firing);
+        let seen_ns = alert.active_at_ns.min(starts_at_ns).saturating_sub(ns(group.interval));
+        let range = (seen_ns, ended_at_ns.unwrap_or(time_ns));
         notices.push(Notice {
             labels: alert.labels.clone(),
             annotations: alert.annotations.clone(),
             is_firing,
-            starts_at_ns: alert.fired_at_ns.unwrap_or(alert.active_at_ns),
-            ends_at_ns: match alert.resolved_at_ns {
-                Some(resolved_at_ns) if !is_firing => resolved_at_ns,
-                _ => time_ns.saturating_add(valid_ns),
-            },
+            starts_at_ns,
+            ends_at_ns: ended_at_ns.unwrap_or_else(|| time_ns.saturating_add(valid_ns)),
             value: alert.value,
-            source_url: source_url(external_url, &rule.expr),
+            source_url: source_url(external_url, &rule.expr, range),
+            is_due,
+            is_acknowledged,
+            line: None,
         });
     }
     has_news.then(|| Notification {
@@ -210,15 +320,27 @@ pub fn due<'a>(
     })
 }
 
-fn source_url(external_url: &str, expr: &str) -> String {
-    match external_url {
-        "" => String::new(),
-        url => {
-            let query: String = form_urlencoded::byte_serialize(expr.as_bytes()).collect();
-            format!("{url}/?query={query}")
-        }
+/// A link to a query and to a range of time, in nanoseconds since 1970. A query with a time of its
+/// own has no other range: `_time:5m` means the last minutes before the query is run.
+fn source_url(external_url: &str, expr: &str, (start_ns, end_ns): (i64, i64)) -> String {
+    if external_url.is_empty() {
+        return String::new();
     }
+    let start = format!("{external_url}/?");
+    let behind = start.len();
+    let mut link = form_urlencoded::Serializer::for_suffix(start, behind);
+    link.append_pair("query", expr);
+    if !expr.contains("_time:") {
+        let start_ns = start_ns.max(end_ns.saturating_sub(ns(LINK_RANGE_MAX)));
+        // Whole milliseconds, as the page takes them, and none of the end is missing.
+        let ms = |time_ns: i64| time_ns.div_euclid(1_000_000).saturating_mul(1_000_000);
+        link.append_pair("from", &format_time(ms(start_ns)));
+        link.append_pair("to", &format_time(ms(end_ns.saturating_add(999_999))));
+    }
+    link.finish()
 }
 
+#[cfg(test)]
+mod services_tests;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::*;
 
 /// Answers HTTP requests with `answers`, one after another; the bodies come through the receiver.
-fn http_server(answers: &'static [&'static str]) -> (u16, Receiver<(String, Value)>) {
+pub fn http_server(answers: &'static [&'static str]) -> (u16, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, receiver) = channel();
@@ -31,8 +31,12 @@ fn http_server(answers: &'static [&'static str]) -> (u16, Receiver<(String, Valu
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
-            let text =
-                format!("HTTP/1.1 {answer}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
+            // An answer may have headers, and a body behind an empty line.
+            let (head_of, said) = answer.split_once("\r\n\r\n").unwrap_or((answer, "no"));
+            let length = said.len();
+            let text = format!(
+                "HTTP/1.1 {head_of}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{said}"
+            );
             stream.write_all(text.as_bytes()).unwrap();
             sender.send((head, serde_json::from_slice(&body).unwrap())).unwrap();
         }
@@ -40,11 +44,11 @@ fn http_server(answers: &'static [&'static str]) -> (u16, Receiver<(String, Valu
     (port, receiver)
 }
 
-fn pairs(pairs: &[(&str, &str)]) -> Labels {
+pub fn pairs(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
-fn notification() -> Notification {
+pub fn notification() -> Notification {
     let notice = |host: &str, is_firing| Notice {
         labels: pairs(&[("alertname", "Errors"), ("h.ost", host)]),
         annotations: pairs(&[("summary", "many \"errors\"\r\nX-Evil: 1")]),
@@ -53,6 +57,9 @@ fn notification() -> Notification {
         ends_at_ns: 60_000_000_000,
         value: 12.0,
         source_url: "http://logs/?query=x".to_owned(),
+        is_due: true,
+        is_acknowledged: false,
+        line: None,
     };
     Notification {
         rule_id: "id".to_owned(),
@@ -64,7 +71,7 @@ fn notification() -> Notification {
     }
 }
 
-fn made(text: &str) -> Box<dyn Channel> {
+pub fn made(text: &str) -> Box<dyn Channel> {
     let config: NotifierConfig = toml::from_str(text).unwrap();
     config.check("http://logs").unwrap()[0].channel().unwrap()
 }

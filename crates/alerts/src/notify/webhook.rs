@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use sinks::{Client, ClientOptions, Fault, Method, Request, Trouble};
+use sinks::{ClientOptions, Fault};
 use text::time::format_time;
 
+use super::endpoint::{Endpoint, Reach};
 use super::{Channel, Notice, Notification, Sent};
 use crate::labels::Labels;
 
@@ -14,80 +15,30 @@ const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// Posts notifications to one address.
 pub struct Webhook {
-    client: Client,
-    /// The address, which often holds a secret in its path.
-    url: String,
+    endpoint: Endpoint,
     receiver: String,
     external_url: String,
 }
 
 impl Webhook {
     /// A webhook; `options` has the whole address. Connects to nothing yet.
+    ///
+    /// Errors: the certificates cannot be read.
     pub fn new(
         options: &ClientOptions,
+        reach: Reach,
         receiver: String,
         external_url: String,
     ) -> Result<Webhook, Fault> {
-        let url = options.urls.concat();
-        Ok(Webhook { client: Client::new(options)?, url, receiver, external_url })
+        let endpoint = Endpoint::new(options, reach, Vec::new())?;
+        Ok(Webhook { endpoint, receiver, external_url })
     }
 }
 
 impl Channel for Webhook {
     fn send(&mut self, notification: &Notification) -> Sent {
-        let body = payload(notification, &self.receiver, &self.external_url);
-        let hide = |fault: Fault| Fault {
-            what: fault.what.replace(&self.url, server(&self.url)),
-            remedy: fault.remedy,
-        };
-        match post(&mut self.client, "", &body) {
-            Sent::Accepted => Sent::Accepted,
-            Sent::Refused(fault) => Sent::Refused(hide(fault)),
-            Sent::Failed { fault, retry_after } => Sent::Failed { fault: hide(fault), retry_after },
-        }
+        self.endpoint.post("", &payload(notification, &self.receiver, &self.external_url))
     }
-}
-
-/// Posts a JSON document, and judges the answer.
-pub fn post(client: &mut Client, path: &str, body: &Value) -> Sent {
-    let body = body.to_string();
-    let request = Request {
-        method: Method::Post,
-        path,
-        content_type: "application/json",
-        encoding: sinks::Encoding::Plain,
-        body: body.as_bytes(),
-    };
-    let reply = match client.send(request) {
-        Ok(reply) => reply,
-        Err(Trouble::TimedOut(fault) | Trouble::Broken(fault)) => {
-            return Sent::Failed { fault, retry_after: None };
-        }
-    };
-    let text: String = client.redacted(&reply.body).chars().take(300).collect();
-    let what = format!("{} answered {}: {}", server(&reply.url), reply.status, text.trim());
-    match reply.status {
-        200..=299 => Sent::Accepted,
-        408 | 429 | 500.. => {
-            Sent::Failed { fault: Fault::new(what, ""), retry_after: reply.retry_after }
-        }
-        401 | 403 => Sent::Failed {
-            fault: Fault::new(what, "correct the token or password of the notifier"),
-            retry_after: reply.retry_after,
-        },
-        404 | 405 => Sent::Failed {
-            fault: Fault::new(what, "correct the address of the notifier"),
-            retry_after: reply.retry_after,
-        },
-        _ => Sent::Refused(Fault::new(what, "the receiver does not take this notification")),
-    }
-}
-
-/// The address without what may hold a secret: a webhook often has one in its path.
-fn server(url: &str) -> &str {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
-    &url[..end]
 }
 
 fn payload(notification: &Notification, receiver: &str, external_url: &str) -> Value {
@@ -96,7 +47,7 @@ fn payload(notification: &Notification, receiver: &str, external_url: &str) -> V
         json!({
             "status": status(notice.is_firing),
             "labels": notice.labels,
-            "annotations": notice.annotations,
+            "annotations": notice.annotations_with_line(),
             "startsAt": format_time(notice.starts_at_ns),
             "endsAt": if notice.is_firing { NO_TIME.into() } else { format_time(notice.ends_at_ns) },
             "generatorURL": notice.source_url,

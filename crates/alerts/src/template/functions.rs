@@ -4,7 +4,7 @@
 
 use text::template::number::{general, shortest};
 use text::template::printf::Format;
-use text::template::{Function, Run, Value};
+use text::template::{Function, Run, Term, Value};
 
 use super::VALUE_BYTES_MAX;
 
@@ -45,8 +45,22 @@ pub static FUNCTIONS: [Function; 12] = [
     Function { name: "printf", least: 1, most: MANY, call: Run::Linear(printf) },
 ];
 
+/// Checks that the format of a `printf` is a text with as many verbs as there are arguments, of
+/// which `given` are given.
+pub fn check_printf<V>(arguments: &[Term<V>], given: usize) -> Result<(), String> {
+    let format = arguments
+        .first()
+        .and_then(Term::text)
+        .ok_or_else(|| "the format of printf has to be a text in quotes".to_owned())?;
+    let verbs = format_of(format)?.verbs();
+    match given - 1 == verbs {
+        true => Ok(()),
+        false => Err(format!("this printf takes {verbs} arguments, and gets {}", given - 1)),
+    }
+}
+
 /// The format of `printf`.
-pub fn format_of(text: &str) -> Result<Format, String> {
+fn format_of(text: &str) -> Result<Format, String> {
     Format::parse(text, WIDTH_MAX)
 }
 

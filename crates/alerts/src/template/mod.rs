@@ -5,7 +5,7 @@
 //! expanding a template cannot fail. Labels come from log lines, so they are data: what a template
 //! makes of them is never read as a template again.
 
-mod functions;
+pub mod functions;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use text::template::number::shortest;
 use text::template::{Function, Language, Term, Value};
 
 use crate::labels::{Labels, cut};
-use functions::{FUNCTIONS, format_of};
+use functions::{FUNCTIONS, check_printf};
 
 /// Bytes of a template.
 const TEMPLATE_BYTES_MAX: usize = 16 << 10;
@@ -140,17 +140,9 @@ fn check(
     if all != wanted || arguments.first().is_some_and(are_labels) != (wanted == 1) {
         return Err("all labels are taken by index alone: index $labels \"name\"".to_owned());
     }
-    if name != Some("printf") {
-        return Ok(());
-    }
-    let format = arguments
-        .first()
-        .and_then(Term::text)
-        .ok_or_else(|| "the format of printf has to be a text in quotes".to_owned())?;
-    let verbs = format_of(format)?.verbs();
-    match given - 1 == verbs {
-        true => Ok(()),
-        false => Err(format!("this printf takes {verbs} arguments, and gets {}", given - 1)),
+    match name {
+        Some("printf") => check_printf(arguments, given),
+        _ => Ok(()),
     }
 }
 

@@ -40,6 +40,10 @@ pub fn routes() -> Routes<Arc<App>> {
         .delete(Scope::Operate, "/api/v1/alerts/rules/{name}", files::delete)
         .get(Scope::ReadAll, "/api/v1/alerts/notifiers", notifiers::list)
         .post(Scope::Operate, "/api/v1/alerts/notifiers/{name}/test", notifiers::test)
+        .get(Scope::Operate, "/api/v1/alerts/notifiers/{name}", notifiers::one)
+        // Whoever makes a receiver decides where texts of all lines go.
+        .put(Scope::Admin, "/api/v1/alerts/notifiers/{name}", notifiers::save)
+        .delete(Scope::Admin, "/api/v1/alerts/notifiers/{name}", notifiers::delete)
         .get(Scope::ReadAll, "/api/v1/silences", silences::list)
         .post(Scope::Operate, "/api/v1/silences", silences::put)
         .delete(Scope::Operate, "/api/v1/silences/{id}", silences::end)
@@ -65,9 +69,11 @@ fn refused(error: AlertError) -> ApiError {
         },
         AlertError::Invalid(_) => ApiError::bad_request(message),
         AlertError::NotFound(_) | AlertError::NoNotifier(_) => ApiError::not_found(message),
-        AlertError::Provisioned(_) | AlertError::Full => {
-            ApiError::new(StatusCode::CONFLICT, message)
-        }
+        AlertError::Provisioned(_)
+        | AlertError::Full
+        | AlertError::ProvidedNotifier(_)
+        | AlertError::TooManyReceivers
+        | AlertError::NoReceivers => ApiError::new(StatusCode::CONFLICT, message),
         AlertError::Testing => {
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(TEST_RETRY_S)
         }

@@ -1,4 +1,5 @@
-//! Notifiers: what they delivered, why they fail, and a test of one.
+//! Notifiers: what they delivered, why they fail, and a test of one; and the receivers among them
+//! that are made over the API, whose secrets no answer has.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use text::time::format_time;
 
 use super::{refused, with};
 use crate::access::audit;
+use crate::access::params::ParamsAndText;
 use crate::access::principal::Caller;
 use crate::app::App;
 use crate::wire::error::ApiResult;
@@ -26,6 +28,7 @@ fn shown(told: &ToldNotifier) -> Value {
         "name": told.name,
         "kind": told.kind,
         "matchers": told.matchers,
+        "provided": told.is_provided,
         "state": if last.is_some() { "failing" } else { "ok" },
         "waiting": counts.waiting,
         "sent_total": counts.sent,
@@ -36,6 +39,38 @@ fn shown(told: &ToldNotifier) -> Value {
         "last_error": last.map(|error| &error.message),
         "last_error_time": last.map(|error| format_time(error.time_ns)),
     })
+}
+
+/// A receiver as it can be changed, with the names of its secrets.
+pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
+    let view = with(&app, move |stage| stage.receiver(&name).map_err(refused)).await?;
+    let mut shown = json!(view.config);
+    shown["secrets"] = json!(view.secrets);
+    Ok(Json(shown).into_response())
+}
+
+pub async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    ParamsAndText(_, body): ParamsAndText,
+) -> ApiResult {
+    let of = name.clone();
+    with(&app, move |stage| stage.save_receiver(&of, &body).map_err(refused)).await?;
+    // What was sent has secrets.
+    audit::note(&caller, &format!("notifier {name} saved"), "");
+    Ok(Json(json!({ "name": name })).into_response())
+}
+
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
+    let of = name.clone();
+    with(&app, move |stage| stage.delete_receiver(&of).map_err(refused)).await?;
+    audit::note(&caller, &format!("notifier {name} deleted"), "");
+    Ok(Json(json!({ "name": name })).into_response())
 }
 
 /// Sends a test. The receiver's answer is the result, not an error of this call.

@@ -16,7 +16,7 @@ use text::size::show_bytes;
 
 use crate::cli::open_at_rest;
 use crate::cli::progress::bytes_bar;
-use node::data_dir::QUERIES_FOLDER;
+use node::data_dir::{QUERIES_FOLDER, RECEIVERS_FOLDER};
 use node::storage::encryption::{EncryptionOptions, KeySource};
 
 /// The master key of a data directory at rest.
@@ -156,18 +156,23 @@ fn segments(data_dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.iter().filter(|name| is_segment(name)).map(|name| dir.join(name)).collect())
 }
 
-/// The files of background queries, which go through the disk as segments do.
-fn results(data_dir: &Path) -> Result<Vec<PathBuf>> {
-    let dir = data_dir.join(QUERIES_FOLDER);
-    let names = match RealDisk.list(&dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        names => names.with_context(|| format!("cannot list {}", dir.display()))?,
-    };
+/// The files of background queries and of receivers of alerts, which go through the disk as
+/// segments do.
+fn documents(data_dir: &Path) -> Result<Vec<PathBuf>> {
     let is_kept = |name: &&String| {
         let end = name.rsplit_once('.').map(|(_, end)| end);
         matches!(end, Some("json" | "rows")) || *name == "last-id"
     };
-    Ok(names.iter().filter(is_kept).map(|name| dir.join(name)).collect())
+    let mut found = Vec::new();
+    for folder in DOCUMENT_FOLDERS {
+        let dir = data_dir.join(folder);
+        let names = match RealDisk.list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            names => names.with_context(|| format!("cannot list {}", dir.display()))?,
+        };
+        found.extend(names.iter().filter(is_kept).map(|name| dir.join(name)));
+    }
+    Ok(found)
 }
 
 fn count(disk: Option<&EncryptedDisk>, data_dir: &Path) -> Result<Counts> {
@@ -252,9 +257,8 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
     let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys));
     let to: &dyn Disk = if decrypt { &RealDisk } else { &disk };
     let (mut files, mut bytes, mut damaged) = (0, 0, Vec::new());
-    let (mut paths, results) = (segments(data_dir)?, results(data_dir)?);
-    let has_results = !results.is_empty();
-    paths.extend(results);
+    let mut paths = segments(data_dir)?;
+    paths.extend(documents(data_dir)?);
     let length = |path: &PathBuf| disk.file_bytes(path).unwrap_or(0);
     let bar = bytes_bar("rewriting", paths.iter().map(length).sum());
     for path in &paths {
@@ -274,8 +278,10 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
         bar.inc(length);
     }
     RealDisk.sync_dir(&data_dir.join(SEGMENTS_DIR))?;
-    if has_results {
-        RealDisk.sync_dir(&data_dir.join(QUERIES_FOLDER))?;
+    for folder in DOCUMENT_FOLDERS.map(|folder| data_dir.join(folder)) {
+        if folder.exists() {
+            RealDisk.sync_dir(&folder)?;
+        }
     }
     bar.finish_and_clear();
     ensure!(
@@ -304,6 +310,8 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
     Ok(())
 }
 
+/// Folders of the data directory whose documents are encrypted.
+const DOCUMENT_FOLDERS: [&str; 2] = [QUERIES_FOLDER, RECEIVERS_FOLDER];
 /// Bytes read and written at once.
 const COPY_BYTES: usize = 1 << 20;
 

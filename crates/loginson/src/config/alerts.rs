@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use alerts::{Defaults, NotifierConfig, check_names};
+use alerts::{Defaults, NotifierConfig, Reach, check_names};
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,7 @@ pub struct RawAlerts {
     /// A group whose time came again meanwhile leaves evaluations out; they are counted
     pub threads: usize,
     pub external_url: String,
+    pub receivers: String,
     #[serde(skip_serializing)]
     pub notifiers: Vec<NotifierConfig>,
 }
@@ -43,6 +44,7 @@ impl Default for RawAlerts {
             series_max: defaults.series_max,
             threads: 2,
             external_url: "off".into(),
+            receivers: "on".into(),
             notifiers: Vec::new(),
         }
     }
@@ -74,6 +76,16 @@ impl TryFrom<&RawAlerts> for AlertOptions {
                 "alerts.external_url: '{url}' is not an address; write https://HOST:PORT or off"
             ),
         };
+        let receivers = match raw.receivers.as_str() {
+            "on" => Some(Reach::Outside),
+            "local" => Some(Reach::Local),
+            "off" => None,
+            other => {
+                anyhow::bail!(
+                    "alerts.receivers: '{other}' is none of \"on\", \"local\" and \"off\""
+                )
+            }
+        };
         check_names(&raw.notifiers)?;
         let mut notifiers = Vec::new();
         for notifier in &raw.notifiers {
@@ -92,6 +104,7 @@ impl TryFrom<&RawAlerts> for AlertOptions {
             threads: raw.threads,
             external_url,
             notifiers,
+            receivers,
         })
     }
 }

@@ -317,3 +317,119 @@ fn rules_run_over_the_past() {
     let wrong = json!({"rules": "groups: 1", "start": "1h", "end": "0s"});
     assert_eq!(server.post("/api/v1/alerts/test", wrong.to_string().as_bytes()).status, 400);
 }
+
+/// Sends a receiver; the status and the answer.
+fn put_receiver(server: &Server, name: &str, sent: &Value) -> (u16, Value) {
+    let path = format!("/api/v1/alerts/notifiers/{name}");
+    let answer = server.request("PUT", &path, &[], sent.to_string().as_bytes());
+    (answer.status, answer.json())
+}
+
+#[test]
+fn a_receiver_is_made_tested_told_changed_and_deleted_and_its_secret_is_never_shown() {
+    let (first, second) = (Receiver::start(), Receiver::start());
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("master.key");
+    std::fs::write(&key, "5f".repeat(32)).unwrap();
+    let data = directory.path().join("data");
+    let config = format!(
+        "[alerts]\nreceivers = \"local\"\n{}[encryption]\nkey_file = \"{}\"\n\
+         [audit]\nenabled = true\nadmins_read = true\n",
+        first.config(),
+        key.display()
+    );
+    let mut server = Server::start_in(&data, &[], &config);
+    let secret = format!("{}/s3cr3t-of-the-hook", second.url);
+    let receiver = json!({
+        "matchers": ["severity=\"page\""], "sample_line": true,
+        "webhook": {}, "secrets": { "url": secret, "token": "t0k3n-of-the-hook" },
+    });
+    assert_eq!(put_receiver(&server, "mine", &receiver), (200, json!({ "name": "mine" })));
+    let notifiers = |server: &Server| {
+        let found = server.get("/api/v1/alerts/notifiers").json()["notifiers"].clone();
+        let each = found.as_array().unwrap().iter();
+        each.map(|one| (one["name"].as_str().unwrap().to_owned(), one["provided"] == true))
+            .collect::<Vec<_>>()
+    };
+    let both = [("hook".to_owned(), true), ("mine".to_owned(), false)];
+    assert_eq!(notifiers(&server), both);
+    let shown = server.get("/api/v1/alerts/notifiers/mine");
+    assert_eq!(shown.json()["secrets"], json!(["token", "url"]));
+    let answer = server.post("/api/v1/alerts/notifiers/mine/test", b"").json();
+    assert_eq!(answer["delivered"], true, "{answer}");
+    let tested = second.bodies.lock().unwrap().remove(0);
+    assert_eq!(tested["alerts"][0]["labels"]["alertname"], "LoginsonTest");
+
+    // What is in the configuration file stays there; what is wrong changes nothing.
+    let hook = json!({ "ntfy": { "topic": "x" } });
+    assert_eq!(put_receiver(&server, "hook", &hook).0, 409);
+    assert_eq!(server.request("DELETE", "/api/v1/alerts/notifiers/hook", &[], b"").status, 409);
+    assert_eq!(server.get("/api/v1/alerts/notifiers/hook").status, 409);
+    assert_eq!(server.get("/api/v1/alerts/notifiers/none").status, 404);
+    for (sent, part) in [
+        (json!({ "webhook": { "url": "http://evil" } }), "give the secrets again"),
+        (json!({ "webhook": { "url_file": "/etc/passwd" } }), "no file and no variable"),
+        (json!({ "webhook": {}, "text": "{{ $x }}" }), "text"),
+    ] {
+        let (status, answer) = put_receiver(&server, "mine", &sent);
+        assert!(status == 400 && answer.to_string().contains(part), "{answer}");
+    }
+    // The metadata of a cloud is refused whatever is set; a test says so.
+    let metadata = json!({ "webhook": { "url": "http://169.254.169.254/latest" } });
+    assert_eq!(put_receiver(&server, "cloud", &metadata).0, 200);
+    let answer = server.post("/api/v1/alerts/notifiers/cloud/test", b"").json();
+    let refused = answer["error"].as_str().unwrap().contains("169.254.169.254 is refused");
+    assert!(refused, "{answer}");
+    assert_eq!(server.request("DELETE", "/api/v1/alerts/notifiers/cloud", &[], b"").status, 200);
+
+    // Both are told, the one with a line, also after a crash.
+    server.kill();
+    let server = Server::start_in(&data, &[], &config);
+    assert_eq!(notifiers(&server), both);
+    assert_eq!(save(&server, "shop.yml", RULES).0, 200);
+    send(&server, "loud", 3);
+    server.wait_for("both are told", |_| !first.told().is_empty() && !second.told().is_empty());
+    assert_eq!(second.told(), ["firing loud"]);
+    let body = second.bodies.lock().unwrap()[0].clone();
+    let line = body["alerts"][0]["annotations"]["line"].as_str().unwrap_or_default().to_owned();
+    assert!(line.contains("an error") && line.contains("loud"), "{body}");
+    let link = body["alerts"][0]["generatorURL"].as_str().unwrap();
+    assert!(link.is_empty(), "the address of the page is not known: {link}");
+
+    // Other members are changed without the secrets, which no answer, log or file has.
+    let changed = json!({ "webhook": {}, "send_resolved": false });
+    assert_eq!(put_receiver(&server, "mine", &changed).0, 200);
+    let shown = server.get("/api/v1/alerts/notifiers/mine").text();
+    let (listed, log) = (server.get("/api/v1/alerts/notifiers").text(), server.log());
+    server.wait_for("the audit log", |server| server.count("_type:=audit mine saved") > 0);
+    let audited = format!("{:?}", server.query("_type:=audit", ""));
+    let stored = std::fs::read(data.join("receivers/mine.json")).unwrap();
+    let stored = String::from_utf8_lossy(&stored);
+    for text in [&shown, &listed, &log, &audited, &*stored] {
+        assert!(!text.contains("s3cr3t") && !text.contains("t0k3n"), "{text}");
+    }
+    assert!(log.contains("notifier mine saved"), "{log}");
+    assert_eq!(server.request("DELETE", "/api/v1/alerts/notifiers/mine", &[], b"").status, 200);
+    assert_eq!(notifiers(&server), both[..1]);
+    assert_eq!(server.post("/api/v1/alerts/notifiers/mine/test", b"").status, 404);
+}
+
+#[test]
+fn receivers_over_the_api_do_not_reach_this_machine_unless_they_may() {
+    let receiver = Receiver::start();
+    let server = Server::start();
+    let sent = json!({ "webhook": { "url": receiver.url } });
+    assert_eq!(put_receiver(&server, "here", &sent).0, 200);
+    let answer = server.post("/api/v1/alerts/notifiers/here/test", b"").json();
+    let error = answer["error"].as_str().unwrap();
+    assert!(error.contains("is refused") && error.contains("alerts.receivers"), "{error}");
+    assert!(receiver.bodies.lock().unwrap().is_empty());
+    // A page of another origin changes nothing.
+    let origin = [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")];
+    let path = "/api/v1/alerts/notifiers/here";
+    assert_eq!(server.request("DELETE", path, &origin, b"").status, 403);
+    assert_eq!(server.get(path).status, 200);
+    let server = Server::start_with(&[], "[alerts]\nreceivers = \"off\"\n");
+    let (status, answer) = put_receiver(&server, "here", &sent);
+    assert!(status == 409 && answer.to_string().contains("alerts.receivers"), "{answer}");
+}

@@ -4,6 +4,8 @@
 //! over the API. Crate `alerts` evaluates them; this module gives it lines ([`engine`]) and keeps
 //! what it makes ([`output`]): rows of type `alert` ([`rows`]), the state of each group, silences.
 //!
+//! Receivers of notifications come from the configuration, or are made over the API ([`receivers`]).
+//!
 //! A file of the folder with a mistake is left out at the start, and reported; a change over the
 //! API with a mistake changes nothing.
 
@@ -11,16 +13,18 @@ pub mod engine;
 mod logged;
 mod options;
 mod output;
+mod receivers;
 pub mod rows;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use alerts::{
-    Alerts, Counts, Defaults, Matcher, Notifier, NotifierOptions, RuleError, RuleFile, Silence,
-    SilenceError, Silences,
+    Alerts, Counts, Defaults, LastError, Matcher, Notifier, NotifierConfig, NotifierOptions,
+    RuleError, RuleFile, Silence, SilenceError, Silences,
 };
 use anyhow::{Context as _, Result, anyhow};
 use platform::memory::Budget;
@@ -35,6 +39,7 @@ use engine::StoreEngine;
 use logged::LoggedChannel;
 pub use options::AlertOptions;
 use output::RowOutput;
+use receivers::{RECEIVERS_MAX, Receivers};
 
 /// Files of rules that are kept, and that are read of the folder.
 ///
@@ -64,6 +69,8 @@ pub struct Parts<'a> {
     pub rules: Arc<dyn Documents>,
     /// States and silences.
     pub state: Arc<dyn Documents>,
+    /// Receivers that were made over the API.
+    pub receivers: Arc<dyn Documents>,
     /// Where the thread of the evaluation is registered.
     pub stages: &'a Arc<Stages>,
 }
@@ -73,7 +80,12 @@ pub struct AlertStage {
     alerts: Arc<Alerts>,
     engine: Arc<StoreEngine>,
     output: Arc<RowOutput>,
+    /// Those of the configuration.
     notifiers: Vec<NotifierOptions>,
+    /// Those that were made over the API.
+    receivers: Receivers,
+    /// Held while receivers change: an old one is waited for.
+    changing_receivers: Mutex<()>,
     /// Held while a notifier is tested.
     testing: Mutex<()>,
     defaults: Defaults,
@@ -103,8 +115,14 @@ pub enum AlertError {
     Provisioned(String),
     #[error("there are {FILES_MAX} rule files already; delete some")]
     Full,
-    #[error("there is no notifier '{0}' in [alerts]")]
+    #[error("there is no notifier '{0}'")]
     NoNotifier(String),
+    #[error("the notifier '{0}' is in the configuration file; change it there, then restart")]
+    ProvidedNotifier(String),
+    #[error("there are {RECEIVERS_MAX} receivers already; delete some")]
+    TooManyReceivers,
+    #[error("receivers are not made over the API here; set `alerts.receivers` to \"on\"")]
+    NoReceivers,
     #[error("a notifier is being tested; try again when it is done")]
     Testing,
     #[error("the rules cannot be kept: {0}")]
@@ -122,6 +140,17 @@ pub struct ToldNotifier {
     pub matchers: Vec<Matcher>,
     /// What it did so far.
     pub counts: Counts,
+    /// Whether the configuration file has it; else it can be changed over the API.
+    pub is_provided: bool,
+}
+
+/// A receiver as it can be changed.
+#[derive(Debug)]
+pub struct ReceiverView {
+    /// Everything but its secrets.
+    pub config: NotifierConfig,
+    /// The names of the secrets that it has.
+    pub secrets: Vec<String>,
 }
 
 /// The text of a rule file, and where it comes from.
@@ -144,10 +173,21 @@ impl AlertStage {
             let channel = notifier
                 .channel()
                 .map_err(|fault| anyhow!("the notifier '{name}' of [alerts]: {fault}"))?;
-            let channel = Box::new(LoggedChannel::new(name, channel));
-            let policy = notifier.policy.clone();
-            let started = Notifier::start(policy, channel, Arc::clone(&clock), system_random());
-            notifiers.push(started.context("cannot start a thread")?);
+            notifiers.push(started(notifier, channel).context("cannot start a thread")?);
+        }
+        let is_taken =
+            |name: &str| options.notifiers.iter().any(|notifier| notifier.policy.name == name);
+        let url = &options.external_url;
+        let receivers = Receivers::open(parts.receivers, options.receivers, url, is_taken)
+            .context("reading the receivers of alerts")?;
+        for notifier in receivers.all().into_iter().filter_map(|kept| kept.options.ok()) {
+            let name = &notifier.policy.name;
+            match notifier.channel() {
+                Ok(channel) => {
+                    notifiers.push(started(&notifier, channel).context("cannot start a thread")?);
+                }
+                Err(fault) => tracing::error!("the receiver {name} is told nothing: {fault}"),
+            }
         }
         let silences = silences(&*parts.state)?;
         let cancelled = Arc::<AtomicBool>::default();
@@ -164,6 +204,8 @@ impl AlertStage {
             engine,
             output,
             notifiers: options.notifiers.clone(),
+            receivers,
+            changing_receivers: Mutex::default(),
             testing: Mutex::default(),
             defaults: options.defaults,
             folder: options.folder.clone(),
@@ -194,22 +236,99 @@ impl AlertStage {
         &self.alerts
     }
 
-    /// The notifiers, in the order of the configuration.
+    /// The notifiers: those of the configuration in their order, then those that were made over the
+    /// API by name.
     pub fn notifiers(&self) -> Vec<ToldNotifier> {
-        // A notifier of the options is one of the alerts, in the same order.
-        let counts = self.alerts.notifiers().into_iter().zip(&self.notifiers);
-        let told = counts.map(|((name, counts), options)| {
-            let (kind, matchers) = (options.kind(), options.policy.matchers.clone());
-            ToldNotifier { name, kind, matchers, counts }
-        });
-        told.collect()
+        let mut counts: BTreeMap<String, Counts> = self.alerts.notifiers().into_iter().collect();
+        let mut told = |options: &NotifierOptions, is_provided| ToldNotifier {
+            name: options.policy.name.clone(),
+            kind: options.kind(),
+            matchers: options.policy.matchers.clone(),
+            counts: counts.remove(&options.policy.name).unwrap_or_default(),
+            is_provided,
+        };
+        let mut all: Vec<ToldNotifier> =
+            self.notifiers.iter().map(|options| told(options, true)).collect();
+        let now_ns = SystemClock.now_ns();
+        all.extend(self.receivers.all().into_iter().map(|kept| match &kept.options {
+            Ok(options) => told(options, false),
+            Err(why) => {
+                let last_error = Some(LastError { time_ns: now_ns, message: why.clone() });
+                ToldNotifier {
+                    name: kept.config.name.clone(),
+                    kind: kept.config.kinds().first().copied().unwrap_or("unknown"),
+                    matchers: Vec::new(),
+                    counts: Counts { last_error, ..Counts::default() },
+                    is_provided: false,
+                }
+            }
+        }));
+        all
+    }
+
+    /// A receiver that was made over the API, without its secrets.
+    ///
+    /// Errors: there is none of this name, or the configuration file has it.
+    pub fn receiver(&self, name: &str) -> Result<ReceiverView, AlertError> {
+        self.check_own(name)?;
+        let kept = self.receivers.get(name);
+        let kept = kept.ok_or_else(|| AlertError::NoNotifier(name.to_owned()))?;
+        let secrets = kept.secret_names().map(str::to_owned).collect();
+        Ok(ReceiverView { config: kept.config, secrets })
+    }
+
+    /// Makes or changes a receiver; the text is JSON as the API takes it. Blocks until the attempt
+    /// at a notification has ended that the receiver is at.
+    ///
+    /// Errors: the text is wrong, or the receiver cannot be kept; nothing changed then.
+    pub fn save_receiver(&self, name: &str, sent: &str) -> Result<(), AlertError> {
+        self.check_own(name)?;
+        let _guard = lock(&self.changing_receivers);
+        let receiver = self.receivers.checked(name, sent)?;
+        let options = receiver.options.clone().map_err(AlertError::Invalid)?;
+        let channel = options.channel().map_err(|fault| AlertError::Invalid(fault.to_string()))?;
+        self.receivers.keep(receiver)?;
+        self.alerts.put_notifier(started(&options, channel)?);
+        Ok(())
+    }
+
+    /// Deletes a receiver. Blocks as [`save_receiver`](Self::save_receiver).
+    ///
+    /// Errors: there is none that was made over the API, or it cannot be deleted.
+    pub fn delete_receiver(&self, name: &str) -> Result<(), AlertError> {
+        let _guard = lock(&self.changing_receivers);
+        let is_configured = self.check_own(name);
+        // One that the configuration file hides can be deleted all the same.
+        if !self.receivers.remove(name)? {
+            is_configured?;
+            return Err(AlertError::NoNotifier(name.to_owned()));
+        }
+        if is_configured.is_ok() {
+            self.alerts.remove_notifier(name);
+        }
+        Ok(())
+    }
+
+    /// Refuses to change what is in the configuration file.
+    fn check_own(&self, name: &str) -> Result<(), AlertError> {
+        match self.notifiers.iter().any(|notifier| notifier.policy.name == name) {
+            true => Err(AlertError::ProvidedNotifier(name.to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Sends a test to the receiver of a notifier; the inner error is why it did not take it.
     /// Blocks for seconds.
     pub fn test_notifier(&self, name: &str) -> Result<Result<(), Fault>, AlertError> {
-        let notifier = self.notifiers.iter().find(|notifier| notifier.policy.name == name);
-        let notifier = notifier.ok_or_else(|| AlertError::NoNotifier(name.to_owned()))?;
+        let configured = self.notifiers.iter().find(|notifier| notifier.policy.name == name);
+        let notifier = match (configured, self.receivers.get(name)) {
+            (Some(configured), _) => configured.clone(),
+            (None, Some(kept)) => match kept.options {
+                Ok(options) => options,
+                Err(why) => return Ok(Err(Fault::new(why, ""))),
+            },
+            (None, None) => return Err(AlertError::NoNotifier(name.to_owned())),
+        };
         let Ok(_one) = self.testing.try_lock() else { return Err(AlertError::Testing) };
         Ok(notifier.test(SystemClock.now_ns()))
     }
@@ -364,6 +483,13 @@ impl AlertStage {
         read_texts(&*self.rules, false, &mut texts)?;
         Ok(texts)
     }
+}
+
+/// Starts to tell the receiver of `options`.
+fn started(options: &NotifierOptions, channel: Box<dyn alerts::Channel>) -> io::Result<Notifier> {
+    let policy = options.policy.clone();
+    let channel = Box::new(LoggedChannel::new(&policy.name, channel));
+    Notifier::start(policy, channel, Arc::new(SystemClock), system_random())
 }
 
 fn read_texts(keep: &dyn Documents, is_provisioned: bool, texts: &mut Vec<Text>) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use alerts::{Defaults, NotifierOptions};
+use alerts::{Defaults, NotifierOptions, Reach};
 
 /// How rules are evaluated, and who is told.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct AlertOptions {
     pub external_url: String,
     /// Who is told.
     pub notifiers: Vec<NotifierOptions>,
+    /// Which addresses receivers may have that are made over the API; none: they are off.
+    pub receivers: Option<Reach>,
 }
 
 impl Default for AlertOptions {
@@ -27,6 +29,7 @@ impl Default for AlertOptions {
             threads: 2,
             external_url: String::new(),
             notifiers: Vec::new(),
+            receivers: Some(Reach::Outside),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! Left out: what is in each of them, which the folder of code knows that writes it.
 
 mod documents;
+mod on_disk;
 
 use platform::encryption::KEYS_FILE;
 
 pub use documents::{DocumentFolder, Documents, ListedDocument, PrefixedDocuments, SharedDocument};
+pub use on_disk::DiskDocuments;
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.
@@ -15,7 +17,7 @@ pub const STATE_FILES: [&str; 6] =
     [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE, TENANTS_FILE, KEYS_FILE];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
-pub const STATE_FOLDERS: [&str; 9] = [
+pub const STATE_FOLDERS: [&str; 10] = [
     ALERT_RULES_FOLDER,
     ALERTS_FOLDER,
     DASHBOARDS_FOLDER,
@@ -23,6 +25,7 @@ pub const STATE_FOLDERS: [&str; 9] = [
     LOOKUPS_FOLDER,
     MACROS_FOLDER,
     PROGRAMS_FOLDER,
+    RECEIVERS_FOLDER,
     TENANT_DASHBOARDS_FOLDER,
     TENANT_LINKS_FOLDER,
 ];
@@ -40,6 +43,8 @@ pub const ACCESS_FILE: &str = "access.json";
 pub const ALERTS_FOLDER: &str = "alerts";
 /// Name of the folder of the rule files that were saved over the API.
 pub const ALERT_RULES_FOLDER: &str = "alert-rules";
+/// Name of the folder of the receivers of alerts that were made over the API, with their secrets.
+pub const RECEIVERS_FOLDER: &str = "receivers";
 /// Name of the folder of dashboards.
 pub const DASHBOARDS_FOLDER: &str = "dashboards";
 /// Name of the folder of short links.

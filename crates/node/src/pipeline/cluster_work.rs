@@ -46,6 +46,7 @@ impl Work for ClusterWork {
             cursors: marks(Marks::SINKS),
             alert_rules: marks(Marks::ALERT_RULES),
             alerts: marks(Marks::ALERTS),
+            receivers: marks(Marks::RECEIVERS),
         };
         let work = LeasedWork::start(&self.options, parts, Arc::new(self.stages.beside()))?;
         engines.set_work_lease(Some(*lease));

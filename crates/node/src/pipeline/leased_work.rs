@@ -83,6 +83,8 @@ pub struct LeasedWorkParts {
     pub alert_rules: Arc<dyn Documents>,
     /// States of alerts, and silences.
     pub alerts: Arc<dyn Documents>,
+    /// Receivers of alerts that were made over the API.
+    pub receivers: Arc<dyn Documents>,
 }
 
 /// Programs, sinks and alerts that run.
@@ -140,6 +142,7 @@ impl LeasedWork {
             rows,
             rules: parts.alert_rules,
             state: parts.alerts,
+            receivers: parts.receivers,
             stages: &stages,
         })?;
         Ok(Arc::new(LeasedWork { programs, sinks, alerts, stages, thread }))

@@ -11,9 +11,11 @@
 
 pub mod compress;
 pub mod judge;
+mod limited;
 pub mod tls;
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ureq::Agent;
 use ureq::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use ureq::unversioned::transport::DefaultConnector;
 
 use crate::destination::{Delivered, Fault};
 use cluster::engines::Secret;
@@ -138,6 +141,25 @@ impl From<Trouble> for Delivered {
 impl Client {
     /// A client; connects to nothing yet.
     pub fn new(options: &ClientOptions) -> Result<Client, Fault> {
+        Client::with(options, |config| config.into())
+    }
+
+    /// A client that connects to those addresses alone that `check` allows, whatever a name
+    /// resolves to at the time; its error says why not. Connects to nothing yet.
+    pub fn limited(
+        options: &ClientOptions,
+        check: impl Fn(IpAddr) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<Client, Fault> {
+        Client::with(options, |config| {
+            let resolver = limited::LimitedResolver::new(check);
+            Agent::with_parts(config, DefaultConnector::default(), resolver)
+        })
+    }
+
+    fn with(
+        options: &ClientOptions,
+        agent: impl FnOnce(ureq::config::Config) -> Agent,
+    ) -> Result<Client, Fault> {
         let mut secrets = Vec::new();
         let mut headers = Vec::new();
         let mut add = |name: &str, value: &str| -> Result<(), Fault> {
@@ -189,7 +211,7 @@ impl Client {
             config = config.tls_config(tls::config(options.ca.as_deref())?);
         }
         Ok(Client {
-            agent: config.build().into(),
+            agent: agent(config.build()),
             urls: options.urls.clone(),
             current: 0,
             headers,

@@ -85,7 +85,9 @@ export interface Silence {
 /** Who is told about alerts, and how that goes. */
 export interface Notifier {
   name: string;
-  kind: 'alertmanager' | 'webhook' | 'email';
+  kind: string;
+  /** It is in the configuration file; an older server does not say it, and has no others. */
+  provided?: boolean;
   /** Conditions on the labels of the alerts that it tells; an older server does not say them. */
   matchers?: Matcher[];
   state: 'ok' | 'failing';
@@ -160,6 +162,22 @@ export async function notifiers(options: CallOptions = {}): Promise<Notifier[]> 
 export async function testNotifier(name: string): Promise<NotifierTest> {
   const response = await call(`/api/v1/alerts/notifiers/${encodeURIComponent(name)}/test`, {}, {}, 'POST');
   return (await response.json()) as NotifierTest;
+}
+
+const receiverPath = (name: string): string => `/api/v1/alerts/notifiers/${encodeURIComponent(name)}`;
+
+/** A receiver that can be changed, with the names of its secrets. */
+export function receiver(name: string): Promise<Record<string, unknown>> {
+  return json(receiverPath(name), {}, {});
+}
+
+/** Makes or changes a receiver. */
+export async function saveReceiver(name: string, body: Record<string, unknown>): Promise<void> {
+  await call(receiverPath(name), {}, { body: { type: 'application/json', text: JSON.stringify(body) } }, 'PUT');
+}
+
+export async function deleteReceiver(name: string): Promise<void> {
+  await call(receiverPath(name), {}, {}, 'DELETE');
 }
 
 export async function ruleFiles(options: CallOptions = {}): Promise<RuleFile[]> {

@@ -30,6 +30,8 @@ impl Marks {
     pub const ALERT_RULES: &str = "alert-rules/";
     /// States of alerts, and silences.
     pub const ALERTS: &str = "alerts/";
+    /// Receivers of alerts that were made over the API, with their secrets.
+    pub const RECEIVERS: &str = "receivers/";
     /// Cursors of sinks.
     pub const SINKS: &str = "sinks/";
 
