@@ -3,7 +3,8 @@
 //! A driver talks to a real server over the network: with a client library of Rust where one is
 //! good enough to measure with (PostgreSQL, Redis, Cassandra, Kafka), over HTTP, or by a client in
 //! another language beside it. It declares its abilities, and never invents an answer: an operation
-//! that it lacks is [`StoreError::NotSupported`]. The driver [`null`] alone reaches no server.
+//! that it lacks is [`StoreError::NotSupported`]. The driver `null` of tests alone
+//! reaches no server.
 
 pub mod aggregate;
 pub(crate) mod collector;
@@ -11,7 +12,8 @@ pub mod durability;
 pub(crate) mod http;
 pub(crate) mod json_lines;
 pub(crate) mod logsql;
-pub mod null;
+#[cfg(test)]
+pub(crate) mod null;
 pub(crate) mod ring;
 pub mod search;
 pub(crate) mod sender;

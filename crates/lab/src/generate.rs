@@ -51,11 +51,16 @@ impl Generators {
         Ok(Generators { agents, secret, _processes: Some(processes) })
     }
 
+    /// Whether trials are sent from this process alone.
+    pub fn is_here_alone(&self) -> bool {
+        self.agents.is_empty()
+    }
+
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
     /// the generator and the host to `lines`. Returns the outcome, and what to read back later, or
     /// `None` if it was stopped. Agents read back by themselves, right after the trial. Data is
-    /// always loaded from here, and the delay of new rows, which needs one clock, is always
-    /// measured from here.
+    /// always loaded from here; the delay of new rows, which needs one clock, and the limit of the
+    /// generator, whose sink is here, are always measured from here.
     pub async fn run(
         &self,
         driver: Arc<dyn Driver>,
@@ -65,7 +70,7 @@ impl Generators {
         stop: Stop,
     ) -> Option<(End, Option<ReadBack>)> {
         let watched = store.into_iter().chain([Watched::generator()]).collect();
-        let here = trial.role == Role::Prepare
+        let here = matches!(trial.role, Role::Prepare | Role::Limit)
             || trial.crash_after_s.is_some()
             || matches!(trial.work, Work::RealTime(_));
         if here || self.agents.is_empty() {

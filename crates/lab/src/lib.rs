@@ -28,6 +28,7 @@ pub mod samples;
 pub mod scale;
 pub mod sending;
 pub mod servers;
+pub mod sink;
 pub mod statistics;
 pub mod stores;
 pub mod trial;

@@ -23,7 +23,7 @@ use crate::driver::stream::Sum;
 use crate::driver::{Ability, Driver, Session, Settle};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome, PROCESSED_ROWS_PER_S, WRITTEN_ROWS, WRITTEN_TEXT_BYTES};
-use crate::trial::{Load, RealTime, Trial, Work};
+use crate::trial::{Load, RealTime, Role, Trial, Work};
 use crate::workload::{Opening, Workload, WorkloadPlan, lines, logs};
 
 mod closed;
@@ -252,7 +252,7 @@ async fn begin(
         }
     };
     let sessions = connect_all(&driver, trial, threads).await?;
-    let imagined = trial.store.name == crate::driver::null::NAME;
+    let imagined = trial.role == Role::Limit;
     let inserts = needs_inserts && !imagined && setting.read_back.is_some() && trial.share.of == 1;
     let rows_before = match inserts {
         // A store that cannot count so many rows in time is compared without that.

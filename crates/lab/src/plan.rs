@@ -9,12 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Dataset, Experiment, Study};
-use crate::driver::{StoreSpec, null};
+use crate::driver::StoreSpec;
 use crate::row::Schema;
-use crate::trial::{Load, Role, Share, Trial, Work};
-
-/// Length of a trial of the generator's own limit, s.
-const LIMIT_S: f64 = 3.0;
+use crate::trial::{Role, Share, Trial, Work};
 
 /// A store of a run, before it is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,13 +133,12 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
 }
 
 /// Puts all experiments of a repetition together, with new processes of each server at its
-/// beginning. The limit of the generator is measured before the first repetition.
+/// beginning.
 fn by_repetition(steps: &mut [Step]) {
-    let limit = |step: &Step| step.trial.role == Role::Limit;
     // The sort is stable: within a repetition, experiments and stores keep their order.
-    steps.sort_by_key(|step| if limit(step) { 0 } else { step.trial.repetition });
+    steps.sort_by_key(|step| step.trial.repetition);
     let mut begun = BTreeSet::new();
-    for step in steps.iter_mut().filter(|step| !limit(step)) {
+    for step in steps {
         let server = step.trial.store.server().to_owned();
         step.restart = begun.insert((step.trial.repetition, server));
     }
@@ -170,9 +166,6 @@ fn add(
         // The same operations for every store, others in each repetition.
         choices.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(repetition))
     };
-    if let Some(step) = maker.limit(seed(1)) {
-        steps.push(step);
-    }
     for repetition in 1..=choices.repetitions.unwrap_or(experiment.repetitions) {
         for rate in maker.rates() {
             for turn in 0..stores.len() {
@@ -236,47 +229,12 @@ impl Maker<'_> {
                 share_of = Some((base, share));
             }
         }
-        let mut trial = self.trial(store, Role::Measure, work, repetition, seed);
+        let mut trial = self.trial(store, work, repetition, seed);
         trial.target_share = share_of.as_ref().map(|(_, share)| *share);
         self.wrap(format!("{name}-r{repetition:02}"), trial, share_of)
     }
 
-    /// The same work against the driver that does nothing.
-    fn limit(&self, seed: u64) -> Option<Step> {
-        if self.experiment.crash_after_s.is_some() {
-            // Rows that are lost are not a matter of the generator's speed.
-            return None;
-        }
-        let store =
-            StoreChoice { name: null::NAME.into(), instance: None, options: BTreeMap::new() };
-        let work = match (&self.experiment.real_time, &self.experiment.workload) {
-            // The experiment has a rate of its own, and its measure is a time.
-            (Some(real_time), _) => Work::RealTime(real_time.clone()),
-            (None, Some(workload)) => {
-                let load = self.experiment.load.as_ref()?;
-                Work::Load { workload: workload.clone(), load: unbounded(load) }
-            }
-            (None, None) => return None,
-        };
-        if work.is_paced() {
-            return None;
-        }
-        let trial = self.trial(&store, Role::Limit, work, 1, seed);
-        Some(self.wrap(
-            format!("{}-{}-n{}", self.experiment.name, null::NAME, self.nodes),
-            trial,
-            None,
-        ))
-    }
-
-    fn trial(
-        &self,
-        store: &StoreChoice,
-        role: Role,
-        work: Work,
-        repetition: u32,
-        seed: u64,
-    ) -> Trial {
+    fn trial(&self, store: &StoreChoice, work: Work, repetition: u32, seed: u64) -> Trial {
         let mut schema = self.schema.clone();
         let of = |options: &BTreeMap<String, BTreeMap<String, String>>| {
             options.get(&store.name).cloned().unwrap_or_default()
@@ -291,7 +249,7 @@ impl Maker<'_> {
         }
         Trial {
             experiment: self.experiment.name.clone(),
-            role,
+            role: Role::Measure,
             store: StoreSpec {
                 name: store.name.clone(),
                 label: store.label(),
@@ -324,19 +282,6 @@ impl Maker<'_> {
     }
 }
 
-/// A load for a short time, as fast as it goes.
-fn unbounded(load: &Load) -> Load {
-    Load {
-        ramp_s: 0.0,
-        operations_per_thread: None,
-        seconds: Some(LIMIT_S),
-        target_per_s: None,
-        warm_up_s: 0.0,
-        until_visible: false,
-        ..load.clone()
-    }
-}
-
 /// The label of a store as part of the name of a file.
 pub fn file_name(store: &StoreChoice) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
@@ -364,7 +309,7 @@ mod tests {
         let steps = planned(0, Scale::Small, &["postgres", "elasticsearch", "loginson"]);
         let reads: Vec<String> = steps
             .iter()
-            .filter(|step| step.trial.experiment == "reads" && step.trial.role == Role::Measure)
+            .filter(|step| step.trial.experiment == "reads")
             .take(6)
             .map(|step| format!("{}{}", step.trial.store.name, step.trial.repetition))
             .collect();
@@ -398,37 +343,20 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_the_generator_comes_before_its_experiment() {
+    fn steps_are_named_by_experiment_store_nodes_and_rate() {
         let steps = planned(1, Scale::Small, &["redis"]);
-        let first = &steps[0];
-        assert_eq!((first.trial.role, &*first.trial.store.name), (Role::Limit, null::NAME));
-        let Work::Load { load, .. } = &first.trial.work else { panic!() };
-        assert_eq!((load.seconds, load.target_per_s), (Some(LIMIT_S), None));
-        assert_eq!(steps[1].name, "0002-load-redis-n1-r01");
+        assert_eq!(steps[0].name, "0001-load-redis-n1-r01");
         let targeted = steps.iter().find(|step| step.name.ends_with("-a-redis-n1-t1000-r01"));
         let Work::Load { load, .. } = &targeted.unwrap().trial.work else { panic!() };
         assert_eq!(load.target_per_s, Some(1_000.0));
     }
 
     #[test]
-    fn the_generator_has_no_limit_where_the_workload_has_rates() {
-        let of_all = |study| planned(study, Scale::Small, &["loginson"]);
-        let steps: Vec<Step> = (0..STUDIES.len()).flat_map(of_all).collect();
-        let paced = |step: &&Step| step.trial.work.is_paced();
-        assert!(steps.iter().filter(paced).count() > 5);
-        assert!(steps.iter().filter(paced).all(|step| step.trial.role != Role::Limit));
-    }
-
-    #[test]
     fn a_repetition_has_all_experiments_where_servers_are_started_again_for_it() {
         let steps = planned(4, Scale::Small, &["redis@host", "redis@lxc", "redis@lxc+scans=off"]);
-        let measured: Vec<&Step> =
-            steps.iter().filter(|step| step.trial.role == Role::Measure).collect();
-        assert!(measured.is_sorted_by_key(|step| step.trial.repetition));
-        assert_eq!(measured.len() + 6, steps.len(), "each experiment has a limit");
-        assert!(steps[..6].iter().all(|step| step.trial.role == Role::Limit && !step.restart));
+        assert!(steps.is_sorted_by_key(|step| step.trial.repetition));
         let first = |repetition: u32| {
-            let of = measured.iter().filter(move |step| step.trial.repetition == repetition);
+            let of = steps.iter().filter(move |step| step.trial.repetition == repetition);
             of.map(|step| (&*step.trial.experiment, &*step.trial.store.label, step.restart))
                 .take(4)
                 .collect::<Vec<_>>()
@@ -443,7 +371,7 @@ mod tests {
         ];
         assert_eq!(first(1), one);
         assert_eq!(first(2)[0], ("write-100", lxc, true));
-        assert_eq!(measured.iter().filter(|step| step.restart).count(), 2 * 10);
+        assert_eq!(steps.iter().filter(|step| step.restart).count(), 2 * 10);
     }
 
     #[test]

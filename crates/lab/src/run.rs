@@ -8,12 +8,13 @@
 mod cold;
 mod crash;
 mod disturbed;
+mod limit;
 mod probe;
 mod ready;
 mod state;
 mod warm_up;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -100,6 +101,8 @@ pub struct Runner<'a> {
     warm: BTreeMap<(String, String), Vec<u32>>,
     /// What [`probe::probe`] found wrong, by label of the store.
     probed: BTreeMap<String, Option<String>>,
+    /// Where the limit of the generator was measured, or could not be, by experiment and label.
+    limited: BTreeSet<(String, String)>,
 }
 
 impl<'a> Runner<'a> {
@@ -113,8 +116,19 @@ impl<'a> Runner<'a> {
         stop: Stop,
     ) -> Runner<'a> {
         let state = RunState::read(directory);
-        let (took, warm, probed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Runner { study, directory, run, fleet, generators, stop, state, took, warm, probed }
+        Runner {
+            study,
+            directory,
+            run,
+            fleet,
+            generators,
+            stop,
+            state,
+            took: BTreeMap::new(),
+            warm: BTreeMap::new(),
+            probed: BTreeMap::new(),
+            limited: BTreeSet::new(),
+        }
     }
 
     /// Runs all steps that were not completed yet.
@@ -201,7 +215,12 @@ impl<'a> Runner<'a> {
             };
             let is_last = attempt == ATTEMPTS_MAX;
             match self.attempt(step, trial, store, &notes, is_last, watch).await? {
-                Attempt::Ended(end) => return Ok(Some(end)),
+                Attempt::Ended(end) => {
+                    if end.outcome == Outcome::Completed {
+                        self.limit(step, watch).await?;
+                    }
+                    return Ok(Some(end));
+                }
                 Attempt::Disturbed(note) => notes.push(note),
                 Attempt::Stopped => return Ok(None),
             }

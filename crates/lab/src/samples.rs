@@ -23,6 +23,10 @@ pub const ALL: &str = "all";
 /// The percentiles of the 2015 study.
 pub const PERCENTILES: [f64; 8] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 
+/// Operations beyond a percentile from which it is shown. Of fewer the percentile is the latency of
+/// single operations: 99.9% takes 10,000 operations.
+const BEYOND_MIN: f64 = 10.0;
+
 /// The results of a trial are inconsistent.
 #[derive(Debug, thiserror::Error)]
 #[error("trial {trial}: {reason}; measure it again: loginson-lab resume --retry-failed")]
@@ -57,8 +61,8 @@ pub struct Repetition {
     pub series: Vec<Second>,
     /// Resources by process.
     pub usage: BTreeMap<String, Usage>,
-    /// Latencies of all operations at [`PERCENTILES`], ms; `None` if there are none.
-    pub percentiles_ms: Option<[f64; PERCENTILES.len()]>,
+    /// Latencies of all operations at [`PERCENTILES`], ms: see [`percentile_ms`].
+    pub percentiles_ms: [Option<f64>; PERCENTILES.len()],
     /// Values of the whole trial.
     pub values: BTreeMap<String, f64>,
     /// Notes.
@@ -225,8 +229,17 @@ pub fn target_per_s(trial: &Trial) -> Option<f64> {
     }
 }
 
+/// The latency at a percentile, ms; `None` if fewer than [`BEYOND_MIN`] operations are beyond it.
+/// The maximum is that of any number.
+pub fn percentile_ms(latencies: &Histogram<u64>, percent: f64) -> Option<f64> {
+    // A percentage of a count may be off by a rounding.
+    let beyond = latencies.len() as f64 * (100.0 - percent) / 100.0 + 1e-6;
+    let is_known = !latencies.is_empty() && (percent >= 100.0 || beyond >= BEYOND_MIN);
+    is_known.then(|| value_at_percentile(latencies, percent) as f64 / 1000.0)
+}
+
 /// The value, µs, that `percent` of the latencies do not exceed.
-pub fn value_at_percentile(latencies: &Histogram<u64>, percent: f64) -> u64 {
+fn value_at_percentile(latencies: &Histogram<u64>, percent: f64) -> u64 {
     // 99.9 / 100 is a little above 0.999, and would round the rank of 1,998 up to 1,999.
     latencies.value_at_quantile((percent / 100.0).next_down())
 }

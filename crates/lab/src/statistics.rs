@@ -37,6 +37,11 @@ pub const SIGNIFICANCE: f64 = 1.0 - CONFIDENCE;
 /// are approximately normal.
 pub const SAMPLE_WARNING: usize = 5;
 
+/// Repetitions from which an interval and a test are made. Those of two rest on one degree of
+/// freedom: the interval extends nine standard deviations to each side, and a test finds next to
+/// nothing.
+pub const INTERVAL_MIN: usize = 3;
+
 /// A mean and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -47,7 +52,8 @@ pub struct Estimate {
     /// Standard deviation of the sample (divisor n − 1); 0 for one repetition. Of a geometric mean
     /// it is that of the logarithms, which is about the deviation relative to the mean.
     pub deviation: f64,
-    /// The interval of [`CONFIDENCE`] for the mean; `None` for one repetition.
+    /// The interval of [`CONFIDENCE`] for the mean; `None` for fewer than [`INTERVAL_MIN`]
+    /// repetitions.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -60,7 +66,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 pub fn estimate(sample: &[f64]) -> Option<Estimate> {
     let (mean, variance) = moments(sample)?;
     let count = sample.len();
-    let interval = (count > 1).then(|| {
+    let interval = (count >= INTERVAL_MIN).then(|| {
         let half = student_quantile(count as f64 - 1.0) * (variance / count as f64).sqrt();
         (mean - half, mean + half)
     });
@@ -124,12 +130,15 @@ mod tests {
         let one = estimate(&[3.0]).unwrap();
         assert_eq!((one.count, one.mean, one.interval), (1, 3.0, None));
         let two = estimate(&[1.0, 3.0]).unwrap();
-        // t of one degree of freedom: 12.706.
-        near(two.interval.unwrap().1, 2.0 + 12.7062047362, 1e-6);
-        // exp of the mean and the ends for the logarithms of 1 and 4: ln 2 ± 12.706 ln 2.
-        let factors = geometric(&[1.0, 4.0]).unwrap();
+        assert_eq!((two.count, two.mean, two.interval), (2, 2.0, None));
+        let three = estimate(&[1.0, 2.0, 3.0]).unwrap();
+        // t of two degrees of freedom: 4.3027.
+        near(three.interval.unwrap().1, 2.0 + 4.30265272975 / 3_f64.sqrt(), 1e-6);
+        // exp of the mean and the ends for the logarithms of 1, 2 and 4: ln 2 ± 4.3027 ln 2 / √3.
+        let factors = geometric(&[1.0, 2.0, 4.0]).unwrap();
         near(factors.mean, 2.0, 1e-12);
-        near(factors.interval.unwrap().0.ln(), (1.0 - 12.7062047362) * 2_f64.ln(), 1e-6);
+        let low = (1.0 - 4.30265272975 / 3_f64.sqrt()) * 2_f64.ln();
+        near(factors.interval.unwrap().0.ln(), low, 1e-6);
         assert_eq!(geometric(&[1.0, 0.0]), None);
         let same = estimate(&[2.0; 7]).unwrap();
         assert_eq!(same.interval, Some((2.0, 2.0)));

@@ -91,11 +91,12 @@ mod voltdb {
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::driver::collector;
 use crate::driver::durability::{self, Durability, Level, Promise};
 use crate::driver::{Driver, Open, OpenError, StoreSpec};
-use crate::driver::{collector, null};
 use crate::options::{Known, OptionPairs};
 use crate::servers::{Home, Server, Servers};
+use crate::sink::Wire;
 
 /// A store that can be measured.
 pub struct Store {
@@ -113,6 +114,9 @@ pub struct Store {
     /// The server that the lab fetches and starts; none for a store that needs none, or that no
     /// package registry has.
     pub server: Option<&'static dyn Server>,
+    /// The protocol of its client, if a sink can speak it; otherwise the limit of the generator is
+    /// unknown.
+    pub wire: Option<Wire>,
     /// The options that the contract test varies.
     pub contract: Contract,
 }
@@ -231,6 +235,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&cassandra::server::Cassandra),
+        wire: Some(Wire::Cassandra),
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("index", "sai")], &[("index", "none"), ("connections", "2")]],
@@ -246,6 +251,7 @@ pub const STORES: &[Store] = &[
         durability: FSYNC,
         states: &[],
         server: Some(&chdb::server::Chdb),
+        wire: Some(Wire::Http),
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("order", "timestamp"), ("fsync", "yes"), ("words", "yes")]],
@@ -261,6 +267,7 @@ pub const STORES: &[Store] = &[
         durability: FSYNC,
         states: &[],
         server: Some(&clickhouse::server::ClickHouse),
+        wire: Some(Wire::Http),
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("order", "timestamp:machine")]],
@@ -276,6 +283,7 @@ pub const STORES: &[Store] = &[
         durability: TRANSLOG,
         states: REQUEST_CACHE,
         server: Some(&elasticsearch::server::Elasticsearch),
+        wire: Some(Wire::Http),
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")], AUTO_IDS],
@@ -304,6 +312,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&ferretdb::server::Ferretdb),
+        wire: None,
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("database", "another")]],
@@ -332,6 +341,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&files::server::Files),
+        wire: None,
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("sync", "each")]],
@@ -347,6 +357,7 @@ pub const STORES: &[Store] = &[
         durability: UNSYNCED,
         states: &[],
         server: Some(&flume::server::Flume),
+        wire: Some(Wire::Lines),
         contract: Contract { server: &[("heap", "512m")], long: true, ..STREAMS },
     },
     Store {
@@ -376,6 +387,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&hbase::server::HBase),
+        wire: None,
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("regions", "3"), ("wal", "async")]],
@@ -404,6 +416,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&kafka::server::Broker),
+        wire: None,
         contract: Contract {
             spread: &[("replicas", "2")],
             server: &[("heap", "512m")],
@@ -430,6 +443,7 @@ pub const STORES: &[Store] = &[
             ),
         ],
         server: Some(&loginson::server::Loginson),
+        wire: Some(Wire::Http),
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", "")]],
@@ -445,6 +459,7 @@ pub const STORES: &[Store] = &[
         durability: INNODB,
         states: &[],
         server: Some(&mariadb::server::Mariadb),
+        wire: None,
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("database", "another")]],
@@ -473,6 +488,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: None,
+        wire: None,
         contract: Contract { ordered: true, variants: &[], spread: &[], server: &[], long: false },
     },
     Store {
@@ -482,6 +498,7 @@ pub const STORES: &[Store] = &[
         durability: INNODB,
         states: &[],
         server: Some(&mysql::server::Mysql),
+        wire: None,
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("database", "another")]],
@@ -491,21 +508,13 @@ pub const STORES: &[Store] = &[
         },
     },
     Store {
-        name: null::NAME,
-        open: null::open,
-        options: &[],
-        durability: &[],
-        states: &[],
-        server: None,
-        contract: Contract { ordered: false, variants: &[], spread: &[], server: &[], long: false },
-    },
-    Store {
         name: "opensearch",
         open: elasticsearch::driver::open,
         options: elasticsearch::driver::OPTIONS,
         durability: TRANSLOG,
         states: REQUEST_CACHE,
         server: Some(&opensearch::server::OpenSearch),
+        wire: Some(Wire::Http),
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
@@ -540,6 +549,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&postgres::server::Postgres),
+        wire: Some(Wire::Postgres),
         contract: Contract {
             ordered: true,
             variants: &[
@@ -577,6 +587,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&redis::server::Redis),
+        wire: Some(Wire::Redis),
         contract: Contract {
             ordered: true,
             variants: &[&[], &[("scans", "off")]],
@@ -592,6 +603,7 @@ pub const STORES: &[Store] = &[
         durability: UNSYNCED,
         states: &[],
         server: Some(&rsyslog::server::Rsyslog),
+        wire: Some(Wire::Lines),
         contract: STREAMS,
     },
     Store {
@@ -601,6 +613,7 @@ pub const STORES: &[Store] = &[
         durability: UNSYNCED,
         states: &[],
         server: Some(&syslog_ng::server::SyslogNg),
+        wire: Some(Wire::Lines),
         contract: STREAMS,
     },
     Store {
@@ -623,6 +636,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&victorialogs::server::VictoriaLogs),
+        wire: Some(Wire::Http),
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", ""), ("stream", "")]],
@@ -643,6 +657,7 @@ pub const STORES: &[Store] = &[
         }],
         states: &[],
         server: Some(&voltdb::server::VoltDb),
+        wire: None,
         contract: Contract {
             ordered: true,
             variants: &[&[]],

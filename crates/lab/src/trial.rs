@@ -52,7 +52,7 @@ pub enum Role {
     Prepare,
     /// The same work before the first measured trial, so that a store is in a steady state then.
     WarmUp,
-    /// The same work against the driver that does nothing: the limit of the generator.
+    /// The same work against a sink in the place of the store: the limit of the generator.
     Limit,
 }
 
@@ -84,6 +84,14 @@ impl Work {
             Workload::Ycsb { phase, .. } | Workload::Apm { phase, .. } => *phase == Phase::Load,
             Workload::MeasurementWrites(_) => true,
             _ => false,
+        }
+    }
+
+    /// The abilities that it needs of a driver.
+    pub fn needs(&self) -> Vec<Ability> {
+        match self {
+            Work::Load { workload, .. } => workload.needs(),
+            Work::RealTime(_) => vec![Ability::Insert, Ability::Count],
         }
     }
 

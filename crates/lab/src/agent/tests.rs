@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use super::*;
 use crate::driver::null;
 use crate::results::Outcome;
-use crate::trial::Load;
+use crate::trial::{Load, Role};
 use crate::workload::Workload;
 
 fn trial(records: u64, seconds: Option<f64>) -> Trial {
@@ -25,7 +25,7 @@ fn trial(records: u64, seconds: Option<f64>) -> Trial {
         until_visible: false,
         batch_rows: 1,
     };
-    Trial::example(null::NAME, workload, load)
+    Trial { role: Role::Limit, ..Trial::example(null::NAME, workload, load) }
 }
 
 /// Starts an agent in this process; returns its address, and a handle that stops it.

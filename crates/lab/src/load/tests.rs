@@ -587,7 +587,7 @@ async fn the_store_that_does_nothing_answers_all_workloads() {
     ];
     for workload in workloads {
         let mut trial = trial(workload, Load { operations: Some(300), ..load(3) });
-        trial.store.name = crate::driver::null::NAME.to_owned();
+        trial.role = Role::Limit;
         let driver = crate::driver::null::open(&trial.store).unwrap();
         let (lines, mut received) = mpsc::channel(16);
         let (_stop, stop) = watch::channel(false);

@@ -31,7 +31,7 @@ pub struct Shared {
     pub store: String,
     /// The operations and their right answers.
     pub plan: Box<dyn WorkloadPlan>,
-    /// Whether the store is the one that does nothing, for which right answers are filled in.
+    /// Whether a sink stands in the place of the store: right answers are taken for its own.
     pub imagined: bool,
     /// Whether a read sees every write that was acknowledged before.
     pub sees_writes: bool,

@@ -7,6 +7,7 @@ use super::summary::{Experiment, Group};
 use crate::number::{interval, percent, plain, probability};
 use crate::results::{LOST_ROWS, Outcome};
 use crate::samples::Measure;
+use crate::statistics::INTERVAL_MIN;
 
 /// Samples that show no difference, and would not have shown even one of this factor, say nothing.
 const FACTOR_SHOWN_MAX: f64 = 10.0;
@@ -20,7 +21,7 @@ pub struct Verdict {
     pub subject: String,
     /// The stores in groups of which no two differ significantly, best first.
     pub groups: Vec<Vec<String>>,
-    /// Whether anything was tested: one repetition shows no difference.
+    /// Whether anything was tested: fewer than three repetitions show no difference.
     pub tested: bool,
     /// The smallest factor that all pairs without a significant difference would have shown; none
     /// where every pair differs.
@@ -152,6 +153,7 @@ fn mean_of(measure: &Measure, ranked: &Ranked<'_>) -> String {
     match ranked.estimate.interval {
         Some(ends) => format!("{mean} (95% interval {})", interval(ends)),
         None if ranked.sample.len() == 1 => format!("{mean} (one repetition)"),
+        None if ranked.sample.len() < INTERVAL_MIN => format!("{mean} (two repetitions)"),
         None => format!("{mean} (no interval: a value is 0)"),
     }
 }

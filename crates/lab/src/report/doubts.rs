@@ -44,6 +44,10 @@ const BUSY_PROCESSORS_MIN: f64 = 0.9;
 /// Disks that write or read more than this may be what a store waits for, bytes per second.
 const BUSY_DISK_BYTES_PER_S: f64 = 1e6;
 
+/// A network that carries more than this may be what a store waits for, bytes per second: most of a
+/// gigabit.
+const BUSY_NETWORK_BYTES_PER_S: f64 = 100e6;
+
 /// The least that a device writes for an answer, bytes: a sector.
 const SECTOR_BYTES: f64 = 512.0;
 
@@ -245,7 +249,10 @@ fn waiting(experiment: &Experiment, group: &Group) -> Option<String> {
         let (servers, generator) = (of(&group.store)?, of(GENERATOR)?);
         let host = trial.usage.get(HOST)?;
         let disk = (host.disk_write_bytes + host.disk_read_bytes) as f64 / trial.seconds;
-        let is_busy = servers.max(generator) >= BUSY_PROCESSORS_MIN || disk > BUSY_DISK_BYTES_PER_S;
+        let network = host.network_bytes as f64 / trial.seconds;
+        let is_busy = servers.max(generator) >= BUSY_PROCESSORS_MIN
+            || disk > BUSY_DISK_BYTES_PER_S
+            || network > BUSY_NETWORK_BYTES_PER_S;
         (!is_busy).then_some((servers, generator))
     };
     let idle: Vec<(f64, f64)> = group.completed().filter_map(idle).collect();
@@ -257,7 +264,7 @@ fn waiting(experiment: &Experiment, group: &Group) -> Option<String> {
         average(&idle.iter().map(part).collect::<Vec<_>>()).map(plain).unwrap_or_default()
     };
     Some(format!(
-        "in {} of {all} repetitions the servers used {} processors, the generator {}, and the disks were idle: more threads than {} may reach more",
+        "in {} of {all} repetitions the servers used {} processors, the generator {}, and disks and network were idle: more threads than {} may reach more",
         idle.len(),
         mean(|one| one.0),
         mean(|one| one.1),
@@ -307,14 +314,17 @@ fn behind(group: &Group) -> Option<String> {
 
 fn bottleneck(experiment: &Experiment, group: &Group) -> Option<String> {
     let share = experiment.share_of_limit(group).filter(|share| *share > GENERATOR_SHARE_MAX)?;
-    let limit = plain(experiment.limit()?);
+    let limit = plain(experiment.limit(group)?);
     let share = percent(share);
     Some(match &experiment.measure {
         Measure::Value(_) => {
-            format!("without a store the number is {limit}, which is {share} of that with it")
+            format!("without the store the number is {limit}, which is {share} of that with it")
         }
         _ => {
-            format!("it comes to {share} of the {limit} that the generator reaches without a store")
+            format!(
+                "it comes to {share} of the {limit}{} that the generator reaches without the store",
+                experiment.rate_measure().unit()
+            )
         }
     })
 }

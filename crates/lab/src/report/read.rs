@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ReportError;
-use super::summary::{Experiment, Group, Summary};
+use super::summary::{Experiment, Group, NO_CLIENT, Summary};
 use crate::histogram;
 use crate::reference::subject;
 use crate::results::{Directory, ResultsError, Run};
@@ -31,7 +31,12 @@ impl Summary {
                 continue;
             }
             let prepares = trial.role == Role::Prepare;
-            trials += u32::from(!prepares);
+            // Limits are not planned, but for those of older versions.
+            let is_planned = match trial.role {
+                Role::Limit => trial.store.label == NO_CLIENT,
+                _ => !prepares,
+            };
+            trials += u32::from(is_planned);
             let known = experiments
                 .iter_mut()
                 .find(|(_, known)| known.name == trial.experiment && known.prepares == prepares);
@@ -46,7 +51,7 @@ impl Summary {
             match trial.role {
                 // Older versions measured a limit for such work too, which says nothing.
                 Role::Limit if trial.work.is_paced() => {}
-                Role::Limit => experiment.limits.push(repetition),
+                Role::Limit => experiment.limits.push((trial.store.label.clone(), repetition)),
                 Role::Measure | Role::Prepare | Role::WarmUp => {
                     experiment.add(&trial, repetition, histograms)
                 }

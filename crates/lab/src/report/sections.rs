@@ -160,9 +160,11 @@ fn verdict(all: &[Verdict]) -> String {
         },
         match untested {
             0 => String::new(),
-            1 => " 1 compares single repetitions, and says nothing about chance.".into(),
+            1 => " 1 has fewer than three repetitions, and says nothing about chance.".into(),
             untested => {
-                format!(" {untested} compare single repetitions, and say nothing about chance.")
+                format!(
+                    " {untested} have fewer than three repetitions, and say nothing about chance."
+                )
             }
         },
         match blind {
@@ -364,11 +366,11 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
          rate is overloaded; then the reached rates are compared."
             .into(),
         format!(
-            "The limit of the generator is measured against a driver that does nothing. More than {} of it is called too slow a generator. \
-             Below that the generator may still be one part of the limit: it encodes requests and reads answers only for real stores, \
-             and its processor time stands beside that of the servers. For rows in batches and for streams encoding is most of the work, \
-             so that their limit is unknown. Where neither servers nor generator had a processor busy, and the disks were idle, the \
-             number is that of round trips.",
+            "The limit of the generator is what the same work reaches with the client of the same store against a sink, which answers at \
+             once with answers that the store gave before. Reads of work that adds rows find nothing there, so that the limit is an \
+             upper bound. A store that reaches more than {} of it is held back by the generator. The limit is unknown for stores whose \
+             protocol no sink speaks, for clusters and for several generators. Where neither servers nor generator had a processor \
+             busy, and disks and network were idle, the number is that of round trips.",
             percent(GENERATOR_SHARE_MAX)
         ),
         format!(

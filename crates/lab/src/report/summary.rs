@@ -13,6 +13,9 @@ use crate::results::Run;
 use crate::samples::{ALL, Measure, Repetition};
 use crate::statistics::mean;
 
+/// The label under which older versions measured the generator's limit, without any store's client.
+pub(super) const NO_CLIENT: &str = "null";
+
 /// The results of a run.
 #[derive(Debug)]
 pub struct Summary {
@@ -53,8 +56,8 @@ pub struct Experiment {
     pub writes: bool,
     /// Groups by nodes, then target, then in the order of the stores of the run.
     pub groups: Vec<Group>,
-    /// Trials of the generator with the driver that does nothing.
-    pub limits: Vec<Repetition>,
+    /// Trials of the generator's limit, with the label of the store whose client they used.
+    pub limits: Vec<(String, Repetition)>,
 }
 
 /// The repetitions of one experiment with one store, one size of the cluster and one target.
@@ -158,26 +161,37 @@ impl Group {
 }
 
 impl Experiment {
-    /// The limit of the generator, with the driver that does nothing: the highest rate, or the
-    /// lowest value. It is unknown for rows in batches and for streams: what a client of a store
-    /// does with them is most of the generator's work, and that driver does nothing of it.
-    pub fn limit(&self) -> Option<f64> {
-        let completed = self.limits.iter().filter(|trial| trial.completed());
+    /// The limit of the generator with the client of the store of `group`: the highest rate, or the
+    /// lowest value, in the unit of [`Experiment::rate_measure`]; `None` if it is unknown.
+    pub fn limit(&self, group: &Group) -> Option<f64> {
+        let of = |label: &str| {
+            let own = self.limits.iter().filter(|(store, _)| store == label);
+            own.map(|(_, trial)| trial).filter(|trial| trial.completed()).collect::<Vec<_>>()
+        };
+        let own = of(&group.store);
+        // No client was used, so that batches and streams, which clients encode, have no limit.
+        let any = || if self.measure == Measure::Rows { Vec::new() } else { of(NO_CLIENT) };
+        let trials = if own.is_empty() { any() } else { own };
         match &self.measure {
-            Measure::Rows => None,
             value @ Measure::Value(_) => {
-                completed.filter_map(|trial| value.of(trial)).min_by(f64::total_cmp)
+                trials.iter().filter_map(|trial| value.of(trial)).min_by(f64::total_cmp)
             }
-            _ => completed.filter_map(|trial| Measure::Throughput.of(trial)).max_by(f64::total_cmp),
+            Measure::Rows => {
+                trials.iter().filter_map(|trial| Measure::Rows.of(trial)).max_by(f64::total_cmp)
+            }
+            _ => trials
+                .iter()
+                .filter_map(|trial| Measure::Throughput.of(trial))
+                .max_by(f64::total_cmp),
         }
     }
 
     /// How much of the result of `group` may be due to the generator: the reached share of its
-    /// limit, or, for a value, the share that it has with the driver that does nothing.
+    /// limit, or, for a value, the share that it has without a store.
     pub fn share_of_limit(&self, group: &Group) -> Option<f64> {
         let sample = group.sample(&self.rate_measure());
         let mean = mean(&sample)?;
-        let limit = self.limit()?;
+        let limit = self.limit(group)?;
         Some(if matches!(self.measure, Measure::Value(_)) { limit / mean } else { mean / limit })
     }
 
@@ -194,7 +208,7 @@ impl Experiment {
     /// The number that is compared with the generator's limit.
     pub fn rate_measure(&self) -> Measure {
         match &self.measure {
-            same @ (Measure::Peak | Measure::Value(_)) => same.clone(),
+            same @ (Measure::Peak | Measure::Rows | Measure::Value(_)) => same.clone(),
             _ => Measure::Throughput,
         }
     }
@@ -214,7 +228,11 @@ impl Summary {
     /// When the last trial ended, RFC 3339.
     pub fn ended(&self) -> Option<String> {
         let trials = self.experiments.iter().flat_map(|experiment| {
-            experiment.groups.iter().flat_map(|group| &group.repetitions).chain(&experiment.limits)
+            experiment
+                .groups
+                .iter()
+                .flat_map(|group| &group.repetitions)
+                .chain(experiment.limits.iter().map(|(_, trial)| trial))
         });
         let end = |trial: &Repetition| {
             let started: jiff::Timestamp = trial.started.parse().ok()?;

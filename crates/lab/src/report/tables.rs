@@ -10,7 +10,7 @@ use crate::number::{
 };
 use crate::reference::{Reference, Wanted};
 use crate::results::{HOST, PROCESSED_ROWS_PER_S, is_server};
-use crate::samples::{ALL, Measure, PERCENTILES, Repetition, Usage, value_at_percentile};
+use crate::samples::{ALL, Measure, PERCENTILES, Repetition, Usage, percentile_ms};
 use crate::statistics::{mean as average, quantile, trend};
 
 /// When an acknowledged write of a store is on disk, in words.
@@ -95,7 +95,7 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
                 reached.unwrap_or_default(),
                 processors(group, is_server),
                 processors(group, |process| !is_server(process) && process != HOST),
-                match (experiment.share_of_limit(group), experiment.limit(), measure) {
+                match (experiment.share_of_limit(group), experiment.limit(group), measure) {
                     (Some(share), Some(own), Measure::Value(_)) => {
                         format!("{} ({})", percent(share), plain(own))
                     }
@@ -103,6 +103,7 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
                         format!("{} of {}", percent(share), plain(limit))
                     }
                     (_, _, Measure::Rows) => "unknown".into(),
+                    _ if !experiment.limits.is_empty() => "unknown".into(),
                     _ => String::new(),
                 },
                 places(group),
@@ -267,7 +268,7 @@ pub fn percentiles(experiment: &Experiment, reference: Option<&Reference>) -> Ta
                 continue;
             }
             let name = experiment.name_of(group);
-            let at = |p: &f64| plain(value_at_percentile(latencies, *p) as f64 / 1000.0);
+            let at = |p: &f64| percentile_ms(latencies, *p).map(plain).unwrap_or_default();
             let mut row = vec![
                 format!("{name}: {label}"),
                 count(latencies.len()),

@@ -6,8 +6,7 @@ use std::time::Instant;
 use super::probe::probe;
 use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, read_again, watched};
 use crate::definition::Dataset;
-use crate::driver::null;
-use crate::driver::{Ability, Settle, StoreError};
+use crate::driver::{Ability, Settle, StoreError, StoreSpec};
 use crate::fleet::RunningStore;
 use crate::measure::directory_bytes;
 use crate::measure::process::Sampler;
@@ -29,19 +28,11 @@ impl Runner<'_> {
         watch: &mut dyn Watch,
     ) -> Result<Ready, RunError> {
         let failed = |message: String| Ok(Ready::Not(Outcome::Failed { message }));
-        let up = match trial.store.name == null::NAME {
-            true => None,
-            false => match self.up(trial.store.server(), trial.nodes).await? {
-                Ok(up) => Some(up),
-                Err(message) => return failed(message),
-            },
+        let up = match self.up(trial.store.server(), trial.nodes).await? {
+            Ok(up) => up,
+            Err(message) => return failed(message),
         };
-        if let Some(up) = &up {
-            trial.store.endpoints.clone_from(&up.endpoints);
-            for (option, value) in &up.options {
-                trial.store.options.entry(option.clone()).or_insert_with(|| value.clone());
-            }
-        }
+        address(&mut trial.store, &up);
         let driver = match stores::open(&trial.store) {
             Ok(driver) => driver,
             Err(error) => return failed(error.to_string()),
@@ -51,10 +42,7 @@ impl Runner<'_> {
         if let Some(lacking) = needs.iter().find(|need| !driver.abilities().contains(need)) {
             return Ok(Ready::Not(Outcome::NotSupported { ability: lacking.name().into() }));
         }
-        let store = Store { driver, up };
-        if trial.role == Role::Limit {
-            return Ok(Ready::Yes(store));
-        }
+        let store = Store { driver, up: Some(up) };
         if let Err(error) = self.note_store(&store, &step.trial).await? {
             return failed(error.to_string());
         }
@@ -271,6 +259,14 @@ impl Runner<'_> {
             rates.extend(made.completed().then(|| made.rate(ALL)).flatten());
         }
         Ok(mean(&rates))
+    }
+}
+
+/// Fills in where the servers of a store are, and the options that its driver needs for them.
+pub(super) fn address(store: &mut StoreSpec, up: &RunningStore) {
+    store.endpoints.clone_from(&up.endpoints);
+    for (option, value) in &up.options {
+        store.options.entry(option.clone()).or_insert_with(|| value.clone());
     }
 }
 

@@ -92,7 +92,7 @@ impl Measure {
             Measure::Peak => trial.peak().map(|(rate, _)| rate),
             Measure::Latency(label) => trial.labels.get(label)?.mean_ms,
             Measure::Value(name) => trial.values.get(name).copied(),
-            Measure::Percentile(at) => Some(trial.percentiles_ms?[*at]),
+            Measure::Percentile(at) => trial.percentiles_ms[*at],
             Measure::Processors(over) => {
                 let server = trial.usage.iter().find(|(name, _)| is_server(name))?.1;
                 match over {

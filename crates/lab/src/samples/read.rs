@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ALL, Histograms, PERCENTILES, Repetition, Second, TrialError, target_per_s, value_at_percentile,
+    ALL, Histograms, PERCENTILES, Repetition, Second, TrialError, percentile_ms, target_per_s,
 };
 use crate::histogram;
 use crate::results::{Line, Outcome};
@@ -47,7 +47,7 @@ pub fn read_trial(
         labels: BTreeMap::new(),
         series: Vec::new(),
         usage: BTreeMap::new(),
-        percentiles_ms: None,
+        percentiles_ms: [None; PERCENTILES.len()],
         values: BTreeMap::new(),
         notes: Vec::new(),
     };
@@ -145,9 +145,8 @@ pub fn read_trial(
             repetition.values.insert(ONLINE.to_owned(), percent);
         }
     }
-    if let Some(all) = histograms.get(ALL).filter(|all| !all.is_empty()) {
-        repetition.percentiles_ms =
-            Some(PERCENTILES.map(|p| value_at_percentile(all, p) as f64 / 1000.0));
+    if let Some(all) = histograms.get(ALL) {
+        repetition.percentiles_ms = PERCENTILES.map(|percent| percentile_ms(all, percent));
     }
     if histograms.len() == 2 {
         // With one label, all is the same.

@@ -7,7 +7,7 @@
 
 use statrs::distribution::ContinuousCDF;
 
-use super::{moments, student, student_quantile, welch};
+use super::{INTERVAL_MIN, moments, student, student_quantile, welch};
 
 /// The probability with which a difference of [`Comparison::detectable`] is found.
 pub const POWER: f64 = 0.8;
@@ -41,8 +41,8 @@ impl Comparison {
 }
 
 /// Compares two samples in pairs by the t-test of the logarithms of their ratios: values at the
-/// same place belong together. `None` for fewer than two pairs, for values that are not above 0,
-/// and if all ratios are equal.
+/// same place belong together. `None` for fewer than [`INTERVAL_MIN`] pairs, for values that are
+/// not above 0, and if all ratios are equal.
 ///
 /// # Panics
 /// If the samples differ in length.
@@ -50,7 +50,7 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Comparison> {
     assert_eq!(first.len(), second.len(), "each value has its partner");
     let (first, second) = (logarithms(first)?, logarithms(second)?);
     let differences: Vec<f64> = first.iter().zip(&second).map(|(a, b)| a - b).collect();
-    let (mean, variance) = moments(&differences).filter(|_| differences.len() > 1)?;
+    let (mean, variance) = moments(&differences).filter(|_| differences.len() >= INTERVAL_MIN)?;
     let error = (variance / differences.len() as f64).sqrt();
     let freedom = differences.len() as f64 - 1.0;
     let size = first.iter().chain(&second).fold(0.0_f64, |size, value| size.max(value.abs()));
@@ -69,9 +69,12 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Comparison> {
     })
 }
 
-/// Compares two samples by Welch's test of their logarithms. `None` for fewer than two values, for
-/// values that are not above 0, and if neither sample varies.
+/// Compares two samples by Welch's test of their logarithms. `None` for fewer than [`INTERVAL_MIN`]
+/// values, for values that are not above 0, and if neither sample varies.
 pub fn unpaired(first: &[f64], second: &[f64]) -> Option<Comparison> {
+    if first.len().min(second.len()) < INTERVAL_MIN {
+        return None;
+    }
     let test = welch(&logarithms(first)?, &logarithms(second)?)?;
     Some(Comparison {
         ratio: test.difference.exp(),
@@ -154,9 +157,11 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_not() {
         assert_eq!(paired(&[1.0], &[2.0]), None);
-        assert_eq!(paired(&[1.0, 2.0], &[2.0, 4.0]), None, "all ratios are equal");
-        assert_eq!(paired(&[1.0, 0.0], &[2.0, 3.0]), None);
-        assert_eq!(unpaired(&[1.0, 2.0], &[-1.0, 3.0]), None);
+        assert_eq!(paired(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]), None, "all ratios are equal");
+        assert_eq!(paired(&[1.0, 0.0, 2.0], &[2.0, 3.0, 7.0]), None);
+        assert_eq!(unpaired(&[1.0, 2.0, 4.0], &[-1.0, 3.0, 5.0]), None);
+        assert_eq!(paired(&[1.0, 2.0], &[2.0, 5.0]), None, "two are too few");
+        assert_eq!(unpaired(&[1.0, 2.0], &[2.0, 5.0, 6.0]), None);
         assert_eq!(paired(&[], &[]), None);
     }
 
@@ -175,7 +180,7 @@ mod tests {
     proptest! {
         #[test]
         fn pairs_look_the_same_from_both_sides(
-            pairs in prop::collection::vec((1.0..1e4_f64, 1.0..1e4_f64), 2..20),
+            pairs in prop::collection::vec((1.0..1e4_f64, 1.0..1e4_f64), 3..20),
         ) {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
             if let (Some(one), Some(other)) = (paired(&a, &b), paired(&b, &a)) {

@@ -2,7 +2,7 @@
 //! store's real driver. Every lie makes the run fail, its trial has no number, and the report says
 //! what was wrong. An honest server of the same kind passes the same experiments.
 
-mod redis;
+pub mod redis;
 mod victorialogs;
 
 use std::process::{Command, Stdio};

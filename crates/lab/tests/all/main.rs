@@ -12,5 +12,6 @@ mod contract;
 mod liars;
 mod report;
 mod servers;
+mod sinks;
 #[cfg(feature = "real-servers")]
 mod studies;

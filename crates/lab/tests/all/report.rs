@@ -2,7 +2,6 @@
 
 mod lies;
 mod published;
-#[cfg(feature = "recompute")]
 mod recompute;
 mod simulated;
 
@@ -153,4 +152,54 @@ fn single_repetitions_are_not_tested() {
         assert!(text.contains(said), "{said}");
     }
     assert!(!text.contains("NaN"));
+}
+
+/// The cells of a column of a table, by the first cells of their rows.
+fn column(text: &str, caption: &str, name: &str) -> Vec<(String, String)> {
+    let table = text.split_once(caption).unwrap_or_else(|| panic!("no table {caption}")).1;
+    let rows = table.lines().skip_while(|line| !line.starts_with('|'));
+    let cells = |row: &str| -> Vec<String> {
+        row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut rows = rows.take_while(|line| line.starts_with('|')).map(cells);
+    let place = rows.next().unwrap().iter().position(|head| head == name);
+    let shown = |row: Vec<String>| {
+        (row[0].clone(), place.map(|place| row[place].clone()).unwrap_or_default())
+    };
+    rows.skip(1).map(shown).collect()
+}
+
+/// Two repetitions have no interval and no test, and 90 operations no 99.9%.
+#[test]
+fn few_repetitions_have_no_interval_and_few_operations_no_high_percentile() {
+    for (repetitions, has_interval) in [(2, false), (3, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Simulated::new(folder.path(), "study1", "small", &["postgres", "redis"], 3);
+        for repetition in 1..=repetitions {
+            for (store, rate) in [("postgres", 50.0), ("redis", 6_000.0)] {
+                let load = work(Workload::LogWrites { records: 1000 }, 4, 0.0, None);
+                let mut outcomes = Outcomes::of(rate, "insert", 2.0);
+                outcomes.spread = 0.05;
+                let at = (store, 1, repetition);
+                run.trial(("writes", Role::Measure, load), at, &outcomes).unwrap();
+            }
+        }
+        let summary = report::read(folder.path()).unwrap();
+        let text = markdown::write(&report::document(&summary, None));
+        let intervals = column(&text, "ranking by operations per second", "95% interval");
+        assert!(intervals.iter().all(|(_, cell)| cell.is_empty() != has_interval), "{intervals:?}");
+        assert_eq!(text.contains("not tested"), !has_interval, "{text}");
+        let percentiles = |name| column(&text, "response times of all repetitions", name);
+        for (name, of_many, of_few) in [
+            ("50%", true, true),
+            ("99%", true, false),
+            ("99.9%", true, false),
+            ("100%", true, true),
+        ] {
+            for (operation, cell) in percentiles(name) {
+                let shown = if operation.starts_with("redis") { of_many } else { of_few };
+                assert_eq!(!cell.is_empty(), shown, "{operation}, {name}: {cell}");
+            }
+        }
+    }
 }

@@ -205,7 +205,7 @@ fn a_run_that_was_stopped_goes_on() {
     let mut child = lab(&arguments).args(["--out", path]).spawn().unwrap();
     let first = |folder: &Path| {
         let files = std::fs::read_dir(folder.join("trials")).ok()?;
-        let complete = |name: String| name.ends_with(".jsonl") && !name.contains("null");
+        let complete = |name: String| name.ends_with(".jsonl") && !name.contains("-limit");
         files.flatten().find(|f| complete(f.file_name().to_string_lossy().into_owned()))
     };
     while first(&out).is_none() {

@@ -1,9 +1,10 @@
-"""Recomputes the figures of a report from the raw trials, with NumPy and SciPy alone.
+"""Recomputes the figures of reports from the raw trials, with Python's own library alone.
 
-Usage: recompute.py DIRECTORY: the directory of a run with the report-full.md and samples.csv that
-`loginson-lab report --full DIRECTORY` writes. Nothing of the lab's own code is used: histograms are
-decoded here, and the tables of the report are read as text. Every figure that differs is printed;
-the exit status is then 1.
+Usage: recompute.py DIRECTORY [REPORT ...]: the directory of a run with the samples.csv that
+`loginson-lab report` writes, and reports of it in Markdown; without any, the report-full.md of
+`loginson-lab report --full`. Nothing of the lab's own code is used: histograms are decoded here,
+the distributions are those of student.py, and the tables of the reports are read as text. Every
+figure that differs is printed; the exit status is then 1.
 """
 
 import base64
@@ -13,18 +14,31 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import struct
 import sys
 import tomllib
 import zlib
 
-import numpy as np
-from scipy import stats
+import student
 
 PERCENTILES = [25, 50, 75, 90, 95, 99, 99.9, 100]
 COMPOSITE = "read_modify_write"
 PEAK_SECONDS = 3
+BEYOND_MIN = 10
 OVERLOADED = 0.95
+RECOMPUTED_DOUBTS = [
+    "lost rows",
+    "wrong answers",
+    "failed trials",
+    "stalls",
+    "errors",
+    "waits for round trips",
+    "machine full",
+    "slower machine",
+    "drift",
+    "small sample",
+]
 
 
 # Raw results.
@@ -163,6 +177,24 @@ class Trial:
         # Of all, the latencies are those of the parts of composite operations.
         return histogram.mean_ms() * histogram.total() / self.counts[label]
 
+    def whole(self):
+        """Answers of the whole seconds."""
+        whole = [self.series.get(s, 0) for s in range(max(self.series, default=-1) + 1)]
+        return whole[: max(1, int(self.seconds))]
+
+    def is_idle(self, store):
+        """Whether servers and generator, disks and network had nothing to do; False if unknown."""
+        if not all(process in self.usage for process in (store, "generator", "host")):
+            return False
+        busiest = max(sum(self.usage[process]["cpu_s"]) for process in (store, "generator"))
+        host = self.usage["host"]
+        disk = sum(host["disk_read_bytes"]) + sum(host["disk_write_bytes"])
+        return (
+            busiest / self.seconds < 0.9
+            and disk / self.seconds <= 1e6
+            and sum(host["network_bytes"]) / self.seconds <= 100e6
+        )
+
     def of(self, measure):
         kind, name = measure
         if kind == "value":
@@ -174,8 +206,7 @@ class Trial:
         if kind == "rows":
             rows = self.values.get("written_rows")
             return rows / self.seconds if rows else None
-        whole = [self.series.get(s, 0) for s in range(max(self.series, default=-1) + 1)]
-        whole = whole[: max(1, int(self.seconds))]
+        whole = self.whole()
         width = min(PEAK_SECONDS, len(whole))
         return max(sum(whole[i : i + width]) / width for i in range(len(whole) - width + 1))
 
@@ -241,6 +272,8 @@ class Checks:
             self.close(where, printed, value, relative=0, absolute=6e-4)
 
     def interval(self, where, printed, ends):
+        if not printed or not ends:
+            return self.same(where + ", interval", printed, "an interval" if ends else "")
         low, high = printed.split(" to ")
         self.close(where + ", low", low, ends[0])
         self.close(where + ", high", high, ends[1])
@@ -248,18 +281,18 @@ class Checks:
 
 def estimate(sample):
     """Geometric mean, 95% interval, deviation of the logarithms; arithmetic if a value is 0."""
-    sample = np.array(sample, dtype=float)
-    if (sample <= 0).any():
-        return sample.mean(), None, sample.std(ddof=1) if len(sample) > 1 else 0
-    logs = np.log(sample)
+    if min(sample) <= 0:
+        spread = statistics.stdev(sample) if len(sample) > 1 else 0
+        return statistics.fmean(sample), None, spread
+    logs = [math.log(value) for value in sample]
+    mean = statistics.fmean(logs)
     if len(logs) < 2:
         return sample[0], None, 0
-    error = stats.sem(logs)
-    low, high = stats.t.interval(0.95, len(logs) - 1, logs.mean(), error) if error > 0 else (
-        logs.mean(),
-        logs.mean(),
-    )
-    return math.exp(logs.mean()), (math.exp(low), math.exp(high)), logs.std(ddof=1)
+    spread = statistics.stdev(logs)
+    half = student.quantile(0.975, len(logs) - 1) * spread / math.sqrt(len(logs))
+    # Two repetitions have an interval of 12.7 standard errors: that is none.
+    ends = (math.exp(mean - half), math.exp(mean + half)) if len(logs) > 2 else None
+    return math.exp(mean), ends, spread
 
 
 class Group:
@@ -306,21 +339,23 @@ def holm(p):
 
 
 def compare(first, second, measure):
-    """t, degrees of freedom, p, ratio, interval, pairs, standard error."""
+    """t, degrees of freedom, p, difference, interval, pairs, standard error; None if nothing varies."""
     one, other = dict(first.sample(measure)), dict(second.sample(measure))
     if first.nodes == second.nodes:
         common = [n for n in one if n in other]
-        a, b = (np.log([x[n] for n in common]) for x in (one, other))
-        found = stats.ttest_rel(a, b)
-        pairs, error = str(len(common)), (a - b).std(ddof=1) / math.sqrt(len(common))
+        a, b = ([math.log(x[n]) for n in common] for x in (one, other))
+        differences = [x - y for x, y in zip(a, b)]
+        pairs, freedom = str(len(common)), len(common) - 1
+        error = statistics.stdev(differences) / math.sqrt(len(common))
     else:
-        a, b = np.log(list(one.values())), np.log(list(other.values()))
-        found = stats.ttest_ind(a, b, equal_var=False)
-        pairs = "no"
-        error = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-    difference = a.mean() - b.mean()
-    ends = found.confidence_interval(0.95)
-    return found.statistic, found.df, found.pvalue, difference, ends, pairs, error
+        a, b = ([math.log(value) for value in x.values()] for x in (one, other))
+        parts = [statistics.variance(x) / len(x) for x in (a, b)]
+        pairs, error = "no", math.sqrt(sum(parts))
+        freedom = sum(parts) ** 2 / sum(v * v / (len(x) - 1) for v, x in zip(parts, (a, b)))
+    difference = statistics.fmean(a) - statistics.fmean(b)
+    t, half = difference / error, student.quantile(0.975, freedom) * error
+    p = 2 * student.tail(abs(t), freedom)
+    return t, freedom, p, difference, (difference - half, difference + half), pairs, error
 
 
 def check_experiment(checks, title, groups, found):
@@ -346,25 +381,25 @@ def check_experiment(checks, title, groups, found):
             continue
         mean, ends, deviation = estimate(sample)
         checks.close(where, row[value_column], mean)
-        checks.same(where + ", repetitions", row["repetitions"], str(len(sample)))
-        if row.get("95% interval"):
-            checks.interval(where, row["95% interval"], ends)
+        if "repetitions" in row:
+            checks.same(where + ", repetitions", row["repetitions"], str(len(sample)))
+        checks.interval(where, row.get("95% interval", ""), ends)
         if row.get("spread"):
             checks.percent(where + ", spread", row["spread"], deviation)
         first = best.setdefault((group.nodes, group.target), mean)
         if row.get("relative to the best") and first:
             checks.ratio(where + ", relative", row["relative to the best"], mean / first)
         if row.get("drift, p"):
-            trend = stats.kendalltau(range(len(sample)), sample)
-            checks.p(where + ", drift", row["drift, p"], trend.pvalue)
+            checks.p(where + ", drift", row["drift, p"], student.kendall(sample))
         if row.get("reached per second"):
             reached = estimate([trial.rate() for trial in group.completed()])[0]
             printed = row["reached per second"].replace(" (overloaded)", "")
             checks.close(where + ", reached", printed, reached)
             overloaded = "overloaded" in row["reached per second"]
-            checks.same(where + ", overload", overloaded, reached < OVERLOADED * np.mean([t.target_per_s for t in group.trials]))
+            checks.same(where + ", overload", overloaded, reached < OVERLOADED * statistics.fmean(t.target_per_s for t in group.trials))
         errors = sum(trial.errors["all"] for trial in group.completed())
-        checks.same(where + ", errors", row.get("errors") or "0", f"{errors:,}")
+        if "repetitions" in row:
+            checks.same(where + ", errors", row.get("errors") or "0", f"{errors:,}")
 
     tests = next((t for c, t in found.items() if c.startswith(f"{title}: every pair, by ")), [])
     results = []
@@ -387,7 +422,7 @@ def check_experiment(checks, title, groups, found):
         checks.p(where + ", p", row["p"], p)
         checks.p(where + ", p after Holm", row["p after Holm"], after)
         alpha = 0.05 / len(tests)
-        quantiles = stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(0.8, freedom)
+        quantiles = student.quantile(1 - alpha / 2, freedom) + student.quantile(0.8, freedom)
         checks.detectable(
             where + ", detectable", row["smallest detectable"], math.exp(quantiles * error)
         )
@@ -402,11 +437,10 @@ def check_experiment(checks, title, groups, found):
             sample = [value for _, value in group.sample(("latency", of))]
             mean, ends, _ = estimate(sample)
             checks.close(where, row["mean latency, ms"], mean)
-            if row.get("95% interval"):
-                checks.interval(where, row["95% interval"], ends)
-            checks.close(where + ", median", row["median of repetitions"], np.median(sample))
+            checks.interval(where, row.get("95% interval", ""), ends)
+            checks.close(where + ", median", row["median of repetitions"], statistics.median(sample))
             rates = [trial.rate(of) for trial in group.completed()]
-            checks.close(where + ", rate", row["per second"], np.mean(rates))
+            checks.close(where + ", rate", row["per second"], statistics.fmean(rates))
 
     for row in found.get(f"{title}: response times of all repetitions together, ms", []):
         if row[""].startswith("paper"):
@@ -418,7 +452,13 @@ def check_experiment(checks, title, groups, found):
         checks.same(where, row["operations"], f"{merged.total():,}")
         checks.close(where + ", mean", row["mean"], merged.mean_ms())
         for percentile in PERCENTILES:
-            checks.close(where, row[f"{percentile}%"], merged.percentile_ms(percentile))
+            printed = row.get(f"{percentile}%", "")
+            # Of few operations the highest percentiles are those of single ones.
+            beyond = merged.total() * (100 - percentile)
+            if percentile < 100 and beyond < 100 * BEYOND_MIN - 1e-6:
+                checks.same(f"{where}, {percentile}%", printed, "")
+            else:
+                checks.close(where, printed, merged.percentile_ms(percentile))
 
     prefix = f"{title}: resources, means of repetitions"
     resources = next((t for c, t in found.items() if c.startswith(prefix)), [])
@@ -427,11 +467,142 @@ def check_experiment(checks, title, groups, found):
         used = [t for t in by_name[name].completed() if process in t.usage]
         where = f"{title}, {row['']}"
         seconds = [sum(trial.usage[process]["cpu_s"]) for trial in used]
-        mean = np.mean([s / trial.seconds for s, trial in zip(seconds, used)])
+        mean = statistics.fmean(s / trial.seconds for s, trial in zip(seconds, used))
         checks.close(where + ", processors", row["processors, mean"], mean, absolute=0.0051)
         operations = max(1, sum(trial.counts["all"] for trial in used))
         per_1000 = row["processor time for 1,000 operations, s"]
         checks.close(where + ", per 1,000", per_1000, sum(seconds) * 1000 / operations)
+
+
+def pairs_of(groups, measure):
+    """All pairs that are tested together, with p after Holm; None for one that cannot be tested."""
+    sets = collections.defaultdict(list)
+    for group in groups:
+        if group.sample(measure):
+            sets[group.nodes, group.target].append(group)
+    pairs = [(a, b) for of in sets.values() for i, a in enumerate(of) for b in of[i + 1 :]]
+    for group in groups:
+        later = [
+            other
+            for other in groups
+            if (other.store, other.target) == (group.store, group.target)
+            and other.nodes > group.nodes
+        ]
+        if later and group.sample(measure):
+            following = min(later, key=lambda other: other.nodes)
+            if following.sample(measure):
+                pairs.append((group, following))
+    found = {}
+    for pair in pairs:
+        try:
+            found[pair] = compare(*pair, measure)
+        except (ValueError, ZeroDivisionError, statistics.StatisticsError):
+            found[pair] = None
+    results = {pair: result for pair, result in found.items() if result and tested(pair, measure)}
+    adjusted = dict(zip(results, holm([result[2] for result in results.values()])))
+    return sets, {pair: (results.get(pair), adjusted.get(pair)) for pair in pairs}
+
+
+def tested(pair, measure):
+    """Two repetitions are too few, and repetitions that do not vary show nothing."""
+    one, other = (dict(group.sample(measure)) for group in pair)
+    if pair[0].nodes == pair[1].nodes:
+        a, b = ([x[n] for n in one if n in other] for x in (one, other))
+        logs = [math.log(x / y) for x, y in zip(a, b)]
+        return len(a) > 2 and statistics.stdev(logs) > 1e-12
+    return len(one) > 2 and len(other) > 2
+
+
+def check_groups(checks, title, groups, rows):
+    """The groups of stores that do not differ: no two of a group do, and all that do not are in one."""
+    measure = groups[0].trials[0].measure
+    if measure[1] == "lost_rows":
+        return
+    sets, pairs = pairs_of(groups, measure)
+    several = [of for of in sets.values() if len(of) > 1]
+    of_title = [row for row in rows if re.fullmatch(re.escape(title) + "(, .*)?", row["experiment"])]
+    # Titles that begin alike have rows of their own.
+    checks.same(f"{title}, rows of groups", len(of_title) >= len(several), True)
+    for of, row in zip(several, of_title):
+        where, shown = f"{row['experiment']}, groups", row["groups"]
+        within = {pair: test for pair, test in pairs.items() if pair[0] in of and pair[1] in of}
+        alpha = 0.05 / len(pairs)
+        undecided = [result for result, p in within.values() if result and p >= 0.05]
+        unseen = [
+            math.exp(
+                (student.quantile(1 - alpha / 2, r[1]) + student.quantile(0.8, r[1])) * r[6]
+            )
+            for r in undecided
+        ]
+        printed = row.get("stores that do not differ may do so by up to", "")
+        if unseen and printed:
+            checks.detectable(where + ", unseen", printed, max(unseen))
+        else:
+            checks.same(where + ", unseen", printed, "" if not unseen else "a ratio")
+        if not any(result for result, _ in within.values()):
+            checks.same(where, shown, "not tested")
+            continue
+        if shown == "too few repetitions":
+            checks.same(where, any(p < 0.05 for _, p in within.values() if p is not None), False)
+            continue
+        shown = re.sub(r" \(too few repetitions for .*\)$", "", shown)
+        letters = [set(re.sub(r"^\d+\. ", "", part).split(", ")) for part in shown.split("; ")]
+        for (one, other), (_, p) in within.items():
+            together = any({one.store, other.store} <= letter for letter in letters)
+            differ = p is not None and p < 0.05
+            checks.same(f"{where}: {one.store} and {other.store} together", together, not differ)
+
+
+def doubts_of(group, usual_speed, cores):
+    """The kinds of doubts about a group, as far as they are recomputed here."""
+    completed, measure = group.completed(), group.trials[0].measure
+    outcomes = {trial.outcome for trial in group.trials}
+    found = {"wrong answers"} if "wrong" in outcomes else set()
+    if "failed" in outcomes:
+        found.add("failed trials")
+    if sum(trial.values.get("lost_rows", 0) for trial in completed) > 0:
+        found.add("lost rows")
+    if measure[1] != "lost_rows":
+        if any(trial.errors["all"] for trial in completed):
+            found.add("errors")
+        for trial in completed:
+            whole = trial.whole()
+            if sorted(whole)[len(whole) // 2] >= 20 and 0 in whole:
+                found.add("stalls")
+    hosts = [sum(t.usage["host"]["cpu_s"]) / t.seconds / cores for t in completed if "host" in t.usage]
+    if hosts and statistics.fmean(hosts) > 0.95:
+        found.add("machine full")
+    if measure[0] in ("rate", "rows") and group.trials[0].target_per_s is None:
+        idle = [trial for trial in completed if trial.is_idle(group.store)]
+        if 2 * len(idle) > len(completed):
+            found.add("waits for round trips")
+    speeds = [trial.values["machine_rounds_per_s"] for trial in completed if "machine_rounds_per_s" in trial.values]
+    if usual_speed and any(1 - speed / usual_speed > 0.15 for speed in speeds):
+        found.add("slower machine")
+    sample = [value for _, value in group.sample(measure)]
+    if len(sample) >= 5 and student.kendall(sample) < 0.05:
+        found.add("drift")
+    if 0 < len(sample) < 5:
+        found.add("small sample")
+    return found
+
+
+def check_doubts(checks, experiments, rows, cores):
+    recomputed = {row["kind"]: 0 for row in rows} | dict.fromkeys(RECOMPUTED_DOUBTS, 0)
+    for groups in experiments:
+        speeds = [
+            trial.values["machine_rounds_per_s"]
+            for group in groups
+            for trial in group.completed()
+            if "machine_rounds_per_s" in trial.values
+        ]
+        usual = statistics.median(speeds) if speeds else None
+        for group in groups:
+            for kind in doubts_of(group, usual, cores):
+                recomputed[kind] += 1
+    printed = {row["kind"]: row["cases"] for row in rows}
+    for kind in RECOMPUTED_DOUBTS:
+        checks.same(f"doubts, {kind}", printed.get(kind, "0"), str(recomputed[kind]))
 
 
 def check_samples(checks, path, groups):
@@ -448,7 +619,7 @@ def check_samples(checks, path, groups):
             checks.close(where, row["value"], trial.of(trial.measure), relative=1e-8)
 
 
-def main(directory):
+def main(directory, *reports):
     directory = pathlib.Path(directory)
     run = json.loads((directory / "run.json").read_text())
     titles = {e["name"]: e["title"] for e in tomllib.loads(run["definition"])["experiment"]}
@@ -458,10 +629,17 @@ def main(directory):
         if trial.role == "measure":
             key = trial.experiment, (trial.store, trial.nodes, trial.target)
             groups.setdefault(key, Group(key[1])).trials.append(trial)
-    found, checks = tables((directory / "report-full.md").read_text()), Checks()
-    for name in dict.fromkeys(experiment for experiment, _ in groups):
-        of = [group for (experiment, _), group in groups.items() if experiment == name]
-        check_experiment(checks, titles[name], of, found)
+    checks, experiments = Checks(), {}
+    for (name, _), group in groups.items():
+        experiments.setdefault(name, []).append(group)
+    for report in reports or ["report-full.md"]:
+        found = tables((directory / report).read_text())
+        rows = next((t for c, t in found.items() if c.startswith("Groups of stores")), [])
+        for name, of in experiments.items():
+            check_experiment(checks, titles[name], of, found)
+            check_groups(checks, titles[name], of, rows)
+        doubts = next((t for c, t in found.items() if c.startswith("What to doubt")), [])
+        check_doubts(checks, experiments.values(), doubts, run["machine"]["cores"])
     check_samples(checks, directory / "samples.csv", groups.values())
     for text in checks.wrong:
         print(text)
@@ -470,4 +648,4 @@ def main(directory):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

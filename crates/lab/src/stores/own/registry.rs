@@ -91,6 +91,7 @@ fn own(name: &str, program: PathBuf, of: &Description, place: usize) -> &'static
             durability: of.levels(),
             states: &[],
             server: Some(server),
+            wire: None,
             contract: Contract {
                 ordered: of.scans != Scans::Unordered,
                 variants: &[&[]],

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What the server does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,20 +54,34 @@ struct Rows {
 /// A server that runs until the test ends.
 pub struct Redis {
     endpoint: String,
+    rows: Arc<Mutex<Rows>>,
 }
 
 impl Redis {
     pub fn start(lie: Lie) -> Redis {
+        Redis::waiting(lie, Duration::ZERO)
+    }
+
+    /// One that waits before it sends answers.
+    pub fn waiting(lie: Lie, pause: Duration) -> Redis {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = listener.local_addr().unwrap().to_string();
         let rows = Arc::new(Mutex::new(Rows::default()));
+        let all = rows.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let rows = rows.clone();
-                std::thread::spawn(move || serve(stream, lie, &rows));
+                let rows = all.clone();
+                std::thread::spawn(move || serve(stream, lie, pause, &rows));
             }
         });
-        Redis { endpoint }
+        Redis { endpoint, rows }
+    }
+
+    /// Rows of tables whose names have this part.
+    pub fn rows_of(&self, part: &str) -> usize {
+        let rows = self.rows.lock().unwrap();
+        let of = |key: &&Vec<u8>| String::from_utf8_lossy(key).contains(part);
+        rows.rows.keys().filter(of).count()
     }
 
     pub fn endpoint(&self) -> String {
@@ -75,7 +90,7 @@ impl Redis {
 }
 
 /// Answers commands until the client is gone.
-fn serve(stream: TcpStream, lie: Lie, rows: &Mutex<Rows>) -> Option<()> {
+fn serve(stream: TcpStream, lie: Lie, pause: Duration, rows: &Mutex<Rows>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     rows.lock().unwrap().connected(lie);
     let mut out = stream.try_clone().ok()?;
@@ -85,6 +100,7 @@ fn serve(stream: TcpStream, lie: Lie, rows: &Mutex<Rows>) -> Option<()> {
         let command = read_command(&mut input)?;
         rows.lock().unwrap().answer(lie, &command, &mut answers);
         if input.buffer().is_empty() {
+            std::thread::sleep(pause);
             out.write_all(&answers).ok()?;
             answers.clear();
         }

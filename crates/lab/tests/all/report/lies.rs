@@ -360,19 +360,54 @@ async fn a_machine_that_computes_more_slowly_is_named() {
     assert!(threat.contains(slow) && threat.contains(fast), "{threat}");
 }
 
+/// Each store has a limit of its own: what the generator reaches with its client against a sink.
 #[tokio::test(start_paused = true)]
-async fn a_generator_that_is_too_slow_is_named() {
+async fn a_client_that_is_too_slow_is_named_and_so_is_a_store_that_waits() {
     let folder = tempfile::tempdir().unwrap();
-    let mut study = Study::new(folder.path(), &["fast", "slow"]);
-    let takes = |ms| Store::honest(Duration::from_millis(ms));
-    // The generator cannot do more than one operation in 5 ms on each connection.
-    study.measure(("null", takes(5)), (Role::Limit, 1), reads(5.0)).await;
-    study.measure(("fast", takes(6)), (Role::Measure, 1), reads(5.0)).await;
-    study.measure(("slow", takes(40)), (Role::Measure, 1), reads(5.0)).await;
+    let stores = ["fast", "slow", "waits"];
+    let mut study = Study::new(folder.path(), &stores);
+    // What an operation takes with the sink and with the store, ms, and the processors of the store.
+    for (label, with_sink, with_store, processors) in
+        [("fast", 1, 6, 0.95), ("slow", 5, 6, 0.95), ("waits", 1, 40, 0.05)]
+    {
+        let takes = |ms| Store::honest(Duration::from_millis(ms));
+        let (workload, load) = reads(5.0);
+        let trial = trial(label, Role::Measure, workload, load);
+        let mut lines = measured(Arc::new(takes(with_store)), &trial).await;
+        let end = lines.pop().unwrap();
+        for (process, processors) in [(label, processors), ("generator", 0.1), ("host", 1.0)] {
+            lines.push(used(process, processors * 5.0, 0));
+        }
+        study.write(trial, lines, end);
+        study.measure((label, takes(with_sink)), (Role::Limit, 1), reads(5.0)).await;
+    }
     let text = study.report();
     assert!(text.contains("| generator too slow "), "{text}");
-    assert!(text.contains("Generator too slow: fast: it comes to 8"), "{text}");
-    assert!(!text.contains("Generator too slow: slow"), "{text}");
+    assert!(text.contains("Generator too slow: slow: it comes to 8"), "{text}");
+    assert!(text.contains("that the generator reaches without the store"), "{text}");
+    assert!(text.contains("Waits for round trips: waits: in 1 of 1 repetitions"), "{text}");
+    for store in ["fast", "waits"] {
+        assert!(!text.contains(&format!("Generator too slow: {store}")), "{text}");
+    }
+    for store in ["fast", "slow"] {
+        assert!(!text.contains(&format!("Waits for round trips: {store}")), "{text}");
+    }
+    // The network alone is busy.
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["waits"]);
+    let (workload, load) = reads(5.0);
+    let trial = trial("waits", Role::Measure, workload, load);
+    let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
+    let end = lines.pop().unwrap();
+    for process in ["waits", "generator", "host"] {
+        let mut line = used(process, 0.1, 0);
+        if let Line::Resource(used) = &mut line {
+            used.network_bytes = 600_000_000;
+        }
+        lines.push(line);
+    }
+    study.write(trial, lines, end);
+    assert!(!study.report().contains("Waits for round trips: "));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
-//! The numbers of the tables in docs/lab.md, recomputed from the published trials beside them, by
-//! nothing of the lab's own statistics: only its histograms are decoded by its own code.
+//! The numbers of the tables in docs/lab.md, and those of the README that quote the lab, recomputed
+//! from the published trials beside them, by nothing of the lab's own statistics: only its
+//! histograms are decoded by its own code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,14 +14,25 @@ use lab::trial::{Role, Work};
 enum Number {
     /// Operations per second.
     Rate,
+    /// Rows per second.
+    Rows,
     /// Rows per second, in thousands.
     ThousandRows,
     /// Mean latency of all operations, ms.
     Latency,
     /// Mean latency of a label, ms.
     LatencyOf(&'static str),
+    /// A value of the whole trial.
+    Value(&'static str),
+    /// Processor time of the servers for a gigabyte of text, with what they do until it is on disk,
+    /// s: the arithmetic mean.
+    SecondsPerGigabyte,
+    /// Disk for a gigabyte of text that was loaded, MB.
+    MegabytesPerGigabyte,
 }
-use Number::{Latency, LatencyOf, Rate, ThousandRows};
+use Number::{
+    Latency, LatencyOf, MegabytesPerGigabyte, Rate, Rows, SecondsPerGigabyte, ThousandRows, Value,
+};
 
 /// A row of a table of docs/lab.md: the study, the beginning of the row, its experiment, nodes and
 /// target, and its number.
@@ -81,29 +93,74 @@ const ROWS: &[Row] = &[
     ("collectors", "291 |", "lines-291", 1, None, ThousandRows),
     ("collectors", "1,024 |", "lines-1024", 1, None, ThousandRows),
     ("collectors", "4,176 |", "lines-4176", 1, None, ThousandRows),
+    ("collectors", "291, one connection", "one-connection", 1, None, ThousandRows),
+    ("collectors", "291, 32 connections", "many-connections", 1, None, ThousandRows),
+    ("study1", "delay until new records are found", "real-time", 1, None, Value("delay_ms")),
+    ("ycsb", "F: half read-modify-writes", "f", 1, Some(4_000.0), Latency),
+    ("logstores", "ingest, lines/s", "ingest", 1, None, Rows),
+    ("logstores", "processor time for a GB of lines", "ingest", 1, None, SecondsPerGigabyte),
+    ("logstores", "disk for a GB of lines", "word", 1, None, MegabytesPerGigabyte),
+    ("logstores", "a word, ms", "word", 1, None, Latency),
+    ("logstores", "a phrase", "phrase", 1, None, Latency),
+    ("logstores", "a regular expression", "regex", 1, None, Latency),
+    ("logstores", "one line of all", "needle", 1, None, Latency),
+    ("logstores", "fields and time", "fields", 1, None, Latency),
+    ("logstores", "the newest 100 lines", "latest", 1, None, Latency),
+    ("logstores", "groups", "groups", 1, None, Latency),
+    ("logstores", "lines over time", "histogram", 1, None, Latency),
+    ("logstores", "first queries after a restart", "cold", 1, None, Latency),
+    ("logstores", "queries while 4,000 lines", "arriving", 1, None, LatencyOf("query")),
+    ("logstores", "delay until a line is found", "tail", 1, None, Value("delay_ms")),
 ];
 
-/// One measured trial.
+/// The numbers of the README: the study, the words of the row, its experiment and number, and the
+/// unit of its cells.
+const README: &[(&str, &str, &str, Number, f64)] = &[
+    ("collectors", "[collected until the last line is kept", "lines-117", ThousandRows, 1_000.0),
+    ("logstores", "[the newest 100 lines with a word", "latest", Latency, 1.0),
+];
+
+/// One trial that was measured, or that loaded data.
 struct Measured {
+    is_load: bool,
     experiment: String,
     store: String,
     nodes: u32,
     target_per_s: Option<f64>,
     seconds: f64,
-    rows: f64,
+    values: BTreeMap<String, f64>,
+    /// Processor time of the servers, s.
+    cpu_s: f64,
     /// Answers, and the sum of their latencies in ms, by label.
     answers: BTreeMap<String, (f64, f64)>,
+    /// Operations that are two answers each.
+    composites: f64,
 }
 
 impl Measured {
     fn number(&self, number: Number) -> Option<f64> {
-        let all = || self.answers.values().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let all = || {
+            let all = self.answers.values().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+            (all.0 - self.composites, all.1)
+        };
         let mean = |(count, sum): (f64, f64)| (count > 0.0).then(|| sum / count);
+        let value = |name: &str| self.values.get(name).copied();
         match number {
             Rate => Some(all().0 / self.seconds),
-            ThousandRows => Some(self.rows / self.seconds / 1_000.0),
+            Rows => Some(value("written_rows")? / self.seconds),
+            ThousandRows => Some(self.number(Rows)? / 1_000.0),
             Latency => mean(all()),
             LatencyOf(label) => mean(*self.answers.get(label)?),
+            Value(name) => value(name),
+            SecondsPerGigabyte => {
+                let settled = ["settle_cpu_s_visible", "settle_cpu_s_flushed"];
+                let settled: f64 = settled.into_iter().filter_map(value).sum();
+                Some((self.cpu_s + settled) / value("written_text_bytes")? * 1e9)
+            }
+            MegabytesPerGigabyte => {
+                let bytes = value("table_bytes_compacted").or(value("table_bytes_flushed"))?;
+                Some(bytes / value("written_text_bytes")? * 1e3)
+            }
         }
     }
 }
@@ -122,7 +179,7 @@ fn measured(lines: Vec<Line>) -> Option<Measured> {
     let mut lines = lines.into_iter();
     let Some(Line::Header(header)) = lines.next() else { panic!("no header") };
     let trial = header.trial;
-    if trial.role != Role::Measure {
+    if !matches!(trial.role, Role::Measure | Role::Prepare) {
         return None;
     }
     let target_per_s = match &trial.work {
@@ -130,13 +187,16 @@ fn measured(lines: Vec<Line>) -> Option<Measured> {
         Work::RealTime(_) => None,
     };
     let mut found = Measured {
+        is_load: trial.role == Role::Prepare,
         experiment: trial.experiment,
         store: trial.store.label,
         nodes: trial.nodes,
         target_per_s,
         seconds: 0.0,
-        rows: 0.0,
+        values: BTreeMap::new(),
+        cpu_s: 0.0,
         answers: BTreeMap::new(),
+        composites: 0.0,
     };
     for line in lines {
         match line {
@@ -147,7 +207,9 @@ fn measured(lines: Vec<Line>) -> Option<Measured> {
                 sum.0 += second.count as f64;
                 sum.1 += latencies.mean() * latencies.len() as f64 / 1_000.0;
             }
-            Line::Value { name, value } if name == "written_rows" => found.rows = value,
+            Line::Second(second) => found.composites += second.count as f64,
+            Line::Value { name, value } => drop(found.values.insert(name, value)),
+            Line::Resource(used) if used.process == found.store => found.cpu_s += used.cpu_s,
             Line::End(end) if end.outcome == Outcome::Completed => found.seconds = end.seconds,
             _ => {}
         }
@@ -170,6 +232,39 @@ fn is(cell: &str, number: f64) -> bool {
     (shown - number).abs() <= (0.51 * unit).max(0.006 * number)
 }
 
+/// Whether a label of a store is meant by a name in a document, as "ClickHouse 18.16".
+fn is_named(label: &str, name: &str) -> bool {
+    let name = name.to_lowercase().replace("postgresql", "postgres");
+    let name = name.split([' ', ',']).next().unwrap_or_default();
+    [name, &format!("cassandra@{name}"), &format!("{name} ids=auto")].contains(&label)
+}
+
+/// The mean of a store's repetitions; `None` if there are none.
+fn mean_of(
+    trials: &[Measured],
+    store: &str,
+    (experiment, nodes, target): (&str, u32, Option<f64>),
+    number: Number,
+) -> Option<f64> {
+    let is_load = matches!(number, MegabytesPerGigabyte);
+    let is_of = |trial: &&Measured| {
+        // All experiments of a study of lines ask the data that was loaded for the first.
+        (is_load || trial.experiment == experiment)
+            && trial.is_load == is_load
+            && trial.nodes == nodes
+            && (target.is_none() || trial.target_per_s == target)
+            && is_named(&trial.store, store)
+    };
+    let all = trials.iter().filter(is_of).filter_map(|trial| trial.number(number));
+    let sample: Vec<f64> = if is_load { all.take(1).collect() } else { all.collect() };
+    let count = sample.len() as f64;
+    match number {
+        _ if sample.is_empty() => None,
+        SecondsPerGigabyte => Some(sample.iter().sum::<f64>() / count),
+        _ => Some((sample.iter().map(|number| number.ln()).sum::<f64>() / count).exp()),
+    }
+}
+
 #[test]
 fn the_tables_of_the_documents_follow_from_the_published_trials() {
     let text = std::fs::read_to_string("../../docs/lab.md").unwrap();
@@ -185,24 +280,47 @@ fn the_tables_of_the_documents_follow_from_the_published_trials() {
         let row = lines.find(|line| line.starts_with(&format!("| {words}")));
         let row = cells(row.unwrap_or_else(|| panic!("{study}: no row `{words}`")));
         for (store, cell) in stores.iter().zip(&row[1..]).filter(|(_, cell)| **cell != "–") {
-            let store = store.to_lowercase().replace("postgresql", "postgres");
-            let is_of = |trial: &&Measured| {
-                trial.experiment == *experiment
-                    && trial.nodes == *nodes
-                    && (target.is_none() || trial.target_per_s == *target)
-                    && (trial.store == store || trial.store == format!("cassandra@{store}"))
-            };
-            let sample: Vec<f64> =
-                trials.iter().filter(is_of).filter_map(|trial| trial.number(*number)).collect();
-            if sample.is_empty() && *study == "containers" {
-                // The last column is none of a store.
+            let Some(mean) = mean_of(trials, store, (*experiment, *nodes, *target), *number) else {
+                // The last column of the containers is none of a store.
+                assert_eq!(*study, "containers", "{words}, {store}: no trial");
                 continue;
-            }
-            let mean = sample.iter().map(|number| number.ln()).sum::<f64>() / sample.len() as f64;
-            let mean = mean.exp();
+            };
             assert!(is(cell, mean), "{study}, {words}, {store}: `{cell}` is {mean} by the trials");
             compared += 1;
         }
     }
-    assert!(compared > 100, "{compared}");
+    assert!(compared > 250, "{compared}");
+}
+
+/// The cells of the README's rows, each with its store: a number with a unit is Loginson's.
+#[test]
+fn the_numbers_of_the_readme_follow_from_the_published_trials() {
+    let readme = std::fs::read_to_string("../../README.md").unwrap();
+    for (study, words, experiment, number, unit) in README {
+        let trials = trials(&Path::new("../../docs/lab").join(format!("{study}-small")));
+        let row = readme.lines().find(|line| line.starts_with(&format!("| {words}"))).unwrap();
+        let row = row.split_once("found)").unwrap().1;
+        let mut store = "Loginson";
+        let mut compared = 0;
+        for word in row.split([' ', '(', ')', ',', ';', '|']).filter(|word| !word.is_empty()) {
+            if !word.starts_with(|c: char| c.is_ascii_digit()) {
+                if trials.iter().any(|trial| is_named(&trial.store, word)) {
+                    store = word;
+                }
+                continue;
+            }
+            let mean = mean_of(&trials, store, (*experiment, 1, None), *number).unwrap() / unit;
+            assert!(is(word, mean), "{words}, {store}: `{word}` is {mean} by the trials");
+            compared += 1;
+        }
+        // The number of lines that were asked or their size is in the first cell.
+        assert!(compared >= 4, "{words}: {compared}");
+    }
+}
+
+/// A number that was changed is found.
+#[test]
+fn a_planted_wrong_number_is_found() {
+    assert!(is("8,182", 8_181.9) && is("0.49", 0.488) && is("39", 38.6));
+    assert!(!is("8,282", 8_181.9) && !is("0.51", 0.488) && !is("41", 38.6));
 }

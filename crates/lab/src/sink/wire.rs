@@ -1,0 +1,451 @@
+//! The protocols of clients: where a request and an answer end, and of which kind a request is.
+//!
+//! Only what clients of the lab's drivers send is understood. TLS, compression of whole streams and
+//! passwords with a challenge are left out: a sink cannot repeat them.
+
+use std::collections::HashMap;
+use std::io::Error;
+
+/// The protocol between the client of a store and its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// HTTP/1.1 (RFC 9112).
+    Http,
+    /// The serialization protocol of Redis (RESP 2 and 3).
+    Redis,
+    /// Version 3 of the protocol of PostgreSQL: "Frontend/Backend Protocol" of its manual.
+    Postgres,
+    /// Versions 3 and 4 of the native protocol of Cassandra: `native_protocol_v4.spec` of its
+    /// source.
+    Cassandra,
+    /// Lines over TCP without any answer, as syslog sends them.
+    Lines,
+}
+
+/// The kind of a request: requests of one kind have answers of one form.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// What is asked.
+    head: Vec<u8>,
+    /// The form of how it is asked, where texts have one; requests are similar without it.
+    form: Vec<u8>,
+}
+
+impl Key {
+    fn of(head: &[u8]) -> Key {
+        Key { head: head.to_vec(), form: Vec::new() }
+    }
+
+    /// The kind of all requests with the same head; `None` if that is this one.
+    pub(super) fn similar(&self) -> Option<Key> {
+        (!self.form.is_empty()).then(|| Key::of(&self.head))
+    }
+}
+
+/// A whole request at the beginning of a stream.
+pub(super) struct Request {
+    /// Its length.
+    pub bytes: usize,
+    /// Its kind; `None` for a request without an answer.
+    pub key: Option<Key>,
+    /// Its number, with which the answer comes back, in protocols that answer in any order.
+    pub number: Option<[u8; 2]>,
+}
+
+/// The state of one connection.
+pub(super) struct Talk {
+    wire: Wire,
+    /// Whether the first message of PostgreSQL was read: it alone has no type.
+    begun: bool,
+    /// The texts of prepared statements of PostgreSQL, by the names that this connection gave them.
+    statements: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+/// Bytes of the body of a request of HTTP that make its form.
+const FORM_BYTES: usize = 256;
+
+/// The type of pushed messages of Cassandra, which answer no request.
+const PUSHED: [u8; 2] = [0xFF, 0xFF];
+
+fn malformed(what: &str) -> Error {
+    Error::other(format!("this is not what the protocol has: {what}"))
+}
+
+impl Talk {
+    pub(super) fn new(wire: Wire) -> Talk {
+        Talk { wire, begun: false, statements: HashMap::new() }
+    }
+
+    /// The first request in `bytes`; `None` until it is whole.
+    pub(super) fn request(&mut self, bytes: &[u8]) -> Result<Option<Request>, Error> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let in_order = |bytes, key| Request { bytes, key, number: None };
+        match self.wire {
+            Wire::Lines => Ok(Some(in_order(bytes.len(), None))),
+            Wire::Redis => {
+                let Some(length) = resp(bytes)? else { return Ok(None) };
+                // `*3\r\n$4\r\nHGET\r\n…`: the third line is the command.
+                let command = bytes[..length].split(|byte| *byte == b'\n').nth(2);
+                let command = command.unwrap_or_default().trim_ascii_end().to_ascii_uppercase();
+                Ok(Some(in_order(length, Some(Key::of(&command)))))
+            }
+            Wire::Http => Ok(http(bytes, Kind::Request)?
+                .map(|length| in_order(length, Some(http_key(&bytes[..length]))))),
+            Wire::Cassandra => {
+                let Some(frame) = Frame::of(bytes)? else { return Ok(None) };
+                let head = match frame.opcode {
+                    // A prepared statement with its values: the identifier alone.
+                    0x0A => frame.body.get(..2 + short(frame.body)?),
+                    0x0D => Some(&[][..]),
+                    _ => Some(frame.body),
+                };
+                let head = head.ok_or_else(|| malformed("a statement without an identifier"))?;
+                let key = Key::of(&[&[frame.opcode], head].concat());
+                Ok(Some(Request { bytes: frame.bytes, key: Some(key), number: Some(frame.number) }))
+            }
+            Wire::Postgres => self.postgres(bytes),
+        }
+    }
+
+    /// A request of PostgreSQL: messages up to the one that asks for the answers to all of them.
+    fn postgres(&mut self, bytes: &[u8]) -> Result<Option<Request>, Error> {
+        let request = |bytes, key| Ok(Some(Request { bytes, key, number: None }));
+        if !self.begun {
+            let Some(length) = bytes.first_chunk().map(|length| u32::from_be_bytes(*length)) else {
+                return Ok(None);
+            };
+            let length = length as usize;
+            if bytes.len() < length {
+                return Ok(None);
+            }
+            self.begun = true;
+            return request(length, Some(Key::of(b"startup")));
+        }
+        let (mut at, mut head) = (0, Vec::new());
+        while let Some((kind, body)) = message(&bytes[at..])? {
+            at += 5 + body.len();
+            head.push(kind);
+            let mut texts = body.split(|byte| *byte == 0);
+            let mut text = || texts.next().unwrap_or_default();
+            match kind {
+                b'P' => {
+                    let (name, text) = (text().to_vec(), text().to_vec());
+                    head.extend_from_slice(&text);
+                    self.statements.insert(name, text);
+                }
+                b'B' => {
+                    let (_portal, name) = (text(), text());
+                    head.extend_from_slice(self.statements.get(name).map_or(name, Vec::as_slice));
+                }
+                b'D' if body.first() == Some(&b'S') => {
+                    let name = &text()[1..];
+                    head.extend_from_slice(self.statements.get(name).map_or(name, Vec::as_slice));
+                }
+                b'C' if body.first() == Some(&b'S') => drop(self.statements.remove(&text()[1..])),
+                b'Q' => {
+                    head.extend_from_slice(text());
+                    return request(at, Some(Key::of(&head)));
+                }
+                b'S' | b'p' => return request(at, Some(Key::of(&head))),
+                b'X' => return request(at, None),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Wire {
+    /// The length of the first answer in `bytes`, and the number of its request; `None` until it is
+    /// whole.
+    pub(super) fn answer(self, bytes: &[u8]) -> Result<Option<(usize, Option<[u8; 2]>)>, Error> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        Ok(match self {
+            Wire::Lines => Some((bytes.len(), None)),
+            Wire::Redis => resp(bytes)?.map(|length| (length, None)),
+            Wire::Http => http(bytes, Kind::Response)?.map(|length| (length, None)),
+            Wire::Cassandra => Frame::of(bytes)?.map(|frame| (frame.bytes, Some(frame.number))),
+            Wire::Postgres => {
+                let mut at = 0;
+                loop {
+                    let Some((kind, body)) = message(&bytes[at..])? else { return Ok(None) };
+                    at += 5 + body.len();
+                    // Ready for the next request, or for the password that it asks for.
+                    if kind == b'Z' || (kind == b'R' && !matches!(body, [0, 0, 0, 0 | 12, ..])) {
+                        return Ok(Some((at, None)));
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Gives an answer of Cassandra the number of its request, unless it answers none.
+pub(super) fn set_number(answer: &mut [u8], number: [u8; 2]) {
+    if let Some(place) = answer.get_mut(2..4).filter(|place| *place != PUSHED) {
+        place.copy_from_slice(&number);
+    }
+}
+
+/// A frame of Cassandra.
+struct Frame<'a> {
+    bytes: usize,
+    number: [u8; 2],
+    opcode: u8,
+    body: &'a [u8],
+}
+
+impl Frame<'_> {
+    fn of(bytes: &[u8]) -> Result<Option<Frame<'_>>, Error> {
+        let Some([version, _, n1, n2, opcode, length @ ..]) = bytes.first_chunk::<9>() else {
+            return Ok(None);
+        };
+        if !matches!(version & 0x7F, 3 | 4) {
+            return Err(malformed("a frame of another version"));
+        }
+        let end = 9 + u32::from_be_bytes(*length) as usize;
+        let frame = |body| Frame { bytes: end, number: [*n1, *n2], opcode: *opcode, body };
+        Ok(bytes.get(9..end).map(frame))
+    }
+}
+
+fn short(bytes: &[u8]) -> Result<usize, Error> {
+    let short = bytes.first_chunk().ok_or_else(|| malformed("a body without a length"))?;
+    Ok(u16::from_be_bytes(*short).into())
+}
+
+/// The type and the body of the first message of PostgreSQL.
+fn message(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Error> {
+    let Some([kind, length @ ..]) = bytes.first_chunk::<5>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    if length < 4 {
+        return Err(malformed("a message shorter than its length"));
+    }
+    Ok(bytes.get(5..1 + length).map(|body| (*kind, body)))
+}
+
+/// The length of the first value of RESP.
+fn resp(bytes: &[u8]) -> Result<Option<usize>, Error> {
+    // Values that are still to come: those of nested arrays are counted with their parents.
+    let (mut at, mut left) = (0, 1_usize);
+    while left > 0 {
+        let Some(end) = bytes[at..].iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let line = &bytes[at..at + end];
+        at += end + 1;
+        left -= 1;
+        let number = || {
+            let text = std::str::from_utf8(line.get(1..).unwrap_or_default()).ok();
+            let number = text.and_then(|text| text.trim_end().parse::<i64>().ok());
+            number.ok_or_else(|| malformed("a length that is no number"))
+        };
+        match line.first() {
+            // -1 is none.
+            Some(b'$' | b'!' | b'=') => {
+                at += usize::try_from(number()?).map_or(0, |length| length + 2);
+            }
+            Some(b'*' | b'~' | b'>') => left += usize::try_from(number()?).unwrap_or(0),
+            Some(b'%') => left += 2 * usize::try_from(number()?).unwrap_or(0),
+            Some(b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(') => {}
+            _ => return Err(malformed("a value of an unknown type")),
+        }
+        if at > bytes.len() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(at))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Request,
+    Response,
+}
+
+/// The length of the first message of HTTP.
+fn http(bytes: &[u8], kind: Kind) -> Result<Option<usize>, Error> {
+    let Some(head) = bytes.windows(4).position(|end| end == b"\r\n\r\n") else { return Ok(None) };
+    let mut length = 0;
+    let mut chunked = false;
+    for line in bytes[..head].split(|byte| *byte == b'\n').skip(1) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let value = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+            length = value.ok_or_else(|| malformed("a length that is no number"))?;
+        }
+        chunked |= name.eq_ignore_ascii_case(b"transfer-encoding")
+            && value.to_ascii_lowercase().ends_with(b"chunked");
+    }
+    // 204 and 304 have no body, whatever they say of its length.
+    let status = bytes.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    if kind == Kind::Response && matches!(status, b"204" | b"304") {
+        return Ok(Some(head + 4));
+    }
+    if !chunked {
+        let end = head + 4 + length;
+        return Ok((bytes.len() >= end).then_some(end));
+    }
+    let mut at = head + 4;
+    loop {
+        let Some(end) = bytes[at..].windows(2).position(|end| end == b"\r\n") else {
+            return Ok(None);
+        };
+        let size = bytes[at..at + end].split(|byte| *byte == b';').next().unwrap_or_default();
+        let size = std::str::from_utf8(size).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
+        let size = size.ok_or_else(|| malformed("a chunk without a size"))?;
+        at += end + 2 + size + 2;
+        if at > bytes.len() {
+            return Ok(None);
+        }
+        if size == 0 {
+            return Ok(Some(at));
+        }
+    }
+}
+
+/// The method and the path are the head; the form is that of the query and of the body's beginning:
+/// their punctuation and their words, without digits.
+fn http_key(request: &[u8]) -> Key {
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let end = line.iter().position(|byte| *byte == b'?').unwrap_or(line.len());
+    let body = request.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |head| head + 4);
+    let body = &request[body..];
+    let form = line[end..].iter().chain(&body[..body.len().min(FORM_BYTES)]);
+    let form = form.filter(|byte| !byte.is_ascii_digit()).copied().collect();
+    let head = line[..end].iter().filter(|byte| !byte.is_ascii_digit()).copied().collect();
+    Key { head, form }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kinds of the requests of a connection, which is cut at every place.
+    #[track_caller]
+    fn kinds(wire: Wire, stream: &[u8]) -> Vec<Option<Key>> {
+        let all = |talk: &mut Talk, stream: &[u8]| {
+            let (mut at, mut kinds) = (0, Vec::new());
+            while let Some(request) = talk.request(&stream[at..]).unwrap() {
+                at += request.bytes;
+                kinds.push(request.key);
+            }
+            (at, kinds)
+        };
+        let whole = all(&mut Talk::new(wire), stream);
+        assert_eq!(whole.0, stream.len());
+        for cut in 1..stream.len() {
+            let mut talk = Talk::new(wire);
+            let (at, mut kinds) = all(&mut talk, &stream[..cut]);
+            kinds.extend(all(&mut talk, &stream[at..]).1);
+            assert_eq!(kinds, whole.1, "cut at {cut}");
+        }
+        whole.1
+    }
+
+    #[track_caller]
+    fn answers(wire: Wire, stream: &[u8]) -> Vec<usize> {
+        let (mut at, mut lengths) = (0, Vec::new());
+        while let Some((length, _)) = wire.answer(&stream[at..]).unwrap() {
+            for cut in 0..length {
+                assert!(wire.answer(&stream[at..at + cut]).unwrap().is_none(), "cut at {cut}");
+            }
+            at += length;
+            lengths.push(length);
+        }
+        assert_eq!(at, stream.len());
+        lengths
+    }
+
+    #[test]
+    fn requests_of_redis_are_told_by_their_command() {
+        let stream = b"*2\r\n$3\r\nget\r\n$3\r\na\r\n\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$0\r\n\r\n";
+        let expected = ["GET", "SET"].map(|command| Some(Key::of(command.as_bytes())));
+        assert_eq!(kinds(Wire::Redis, stream), expected);
+        let stream =
+            b"+OK\r\n$-1\r\n*2\r\n$1\r\na\r\n*1\r\n:3\r\n%1\r\n+a\r\n$2\r\n\r\n\r\n*-1\r\n";
+        assert_eq!(answers(Wire::Redis, stream), [5, 5, 19, 16, 5]);
+        assert!(Talk::new(Wire::Redis).request(b"hello\r\n").is_err());
+    }
+
+    #[test]
+    fn requests_of_http_are_told_by_path_and_form() {
+        let post = |target: &str, body: &str| {
+            format!("POST {target} HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        };
+        let stream =
+            [post("/a/1?x=1", "count 12"), post("/a/2?x=7", "count 3"), post("/a/2", "rows")]
+                .concat();
+        let kinds = kinds(Wire::Http, stream.as_bytes());
+        assert_eq!(kinds[0], kinds[1]);
+        assert_ne!(kinds[1], kinds[2]);
+        let similar = |at: usize| kinds[at].as_ref().unwrap().similar();
+        assert_eq!(similar(1), similar(2));
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let none = "HTTP/1.1 204 No Content\r\n\r\n";
+        let sized = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab";
+        let stream = [chunked, none, sized].concat();
+        let lengths = [chunked, none, sized].map(str::len);
+        assert_eq!(answers(Wire::Http, stream.as_bytes()), lengths);
+    }
+
+    fn pg(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        [&[kind][..], &length, body].concat()
+    }
+
+    #[test]
+    fn requests_of_postgresql_are_told_by_their_statements() {
+        let begin = [&8_u32.to_be_bytes()[..], b"abcd"].concat();
+        let prepare = |name: &str, text: &str| {
+            let body = [name.as_bytes(), b"\0", text.as_bytes(), b"\0\0\0"].concat();
+            [pg(b'P', &body), pg(b'D', &[b"S", name.as_bytes(), b"\0"].concat()), pg(b'S', b"")]
+                .concat()
+        };
+        let bind = |name: &str| {
+            let body = [b"\0", name.as_bytes(), b"\0\0\0"].concat();
+            [pg(b'B', &body), pg(b'E', b"\0\0\0\0\0"), pg(b'S', b"")].concat()
+        };
+        let stream = [
+            begin,
+            prepare("s1", "select 1"),
+            prepare("s2", "select 1"),
+            bind("s1"),
+            bind("s2"),
+            pg(b'Q', b"begin\0"),
+            pg(b'X', b""),
+        ]
+        .concat();
+        let kinds = kinds(Wire::Postgres, &stream);
+        assert_eq!(kinds.len(), 7);
+        assert_eq!((&kinds[1], &kinds[3]), (&kinds[2], &kinds[4]));
+        assert!(kinds[1] != kinds[3] && kinds[6].is_none());
+        let answer = [pg(b'2', b""), pg(b'C', b"INSERT 0 1\0"), pg(b'Z', b"I")].concat();
+        let ask = pg(b'R', &[0, 0, 0, 3]);
+        let stream = [&ask[..], &answer, &answer].concat();
+        assert_eq!(answers(Wire::Postgres, &stream), [ask.len(), answer.len(), answer.len()]);
+    }
+
+    #[test]
+    fn requests_of_cassandra_are_told_by_their_statements_and_keep_their_numbers() {
+        let frame = |number: u8, opcode: u8, body: &[u8]| {
+            let length = (body.len() as u32).to_be_bytes();
+            [&[4, 0, 0, number, opcode][..], &length, body].concat()
+        };
+        let execute = |number, value: &[u8]| frame(number, 0x0A, &[b"\0\x02id", value].concat());
+        let stream = [execute(1, b"a"), execute(2, b"bc"), frame(3, 7, b"select")].concat();
+        let kinds = kinds(Wire::Cassandra, &stream);
+        assert_eq!(kinds[0], kinds[1]);
+        assert_ne!(kinds[1], kinds[2]);
+        let mut answer = frame(9, 8, b"rows");
+        let number = Wire::Cassandra.answer(&answer).unwrap().unwrap().1;
+        assert_eq!(number, Some([0, 9]));
+        set_number(&mut answer, [1, 2]);
+        assert_eq!(&answer[2..4], [1, 2]);
+        assert!(Talk::new(Wire::Cassandra).request(&[9; 20]).is_err());
+    }
+}
