@@ -206,6 +206,35 @@ pub struct Snapshot {
 /// A document of the catalog: its name and its body.
 pub type Mark = (String, Vec<u8>);
 
+/// Which segments a search wants: those that were not searched for a deletion, and those whose
+/// rules of retention are not the ones that are due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unsearched {
+    /// Segments whose last deletion that they were searched for is before this one.
+    pub below: u64,
+    /// What rules are due, by the latest arrival of a segment.
+    pub due: Vec<DueRules>,
+}
+
+impl Unsearched {
+    /// Whether a segment is one of them.
+    pub fn wants(&self, row: &SegmentRow) -> bool {
+        let is_due = |due: &DueRules| {
+            due.received_ns.contains(&row.received_last_ns) && due.rules != row.rules
+        };
+        row.searched < self.below || self.due.iter().any(is_due)
+    }
+}
+
+/// The rules of retention that are due for segments of an age.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueRules {
+    /// The latest arrivals of these segments: nanoseconds since 1970 UTC.
+    pub received_ns: Range<i64>,
+    /// The hash of the rules, as in [`SegmentRow::rules`].
+    pub rules: u64,
+}
+
 /// What all live segments take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -281,16 +310,26 @@ pub trait Catalog: Send + Sync {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError>;
 
+    /// Up to `max` live segments of a partition that end behind the offset `from` and are to be
+    /// searched, in the order of their offsets.
+    fn unsearched(
+        &self,
+        partition: u32,
+        wanted: &Unsearched,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError>;
+
     /// Adds a deletion of the lines that `filter` selects and that arrived before now. `ends` is
-    /// where the partitions of the log end. [`CatalogError::Refused`] when [`DELETIONS_MAX`] run.
-    ///
-    /// [`DELETIONS_MAX`]: crate::deletions::DELETIONS_MAX
+    /// where the partitions of the log end. [`CatalogError::Refused`] beyond the limits of
+    /// [`DeletionsTaken`](crate::deletions::DeletionsTaken).
     fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError>;
 
     /// All deletions.
     fn deletions(&self) -> Result<Deletions, CatalogError>;
 
-    /// Ends a running deletion; false when none of that id runs.
+    /// Ends a deletion: a running one is cancelled, and one that is done is not in force any more
+    /// and stays done, without its filter. False when none of that id hides lines.
     fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError>;
 
     /// Ends the running deletions that have nothing left to search, removes the filters of those

@@ -22,6 +22,19 @@ use std::time::Duration;
 ///
 /// limits.md, Nodes of a cluster: deletions that run | {} | further ones are refused
 pub const DELETIONS_MAX: usize = 100;
+/// Most deletions that hide lines at a time: those that run, and those that are done and still in
+/// force for lines that come late. Further ones are refused: each snapshot of the catalog has all of
+/// them.
+///
+/// limits.md, Nodes of a cluster: deletions in force | {} | further ones are refused, until one is
+/// cancelled or its 30 days are over
+pub const IN_FORCE_MAX: usize = 1000;
+/// Most bytes of the filters of deletions in force. A deletion beyond it is refused: a query sends
+/// these filters to the owners of partitions.
+///
+/// limits.md, Nodes of a cluster: bytes of the filters of all deletions in force | {} | further
+/// deletions are refused, until one is cancelled or its 30 days are over
+pub const IN_FORCE_BYTES_MAX: usize = 1 << 20;
 /// Ended deletions that are still listed. Beyond this number the oldest whose filter is removed are
 /// forgotten.
 pub const DELETIONS_KEPT: usize = 100;
@@ -99,9 +112,43 @@ impl DeletionRow {
     }
 }
 
-/// What a caller is told beyond [`DELETIONS_MAX`].
-pub(crate) fn too_many_deletions() -> String {
-    format!("{DELETIONS_MAX} deletions run; wait for one to end, or cancel one")
+/// What the deletions take that the catalog has, before another one is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletionsTaken {
+    /// Those that run.
+    pub running: usize,
+    /// Those that hide lines, running ones included.
+    pub in_force: usize,
+    /// Bytes of their filters.
+    pub bytes: usize,
+}
+
+impl DeletionsTaken {
+    /// Whether there is room for one more deletion, with this filter.
+    ///
+    /// Errors: beyond a limit; the text says which one, and what to do.
+    pub fn admit(&self, filter: &str) -> Result<(), String> {
+        if self.running >= DELETIONS_MAX {
+            return Err(format!(
+                "{DELETIONS_MAX} deletions run; wait for one to end, or cancel one"
+            ));
+        }
+        let remedy = "select several values with one filter, or cancel deletions that are done and whose lines \
+                      no spool has any more";
+        if self.in_force >= IN_FORCE_MAX {
+            return Err(format!(
+                "{IN_FORCE_MAX} deletions are in force, those included that are done and hide lines that come late for \
+                 30 days; {remedy}"
+            ));
+        }
+        if self.bytes.saturating_add(filter.len()) > IN_FORCE_BYTES_MAX {
+            return Err(format!(
+                "the filters of the deletions in force would have more than {IN_FORCE_BYTES_MAX} bytes, those of \
+                 deletions included that are done and hide lines that come late for 30 days; {remedy}"
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// All deletions, read in one transaction.
@@ -119,5 +166,27 @@ impl Deletions {
     /// Those that hide lines, by id.
     pub fn in_force(&self) -> impl Iterator<Item = &Tombstone> {
         self.rows.iter().filter(|row| row.is_in_force()).map(|row| &row.tombstone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_are_refused_beyond_each_limit() {
+        let full = DeletionsTaken {
+            running: DELETIONS_MAX - 1,
+            in_force: IN_FORCE_MAX - 1,
+            bytes: IN_FORCE_BYTES_MAX - 3,
+        };
+        assert_eq!(full.admit("abc"), Ok(()));
+        let check = |taken: DeletionsTaken, filter: &str, expected: &str| {
+            let refused = taken.admit(filter).unwrap_err();
+            assert!(refused.contains(expected) && refused.contains("cancel"), "{refused}");
+        };
+        check(DeletionsTaken { running: DELETIONS_MAX, ..full }, "a", "deletions run");
+        check(DeletionsTaken { in_force: IN_FORCE_MAX, ..full }, "a", "deletions are in force");
+        check(full, "abcd", "bytes");
     }
 }

@@ -34,9 +34,9 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
+    Catalog, DueRules, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
-    Snapshot, TimeRange, Totals, View,
+    Snapshot, TimeRange, Totals, Unsearched, View,
 };
 pub use duplicates::{Duplicates, Seen};
 pub use error::{CatalogError, Failure, LogError, ObjectError};
@@ -48,7 +48,7 @@ pub use jobs::{
     RetentionRule, RetentionSettings, Sweep, SweepSettings,
 };
 pub use kept::{KeptCatalog, KeptError, KeptSnapshot};
-pub use member::{Change, LeaseSettings, Member};
+pub use member::{Answer, Call, Change, LeaseSettings, Member, Next};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
 pub use plan::{End, Gathered, HotRange, Plan, PlanError, gather, plan, plan_of};

@@ -49,12 +49,59 @@ pub enum Change {
     Expired(Lease),
 }
 
+/// A call of the catalog that a member needs. It is made without the member, so that a catalog that
+/// answers late holds up nobody who asks the member for a lease meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Says that the node lives, and extends leases.
+    Heartbeat(NodeInfo, Vec<Lease>),
+    /// Takes a resource.
+    Acquire(NodeId, Resource),
+    /// Gives a lease back.
+    Release(Lease),
+}
+
+/// What a call brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To a heartbeat.
+    View(View),
+    /// To an acquisition; `None` while another node has the resource.
+    Acquired(Option<Lease>),
+    /// To a release.
+    Released,
+}
+
+/// What a member has to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing at present.
+    Idle,
+    /// The caller is told this.
+    Told(Change),
+    /// The caller makes this call, and hands [`Member::answered`] its answer.
+    Call(Call),
+}
+
+impl Call {
+    /// Makes the call, with leases of this length.
+    pub fn make(&self, catalog: &dyn Catalog, ttl: Duration) -> Result<Answer, CatalogError> {
+        match self {
+            Call::Heartbeat(info, leases) => catalog.heartbeat(info, leases, ttl).map(Answer::View),
+            Call::Acquire(node, resource) => {
+                catalog.acquire(*resource, *node, ttl).map(Answer::Acquired)
+            }
+            Call::Release(lease) => catalog.release(lease).map(|()| Answer::Released),
+        }
+    }
+}
+
 struct Held {
     lease: Lease,
     until_ns: u64,
 }
 
-/// The leases of one node; stepped by one thread.
+/// The leases of one node. One thread steps it; others may take and give up leases meanwhile.
 pub struct Member {
     info: NodeInfo,
     settings: LeaseSettings,
@@ -123,18 +170,35 @@ impl Member {
         partitions: u32,
         now_ns: u64,
     ) -> Result<Option<Change>, CatalogError> {
+        match self.next(partitions, now_ns) {
+            Next::Idle => Ok(None),
+            Next::Told(change) => Ok(Some(change)),
+            Next::Call(call) => {
+                let answer = call.make(catalog, self.settings.ttl);
+                let is_acquisition = matches!(call, Call::Acquire(..));
+                let lease = self.answered(call, answer, now_ns)?;
+                if let (Some(lease), true) = (lease, is_acquisition) {
+                    self.changes.push_back(Change::Gained(lease));
+                    return Ok(self.changes.pop_front());
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// What is due next. Its call may be made while others use the member.
+    pub fn next(&mut self, partitions: u32, now_ns: u64) -> Next {
         self.expire(now_ns);
         if let Some(change) = self.changes.pop_front() {
-            return Ok(Some(change));
+            return Next::Told(change);
         }
         if let Some(lease) = self.leaving.pop_front() {
             // Tried once. If it fails, the lease expires by itself.
-            let released = catalog.release(&lease);
-            self.heard(released)?;
-            return Ok(None);
+            return Next::Call(Call::Release(lease));
         }
         if now_ns >= self.heartbeat_ns {
-            return self.heartbeat(catalog, now_ns).map(|()| None);
+            let leases = self.held.values().map(|held| held.lease).collect();
+            return Next::Call(Call::Heartbeat(self.info.clone(), leases));
         }
         let quota = self.quota(partitions);
         let owned = self.held.keys().filter(|held| matches!(held, Resource::Partition(_))).count();
@@ -144,35 +208,79 @@ impl Member {
             self.give_up(surplus);
         } else if quota == 0 && !self.info.accepting {
             self.give_up(Resource::Programs);
-        } else if let Some(free) = self.wanted(partitions, owned < quota)
-            && let Some(lease) = self.acquire(catalog, free, now_ns)?
-        {
-            self.changes.push_back(Change::Gained(lease));
+        } else if let Some(free) = self.wanted(partitions, owned < quota) {
+            return Next::Call(self.acquisition(free));
         }
-        Ok(self.changes.pop_front())
+        self.changes.pop_front().map_or(Next::Idle, Next::Told)
     }
 
-    /// Takes a resource, which the heartbeats extend from then on; `None` while another node has
-    /// it. For jobs; partitions are taken by [`step`](Self::step).
+    /// The call that takes a resource, which the heartbeats extend from then on. For jobs;
+    /// partitions are taken by [`step`](Self::step).
+    pub fn acquisition(&self, resource: Resource) -> Call {
+        Call::Acquire(self.info.node, resource)
+    }
+
+    /// Notes the answer to a call that was sent at `sent_ns`, by the monotonic clock: from then on
+    /// a lease counts. Returns the lease of an acquisition; `None` while another node has it.
+    /// Whoever made the call begins to use the lease.
+    ///
+    /// Errors: that of the call.
+    pub fn answered(
+        &mut self,
+        call: Call,
+        answer: Result<Answer, CatalogError>,
+        sent_ns: u64,
+    ) -> Result<Option<Lease>, CatalogError> {
+        let answer = match (answer, &call) {
+            (Ok(answer), _) => answer,
+            (Err(error), Call::Heartbeat(..)) => {
+                self.hears_catalog = false;
+                return Err(error);
+            }
+            (Err(error), _) => {
+                // A lease that ends during a long call is over because of that, and not because the
+                // node slept.
+                if matches!(error, CatalogError::Unavailable(_) | CatalogError::Unknown(_)) {
+                    self.hears_catalog = false;
+                }
+                return Err(error);
+            }
+        };
+        match (call, answer) {
+            (Call::Heartbeat(_, leases), Answer::View(view)) => {
+                self.heard(&leases, view, sent_ns);
+                Ok(None)
+            }
+            (Call::Acquire(_, resource), Answer::Acquired(lease)) => {
+                match lease {
+                    Some(lease) => {
+                        let held = Held { lease, until_ns: self.valid_until(sent_ns) };
+                        self.held.insert(resource, held);
+                    }
+                    // Somebody was faster. The next heartbeat tells who.
+                    None => {
+                        match self.view.leases.iter_mut().find(|row| row.resource == resource) {
+                            Some(row) => (row.owner, row.live) = (None, true),
+                            None => self.heartbeat_ns = 0,
+                        }
+                    }
+                }
+                Ok(lease)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes a resource with one call. See [`acquisition`](Self::acquisition).
     pub fn acquire(
         &mut self,
         catalog: &dyn Catalog,
         resource: Resource,
         now_ns: u64,
     ) -> Result<Option<Lease>, CatalogError> {
-        let lease = catalog.acquire(resource, self.info.node, self.settings.ttl);
-        let lease = self.heard(lease)?;
-        match lease {
-            Some(lease) => {
-                self.held.insert(resource, Held { lease, until_ns: self.valid_until(now_ns) });
-            }
-            // Somebody was faster. The next heartbeat tells who.
-            None => match self.view.leases.iter_mut().find(|row| row.resource == resource) {
-                Some(row) => (row.owner, row.live) = (None, true),
-                None => self.heartbeat_ns = 0,
-            },
-        }
-        Ok(lease)
+        let call = self.acquisition(resource);
+        let answer = call.make(catalog, self.settings.ttl);
+        self.answered(call, answer, now_ns)
     }
 
     /// Gives a lease back: the next step says that it is lost, and the step after that tells the
@@ -191,15 +299,6 @@ impl Member {
         }
     }
 
-    /// Notes that the catalog did not answer a call. A lease that ends during a long one is over
-    /// because of that, and not because the node slept.
-    fn heard<T>(&mut self, result: Result<T, CatalogError>) -> Result<T, CatalogError> {
-        if let Err(CatalogError::Unavailable(_) | CatalogError::Unknown(_)) = &result {
-            self.hears_catalog = false;
-        }
-        result
-    }
-
     fn valid_until(&self, sent_ns: u64) -> u64 {
         sent_ns + nanos(self.settings.ttl.saturating_sub(self.settings.margin))
     }
@@ -211,27 +310,28 @@ impl Member {
         }
     }
 
-    fn heartbeat(&mut self, catalog: &dyn Catalog, now_ns: u64) -> Result<(), CatalogError> {
-        let leases: Vec<Lease> = self.held.values().map(|held| held.lease).collect();
-        let view = catalog.heartbeat(&self.info, &leases, self.settings.ttl);
-        self.hears_catalog = view.is_ok();
-        self.view = view?;
-        self.heartbeat_ns = now_ns + nanos(self.settings.renew_every);
-        let until_ns = self.valid_until(now_ns);
+    /// Notes the answer to a heartbeat that extended some leases. Those that the node gave up or
+    /// took anew meanwhile are left as they are.
+    fn heard(&mut self, leases: &[Lease], view: View, sent_ns: u64) {
+        self.hears_catalog = true;
+        self.view = view;
+        self.heartbeat_ns = sent_ns + nanos(self.settings.renew_every);
+        let until_ns = self.valid_until(sent_ns);
         for lease in leases {
             let holds = self.view.leases.iter().any(|row| {
                 (row.resource, row.owner, row.epoch)
                     == (lease.resource, Some(lease.owner), lease.epoch)
             });
             match self.held.get_mut(&lease.resource) {
+                Some(held) if held.lease != *lease => {}
                 Some(held) if holds => held.until_ns = until_ns,
-                _ => {
+                Some(_) => {
                     self.held.remove(&lease.resource);
-                    self.changes.push_back(Change::Lost(lease));
+                    self.changes.push_back(Change::Lost(*lease));
                 }
+                None => {}
             }
         }
-        Ok(())
     }
 
     /// How many partitions this node is to have. Stores share them evenly, in the order of their
@@ -444,6 +544,46 @@ mod tests {
         assert!(member.held.is_empty());
         let view = cluster.catalog.heartbeat(&member.info, &[], TTL).unwrap();
         assert_eq!(view.leases.iter().filter(|row| row.live).count(), PARTITIONS as usize + 1);
+    }
+
+    /// While a heartbeat is under way, jobs end and begin, and a partition is lost.
+    #[test]
+    fn leases_change_while_a_call_is_under_way() {
+        let mut cluster = Cluster::new();
+        cluster.join(1);
+        cluster.run(5);
+        let Cluster { clock, catalog, members } = &mut cluster;
+        let (clock, catalog, member) = (&*clock, &*catalog, &mut members[0]);
+        let take = |member: &mut Member, resource| {
+            member.acquire(catalog, resource, clock.monotonic_ns()).unwrap().unwrap()
+        };
+        let ended = take(member, Resource::Merge(1));
+        let again = take(member, Resource::Merge(2));
+        let kept = take(member, Resource::Merge(3));
+        clock.advance_ns(3_000_000_000);
+        let sent_ns = clock.monotonic_ns();
+        let Next::Call(call @ Call::Heartbeat(..)) = member.next(PARTITIONS, sent_ns) else {
+            panic!("a heartbeat is due");
+        };
+        let answer = call.make(catalog, TTL);
+        clock.advance_ns(1_000_000_000);
+        member.give_up(ended.resource);
+        member.is_over(&again);
+        let newer = take(member, again.resource);
+        let first = Lease { resource: Resource::Partition(0), owner: NodeId(1), epoch: 1 };
+        member.is_over(&first);
+        assert_eq!(member.answered(call, answer, sent_ns), Ok(None));
+        let until = |lease| member.until_ns(lease);
+        // What was kept counts from when the heartbeat was sent, what was taken since from then.
+        assert_eq!(until(&kept), Some(sent_ns + 7_000_000_000));
+        assert_eq!(until(&newer), Some(sent_ns + 8_000_000_000));
+        assert_eq!((until(&ended), until(&again), until(&first)), (None, None, None));
+        // The one that was given up is told and released, and no other is lost.
+        let now_ns = clock.monotonic_ns();
+        assert_eq!(member.next(PARTITIONS, now_ns), Next::Told(Change::Lost(ended)));
+        assert_eq!(member.next(PARTITIONS, now_ns), Next::Call(Call::Release(ended)));
+        let next = member.next(PARTITIONS, now_ns);
+        assert_eq!(next, Next::Call(Call::Acquire(NodeId(1), first.resource)));
     }
 
     #[test]

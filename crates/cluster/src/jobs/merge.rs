@@ -73,6 +73,12 @@ impl Merge {
         self.settled
     }
 
+    /// Whether it may be ended without the loss of work: nothing is merged that the catalog does not
+    /// know. Another one goes on from [`settled`](Self::settled).
+    pub fn is_between(&self) -> bool {
+        matches!(self.state, State::Looking | State::Chosen(_))
+    }
+
     /// Does the next thing, with one call of an engine or the merger at most. False when it has
     /// looked at all segments; the next step looks at those that are not settled again.
     pub fn step(

@@ -1,11 +1,10 @@
 //! Pruning: segments lose the lines that deletions cover, and those that rules of retention select.
 //!
 //! The row of a segment says for which deletions it was searched and which rules were applied, so a
-//! segment is read when there is something new for it, and not again.
+//! segment is read when there is something new for it, and not again. Rows of the others are not
+//! read: the catalog finds those that are due.
 
-use std::time::Duration;
-
-use crate::catalog::{Catalog, SegmentRow};
+use crate::catalog::{Catalog, DueRules, SegmentRow, Unsearched};
 use crate::deletions::{Deletions, Tombstone};
 use crate::error::{Failure, ObjectError};
 use crate::ids::{Lease, ObjectName};
@@ -113,6 +112,12 @@ impl Prune {
         }
     }
 
+    /// Whether it may be ended without the loss of work: nothing is rewritten that the catalog does
+    /// not know. Another one goes on, since segments that were searched are not looked at again.
+    pub fn is_between(&self) -> bool {
+        !matches!(self.state, State::Rewritten { .. } | State::Stored(_))
+    }
+
     /// Does the next thing, with one call of an engine or the pruner at most. False when it has
     /// looked at all segments; the next step begins anew. A segment that cannot be searched, since
     /// its object is missing or damaged, is passed over, and is an error when the others are done.
@@ -166,7 +171,11 @@ impl Prune {
     }
 
     fn look(&mut self, from: u64, catalog: &dyn Catalog) -> Result<(), JobError> {
-        let segments = catalog.segments_of(self.partition, from, PAGE)?;
+        let wanted = Unsearched {
+            below: self.deletions.in_force().map(|tombstone| tombstone.id).max().unwrap_or(0),
+            due: due_bands(&self.rules, self.deletions.now_ns),
+        };
+        let segments = catalog.unsearched(self.partition, &wanted, from, PAGE)?;
         let next = (segments.len() == PAGE).then(|| segments[PAGE - 1].offsets.end);
         let mut due = Vec::new();
         for segment in segments {
@@ -268,9 +277,26 @@ impl Prune {
 
 /// The rules that are due for all lines of a segment: those whose age its newest line has passed.
 fn due_rules(rules: &[RetentionRule], newest_ns: i64, now_ns: i64) -> Vec<RetentionRule> {
-    let ns = |age: Duration| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
-    let is_due = |rule: &&RetentionRule| newest_ns < now_ns.saturating_sub(ns(rule.age));
+    let is_due = |rule: &&RetentionRule| newest_ns < due_before(rule, now_ns);
     rules.iter().filter(is_due).cloned().collect()
+}
+
+/// The rules that are due, by the latest arrival of segments, where any is.
+fn due_bands(rules: &[RetentionRule], now_ns: i64) -> Vec<DueRules> {
+    let mut ends: Vec<i64> = rules.iter().map(|rule| due_before(rule, now_ns)).collect();
+    ends.push(i64::MIN);
+    ends.sort_unstable();
+    ends.dedup();
+    let band = |ends: &[i64]| DueRules {
+        received_ns: ends[0]..ends[1],
+        rules: stamp(&due_rules(rules, ends[0], now_ns)),
+    };
+    ends.windows(2).map(band).collect()
+}
+
+/// Lines that arrived before this time are old enough for a rule.
+fn due_before(rule: &RetentionRule, now_ns: i64) -> i64 {
+    now_ns.saturating_sub(i64::try_from(rule.age.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// A hash that identifies a set of rules; 0 for none. The catalog keeps it, so it depends on
@@ -288,6 +314,7 @@ fn stamp(rules: &[RetentionRule]) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use platform::ManualClock;
 
@@ -358,8 +385,10 @@ mod tests {
         };
         assert_eq!(run(&[1]), Err(JobError::Seal(SealError(name(1)))));
         assert_eq!(searched(), [true, false, true, true]);
-        assert_eq!(run(&[]), Ok(false));
+        // Those that were searched are not read again, whatever fails in them now.
+        assert_eq!(run(&[0, 2, 3]), Ok(false));
         assert_eq!(searched(), [true; 4]);
+        assert_eq!(run(&[0, 1, 2, 3]), Ok(false));
     }
 
     #[test]
@@ -374,6 +403,17 @@ mod tests {
             let due = due_rules(&rules, 100 * second_ns, now_s * second_ns);
             assert_eq!(due, rules[..expected], "{now_s}");
         }
+        // The bands say for each arrival what is due, in one row of the catalog for each.
+        let bands = due_bands(&rules, 100 * second_ns);
+        for received_ns in
+            [i64::MIN, 79, 80, 81, 89, 90, 91, 100].map(|s: i64| s.saturating_mul(second_ns))
+        {
+            let band = bands.iter().find(|band| band.received_ns.contains(&received_ns));
+            let found = band.map_or(0, |band| band.rules);
+            let due = due_rules(&rules, received_ns, 100 * second_ns);
+            assert_eq!(found, stamp(&due), "{received_ns}");
+        }
+        assert_eq!((bands.len(), due_bands(&[], 5)), (2, Vec::new()));
         let sets = [&rules[..0], &rules[..1], &rules[1..], &rules[..]];
         let stamps: std::collections::BTreeSet<u64> = sets.map(stamp).into();
         assert_eq!(stamps.len(), sets.len());

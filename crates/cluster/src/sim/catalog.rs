@@ -9,11 +9,10 @@ use platform::Clock;
 use crate::catalog::{
     Catalog, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
     PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, SegmentRow, Snapshot,
-    TimeRange, Totals, View,
+    TimeRange, Totals, Unsearched, View,
 };
 use crate::deletions::{
-    DELETIONS_KEPT, DELETIONS_MAX, DeletionRow, DeletionState, Deletions, LATE, Tombstone,
-    too_many_deletions,
+    DELETIONS_KEPT, DeletionRow, DeletionState, Deletions, DeletionsTaken, LATE, Tombstone,
 };
 use crate::duplicates::Seen;
 use crate::error::CatalogError;
@@ -311,6 +310,19 @@ impl Catalog for SimCatalog {
         })
     }
 
+    fn unsearched(
+        &self,
+        partition: u32,
+        wanted: &Unsearched,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        let mut rows = self.segments_of(partition, from, usize::MAX)?;
+        rows.retain(|row| wanted.wants(row));
+        rows.truncate(max);
+        Ok(rows)
+    }
+
     fn holding(
         &self,
         node: NodeId,
@@ -329,10 +341,13 @@ impl Catalog for SimCatalog {
 
     fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
         self.with(|state, now_ns| {
-            let is_running = |(row, _): &&(DeletionRow, _)| row.state == DeletionState::Running;
-            if state.deletions.values().filter(is_running).count() >= DELETIONS_MAX {
-                return Err(CatalogError::Refused(too_many_deletions()));
+            let mut taken = DeletionsTaken::default();
+            for (row, _) in state.deletions.values().filter(|(row, _)| row.is_in_force()) {
+                taken.running += usize::from(row.state == DeletionState::Running);
+                taken.in_force += 1;
+                taken.bytes += row.tombstone.filter.len();
             }
+            taken.admit(filter).map_err(CatalogError::Refused)?;
             state.deletions_last += 1;
             let id = state.deletions_last;
             let tombstone = Tombstone { id, filter: filter.to_owned(), created_ns: now_ns };
@@ -359,12 +374,12 @@ impl Catalog for SimCatalog {
     fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
         self.with(|state, now_ns| {
             let Some((row, _)) = state.deletions.get_mut(&id) else { return Ok(false) };
-            let is_running = row.state == DeletionState::Running;
-            if is_running {
+            let is_in_force = row.is_in_force();
+            if row.state == DeletionState::Running {
                 (row.state, row.finished_ns) = (DeletionState::Cancelled, Some(now_ns));
-                row.tombstone.filter.clear();
             }
-            Ok(is_running)
+            row.tombstone.filter.clear();
+            Ok(is_in_force)
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
-    View,
+    Unsearched, View,
 };
 use crate::deletions::{DeletionRow, Deletions};
 use crate::error::{CatalogError, LogError, ObjectError};
@@ -283,6 +283,16 @@ impl<E: Catalog + ?Sized + 'static> Catalog for Remote<E> {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError> {
         self.read(|catalog| catalog.holding(node, sequence, max))
+    }
+
+    fn unsearched(
+        &self,
+        partition: u32,
+        wanted: &Unsearched,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.read(|catalog| catalog.unsearched(partition, wanted, from, max))
     }
 
     fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Weakness;
 use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
-    View,
+    Unsearched, View,
 };
 use crate::deletions::{DeletionRow, Deletions};
 use crate::error::CatalogError;
@@ -135,6 +135,16 @@ impl Catalog for WeakCatalog {
         max: usize,
     ) -> Result<Vec<SegmentRow>, CatalogError> {
         self.catalog.holding(node, sequence, max)
+    }
+
+    fn unsearched(
+        &self,
+        partition: u32,
+        wanted: &Unsearched,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.catalog.unsearched(partition, wanted, from, max)
     }
 
     fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {

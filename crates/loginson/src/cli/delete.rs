@@ -41,7 +41,8 @@ pub struct DeleteArgs {
     /// List the deletions
     #[arg(long, conflicts_with = "filter")]
     list: bool,
-    /// Cancel a running deletion; lines that it has deleted are gone
+    /// Cancel a running deletion; lines that it has deleted are gone. In a cluster, also end the force
+    /// of one that is done, for lines that come late
     #[arg(long, value_name = "ID", conflicts_with = "filter")]
     cancel: Option<u64>,
     #[command(flatten)]

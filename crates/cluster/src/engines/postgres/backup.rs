@@ -1,7 +1,8 @@
 //! All rows of a catalog, for a backup, and a catalog made of them.
 //!
 //! Rows are the JSON that PostgreSQL makes of them, and reads again. Left out: nodes, which say
-//! themselves that they are there; retired segments, whose objects are deleted soon; holds.
+//! themselves that they are there; retired segments, whose objects are deleted soon; holds. A dump
+//! of an earlier release may lack columns, which get their defaults.
 
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -103,20 +104,55 @@ pub async fn restore(client: &Client, rows: &[(String, String)]) -> Result<(), F
             return refused(format!("'{}' is no table of a catalog", part[0].0.escape_default()));
         };
         let values: Vec<&str> = part.iter().map(|(_, row)| row.as_str()).collect();
-        let sql = format!(
-            "INSERT INTO {table} OVERRIDING SYSTEM VALUE
-             SELECT * FROM json_populate_recordset(NULL::{table}, $1::json)"
-        );
         let json = format!("[{}]", values.join(","));
+        let columns = columns_of(client, table, &json).await?;
+        let sql = format!(
+            "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE
+             SELECT {columns} FROM json_populate_recordset(NULL::{table}, $1::json)"
+        );
         client.query_typed(&sql, &[(&json, Type::TEXT)]).await?;
     }
-    // Nobody has a lease, and nothing can be published under one of before.
+    // The counts may be those of a dump from before they were kept. Nobody has a lease, and nothing
+    // can be published under one of before.
     client
         .batch_execute(
-            "UPDATE leases SET owner = NULL, epoch = epoch + 1, expires = now();
+            "UPDATE partitions SET live_segments = counts.segments, live_bytes = counts.bytes
+             FROM (SELECT partition, count(*) AS segments, sum(bytes)::bigint AS bytes
+                FROM segments WHERE retired IS NULL GROUP BY partition) AS counts
+             WHERE partitions.partition = counts.partition;
+             UPDATE leases SET owner = NULL, epoch = epoch + 1, expires = now();
              SELECT setval(pg_get_serial_sequence('deletions', 'id'),
                 COALESCE((SELECT max(id) FROM deletions), 0) + 1, false)",
         )
         .await?;
     Ok(())
+}
+
+/// The columns that rows of a dump have, as a list for SQL. Columns of the table that they lack,
+/// since an earlier release made the dump, get their defaults.
+async fn columns_of(client: &Client, table: &str, json: &str) -> Result<String, Failed> {
+    let found = client
+        .query_typed(
+            "SELECT quote_ident(name), name, attnum IS NOT NULL
+             FROM (SELECT DISTINCT json_object_keys(value) AS name
+                FROM json_array_elements($1::json)) AS dumped
+             LEFT JOIN pg_attribute ON attrelid = $2::text::regclass AND attname = name
+                AND attnum > 0 AND NOT attisdropped
+             ORDER BY name",
+            &[(&json, Type::TEXT), (&table, Type::TEXT)],
+        )
+        .await?;
+    let unknown = found.iter().find(|row| !row.get::<_, bool>(2));
+    match unknown {
+        Some(row) => {
+            let column: String = row.get(1);
+            let error = format!(
+                "the backup has the column '{}' of {table}, which this program does not know: a later release made it; \
+                 restore with that one",
+                column.escape_default()
+            );
+            Err(CatalogError::Refused(error).into())
+        }
+        None => Ok(found.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join(", ")),
+    }
 }

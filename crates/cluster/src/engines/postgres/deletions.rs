@@ -7,8 +7,7 @@ use super::leases::hold;
 use super::pool::Failed;
 use super::{micros, signed, unsigned};
 use crate::deletions::{
-    DELETIONS_KEPT, DELETIONS_MAX, DeletionRow, DeletionState, Deletions, LATE, Tombstone,
-    too_many_deletions,
+    DELETIONS_KEPT, DeletionRow, DeletionState, Deletions, DeletionsTaken, LATE, Tombstone,
 };
 use crate::error::CatalogError;
 use crate::ids::Lease;
@@ -25,12 +24,21 @@ const ROW: &str = "id, filter, state, (EXTRACT(epoch FROM created) * 1000000000)
 pub async fn add(client: &Client, filter: &str, ends: &[u64]) -> Result<DeletionRow, Failed> {
     // Of two at the same time, each sees the other: none begins beyond the limit.
     client.batch_execute("LOCK TABLE deletions IN SHARE ROW EXCLUSIVE MODE").await?;
-    let running =
-        client.query_typed("SELECT count(*) FROM deletions WHERE state = 'running'", &[]).await?;
-    let running: i64 = running.first().map_or(0, |row| row.get(0));
-    if unsigned(running) >= DELETIONS_MAX as u64 {
-        return Err(CatalogError::Refused(too_many_deletions()).into());
-    }
+    let rows = client
+        .query_typed(
+            "SELECT count(*) FILTER (WHERE state = 'running'), count(*),
+                COALESCE(sum(octet_length(filter)), 0)::bigint
+             FROM deletions WHERE state <> 'cancelled' AND filter <> ''",
+            &[],
+        )
+        .await?;
+    let number = |row: &Row, column: usize| usize::try_from(row.get::<_, i64>(column)).unwrap_or(0);
+    let taken = rows.first().map(|row| DeletionsTaken {
+        running: number(row, 0),
+        in_force: number(row, 1),
+        bytes: number(row, 2),
+    });
+    taken.unwrap_or_default().admit(filter).map_err(CatalogError::Refused)?;
     let ends = ends.iter().map(|end| signed(*end)).collect::<Result<Vec<i64>, _>>()?;
     let added = client
         .query_typed(
@@ -92,8 +100,10 @@ pub async fn cancel(client: &Client, id: u64) -> Result<bool, Failed> {
     let Ok(id) = i64::try_from(id) else { return Ok(false) };
     let cancelled = client
         .query_typed(
-            "UPDATE deletions SET state = 'cancelled', finished = now(), filter = ''
-             WHERE id = $1 AND state = 'running' RETURNING 1",
+            "UPDATE deletions SET filter = '',
+                finished = CASE WHEN state = 'running' THEN now() ELSE finished END,
+                state = CASE WHEN state = 'running' THEN 'cancelled' ELSE state END
+             WHERE id = $1 AND state <> 'cancelled' AND filter <> '' RETURNING 1",
             &[(&id, Type::INT8)],
         )
         .await?;

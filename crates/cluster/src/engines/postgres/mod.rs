@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use crate::catalog::{
     Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
-    View,
+    Unsearched, View,
 };
 use crate::deletions::{DeletionRow, Deletions};
 use crate::engines::meter::Metered;
@@ -179,6 +179,18 @@ impl Catalog for PgCatalog {
     ) -> Result<Vec<SegmentRow>, CatalogError> {
         self.pool.run(Access::Read, async |client| {
             segments::segments_of(client, partition, from, max).await
+        })
+    }
+
+    fn unsearched(
+        &self,
+        partition: u32,
+        wanted: &Unsearched,
+        from: u64,
+        max: usize,
+    ) -> Result<Vec<SegmentRow>, CatalogError> {
+        self.pool.run(Access::Read, async |client| {
+            segments::unsearched(client, partition, wanted, from, max).await
         })
     }
 

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 
 use super::leases::{hold, node_id, node_number};
 use super::pool::Failed;
-use super::segments::ordered;
+use super::segments::{ordered, retires};
 use super::{micros, signed, unsigned};
 use crate::catalog::{
     FrameRange, PRODUCER_FORGOTTEN_AFTER, PartitionState, Publication, SegmentRow,
@@ -140,6 +140,8 @@ pub async fn replace(
     replaced: &[String],
     by: Option<&SegmentRow>,
 ) -> Result<(), Failed> {
+    // Before any lock of a row, since others that have it may wait for such a row.
+    retires(client).await?;
     hold(client, lease).await?;
     if let Some(by) = by {
         add(client, by).await?;

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use super::leases::{node_id, node_number};
 use super::pool::Failed;
 use super::{micros, signed, unsigned};
-use crate::catalog::{Owner, PartitionRow, SegmentRow, Snapshot, TimeRange, Totals};
+use crate::catalog::{
+    DueRules, Owner, PartitionRow, SegmentRow, Snapshot, TimeRange, Totals, Unsearched,
+};
 use crate::error::CatalogError;
 use crate::ids::{NodeId, ObjectName};
 use crate::objects::ObjectInfo;
 
 /// The largest time that a range in the index can have: one more has to exist.
 const INDEXED_NS_MAX: i64 = i64::MAX - 1;
+
+/// The advisory lock between holds and transactions that retire segments.
+const RETIRING: i64 = 5_139_515;
 
 pub async fn snapshot(
     client: &Client,
@@ -98,6 +103,54 @@ pub async fn segments_of(
     Ok(rows.iter().map(segment).collect())
 }
 
+/// Those that are to be searched. Without rules of retention, a partial index has the segments that
+/// were not searched for a deletion; with rules, the server looks at all rows of the partition, and
+/// sends those that are due.
+pub async fn unsearched(
+    client: &Client,
+    partition: u32,
+    wanted: &Unsearched,
+    from: u64,
+    max: usize,
+) -> Result<Vec<SegmentRow>, Failed> {
+    let due = match wanted.due.is_empty() {
+        true => "",
+        false => {
+            "OR EXISTS (
+                SELECT 1 FROM unnest($5, $6, $7) AS due (first_ns, until_ns, rules)
+                WHERE received_last_ns >= due.first_ns AND received_last_ns < due.until_ns
+                    AND segments.rules <> due.rules)"
+        }
+    };
+    let sql = format!(
+        "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
+            received_last_ns, lines, bytes, searched, rules
+         FROM segments
+         WHERE retired IS NULL AND partition = $1 AND end_offset > $2 AND (searched < $3 {due})
+         ORDER BY end_offset LIMIT $4"
+    );
+    let (partition, from, max) = (i64::from(partition), signed(from)?, limit(max));
+    let below = signed(wanted.below)?;
+    let column = |of: fn(&DueRules) -> i64| wanted.due.iter().map(of).collect::<Vec<i64>>();
+    let (first, until) = (column(|due| due.received_ns.start), column(|due| due.received_ns.end));
+    let rules = wanted.due.iter().map(|due| signed(due.rules)).collect::<Result<Vec<i64>, _>>()?;
+    let mut values: Vec<(&(dyn ToSql + Sync), Type)> = vec![
+        (&partition, Type::INT8),
+        (&from, Type::INT8),
+        (&below, Type::INT8),
+        (&max, Type::INT8),
+    ];
+    if !wanted.due.is_empty() {
+        values.extend([
+            (&first as &(dyn ToSql + Sync), Type::INT8_ARRAY),
+            (&until, Type::INT8_ARRAY),
+            (&rules, Type::INT8_ARRAY),
+        ]);
+    }
+    let rows = client.query_typed(&sql, &values).await?;
+    Ok(rows.iter().map(segment).collect())
+}
+
 pub async fn holding(
     client: &Client,
     node: NodeId,
@@ -164,16 +217,38 @@ pub async fn totals(client: &Client) -> Result<Totals, Failed> {
     Ok(totals.unwrap_or_default())
 }
 
+/// Begins or prolongs a hold. One that begins waits for the transactions that retire segments at
+/// present: each segment that is live after it was then retired later than it began, by the same
+/// clock.
 pub async fn hold(client: &Client, holder: &str, ttl: Duration) -> Result<(), Failed> {
     client.query_typed("DELETE FROM holds WHERE expires <= now()", &[]).await?;
+    let prolonged = client
+        .query_typed(
+            "UPDATE holds SET expires = now() + $2 * interval '1 microsecond'
+             WHERE holder = $1 RETURNING 1",
+            &[(&holder, Type::TEXT), (&micros(ttl), Type::INT8)],
+        )
+        .await?;
+    if !prolonged.is_empty() {
+        return Ok(());
+    }
+    client.batch_execute(&format!("SELECT pg_advisory_xact_lock({RETIRING})")).await?;
     client
         .query_typed(
             "INSERT INTO holds (holder, began, expires)
-             VALUES ($1, now(), now() + $2 * interval '1 microsecond')
+             VALUES ($1, clock_timestamp(), clock_timestamp() + $2 * interval '1 microsecond')
              ON CONFLICT (holder) DO UPDATE SET expires = EXCLUDED.expires",
             &[(&holder, Type::TEXT), (&micros(ttl), Type::INT8)],
         )
         .await?;
+    Ok(())
+}
+
+/// Before a transaction retires segments: a hold that begins waits for its end, and it waits for a
+/// hold that begins. Transactions that retire do not wait for each other. A lock of the table would
+/// do the same, but would wait for a vacuum, and everything that publishes for it.
+pub async fn retires(client: &Client) -> Result<(), Failed> {
+    client.batch_execute(&format!("SELECT pg_advisory_xact_lock_shared({RETIRING})")).await?;
     Ok(())
 }
 

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::deletions::{DELETIONS_MAX, DeletionState};
+use cluster::deletions::{
+    DELETIONS_MAX, DeletionState, FILTER_BYTES_MAX, IN_FORCE_BYTES_MAX, IN_FORCE_MAX,
+};
 use cluster::sim::SimCatalog;
 use cluster::{
-    Catalog, CatalogError, Failure, FrameRange, Lease, NodeId, NodeInfo, ObjectInfo, Owner,
-    PartitionState, Publication, Resource, Role, Seen, SegmentRow, TimeRange, Totals,
+    Catalog, CatalogError, DueRules, Failure, FrameRange, Lease, NodeId, NodeInfo, ObjectInfo,
+    Owner, PartitionState, Publication, Resource, Role, Seen, SegmentRow, TimeRange, Totals,
+    Unsearched,
 };
 use platform::RealClock;
 
@@ -339,7 +342,6 @@ fn deletions(catalog: &dyn Catalog) {
     assert!(row(1).finished_ns >= Some(row(1).tombstone.created_ns));
     // It hides lines that come late.
     assert_eq!(tombstones().len(), 1);
-    assert_eq!(catalog.cancel_deletion(1), Ok(false));
 
     let second = catalog.delete("y", &[]).unwrap();
     assert_eq!((second.tombstone.id, tombstones().len()), (2, 2));
@@ -363,6 +365,70 @@ fn deletions(catalog: &dyn Catalog) {
     let all = catalog.deletions().unwrap();
     let ids: Vec<u64> = all.rows.iter().map(|row| row.tombstone.id).collect();
     assert_eq!((ids[0], ids[1], ids.len(), all.last_id), (1, 3, 101, 102));
+    // One that is done leaves its force early, and stays done.
+    assert_eq!(catalog.cancel_deletion(1), Ok(true));
+    assert_eq!((row(1).state, row(1).tombstone.filter.as_str()), (DeletionState::Done, ""));
+    assert_eq!((tombstones(), catalog.cancel_deletion(1)), (Vec::new(), Ok(false)));
+}
+
+/// Deletions that are done count until they are not in force any more.
+fn limits_of_deletions(catalog: &dyn Catalog) {
+    let retention = catalog.acquire(Resource::Retention, A, HOUR).unwrap().unwrap();
+    let large = "x".repeat(FILTER_BYTES_MAX);
+    let fits = IN_FORCE_BYTES_MAX / FILTER_BYTES_MAX;
+    for _ in 0..fits {
+        catalog.delete(&large, &[]).unwrap();
+    }
+    assert_eq!(catalog.end_deletions(&retention), Ok(fits as u64));
+    let refused = catalog.delete("a", &[]).unwrap_err();
+    assert_eq!(refused.failure(), Failure::Refused);
+    assert!(refused.to_string().contains("more than 1048576 bytes"), "{refused}");
+    for id in 1..=fits as u64 {
+        assert_eq!(catalog.cancel_deletion(id), Ok(true));
+    }
+    // Nothing is to be searched, so each is done at once.
+    for number in 0..IN_FORCE_MAX {
+        catalog.delete("a", &[]).unwrap();
+        if (number + 1) % DELETIONS_MAX == 0 {
+            assert_eq!(catalog.end_deletions(&retention), Ok(DELETIONS_MAX as u64));
+        }
+    }
+    let refused = catalog.delete("a", &[]).unwrap_err();
+    assert!(refused.to_string().contains("1000 deletions are in force"), "{refused}");
+    assert_eq!(catalog.snapshot(TimeRange::ALL, 9).unwrap().tombstones.len(), IN_FORCE_MAX);
+    assert_eq!(catalog.cancel_deletion(fits as u64 + 1), Ok(true));
+    assert!(catalog.delete("a", &[]).is_ok());
+}
+
+fn unsearched(catalog: &dyn Catalog) {
+    let lease = catalog.acquire(Resource::Partition(0), A, HOUR).unwrap().unwrap();
+    catalog.partition(&lease).unwrap();
+    // The latest arrivals are 999, 1999 and so on.
+    for (name, start, searched, rules) in
+        [("a", 0, 2, 0), ("b", 10, 1, 5), ("c", 20, 2, 5), ("d", 30, 0, 7), ("e", 40, 2, 7)]
+    {
+        let row = SegmentRow { searched, rules, ..segment(name, 0, start..start + 10) };
+        catalog.publish(&lease, &publication(start..start + 10, Some(row))).unwrap();
+    }
+    let due = |received_ns, rules| DueRules { received_ns, rules };
+    let found = |below, due: &[DueRules], from, max| {
+        let wanted = Unsearched { below, due: due.to_vec() };
+        names(catalog.unsearched(0, &wanted, from, max).unwrap())
+    };
+    assert_eq!(found(0, &[], 0, 9), [""; 0]);
+    assert_eq!(found(1, &[], 0, 9), ["d"]);
+    assert_eq!(found(2, &[], 0, 9), ["b", "d"]);
+    assert_eq!(found(2, &[], 20, 9), ["d"]);
+    assert_eq!(found(3, &[], 0, 2), ["a", "b"]);
+    // Rules: those up to 2000 are to have the rules 5, the next ones 7, the last ones any.
+    let bands = [due(i64::MIN..2000, 5), due(2000..4000, 7)];
+    assert_eq!(found(0, &bands, 0, 9), ["a", "c"]);
+    assert_eq!(found(1, &bands, 0, 9), ["a", "c", "d"]);
+    assert_eq!(found(1, &bands, 10, 1), ["c"]);
+    let other = Unsearched { below: 9, due: bands.to_vec() };
+    assert_eq!(catalog.unsearched(1, &other, 0, 9), Ok(Vec::new()));
+    catalog.replace(&lease, &["c".to_owned()], None).unwrap();
+    assert_eq!(found(0, &bands, 0, 9), ["a"]);
 }
 
 fn holding(catalog: &dyn Catalog) {
@@ -425,8 +491,20 @@ fn holds(catalog: &dyn Catalog) {
 }
 
 type Part = fn(&dyn Catalog);
-const PARTS: [Part; 10] =
-    [leases, nodes, publishing, replacing, reading, orphans, marks, deletions, holding, holds];
+const PARTS: [Part; 12] = [
+    leases,
+    nodes,
+    publishing,
+    replacing,
+    reading,
+    orphans,
+    marks,
+    deletions,
+    limits_of_deletions,
+    unsearched,
+    holding,
+    holds,
+];
 
 #[test]
 fn the_simulated_catalog_keeps_the_contract() {

@@ -71,3 +71,50 @@ fn a_restored_catalog_goes_on_where_the_dump_was_made() {
     to.heartbeat(&info(NODE), &[], HOUR).unwrap();
     assert_eq!(to.dump().unwrap().cluster, dump.cluster);
 }
+
+/// What a release before had in a dump: no counts of segments, and no column that came since.
+#[test]
+fn a_dump_of_an_earlier_release_gets_what_it_lacks() {
+    let server = Server::start();
+    let from = server.catalog();
+    let lease = from.acquire(Resource::Partition(0), NODE, HOUR).unwrap().unwrap();
+    from.partition(&lease).unwrap();
+    for (name, start) in [("a", 0), ("b", 10)] {
+        let publication = Publication {
+            offsets: start..start + 10,
+            segment: Some(segment(name, 0, start..start + 10)),
+            producers: Vec::new(),
+            lost: 0,
+        };
+        from.publish(&lease, &publication).unwrap();
+    }
+    let dump = from.dump().unwrap();
+    let without = |row: &str, column: &str| {
+        let mut row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert!(row.as_object_mut().unwrap().remove(column).is_some(), "{row} has {column}");
+        row.to_string()
+    };
+    let older = |(table, row): &(String, String)| {
+        let row = match table.as_str() {
+            "partitions" => without(&without(row, "live_segments"), "live_bytes"),
+            "segments" => without(&without(row, "searched"), "rules"),
+            _ => row.clone(),
+        };
+        (table.clone(), row)
+    };
+    let rows: Vec<(String, String)> = dump.rows.iter().map(older).collect();
+    let to = server.catalog();
+    to.restore(&rows).unwrap();
+    assert_eq!(to.totals(), from.totals());
+    assert_eq!(to.totals().unwrap().segments, 2);
+    let found = to.segments_of(0, 0, 9).unwrap();
+    assert_eq!(found, from.segments_of(0, 0, 9).unwrap());
+    // A column of a later release is not left out silently.
+    let newer: Vec<(String, String)> = dump
+        .rows
+        .iter()
+        .map(|(table, row)| (table.clone(), row.replacen('{', "{\"it\\\"s new\":1,", 1)))
+        .collect();
+    let refused = server.catalog().restore(&newer).unwrap_err().to_string();
+    assert!(refused.contains("a later release made it"), "{refused}");
+}

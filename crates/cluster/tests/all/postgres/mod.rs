@@ -4,6 +4,7 @@
 
 mod contract;
 mod dump;
+mod holds;
 mod kill;
 mod random;
 mod server;

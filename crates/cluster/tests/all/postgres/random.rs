@@ -8,8 +8,8 @@ use std::time::Duration;
 use cluster::deletions::DeletionRow;
 use cluster::sim::SimCatalog;
 use cluster::{
-    Catalog, CatalogError, FrameRange, Lease, NodeId, ObjectInfo, Publication, Resource, Seen,
-    SegmentRow, TimeRange,
+    Catalog, CatalogError, DueRules, FrameRange, Lease, NodeId, ObjectInfo, Publication, Resource,
+    Seen, SegmentRow, TimeRange, Unsearched,
 };
 use fastrand::Rng;
 use platform::RealClock;
@@ -133,6 +133,21 @@ impl Pair<'_> {
             let all = catalog.deletions()?;
             let rows: Vec<_> = all.rows.into_iter().map(without_times).collect();
             Ok((all.last_id, rows))
+        });
+        let (below, partition, from) =
+            (self.random.u64(..30), self.random.u32(..3), self.random.u64(..20));
+        let due: Vec<DueRules> = (0..self.random.i64(..3))
+            .map(|band| DueRules {
+                received_ns: band * 300..(band + 1) * 300,
+                rules: self.random.u64(..3),
+            })
+            .collect();
+        let (wanted, max) = (Unsearched { below, due }, self.random.usize(1..9));
+        let _ = self.call("unsearched", |catalog| {
+            let mut rows = catalog.unsearched(partition, &wanted, from, usize::MAX)?;
+            rows.sort_by(|a, b| a.name.cmp(&b.name));
+            let some = catalog.unsearched(partition, &wanted, from, max)?;
+            Ok((rows, some.len()))
         });
         let (node, number) = (NodeId(self.random.u32(1..3)), self.random.u64(..40));
         let _ = self.call("holding", |catalog| {

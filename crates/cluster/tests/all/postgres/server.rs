@@ -116,6 +116,17 @@ impl Server {
         PgCatalog::open(self.database()).unwrap()
     }
 
+    /// A `psql` that reads SQL from its standard input.
+    pub fn psql(&self, database: &str) -> Child {
+        Command::new(programs().join("psql"))
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-qAt", "-v", "ON_ERROR_STOP=1"])
+            .args(["-p", &self.port.to_string(), "-d", database])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
     /// Runs SQL by `psql` and returns what it prints.
     pub fn sql(&self, database: &str, sql: &str) -> String {
         let output = Command::new(programs().join("psql"))

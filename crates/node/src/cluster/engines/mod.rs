@@ -64,7 +64,7 @@ use super::Node;
 use crate::data_dir::OBJECTS_FOLDER;
 use cluster::deletions::FILTER_BYTES_MAX;
 use ends::{KnownEnd, LogEnds};
-use hidden::Covering;
+use hidden::{Compiled, Covering};
 use segments::Segments;
 
 /// How often an engine that is away at the start is tried.
@@ -96,6 +96,8 @@ pub struct Engines {
     log_ends: Arc<LogEnds>,
     /// The last snapshot of the catalog, for queries while the catalog is away.
     kept: KeptCatalog,
+    /// The filters of deletions.
+    compiled: Compiled,
     /// The partitions that this node owned when the catalog went away: their newest frames are
     /// read and answered for, and not published.
     expired: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
@@ -166,6 +168,7 @@ impl Engines {
             catalog,
             log_ends: Arc::new(LogEnds::new(Arc::clone(&clock))),
             kept: KeptCatalog::new(grace),
+            compiled: Compiled::default(),
             expired: RwLock::default(),
             clock,
             segments,
@@ -286,7 +289,7 @@ impl Engines {
         self.catalog.deletions()
     }
 
-    /// Ends a running deletion; false when none of that id runs. Blocks.
+    /// Ends a deletion that hides lines; false when none of that id does. Blocks.
     pub fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
         self.catalog.cancel_deletion(id)
     }
@@ -299,7 +302,8 @@ impl Engines {
     /// The deletions that hide lines, with compiled filters. Blocks.
     fn covering(&self) -> Result<Covering, String> {
         let snapshot = self.catalog.snapshot(none(), 0).map_err(|error| error.to_string())?;
-        Covering::new(snapshot.tombstones.iter().map(HiddenLines::from))
+        self.compiled.retain(&snapshot.tombstones);
+        self.compiled.covering(snapshot.tombstones.iter().map(HiddenLines::from))
     }
 
     /// The time by the clock of lags.

@@ -4,13 +4,15 @@
 //! Threads: one for the leases, which calls the catalog alone, so that leases are kept whatever
 //! else is away; one for each partition, which reads and parses; one that publishes; one that asks
 //! where the partitions end; one that keeps the last state of the catalog for queries; one that
-//! looks whether engines fail for this node alone; one for jobs; one that starts and stops programs
-//! and sinks. A node that only queries has those for leases, ends and the catalog, and the one that
+//! looks whether engines fail for this node alone; one that drops segments and objects; two that
+//! search and merge segments ([`jobs`]); one that starts and stops programs and sinks. A node that
+//! only queries has those for leases, ends and the catalog, and the one that
 //! looks at engines.
 //!
 //! A partition whose lease ended because the catalog does not answer is *expired*: it is read on,
 //! within the limit of memory, and queries are answered from it, until the catalog answers.
 
+mod jobs;
 mod outages;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,9 +24,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cluster::{
-    Catalog, CatalogError, Change, FrameLog, JobError, Lease, LeaseSettings, Member, Merge,
-    MergeSettings, Partition, Progress, Prune, PublishError, PublisherSettings, ReaderSettings,
-    Resource, Retention, RetentionSettings, Sweep, SweepSettings,
+    Call, Catalog, CatalogError, Change, FrameLog, Lease, LeaseSettings, Member, Next, Partition,
+    Progress, PublishError, PublisherSettings, ReaderSettings, Resource, RetentionSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
@@ -33,8 +34,9 @@ use record::Batch;
 use super::Engines;
 use super::log_keeps::{RISK_PART, Unpublished, risk};
 use super::partition::OwnedPartition;
-use super::sealing::{FrameSealer, Sealing, SegmentMerger, SegmentPruner};
+use super::sealing::{FrameSealer, Sealing};
 use crate::storage::stored::Parsers;
+use jobs::{Turn, WORKERS, forget_looked};
 
 /// How often leases are looked at.
 const MEMBER_TICK: Duration = Duration::from_millis(100);
@@ -71,24 +73,6 @@ const PROBE_TICK: Duration = Duration::from_secs(5);
 const PROBE_PREFIX: &str = "probes/";
 /// How often the room on the local disk is asked.
 const DISK_TICK: Duration = Duration::from_secs(5);
-/// How often jobs are looked for.
-const JOBS_TICK: Duration = Duration::from_secs(10);
-/// Neighbouring segments that are merged at least.
-const MERGED_MIN: usize = 8;
-/// The largest sum of the sizes of segments that are merged.
-const MERGED_BYTES_MAX: u64 = 256 << 20;
-/// How often all segments of a partition are looked at again, not only those behind the settled
-/// ones.
-const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
-/// With rules of retention, how often the segments of a partition are searched that nothing is
-/// published in: rules become due as lines grow older.
-const RULES_TICK: Duration = Duration::from_secs(600);
-/// How often the whole bucket is listed, a slice with each sweep.
-///
-/// limits.md, Nodes of a cluster: objects without a segment stay in the bucket until it is listed
-/// again, every | {} | they take room, and are in no answer
-const LIST_EVERY: Duration = Duration::from_secs(6 * 3600);
-
 /// What may fail in a partition.
 const READING: &str = "reading";
 const PUBLISHING: &str = "publishing";
@@ -148,32 +132,8 @@ struct Shared {
     unpublished: Mutex<BTreeMap<u32, (Instant, String)>>,
     /// Why the store cannot do its work although others can.
     cut_off: Mutex<Option<String>>,
-    /// Up to where the segments of partitions were merged.
-    merged: Mutex<BTreeMap<u32, Merged>>,
-}
-
-/// What is known of the last merge of a partition.
-#[derive(Clone, Copy)]
-struct Merged {
-    /// Where the next one begins to look.
-    settled: u64,
-    /// Up to where the partition was published when this one began.
-    published: u64,
-    /// When all segments were looked at.
-    all_at: Instant,
-    /// When the last deletion was requested that segments were searched for.
-    deleted_ns: Option<i64>,
-    /// When they were searched.
-    searched_at: Instant,
-}
-
-impl Merged {
-    /// Whether there is nothing new for a partition: no segment, no deletion, and no rule that may
-    /// have become due.
-    fn is_all(&self, published: u64, deleted_ns: Option<i64>, has_rules: bool) -> bool {
-        let are_rules_new = has_rules && self.searched_at.elapsed() >= RULES_TICK;
-        self.published == published && self.deleted_ns == deleted_ns && !are_rules_new
-    }
+    /// What is known of the jobs on segments, by partition.
+    turns: Mutex<BTreeMap<u32, Turn>>,
 }
 
 impl Owner {
@@ -212,7 +172,7 @@ impl Owner {
             is_full: AtomicBool::new(false),
             unpublished: Mutex::default(),
             cut_off: Mutex::default(),
-            merged: Mutex::default(),
+            turns: Mutex::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
@@ -223,7 +183,10 @@ impl Owner {
         spawn("catalog-kept", Role::Background, move || keeps.keep_catalog())?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
-            owner.spawn("cluster-jobs", Role::Background, Shared::do_jobs)?;
+            owner.spawn("cluster-drops", Role::Background, Shared::drop_old)?;
+            for worker in 0..WORKERS {
+                owner.spawn(&format!("segments-{worker}"), Role::Background, Shared::work)?;
+            }
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
         if stores || queries {
@@ -244,7 +207,7 @@ impl Owner {
     pub fn set_retention(&self, retention: RetentionSettings) {
         *lock(&self.shared.retention) = retention;
         // Other rules, and other spans of merges, concern all segments.
-        lock(&self.shared.merged).clear();
+        forget_looked(&mut lock(&self.shared.turns));
     }
 
     /// Ends the threads, and gives the leases back, so that others can take the partitions at once.
@@ -374,8 +337,18 @@ impl Shared {
         partitions: u32,
         gained: &mut VecDeque<Lease>,
     ) -> Result<bool, CatalogError> {
-        let mut member = lock(&self.member);
-        let stepped = member.step(&self.engines.catalog, partitions, self.now_ns());
+        // Without the lock while the catalog is called: others need it meanwhile.
+        let now_ns = self.now_ns();
+        let next = lock(&self.member).next(partitions, now_ns);
+        let stepped = match next {
+            Next::Idle => Ok(None),
+            Next::Told(change) => Ok(Some(change)),
+            Next::Call(call @ Call::Acquire(..)) => {
+                self.call(call, now_ns).map(|lease| lease.map(Change::Gained))
+            }
+            Next::Call(call) => self.call(call, now_ns).map(|_| None),
+        };
+        let member = lock(&self.member);
         *self.engines.view_locked() = member.view().clone();
         for owned in self.engines.all_owned() {
             owned.hot.extend(answers_until_ns(member.until_ns(&owned.lease)));
@@ -408,6 +381,12 @@ impl Shared {
             Err(error) => return Err(error),
         };
         Ok(true)
+    }
+
+    /// Makes a call of the member, and hands it the answer.
+    fn call(&self, call: Call, sent_ns: u64) -> Result<Option<Lease>, CatalogError> {
+        let answer = call.make(&self.engines.catalog, self.engines.config.lease);
+        lock(&self.member).answered(call, answer, sent_ns)
     }
 
     fn open(self: &Arc<Self>, lease: Lease) -> Result<(), CatalogError> {
@@ -695,51 +674,6 @@ impl Shared {
         }
     }
 
-    /// The loop of the thread for jobs.
-    fn do_jobs(self: &Arc<Self>) {
-        let mut next = Instant::now() + JOBS_TICK;
-        while !self.is_over() {
-            if Instant::now() < next {
-                std::thread::sleep(PUBLISH_TICK);
-                continue;
-            }
-            next = Instant::now() + JOBS_TICK;
-            for resource in [Resource::Retention, Resource::Sweep] {
-                if let Err(error) = self.do_job(resource, 0) {
-                    tracing::warn!("{resource}: {error}");
-                }
-            }
-            for owned in self.engines.all_owned() {
-                self.merge(&owned);
-            }
-        }
-    }
-
-    /// Searches and merges segments of a partition, if there is something new for them since this
-    /// was done last.
-    fn merge(&self, owned: &OwnedPartition) {
-        let published = owned.hot.committed();
-        let deleted_ns = self.engines.deleted_ns();
-        let has_rules = !lock(&self.retention).rules.is_empty();
-        let known = lock(&self.merged).get(&owned.number).copied();
-        let known = known.filter(|known| known.all_at.elapsed() < MERGED_ANEW);
-        if known.is_some_and(|known| known.is_all(published, deleted_ns, has_rules)) {
-            return;
-        }
-        let searched_at = Instant::now();
-        let from = known.map_or(0, |known| known.settled);
-        let all_at = known.map_or_else(Instant::now, |known| known.all_at);
-        let resource = Resource::Merge(owned.number);
-        match self.do_job(resource, from) {
-            Ok(Some(settled)) => {
-                let merged = Merged { settled, published, all_at, deleted_ns, searched_at };
-                lock(&self.merged).insert(owned.number, merged);
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!("{resource}: {error}"),
-        }
-    }
-
     /// The loop of the thread that starts and stops the programs and sinks.
     fn do_work(self: &Arc<Self>) {
         let mut running: Option<Lease> = None;
@@ -773,100 +707,5 @@ impl Shared {
         if running.is_some() {
             self.work.stop();
         }
-    }
-
-    /// Does a job to its end, unless another node does it. A merge looks at the segments from
-    /// `settled` on. Returns where it settled; `None` if it was not done to its end.
-    fn do_job(&self, resource: Resource, settled: u64) -> Result<Option<u64>, JobError> {
-        let Engines { catalog, bucket, .. } = &*self.engines;
-        let lease = lock(&self.member).acquire(catalog, resource, self.now_ns())?;
-        let Some(lease) = lease else { return Ok(None) };
-        let settled = std::cell::Cell::new(settled);
-        let merger = SegmentMerger { sealing: &self.sealing, bucket };
-        let pruner = SegmentPruner { sealing: &self.sealing, bucket };
-        let retention = lock(&self.retention).clone();
-        let merging = MergeSettings {
-            segments_min: MERGED_MIN,
-            bytes_max: MERGED_BYTES_MAX,
-            span_max: retention.merged_span(),
-        };
-        let mut step: Box<dyn FnMut() -> Result<bool, JobError> + '_> = match resource {
-            Resource::Merge(partition) => {
-                let mut merge = Merge::new(lease, partition, merging, settled.get());
-                let mut prune = Some(Prune::new(lease, partition, &retention.rules));
-                let mut unsearched: Option<JobError> = None;
-                let settled = &settled;
-                Box::new(move || {
-                    if let Some(pruning) = &mut prune {
-                        match pruning.step(catalog, &**bucket, &pruner) {
-                            Ok(true) => {}
-                            Ok(false) => prune = None,
-                            Err(error) if error.is_over() => return Err(error),
-                            // A segment that cannot be searched is no reason to merge no others.
-                            // The error is told in the end, so that all is done again.
-                            Err(error) => (prune, unsearched) = (None, Some(error)),
-                        }
-                        return Ok(true);
-                    }
-                    let stepped = merge.step(catalog, &**bucket, &merger)?;
-                    settled.set(merge.settled());
-                    match unsearched.take_if(|_| !stepped) {
-                        Some(error) => Err(error),
-                        None => Ok(stepped),
-                    }
-                })
-            }
-            Resource::Retention => {
-                let mut retention = Retention::new(lease, retention);
-                Box::new(move || retention.step(catalog).map(|dropped| dropped > 0))
-            }
-            _ => {
-                let settings = SweepSettings { grace: self.settings.grace, list_every: LIST_EVERY };
-                let now_ms = self.engines.clock.now_ns().max(0) as u64 / 1_000_000;
-                let mut sweep = Sweep::new(lease, settings, now_ms);
-                Box::new(move || sweep.step(catalog, &**bucket))
-            }
-        };
-        let holds = || lock(&self.member).until_ns(&lease).is_some_and(|at| at > self.now_ns());
-        let mut result = Ok(None);
-        while !self.is_over() && holds() {
-            match step() {
-                Ok(true) => {}
-                Ok(false) => {
-                    result = Ok(Some(settled.get()));
-                    break;
-                }
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        let mut member = lock(&self.member);
-        match &result {
-            Err(error) if error.is_over() => member.is_over(&lease),
-            _ => member.give_up(resource),
-        }
-        result
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_are_searched_for_a_deletion_although_nothing_is_published() {
-        let now = Instant::now();
-        let merged =
-            Merged { settled: 3, published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
-        assert!(merged.is_all(7, Some(5), false) && merged.is_all(7, Some(5), true));
-        assert!(!merged.is_all(8, Some(5), false));
-        assert!(!merged.is_all(7, Some(6), false));
-        let first = Merged { deleted_ns: None, ..merged };
-        assert!(first.is_all(7, None, false) && !first.is_all(7, Some(5), false));
-        let Some(searched_at) = now.checked_sub(RULES_TICK) else { return };
-        let older = Merged { searched_at, ..merged };
-        assert!(older.is_all(7, Some(5), false) && !older.is_all(7, Some(5), true));
     }
 }

@@ -142,7 +142,8 @@ impl PiecesSource {
         pieces: Pieces,
         may_leave_out: bool,
     ) -> Result<PiecesSource, PiecesError> {
-        let covering = Arc::new(Covering::new(pieces.hidden).map_err(PiecesError::Filter)?);
+        let covering = engines.compiled.covering(pieces.hidden).map_err(PiecesError::Filter)?;
+        let covering = Arc::new(covering);
         let until = Instant::now() + CATCH_UP_MAX;
         let (mut frames, mut left_out) = (Vec::new(), Vec::new());
         for piece in &pieces.hot {
@@ -270,7 +271,8 @@ impl Source for PiecesSource {
             let times = frame.time_range_ns();
             if times.is_none_or(|(first, last)| range.overlaps(first, last)) {
                 let unit = Box::new(SharedUnit(Arc::clone(frame)));
-                units.push(self.covering.hide(unit, 0));
+                let received_ns = frame.hot.frame.received_range_ns().map(|(first, _)| first);
+                units.push(self.covering.hide(unit, 0, received_ns));
             }
         }
         if whose == Whose::All {
@@ -289,7 +291,7 @@ impl Source for PiecesSource {
                 whose,
                 is_whole,
             );
-            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), searched)));
+            units.extend(blocks.map(|block| self.covering.hide(Box::new(block), searched, None)));
         }
         // Newest first, after those whose times are not known yet.
         units.sort_by_key(|unit| Reverse(unit.time_range_ns().map_or(i64::MAX, |times| times.1)));

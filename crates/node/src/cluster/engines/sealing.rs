@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::engines::objects::Bucket;
 use cluster::{
@@ -20,7 +20,7 @@ use segment::sealed::{Effort, NodeNumbers, SealOptions, SealedHeader, SealedWrit
 use store::LineFilter;
 
 use super::Engines;
-use super::hidden::{Covering, HiddenLines};
+use super::hidden::{Compiled, Covering, HiddenLines};
 use super::partition::OwnedPartition;
 use super::segments::open_once;
 use crate::storage::line_filter::line_filter;
@@ -191,28 +191,54 @@ pub struct SegmentPruner<'a> {
     pub sealing: &'a Sealing,
     /// Where the segments are.
     pub bucket: &'a Arc<Bucket>,
+    /// The filters of deletions.
+    pub deletions: &'a Compiled,
+    /// The filters of rules.
+    pub rules: CompiledRules,
+}
+
+/// The filters of rules of retention, compiled once while segments of a partition are searched:
+/// relative times in them refer to the time when that began.
+#[derive(Default)]
+pub struct CompiledRules {
+    rules: Mutex<BTreeMap<(String, i64), Arc<LineFilter>>>,
+}
+
+impl CompiledRules {
+    fn get(&self, rule: &RetentionRule, now_ns: i64) -> Result<Arc<LineFilter>, SealError> {
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of another time are not needed again.
+        rules.retain(|(_, at_ns), _| *at_ns == now_ns);
+        let key = (rule.filter.clone(), now_ns);
+        if let Some(filter) = rules.get(&key) {
+            return Ok(Arc::clone(filter));
+        }
+        let filter = line_filter(&rule.filter, now_ns).map_err(|error| {
+            SealError(format!("the rule of retention '{}': {error}", rule.filter))
+        })?;
+        Ok(Arc::clone(rules.entry(key).or_insert(Arc::new(filter))))
+    }
 }
 
 /// The filters of some orders.
 struct Filters {
     covering: Covering,
-    rules: Vec<LineFilter>,
+    rules: Vec<Arc<LineFilter>>,
+}
+
+impl SegmentPruner<'_> {
+    fn filters(&self, orders: &Orders) -> Result<Filters, SealError> {
+        let hidden = orders.tombstones.iter().map(HiddenLines::from);
+        let covering = self.deletions.covering(hidden).map_err(SealError)?;
+        let rules = orders.rules.iter().map(|rule| self.rules.get(rule, orders.now_ns));
+        Ok(Filters { covering, rules: rules.collect::<Result<_, _>>()? })
+    }
 }
 
 impl Filters {
-    fn new(orders: &Orders) -> Result<Filters, SealError> {
-        let covering = Covering::new(orders.tombstones.iter().map(HiddenLines::from));
-        let rule = |rule: &RetentionRule| {
-            line_filter(&rule.filter, orders.now_ns).map_err(|error| {
-                SealError(format!("the rule of retention '{}': {error}", rule.filter))
-            })
-        };
-        let rules = orders.rules.iter().map(rule).collect::<Result<_, _>>()?;
-        Ok(Filters { covering: covering.map_err(SealError)?, rules })
-    }
-
     fn concern(&self, times: (i64, i64)) -> bool {
-        let overlaps = |rule: &LineFilter| rule.range_ns.0 <= times.1 && times.0 <= rule.range_ns.1;
+        let overlaps =
+            |rule: &Arc<LineFilter>| rule.range_ns.0 <= times.1 && times.0 <= rule.range_ns.1;
         self.covering.may_cover(0, Some(times)) || self.rules.iter().any(overlaps)
     }
 
@@ -240,12 +266,12 @@ impl Filters {
 
 impl Pruner for SegmentPruner<'_> {
     fn concerns(&self, segment: &SegmentRow, orders: &Orders) -> Result<bool, SealError> {
-        Ok(Filters::new(orders)?.concern((segment.times.first_ns, segment.times.last_ns)))
+        Ok(self.filters(orders)?.concern((segment.times.first_ns, segment.times.last_ns)))
     }
 
     fn prune(&self, segment: &SegmentRow, orders: &Orders) -> Result<Pruned, SealError> {
         let failed = |error: SegmentError| SealError(error.to_string());
-        let filters = Filters::new(orders)?;
+        let filters = self.filters(orders)?;
         let file = open_once(self.bucket, &segment.name, segment.bytes).map_err(failed)?;
         let blocks = &file.footer().blocks;
         // Most segments have no such lines: one pass finds that out, and a second one writes.

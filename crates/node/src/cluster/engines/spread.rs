@@ -195,7 +195,10 @@ impl Engines {
             }
         };
         let error = match answer {
-            Ok(snapshot) => return Ok((snapshot, None)),
+            Ok(snapshot) => {
+                self.compiled.retain(&snapshot.tombstones);
+                return Ok((snapshot, None));
+            }
             Err(error @ CatalogError::TooMany { .. }) => return Err(error.to_string()),
             Err(error) => error.to_string(),
         };
