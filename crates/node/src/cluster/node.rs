@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -98,6 +98,8 @@ pub struct Node {
     authorization: Option<String>,
     /// The version of the protocol in which it is asked: the newest that both speak.
     version: AtomicU32,
+    /// Whether it was said that there is no such version.
+    is_foreign: AtomicBool,
     /// When it was last found away; none: it answered last.
     away: Mutex<Option<Instant>>,
     /// When it last failed to tell its frames after a long time, and why.
@@ -137,6 +139,7 @@ impl Node {
             agent: config.build().into(),
             authorization: token.map(|token| format!("Bearer {token}")),
             version: AtomicU32::new(Spoken::here().max),
+            is_foreign: AtomicBool::new(false),
             away: Mutex::new(None),
             fails_slowly: Mutex::new(None),
         })
@@ -173,14 +176,20 @@ impl Node {
                 // It was upgraded, or put back, since it was asked last.
                 Some(version) if version != asked => {
                     self.version.store(version, Relaxed);
+                    self.is_foreign.store(false, Relaxed);
                     result = self.try_share(request, version, each);
                 }
                 _ => {
-                    result = Err(NodeError::away(format!(
+                    let message = format!(
                         "{message}: this node speaks {here} of the protocol of shares, and {} {speaks}; upgrade nodes by one \
                          version at a time",
                         self.name
-                    )));
+                    );
+                    // Others do its work, as far as they can; so queries may say nothing of it.
+                    if !self.is_foreign.swap(true, Relaxed) {
+                        tracing::warn!("{message}");
+                    }
+                    result = Err(NodeError::away(message));
                 }
             }
         }

@@ -61,12 +61,15 @@ pub fn is_storage_away(error: &str) -> bool {
     error.contains(AWAY)
 }
 
-/// The objects and blocks that could not be read lately, with the times and the errors.
+/// The objects and blocks that could not be read lately: since when, for how long they are left
+/// alone, and the errors.
 #[derive(Default)]
-struct Unreadable(Mutex<HashMap<(u64, Option<u32>), (Instant, Duration, String)>>);
+struct Unreadable(Mutex<UnreadablePlaces>);
+
+type UnreadablePlaces = HashMap<(u64, Option<u32>), (Instant, Duration, String)>;
 
 impl Unreadable {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, Option<u32>), (Instant, Duration, String)>> {
+    fn lock(&self) -> MutexGuard<'_, UnreadablePlaces> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
