@@ -4,8 +4,8 @@
 //! [`Alerts`] evaluates their groups when they are due: an [`Engine`] runs the expressions, the
 //! state of each rule changes as in Prometheus ([`evaluation`]), changes and rows of recording
 //! rules go to an [`Output`], and [`Notifier`]s tell Alertmanager, webhooks, chats, services of
-//! incidents, or people by e-mail, except about alerts that a [`Silence`] covers. [`replay()`] runs rules over the past by the same
-//! code.
+//! incidents, or people by e-mail, except about alerts that a [`Silence`] covers. [`replay()`] runs
+//! rules over the past by the same code.
 //!
 //! This crate has no store and no query language: both are behind [`Engine`] and [`Output`]. It
 //! has one thread for each notifier; evaluation runs on threads of its caller

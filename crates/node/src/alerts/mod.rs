@@ -4,7 +4,8 @@
 //! over the API. Crate `alerts` evaluates them; this module gives it lines ([`engine`]) and keeps
 //! what it makes ([`output`]): rows of type `alert` ([`rows`]), the state of each group, silences.
 //!
-//! Receivers of notifications come from the configuration, or are made over the API ([`receivers`]).
+//! Receivers of notifications come from the configuration, or are made over the API
+//! ([`receivers`]).
 //!
 //! A file of the folder with a mistake is left out at the start, and reported; a change over the
 //! API with a mistake changes nothing.
