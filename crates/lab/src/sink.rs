@@ -3,8 +3,8 @@
 //!
 //! A sink first stands between the client and the real store and keeps the last answer to each kind
 //! of request (a tape). Then it answers by itself, with these bytes, and reaches no store. So the
-//! client encodes, sends, receives and parses as in a trial. How requests and answers are told apart
-//! is the job of [`Wire`], one for each protocol.
+//! client encodes, sends, receives and parses as in a trial. How requests and answers are told
+//! apart is the job of [`Wire`], one for each protocol.
 //!
 //! The answers fit the kind of a request and not its values, so the load takes the right answers of
 //! the workload in their place. A request of a kind that was not recorded breaks its connection:

@@ -1,10 +1,8 @@
-//! The store that does nothing: it acknowledges everything at once, stores nothing, and is not
-//! reached over a network. Load on it shows the limit of the generator.
+//! The store that does nothing, for tests of the generator alone: it acknowledges everything at
+//! once, stores nothing, and is not reached over a network.
 //!
-//! The driver answers reads, scans and counts with nothing. The load replaces these answers by the
-//! workload's own right answers ([`crate::workload::right_answer`]), so that the generator also
-//! does the work of making and checking the rows that a real store would have sent. Encoding,
-//! network and parsing are missing: with a real store the generator reaches less.
+//! The driver answers reads, scans and counts with nothing. In a trial of the limit the load takes
+//! the workload's own right answers in their place ([`crate::workload::right_answer`]).
 
 use std::sync::Arc;
 

@@ -409,12 +409,14 @@ mod tests {
             too_few("redis", &within, 2).join(" ")
         };
         let level = &[101.0, 98.0, 103.0];
-        assert_eq!(blind(&[100.0, 300.0], &[100.0, 90.0], &[7.0]), "postgres", "two show nothing");
+        let wide = &[100.0, 900.0, 150.0];
+        assert_eq!(blind(wide, &[100.0, 90.0, 120.0], &[7.0]), "postgres", "three show nothing");
         assert_eq!(blind(&[100.0, 104.0, 99.0], level, level), "", "they differ by little");
-        assert_eq!(blind(&[9e9, 10e9], &[1.0, 1.1], &[1.0, 1.2]), "", "a difference is found");
-        assert_eq!(blind(&[100.0], &[200.0], &[300.0]), "", "it is not tested at all");
+        let (fast, slow) = (&[9e9, 10e9, 9.5e9], &[1.0, 1.1, 1.05]);
+        assert_eq!(blind(fast, slow, &[1.0, 1.2, 1.1]), "", "a difference is found");
+        assert_eq!(blind(&[100.0, 90.0], &[200.0, 150.0], &[300.0]), "", "nothing is tested");
         // One pair that differs hides no other.
-        assert_eq!(blind(&[9e9, 10e9], &[1.0, 1.1], &[1e9, 4e8]), "cassandra");
+        assert_eq!(blind(fast, slow, &[1e9, 4e8, 9e10]), "cassandra");
     }
 
     #[test]

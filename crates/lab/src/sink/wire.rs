@@ -311,7 +311,10 @@ fn http(bytes: &[u8], kind: Kind) -> Result<Option<usize>, Error> {
 /// The method and the path are the head; the form is that of the query and of the body's beginning:
 /// their punctuation and their words, without digits.
 fn http_key(request: &[u8]) -> Key {
+    // `METHOD TARGET VERSION`
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let version = line.iter().rposition(|byte| *byte == b' ').unwrap_or(line.len());
+    let line = &line[..version];
     let end = line.iter().position(|byte| *byte == b'?').unwrap_or(line.len());
     let body = request.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |head| head + 4);
     let body = &request[body..];

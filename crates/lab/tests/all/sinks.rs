@@ -1,5 +1,5 @@
-//! The limit of the generator, measured by the whole program against a sink in the place of a server
-//! with the protocol of Redis.
+//! The limit of the generator, measured by the whole program against a sink in the place of a
+//! server with the protocol of Redis.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -366,7 +366,8 @@ async fn a_client_that_is_too_slow_is_named_and_so_is_a_store_that_waits() {
     let folder = tempfile::tempdir().unwrap();
     let stores = ["fast", "slow", "waits"];
     let mut study = Study::new(folder.path(), &stores);
-    // What an operation takes with the sink and with the store, ms, and the processors of the store.
+    // What an operation takes with the sink and with the store, ms, and the processors of the
+    // store.
     for (label, with_sink, with_store, processors) in
         [("fast", 1, 6, 0.95), ("slow", 5, 6, 0.95), ("waits", 1, 40, 0.05)]
     {
