@@ -23,8 +23,8 @@ use std::time::Duration;
 /// limits.md, Nodes of a cluster: deletions that run | {} | further ones are refused
 pub const DELETIONS_MAX: usize = 100;
 /// Most deletions that hide lines at a time: those that run, and those that are done and still in
-/// force for lines that come late. Further ones are refused: each snapshot of the catalog has all of
-/// them.
+/// force for lines that come late. Further ones are refused: each snapshot of the catalog has all
+/// of them.
 ///
 /// limits.md, Nodes of a cluster: deletions in force | {} | further ones are refused, until one is
 /// cancelled or its 30 days are over

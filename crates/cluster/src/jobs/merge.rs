@@ -73,8 +73,8 @@ impl Merge {
         self.settled
     }
 
-    /// Whether it may be ended without the loss of work: nothing is merged that the catalog does not
-    /// know. Another one goes on from [`settled`](Self::settled).
+    /// Whether it may be ended without the loss of work: nothing is merged that the catalog does
+    /// not know. Another one goes on from [`settled`](Self::settled).
     pub fn is_between(&self) -> bool {
         matches!(self.state, State::Looking | State::Chosen(_))
     }

@@ -41,8 +41,8 @@ pub struct DeleteArgs {
     /// List the deletions
     #[arg(long, conflicts_with = "filter")]
     list: bool,
-    /// Cancel a running deletion; lines that it has deleted are gone. In a cluster, also end the force
-    /// of one that is done, for lines that come late
+    /// Cancel a running deletion; lines that it has deleted are gone. In a cluster, also take one
+    /// that is done out of force, so that lines that come late stay
     #[arg(long, value_name = "ID", conflicts_with = "filter")]
     cancel: Option<u64>,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use cluster::engines::postgres::PgCatalog;
-use cluster::{Catalog, TimeRange};
+use cluster::{Catalog, DueRules, TimeRange, Unsearched};
 
 use super::server::Server;
 
@@ -29,12 +29,13 @@ fn a_plan_reads_what_overlaps_alone() {
         "test_0",
         &format!(
             "INSERT INTO segments (name, partition, first_offset, end_offset, first_ns, last_ns,
-                received_last_ns, lines, bytes, published, retired)
+                received_last_ns, lines, bytes, searched, published, retired)
              SELECT
                 'segments/partition-' || i % 16 || '/1-00000001-' || i, i % 16, i, i + 1,
                 CASE WHEN i % 100000 = 0 THEN 0
                     WHEN i % 1000 = 0 THEN (i - 86400) * {SECOND_NS} ELSE i * {SECOND_NS} END,
-                (i + 60) * {SECOND_NS}, (i + 60) * {SECOND_NS}, 1000, 1000, now(),
+                (i + 60) * {SECOND_NS}, (i + 60) * {SECOND_NS}, 1000, 1000,
+                CASE WHEN i % 1001 = 0 THEN 4 ELSE 5 END, now(),
                 CASE WHEN i % 10 = 0 AND i % 1000 > 0 THEN now() END
              FROM generate_series(1::bigint, {segments}) AS i"
         ),
@@ -95,6 +96,29 @@ fn a_plan_reads_what_overlaps_alone() {
         FROM pg_class WHERE relname LIKE 'segments%'"
         )
     );
+    // A search for the deletion 5, and one for rules that are due for the older half.
+    let half_ns = segments / 2 * SECOND_NS;
+    let due = vec![DueRules { received_ns: i64::MIN..half_ns, rules: 0 }];
+    for (name, wanted, condition) in [
+        ("a deletion", Unsearched { below: 5, due: Vec::new() }, "searched < 5".to_owned()),
+        ("rules", Unsearched { below: 5, due }, "searched < 5".to_owned()),
+        (
+            "new rules",
+            Unsearched {
+                below: 0,
+                due: vec![DueRules { received_ns: i64::MIN..half_ns, rules: 1 }],
+            },
+            format!("received_last_ns < {half_ns}"),
+        ),
+    ] {
+        let began = Instant::now();
+        let found = catalog.unsearched(3, &wanted, 0, 100_000_000).unwrap().len();
+        println!("unsearched, {name}: {found} in {:?}", began.elapsed());
+        let sql = format!(
+            "SELECT count(*) FROM segments WHERE retired IS NULL AND partition = 3 AND {condition}"
+        );
+        assert_eq!(found.to_string(), server.sql("test_0", &sql), "{name}");
+    }
     for (name, call) in [
         (
             "segments_of",
