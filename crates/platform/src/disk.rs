@@ -69,6 +69,11 @@ pub trait Disk: Send + Sync {
     /// Length of a regular file, without opening it: some microseconds, so that ten thousand can be
     /// checked at start-up. Anything else is an error, as by [`open`](Self::open).
     fn file_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// Whether what is appended to an existing file is stored as in a new one. False: it would stay
+    /// without encryption, or be encrypted with an older key; then begin a new file.
+    fn is_as_new(&self, _path: &Path) -> io::Result<bool> {
+        Ok(true)
+    }
     /// Free and used space of the file system of an existing path.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
     /// Takes a lock on a file, created when missing, and writes the id of this process into it. A

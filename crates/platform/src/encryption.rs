@@ -1,8 +1,9 @@
 //! Encryption of files at rest: a [`Disk`] in front of another one.
 //!
 //! A file that is created through an [`EncryptedDisk`] holds cipher text only; who opens it through
-//! the same disk sees the bytes that were written. Files without encryption are read as they are,
-//! so that a directory may hold both while encryption is being turned on.
+//! the same disk sees the bytes that were written. Files without encryption are read as they are
+//! while encryption is being turned on, and nothing is appended to them. Once the list of keys
+//! records that all files were encrypted, another one is damage, since somebody put it there.
 //!
 //! **Keys.** A [`MasterKey`] comes from a file or a command. It encrypts data keys, which are
 //! random and stand in the file `encryption.keys` of the data directory ([`Keyring`]). Each file
@@ -21,14 +22,16 @@
 //! damage; it is counted and reported.
 //!
 //! Left out: names, lengths and times of files are visible; a whole file may be replaced by an
-//! older version of it, by another one, by one without encryption, or cut at its end as by a power
-//! cut, without this module noticing (the formats above notice a sealed segment that is cut). An
-//! extent whose header is gone leaves what was there before, or zeros. The catalog is opened by
-//! SQLite, not through a [`Disk`].
+//! older version of it, or by one with the same number in its name, or cut at its end as by a power
+//! cut, without this module noticing (the formats above notice a sealed segment that is cut). A
+//! whole directory may be replaced by an older state of it, unless the caller demands a version of
+//! the list of keys ([`Keyring::check_version`]). An extent whose header is gone leaves what was
+//! there before, or zeros. The catalog is opened by SQLite, not through a [`Disk`].
 
 mod extent;
 mod file;
 mod keys;
+mod refused;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +46,7 @@ use crate::disk::{Access, Disk, DiskFile, DiskLock, DiskSpace, LockError};
 use extent::{FileHeader, HeaderFound};
 use file::{EncryptedFile, Shared};
 pub use keys::{EncryptionError, KEYS_COPY_FILE, KEYS_FILE, Keyring, MasterKey};
+use refused::RefusedFile;
 
 /// What a piece reads as that is not authentic. Not zero, which stands for space that was never
 /// written.
@@ -57,6 +61,7 @@ pub struct EncryptedDisk {
     keys: Arc<Keyring>,
     open: Arc<Mutex<Remembered>>,
     damage: Arc<AtomicU64>,
+    refuses_plain: bool,
 }
 
 /// Files that are open: all handles of one file share what is known of it.
@@ -83,7 +88,14 @@ impl Remembered {
 impl EncryptedDisk {
     /// Encrypts with the newest key of `keys`; reads with all of them.
     pub fn new(inner: Arc<dyn Disk>, keys: Arc<Keyring>) -> EncryptedDisk {
-        EncryptedDisk { inner, keys, open: Arc::default(), damage: Arc::default() }
+        let refuses_plain = keys.refuses_plain();
+        EncryptedDisk { inner, keys, open: Arc::default(), damage: Arc::default(), refuses_plain }
+    }
+
+    /// The same, which reads files without encryption whatever the list of keys says: for those
+    /// that somebody takes in knowingly.
+    pub fn reading_plain(self) -> EncryptedDisk {
+        EncryptedDisk { refuses_plain: false, ..self }
     }
 
     /// Whether a file is encrypted.
@@ -94,13 +106,13 @@ impl EncryptedDisk {
         Ok(!matches!(FileHeader::read(&*file, &self.keys, path)?, HeaderFound::Plain))
     }
 
-    /// Whether a file is encrypted with the newest data key, as new files are.
+    /// Whether a file is encrypted with the newest data key and in the newest form, as new files.
     ///
     /// Errors: as [`is_encrypted`](Self::is_encrypted).
     pub fn is_current(&self, path: &Path) -> io::Result<bool> {
         let file = self.inner.open(path, Access::Read)?;
         Ok(match FileHeader::read(&*file, &self.keys, path)? {
-            HeaderFound::Header(header) => header.key == self.keys.newest().id,
+            HeaderFound::Header(header) => header.is_current && header.key == self.keys.newest().id,
             HeaderFound::Plain | HeaderFound::Damaged => false,
         })
     }
@@ -118,7 +130,7 @@ impl EncryptedDisk {
         path: &Path,
     ) -> io::Result<Arc<dyn DiskFile>> {
         let header = FileHeader::new(self.keys.newest())?;
-        inner.write_at(&header.encode(&self.keys), 0)?;
+        inner.write_at(&header.encode(&self.keys, path), 0)?;
         let shared = Arc::new(Shared::created(path, header, &self.keys, &self.damage));
         remembered.put(path, &shared);
         Ok(Arc::new(EncryptedFile::new(inner, shared)))
@@ -154,16 +166,27 @@ impl Disk for EncryptedDisk {
             HeaderFound::Plain if access == Access::Write && is_blank(&*inner)? => {
                 return self.begin(&mut remembered, inner, path);
             }
+            HeaderFound::Plain if self.refuses_plain && !is_blank(&*inner)? => {
+                if access == Access::Write {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, refused::REASON));
+                }
+                let bytes = inner.bytes()?;
+                return Ok(Arc::new(RefusedFile::new(path, bytes, &self.damage)));
+            }
             HeaderFound::Plain => return Ok(inner),
             // What is written there would not be encrypted.
             HeaderFound::Damaged if access == Access::Write => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
-                    "the header of the encryption is damaged, so nothing can be written to it",
+                    "the header of the encryption is damaged, or the file had another name, so nothing can be written \
+                     to it",
                 ));
             }
             HeaderFound::Damaged => {
-                tracing::warn!("{}: the header of the encryption is damaged", path.display());
+                tracing::warn!(
+                    "{}: the header of the encryption is damaged, or the file had another name",
+                    path.display()
+                );
                 return Ok(inner);
             }
             HeaderFound::Header(header) => header,
@@ -230,6 +253,10 @@ impl Disk for EncryptedDisk {
                 }
             }
         }
+    }
+
+    fn is_as_new(&self, path: &Path) -> io::Result<bool> {
+        self.is_current(path)
     }
 
     fn space(&self, path: &Path) -> io::Result<DiskSpace> {

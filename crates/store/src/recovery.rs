@@ -319,7 +319,10 @@ impl Recovered {
                 // Nor does one with unreadable bytes between its frames: a later start would take
                 // them for damage.
                 let has_gap = scan.damaged_at.is_some();
-                if is_last && is_newest && !has_gap && data_end < config.segment_bytes() {
+                // Nor does one that is not encrypted, or with another key than new files.
+                let is_as_new = disk.is_as_new(&path).map_err(StoreError::io(&path, "read"))?;
+                let has_room = data_end < config.segment_bytes();
+                if is_last && is_newest && !has_gap && is_as_new && has_room {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)
                 } else {

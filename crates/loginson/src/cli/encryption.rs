@@ -1,6 +1,7 @@
 //! `loginson encryption`: makes a master key, shows which files of a data directory are encrypted,
 //! and rewrites files and data keys of one that no server is using.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,8 +17,7 @@ use text::size::show_bytes;
 
 use crate::cli::open_at_rest;
 use crate::cli::progress::bytes_bar;
-use node::data_dir::{QUERIES_FOLDER, RECEIVERS_FOLDER};
-use node::storage::encryption::{EncryptionOptions, KeySource};
+use node::storage::encryption::{EncryptionOptions, KeySource, plain_files, stored_files};
 
 /// The master key of a data directory at rest.
 #[derive(Args, Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct KeyArgs {
 impl KeyArgs {
     fn options(&self) -> EncryptionOptions {
         let key = self.encryption_key_file.clone().map(KeySource::File);
-        EncryptionOptions { key, old: Vec::new() }
+        EncryptionOptions { key, ..EncryptionOptions::default() }
     }
 
     /// The disk of a data directory or backup, to read it.
@@ -104,7 +104,7 @@ enum Action {
         #[arg(long)]
         new_data_key: bool,
     },
-    /// Encrypt all segments and results of queries that are not, or are with an older data key
+    /// Encrypt all files that are not, or are with an older key, and refuse plain ones from then on
     Rewrite {
         /// The data directory, which no server may be using
         #[arg(value_name = "DIR")]
@@ -114,6 +114,9 @@ enum Action {
         /// Write them without encryption instead, and forget the data keys
         #[arg(long)]
         decrypt: bool,
+        /// Take in files without encryption although all files of the directory were encrypted
+        #[arg(long)]
+        accept_plain: bool,
     },
 }
 
@@ -125,7 +128,9 @@ pub fn run(args: EncryptionArgs) -> Result<()> {
         Action::Rotate { data_dir, key, to, new_data_key } => {
             rotate(&data_dir, &key, to, new_data_key)
         }
-        Action::Rewrite { data_dir, key, decrypt } => rewrite(&data_dir, &key, decrypt),
+        Action::Rewrite { data_dir, key, decrypt, accept_plain } => {
+            rewrite(&data_dir, &key, decrypt, accept_plain)
+        }
     }
 }
 
@@ -154,25 +159,6 @@ fn segments(data_dir: &Path) -> Result<Vec<PathBuf>> {
     let names = RealDisk.list(&dir).with_context(|| format!("cannot list {}", dir.display()))?;
     let is_segment = |name: &String| store::SegmentKind::of_file(name).is_some();
     Ok(names.iter().filter(|name| is_segment(name)).map(|name| dir.join(name)).collect())
-}
-
-/// The files of background queries and of receivers of alerts, which go through the disk as
-/// segments do.
-fn documents(data_dir: &Path) -> Result<Vec<PathBuf>> {
-    let is_kept = |name: &&String| {
-        let end = name.rsplit_once('.').map(|(_, end)| end);
-        matches!(end, Some("json" | "rows")) || *name == "last-id"
-    };
-    let mut found = Vec::new();
-    for folder in DOCUMENT_FOLDERS {
-        let dir = data_dir.join(folder);
-        let names = match RealDisk.list(&dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            names => names.with_context(|| format!("cannot list {}", dir.display()))?,
-        };
-        found.extend(names.iter().filter(is_kept).map(|name| dir.join(name)));
-    }
-    Ok(found)
 }
 
 fn count(disk: Option<&EncryptedDisk>, data_dir: &Path) -> Result<Counts> {
@@ -221,6 +207,8 @@ fn show(data_dir: &Path, key: &KeyArgs) -> Result<()> {
     }
     let keys = keyring(data_dir, key)?;
     println!("data keys           {}", keys.count());
+    println!("version of the list {}", keys.version());
+    println!("plain files         {}", if keys.refuses_plain() { "refused" } else { "read" });
     let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys));
     let Counts { current, older, plain } = count(Some(&disk), data_dir)?;
     println!("encrypted           {current} segments");
@@ -245,20 +233,35 @@ fn rotate(data_dir: &Path, key: &KeyArgs, to: PathBuf, new_data_key: bool) -> Re
     Ok(())
 }
 
-fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
+/// Rewrites all files. What was planted beside encrypted files is not taken in unasked.
+fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool, accept_plain: bool) -> Result<()> {
     let masters = key.options().masters()?;
     ensure!(!masters.is_empty(), "name the file of the master key by --encryption-key-file");
     let opened = key.disk(data_dir)?;
     let _at_rest = open_at_rest(&*opened, data_dir)?;
-    let keys = match decrypt {
+    let mut keys = match decrypt {
         true => keyring(data_dir, key)?,
         false => Keyring::open(&RealDisk, data_dir, &masters)?.context("there is a key")?,
     };
-    let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys));
+    let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys.clone()));
+    if keys.refuses_plain() && !accept_plain {
+        let plain = plain_files(&disk, data_dir)?;
+        let names: Vec<String> = plain.iter().map(|path| path.display().to_string()).collect();
+        ensure!(
+            plain.is_empty(),
+            "these are not encrypted, although all files of this directory were: {}; move them away, or take them in by \
+             --accept-plain if you put them there",
+            names.join(", ")
+        );
+    }
+    if decrypt && keys.refuses_plain() {
+        // What is rewritten would be refused if this ends half-way.
+        keys.set_refuses_plain(&RealDisk, data_dir, &masters, false)?;
+    }
+    let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys.clone())).reading_plain();
     let to: &dyn Disk = if decrypt { &RealDisk } else { &disk };
     let (mut files, mut bytes, mut damaged) = (0, 0, Vec::new());
-    let mut paths = segments(data_dir)?;
-    paths.extend(documents(data_dir)?);
+    let paths = stored_files(data_dir).context("cannot list the files")?;
     let length = |path: &PathBuf| disk.file_bytes(path).unwrap_or(0);
     let bar = bytes_bar("rewriting", paths.iter().map(length).sum());
     for path in &paths {
@@ -277,12 +280,8 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
         }
         bar.inc(length);
     }
-    RealDisk.sync_dir(&data_dir.join(SEGMENTS_DIR))?;
-    for folder in DOCUMENT_FOLDERS.map(|folder| data_dir.join(folder)) {
-        if folder.exists() {
-            RealDisk.sync_dir(&folder)?;
-        }
-    }
+    let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+    folders.into_iter().try_for_each(|folder| RealDisk.sync_dir(folder))?;
     bar.finish_and_clear();
     ensure!(
         damaged.is_empty(),
@@ -300,6 +299,9 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
             }
         }
         RealDisk.sync_dir(data_dir)?;
+    } else if !keys.refuses_plain() {
+        keys.set_refuses_plain(&RealDisk, data_dir, &masters, true)?;
+        eprintln!("files without encryption are refused from now on");
     }
     eprintln!("{files} of {} files rewritten, {}", paths.len(), show_bytes(bytes));
     if files > 0 && !decrypt {
@@ -310,8 +312,6 @@ fn rewrite(data_dir: &Path, key: &KeyArgs, decrypt: bool) -> Result<()> {
     Ok(())
 }
 
-/// Folders of the data directory whose documents are encrypted.
-const DOCUMENT_FOLDERS: [&str; 2] = [QUERIES_FOLDER, RECEIVERS_FOLDER];
 /// Bytes read and written at once.
 const COPY_BYTES: usize = 1 << 20;
 

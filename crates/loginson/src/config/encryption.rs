@@ -4,6 +4,8 @@ use anyhow::{Result, ensure};
 use node::storage::encryption::{EncryptionOptions, KeySource};
 use serde::{Deserialize, Serialize};
 
+use super::duration;
+
 /// Master keys that were used before: each is read at every start.
 const OLD_KEYS_MAX: usize = 16;
 
@@ -13,12 +15,20 @@ const OLD_KEYS_MAX: usize = 16;
 pub struct RawEncryption {
     pub key_file: String,
     pub key_command: Vec<String>,
+    pub key_command_timeout: String,
     pub old_key_files: Vec<String>,
+    pub keys_version_min: u32,
 }
 
 impl Default for RawEncryption {
     fn default() -> Self {
-        RawEncryption { key_file: "off".into(), key_command: Vec::new(), old_key_files: Vec::new() }
+        RawEncryption {
+            key_file: "off".into(),
+            key_command: Vec::new(),
+            key_command_timeout: "60s".into(),
+            old_key_files: Vec::new(),
+            keys_version_min: 0,
+        }
     }
 }
 
@@ -43,7 +53,16 @@ pub fn check(raw: &RawEncryption, has_engines: bool) -> Result<EncryptionOptions
         "[encryption] does not work in a cluster on Kafka: its segments are in the bucket, which can encrypt objects by itself"
     );
     let old = raw.old_key_files.iter().map(|file| KeySource::File(file.into())).collect();
-    Ok(EncryptionOptions { key, old })
+    let command_timeout = duration("encryption.key_command_timeout", &raw.key_command_timeout)?;
+    ensure!(
+        !command_timeout.is_zero(),
+        "encryption.key_command_timeout is 0, so that no command could print a key; the default is 60s"
+    );
+    ensure!(
+        key.is_some() || raw.keys_version_min == 0,
+        "encryption.keys_version_min without a key: set encryption.key_file or encryption.key_command"
+    );
+    Ok(EncryptionOptions { key, old, command_timeout, keys_version_min: raw.keys_version_min })
 }
 
 #[cfg(test)]
@@ -62,6 +81,9 @@ mod tests {
         for (toml, has_engines, expected) in [
             ("key_file = '/k'\nkey_command = ['x']", false, "not both"),
             ("old_key_files = ['/k']", false, "without a key"),
+            ("keys_version_min = 3", false, "without a key"),
+            ("key_file = '/k'\nkey_command_timeout = '0s'", false, "no command could print"),
+            ("key_file = '/k'\nkey_command_timeout = 'soon'", false, "key_command_timeout"),
             ("key_file = '/k'", true, "cluster on Kafka"),
         ] {
             let error = checked(toml, has_engines).unwrap_err().to_string();

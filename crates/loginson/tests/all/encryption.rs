@@ -55,13 +55,18 @@ fn lines_of(server: &Server) -> usize {
 
 /// Files below a directory that hold the secret.
 fn leaks(directory: &Path) -> Vec<PathBuf> {
+    holding(directory, SECRET)
+}
+
+/// Files below a directory that hold a text.
+fn holding(directory: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(leaks(&path));
+            found.extend(holding(&path, text));
         } else if let Ok(bytes) = fs::read(&path)
-            && bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes())
+            && memchr::memmem::find(&bytes, text.as_bytes()).is_some()
         {
             found.push(path);
         }
@@ -98,7 +103,10 @@ fn files_need_the_key_and_nothing_of_a_line_is_in_them() {
 
     let mut server = Server::start_in(&data_dir, &[], &settings(&first, &[]));
     server.wait_for("the log", |server| server.log().contains("new files are encrypted"));
-    send(&server, 1_000, 20_000);
+    // The active segment has no encryption, and gets no more lines.
+    send(&server, 1_000, 10);
+    assert_eq!(holding(&data_dir, "line 1005 patient"), Vec::<PathBuf>::new());
+    send(&server, 1_010, 19_990);
     server.wait_for("sealed segments", |_| sealed(&data_dir) >= 2);
     send(&server, 21_000, 10);
     assert_eq!(lines_of(&server), 21_010);
@@ -163,6 +171,22 @@ fn files_need_the_key_and_nothing_of_a_line_is_in_them() {
     assert_eq!(server.terminate(), Some(0));
     // And without encryption again.
     with(&["encryption", "rewrite", "--decrypt", text(&restored)]);
+    // One of these files in the place of its encrypted form: nothing of it is believed.
+    let is_in_both = |path: &PathBuf| segments.join(path.file_name().unwrap()).exists();
+    let plain = fs::read_dir(restored.join("segments")).unwrap().flatten();
+    let plain = plain.map(|file| file.path()).filter(|path| text(path).ends_with(".sealed"));
+    let plain = plain.into_iter().find(is_in_both).expect("the backup has some of the segments");
+    let planted = segments.join(plain.file_name().unwrap());
+    fs::remove_file(&planted).unwrap();
+    fs::copy(&plain, &planted).unwrap();
+    let shown = with(&["encryption", "show", text(&data_dir)]);
+    assert!(shown.contains("plain files         refused"), "{shown}");
+    let said = run(&[&["verify", text(&data_dir)], &key[..]].concat(), 1);
+    assert!(said.contains(text(&planted)), "{said}");
+    let said = run(&[&["encryption", "rewrite", text(&data_dir)], &key[..]].concat(), 1);
+    assert!(said.contains(text(&planted)) && said.contains("--accept-plain"), "{said}");
+    with(&["encryption", "rewrite", text(&data_dir), "--accept-plain"]);
+    assert!(with(&["verify", text(&data_dir)]).contains("no fault"));
     let mut server = Server::start_in(&restored, &[], SMALL);
     assert_eq!(lines_of(&server), 21_010);
     assert_eq!(server.terminate(), Some(0));

@@ -4,10 +4,11 @@
 //! | offset | file header |
 //! |---|---|
 //! | 0 | magic `LGNCRYPT` |
-//! | 8 | u16 version 1, then 6 zeros |
+//! | 8 | u16 version 2, then 2 zeros |
+//! | 12 | u32 version of the list of data keys when the file was made |
 //! | 16 | identity of the data key, 8 bytes |
 //! | 24 | random number of the file, 16 bytes |
-//! | 40 | tag of AES-256-GCM over the bytes before |
+//! | 40 | tag of AES-256-GCM over the bytes before, and the beginning of the file's name |
 //! | 56 | CRC-32C of the bytes before |
 //!
 //! | offset | extent |
@@ -21,6 +22,11 @@
 //! | 40 | random number of the opening for writing, 16 bytes |
 //! | 56 | tag over the bytes before, the number of the file, and the offset of the extent |
 //! | 72 | pieces of 16 KiB, the last one shorter, each encrypted and followed by its tag |
+//!
+//! The beginning of the name ends before the first character that is no letter and no digit: it is
+//! the number of a segment or of a query, and stays when the file is sealed or set aside. So the
+//! rows of one query are not taken for those of another. Version 1 of the header had neither it nor
+//! the version of the list.
 //!
 //! The key of an extent is computed from the data key, the number of the file and that of the
 //! opening. The nonce is the order and the number of the piece (`u32::MAX` for the header of an
@@ -53,7 +59,9 @@ pub(super) const EXTENT_BYTES_MAX: usize = 8 << 20;
 
 const FILE_MAGIC: &[u8; 8] = b"LGNCRYPT";
 const EXTENT_MAGIC: &[u8; 8] = b"LGNXTENT";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// The version without the name of the file and the version of the list.
+const VERSION_1: u16 = 1;
 const FILE_TAG_AT: usize = 40;
 const FILE_CRC_AT: usize = 56;
 const EXTENT_TAG_AT: usize = 56;
@@ -68,6 +76,8 @@ pub(super) struct FileHeader {
     pub key: [u8; ID_BYTES],
     /// The number of the file.
     pub file: [u8; 16],
+    /// Whether it is of this version, and not of the one before.
+    pub is_current: bool,
 }
 
 /// What stands at the beginning of a file.
@@ -80,20 +90,32 @@ pub(super) enum HeaderFound {
 
 impl FileHeader {
     pub(super) fn new(key: &DataKey) -> io::Result<FileHeader> {
-        Ok(FileHeader { key: key.id, file: random()? })
+        Ok(FileHeader { key: key.id, file: random()?, is_current: true })
     }
 
-    pub(super) fn encode(&self, keys: &Keyring) -> AlignedBuffer {
+    pub(super) fn encode(&self, keys: &Keyring, path: &Path) -> AlignedBuffer {
+        self.encode_as(VERSION, keys, path)
+    }
+
+    /// As releases wrote it that knew version 1.
+    #[cfg(test)]
+    pub(super) fn encode_1(&self, keys: &Keyring) -> AlignedBuffer {
+        self.encode_as(VERSION_1, keys, Path::new(""))
+    }
+
+    fn encode_as(&self, version: u16, keys: &Keyring, path: &Path) -> AlignedBuffer {
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
         block[..8].copy_from_slice(FILE_MAGIC);
-        block[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        block[8..10].copy_from_slice(&version.to_le_bytes());
+        let of_list = if version == VERSION_1 { 0 } else { keys.version() };
+        block[12..16].copy_from_slice(&of_list.to_le_bytes());
         block[16..24].copy_from_slice(&self.key);
         block[24..FILE_TAG_AT].copy_from_slice(&self.file);
         let key = keys.get(&self.key).expect("it was made with one of the keys");
         // Files of different numbers have different keys, so that this nonce is used once.
         let tag = key.file_key(&self.file, &[]).seal_in_place_separate_tag(
             nonce(0, HEADER_PIECE),
-            Aad::from(&block[..FILE_TAG_AT]),
+            Aad::from(file_aad(&block[..FILE_TAG_AT], version, path)),
             &mut [],
         );
         let tag = tag.expect("a header is short");
@@ -103,8 +125,8 @@ impl FileHeader {
         block
     }
 
-    /// Errors: the file cannot be read, is of another version, or needs a data key that is not
-    /// there.
+    /// Errors: the file cannot be read, is of another version, needs a data key that is not there,
+    /// or is newer than the list of data keys.
     pub(super) fn read(
         file: &dyn DiskFile,
         keys: &Keyring,
@@ -120,7 +142,7 @@ impl FileHeader {
             return Ok(HeaderFound::Damaged);
         }
         let version = u16::from_le_bytes(array(&block, 8));
-        if version != VERSION {
+        if !matches!(version, VERSION | VERSION_1) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!(
@@ -130,7 +152,8 @@ impl FileHeader {
                 ),
             ));
         }
-        let header = FileHeader { key: array(&block, 16), file: array(&block, 24) };
+        let is_current = version == VERSION;
+        let header = FileHeader { key: array(&block, 16), file: array(&block, 24), is_current };
         let Some(key) = keys.get(&header.key) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -143,12 +166,26 @@ impl FileHeader {
         };
         let opened = key.file_key(&header.file, &[]).open_in_place_separate_tag(
             nonce(0, HEADER_PIECE),
-            Aad::from(&block[..FILE_TAG_AT]),
+            Aad::from(file_aad(&block[..FILE_TAG_AT], version, path)),
             ring::aead::Tag::try_from(&block[FILE_TAG_AT..FILE_CRC_AT]).expect("16 bytes"),
             &mut [],
             0..,
         );
-        Ok(opened.map_or(HeaderFound::Damaged, |_| HeaderFound::Header(header)))
+        if opened.is_err() {
+            return Ok(HeaderFound::Damaged);
+        }
+        let of_list = u32::from_le_bytes(array(&block, 12));
+        if is_current && of_list > keys.version() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "it was written with version {of_list} of encryption.keys, and the one that is there has version {}: an \
+                     older one was put back; restore the newest one",
+                    keys.version()
+                ),
+            ));
+        }
+        Ok(HeaderFound::Header(header))
     }
 }
 
@@ -260,6 +297,16 @@ impl Extent {
             key,
         })
     }
+}
+
+/// What the tag of the header of a file covers.
+fn file_aad(head: &[u8], version: u16, path: &Path) -> Vec<u8> {
+    let mut aad = head.to_vec();
+    if version != VERSION_1 {
+        let name = path.file_name().map_or(&[][..], |name| name.as_encoded_bytes());
+        aad.extend(name.iter().take_while(|byte| byte.is_ascii_alphanumeric()));
+    }
+    aad
 }
 
 /// What the tag of the header of an extent covers.

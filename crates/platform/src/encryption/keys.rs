@@ -5,13 +5,20 @@
 //! once it is durable.
 //!
 //! ```text
-//! loginson encryption keys 1
+//! loginson encryption keys 2
 //! master 8b1f8a0c2d4e6f70
+//! version 3
+//! plain refused
 //! key 1122334455667788 <nonce, encrypted key and tag: 120 hexadecimal digits>
+//! tag <HMAC-SHA256 of all lines before, by a key of the master key: 64 hexadecimal digits>
 //! ```
 //!
 //! The last data key is the one that new files use. Invariant: a data key is never removed, since
 //! nobody knows which files, backups among them, still need it.
+//!
+//! Each change counts the version up, and files note the version with which they were written. So a
+//! list that somebody puts back is noticed as soon as a file is opened that is newer. Format 1 had
+//! neither version nor tag: such a list is version 0, and the next start writes it anew.
 
 use std::fmt;
 use std::io;
@@ -19,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::disk::{Access, Disk};
@@ -27,7 +35,11 @@ use crate::disk::{Access, Disk};
 pub const KEYS_FILE: &str = "encryption.keys";
 /// Name of its copy.
 pub const KEYS_COPY_FILE: &str = "encryption.keys.copy";
-const FIRST_LINE: &str = "loginson encryption keys 1";
+const FIRST_LINE: &str = "loginson encryption keys 2";
+/// The first line of a list without version and tag.
+const FIRST_LINE_1: &str = "loginson encryption keys 1";
+/// Bytes of the tag of a list.
+const LIST_TAG_BYTES: usize = 32;
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 /// Bytes that identify a key.
@@ -38,7 +50,7 @@ pub(super) const ID_BYTES: usize = 8;
 /// asks for a new data key is refused; rotations of the master key alone still work
 const KEYS_MAX: usize = 1_000;
 /// Bytes of the file; a longer one is damaged.
-const FILE_BYTES_MAX: usize = 64 + KEYS_MAX * 160;
+const FILE_BYTES_MAX: usize = 256 + KEYS_MAX * 160;
 
 /// Why keys cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +90,20 @@ pub enum EncryptionError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// The list of data keys is an older one than the configuration demands.
+    #[error(
+        "{} has version {found}, and encryption.keys_version_min demands {wanted}: somebody may have put an old one \
+         back; restore the newest one, or lower the setting if you restored a backup",
+        path.display()
+    )]
+    Old {
+        /// The file of data keys.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The least version that was demanded.
+        wanted: u32,
     },
     /// The text is no key.
     #[error("{0}")]
@@ -164,6 +190,12 @@ impl MasterKey {
     fn aead(&self) -> LessSafeKey {
         aead_key(&derived::<KEY_BYTES>(&self.0, &[], &[b"loginson master key"]))
     }
+
+    /// The key that authenticates a list of data keys as a whole.
+    fn list_key(&self) -> hmac::Key {
+        let key = derived::<KEY_BYTES>(&self.0, &[], &[b"loginson list of data keys"]);
+        hmac::Key::new(hmac::HMAC_SHA256, &key)
+    }
 }
 
 /// A key from which the keys of files are computed.
@@ -185,8 +217,12 @@ impl DataKey {
 }
 
 /// The data keys of a directory.
+#[derive(Clone)]
 pub struct Keyring {
     master: String,
+    /// How often the list was changed; 0 for one of format 1.
+    version: u32,
+    refuses_plain: bool,
     keys: Vec<DataKey>,
 }
 
@@ -198,15 +234,40 @@ impl fmt::Debug for Keyring {
 
 /// The content of the file of data keys, with the keys encrypted.
 struct Wrapped {
+    path: PathBuf,
     master: String,
+    version: u32,
+    refuses_plain: bool,
     keys: Vec<([u8; ID_BYTES], Vec<u8>)>,
+    /// The bytes that the tag covers, and the tag; None for format 1.
+    tagged: Option<(Vec<u8>, [u8; LIST_TAG_BYTES])>,
+}
+
+impl Wrapped {
+    /// Checks the tag, and decrypts the keys.
+    fn unwrap(&self, master: &MasterKey) -> Result<Keyring, EncryptionError> {
+        let damaged = |reason: String| EncryptionError::Damaged { path: self.path.clone(), reason };
+        if let Some((text, tag)) = &self.tagged
+            && hmac::verify(&master.list_key(), text, tag).is_err()
+        {
+            return Err(damaged("somebody changed it, since its tag is not authentic".to_owned()));
+        }
+        let mut keys = Vec::new();
+        for (id, sealed) in &self.keys {
+            let key = unwrap_key(master, id, sealed)
+                .ok_or_else(|| damaged(format!("the data key {} is damaged", hex(id))))?;
+            keys.push(DataKey::of(key));
+        }
+        let (version, refuses_plain) = (self.version, self.refuses_plain);
+        Ok(Keyring { master: self.master.clone(), version, refuses_plain, keys })
+    }
 }
 
 impl Keyring {
     /// The keys of a directory. Without the file of keys they are made, if `masters` has a key:
     /// the first one encrypts them. If another one of `masters` has encrypted them, they are
-    /// encrypted with the first one from now on. If the file or its copy is lost or damaged, both
-    /// are written anew. None: nothing is encrypted, and no key was given.
+    /// encrypted with the first one from now on. If the file or its copy is lost, damaged, or of
+    /// format 1, both are written anew. None: nothing is encrypted, and no key was given.
     ///
     /// Errors: no key was given, or a wrong one; the file is damaged, and cannot be read or
     /// written.
@@ -221,14 +282,16 @@ impl Keyring {
                 let Some(master) = masters.first() else { return Ok(None) };
                 let path = dir.join(KEYS_FILE);
                 let key = random().map_err(EncryptionError::io(&path, "get random bytes for"))?;
-                let made = Keyring { master: master.id(), keys: vec![DataKey::of(key)] };
+                let keys = vec![DataKey::of(key)];
+                let made = Keyring { master: master.id(), version: 1, refuses_plain: false, keys };
                 made.write(disk, dir, master)?;
                 return Ok(Some(made));
             }
         };
         match masters.first() {
-            Some(master) if master.id() != found.master => {
-                let keys = Keyring { master: master.id(), ..found };
+            Some(master) if master.id() != found.master || found.version == 0 => {
+                let version = found.next_version();
+                let keys = Keyring { master: master.id(), version, ..found };
                 keys.write(disk, dir, master)?;
                 Ok(Some(keys))
             }
@@ -259,24 +322,35 @@ impl Keyring {
         dir: &Path,
         masters: &[MasterKey],
     ) -> Result<Option<Keyring>, EncryptionError> {
-        let Some(wrapped) = read_wrapped(disk, dir)? else { return Ok(None) };
-        let Some(master) = masters.iter().find(|master| master.id() == wrapped.master) else {
-            let (dir, master) = (dir.to_owned(), wrapped.master);
-            if masters.is_empty() {
-                return Err(EncryptionError::KeyMissing { dir, master });
+        let (lists, failed) = read_lists(disk, dir)?;
+        let Some(first) = lists.first() else { return failed.map_or(Ok(None), Err) };
+        let (mut newest, mut failed) = (None::<Keyring>, failed);
+        for list in &lists {
+            let Some(master) = masters.iter().find(|master| master.id() == list.master) else {
+                continue;
+            };
+            match list.unwrap(master) {
+                // Of two that are authentic, the older one was left by a power cut, or put there.
+                Ok(keys) if newest.as_ref().is_none_or(|found| found.version < keys.version) => {
+                    newest = Some(keys);
+                }
+                Ok(_) => {}
+                Err(error) => drop(failed.get_or_insert(error)),
             }
-            let given = masters.iter().map(MasterKey::id).collect::<Vec<_>>().join(", ");
-            return Err(EncryptionError::WrongKey { path: dir.join(KEYS_FILE), master, given });
-        };
-        let mut keys = Vec::new();
-        for (id, sealed) in &wrapped.keys {
-            let key = unwrap_key(master, id, sealed).ok_or_else(|| EncryptionError::Damaged {
-                path: dir.join(KEYS_FILE),
-                reason: format!("the data key {} is damaged", hex(id)),
-            })?;
-            keys.push(DataKey::of(key));
         }
-        Ok(Some(Keyring { master: wrapped.master, keys }))
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        let is_known = |list: &Wrapped| masters.iter().any(|master| master.id() == list.master);
+        if let Some(error) = failed.filter(|_| lists.iter().any(is_known)) {
+            return Err(error);
+        }
+        let (dir, master) = (dir.to_owned(), first.master.clone());
+        if masters.is_empty() {
+            return Err(EncryptionError::KeyMissing { dir, master });
+        }
+        let given = masters.iter().map(MasterKey::id).collect::<Vec<_>>().join(", ");
+        Err(EncryptionError::WrongKey { path: dir.join(KEYS_FILE), master, given })
     }
 
     /// The identity of the master key that the data keys of a directory need; None without a file
@@ -284,12 +358,60 @@ impl Keyring {
     ///
     /// Errors: the file is damaged or cannot be read.
     pub fn master_of(disk: &dyn Disk, dir: &Path) -> Result<Option<String>, EncryptionError> {
-        Ok(read_wrapped(disk, dir)?.map(|wrapped| wrapped.master))
+        let (lists, failed) = read_lists(disk, dir)?;
+        match lists.into_iter().next() {
+            Some(list) => Ok(Some(list.master)),
+            None => failed.map_or(Ok(None), Err),
+        }
     }
 
     /// The identity of the master key.
     pub fn master(&self) -> &str {
         &self.master
+    }
+
+    /// How often the list of data keys was changed: 1 for a new one, 0 for one of the first format.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Checks that the list is not older than `wanted`.
+    ///
+    /// Errors: it is.
+    pub fn check_version(&self, dir: &Path, wanted: u32) -> Result<(), EncryptionError> {
+        let (found, path) = (self.version, dir.join(KEYS_FILE));
+        if found < wanted {
+            return Err(EncryptionError::Old { path, found, wanted });
+        }
+        Ok(())
+    }
+
+    /// Whether files without encryption are damage, because all files of the directory were
+    /// encrypted.
+    pub fn refuses_plain(&self) -> bool {
+        self.refuses_plain
+    }
+
+    /// Records durably whether files without encryption are refused from now on.
+    ///
+    /// Errors: the file cannot be written.
+    pub fn set_refuses_plain(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        masters: &[MasterKey],
+        refuses_plain: bool,
+    ) -> Result<(), EncryptionError> {
+        let master = masters.iter().find(|master| master.id() == self.master);
+        let master = master.expect("the keys were decrypted with one of them");
+        let changed = Keyring { version: self.next_version(), refuses_plain, ..self.clone() };
+        changed.write(disk, dir, master)?;
+        *self = changed;
+        Ok(())
+    }
+
+    fn next_version(&self) -> u32 {
+        self.version.saturating_add(1)
     }
 
     /// How many data keys there are.
@@ -317,7 +439,8 @@ impl Keyring {
             let key = random().map_err(EncryptionError::io(&path, "get random bytes for"))?;
             keys.push(DataKey::of(key));
         }
-        let rotated = Keyring { master: master.id(), keys };
+        let version = self.next_version();
+        let rotated = Keyring { master: master.id(), version, keys, ..self.clone() };
         rotated.write(disk, dir, master)?;
         *self = rotated;
         Ok(())
@@ -337,15 +460,22 @@ impl Keyring {
         dir: &Path,
         master: &MasterKey,
     ) -> Result<(), EncryptionError> {
-        let mut text = format!("{FIRST_LINE}\nmaster {}\n", master.id());
+        let plain = if self.refuses_plain { "refused" } else { "read" };
+        let mut text = format!(
+            "{FIRST_LINE}\nmaster {}\nversion {}\nplain {plain}\n",
+            master.id(),
+            self.version
+        );
         for key in &self.keys {
             let path = dir.join(KEYS_FILE);
             let sealed = wrap_key(master, key)
                 .map_err(EncryptionError::io(&path, "get random bytes for"))?;
             text.push_str(&format!("key {} {}\n", hex(&key.id), hex(&sealed)));
         }
-        // The copy first: at every moment one of the two is whole, and a start that finds them
-        // different takes the first, whose key was in use until now.
+        let tag = hmac::sign(&master.list_key(), text.as_bytes());
+        text.push_str(&format!("tag {}\n", hex(tag.as_ref())));
+        // The copy first: at every moment one of the two is whole. A start that finds them
+        // different takes the newer one, if it has its master key.
         for name in [KEYS_COPY_FILE, KEYS_FILE] {
             let path = dir.join(name);
             let part = path.with_added_extension("new");
@@ -361,29 +491,34 @@ impl Keyring {
     }
 }
 
-/// The file of data keys, or its copy if the file is missing or damaged.
-fn read_wrapped(disk: &dyn Disk, dir: &Path) -> Result<Option<Wrapped>, EncryptionError> {
-    let mut failed = None;
+/// The lists in the file of data keys and in its copy, and why the first of them is none.
+fn read_lists(
+    disk: &dyn Disk,
+    dir: &Path,
+) -> Result<(Vec<Wrapped>, Option<EncryptionError>), EncryptionError> {
+    let (mut lists, mut failed) = (Vec::new(), None);
     for name in [KEYS_FILE, KEYS_COPY_FILE] {
         let path = dir.join(name);
         let text = match read_text(disk, &path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(EncryptionError::io(&path, "read"))?,
         };
-        match parse(&text) {
-            Ok(wrapped) => return Ok(Some(wrapped)),
+        match parse(&path, &text) {
+            Ok(list) => lists.push(list),
             Err(reason) => {
                 failed.get_or_insert(EncryptionError::Damaged { path, reason });
             }
         }
     }
-    failed.map_or(Ok(None), Err)
+    Ok((lists, failed))
 }
 
 /// Whether the file of data keys and its copy are there, and have the same content.
 fn are_both_whole(disk: &dyn Disk, dir: &Path) -> bool {
-    let text =
-        |name: &str| read_text(disk, &dir.join(name)).ok().filter(|text| parse(text).is_ok());
+    let text = |name: &str| {
+        let path = dir.join(name);
+        read_text(disk, &path).ok().filter(|text| parse(&path, text).is_ok())
+    };
     let (first, copy) = (text(KEYS_FILE), text(KEYS_COPY_FILE));
     first.is_some() && first == copy
 }
@@ -397,22 +532,41 @@ fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn parse(text: &[u8]) -> Result<Wrapped, String> {
+fn parse(path: &Path, text: &[u8]) -> Result<Wrapped, String> {
     let text = std::str::from_utf8(text).map_err(|_| "it is no text".to_owned())?;
-    let Some(text) = text.strip_suffix('\n').filter(|_| text.len() <= FILE_BYTES_MAX) else {
+    let Some(content) = text.strip_suffix('\n').filter(|_| text.len() <= FILE_BYTES_MAX) else {
         return Err("it is cut or too long".to_owned());
     };
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
-    if first != FIRST_LINE {
-        return Err(format!("its first line is not '{FIRST_LINE}'"));
-    }
+    let mut lines = content.lines();
+    let is_tagged = match lines.next().unwrap_or_default() {
+        FIRST_LINE => true,
+        FIRST_LINE_1 => false,
+        _ => return Err(format!("its first line is not '{FIRST_LINE}'")),
+    };
     let master = lines.next().and_then(|line| line.strip_prefix("master "));
     let master = master.ok_or("it names no master key")?.to_owned();
+    let (mut version, mut refuses_plain) = (0, false);
+    if is_tagged {
+        let found = lines.next().and_then(|line| line.strip_prefix("version "));
+        let found = found.and_then(|text| text.parse().ok()).filter(|&version| version > 0);
+        version = found.ok_or("it has no version")?;
+        refuses_plain = match lines.next() {
+            Some("plain refused") => true,
+            Some("plain read") => false,
+            _ => return Err("it does not say whether plain files are read".to_owned()),
+        };
+    }
     let mut keys = Vec::new();
+    let mut tagged = None;
     for line in lines {
+        if let Some(tag) = line.strip_prefix("tag ").filter(|_| is_tagged && tagged.is_none()) {
+            let covered = text.len() - line.len() - 1;
+            tagged =
+                Some((text.as_bytes()[..covered].to_vec(), unhex(tag).ok_or("its tag is cut")?));
+            continue;
+        }
         let parts = line.strip_prefix("key ").and_then(|rest| rest.split_once(' '));
-        let key = parts.and_then(|(id, sealed)| {
+        let key = parts.filter(|_| tagged.is_none()).and_then(|(id, sealed)| {
             let sealed: [u8; NONCE_LEN + KEY_BYTES + 16] = unhex(sealed)?;
             Some((unhex(id)?, sealed.to_vec()))
         });
@@ -421,7 +575,10 @@ fn parse(text: &[u8]) -> Result<Wrapped, String> {
     if keys.is_empty() {
         return Err("it has no key".to_owned());
     }
-    Ok(Wrapped { master, keys })
+    if is_tagged && tagged.is_none() {
+        return Err("its last line, the tag, is missing".to_owned());
+    }
+    Ok(Wrapped { path: path.to_owned(), master, version, refuses_plain, keys, tagged })
 }
 
 fn wrap_key(master: &MasterKey, key: &DataKey) -> io::Result<Vec<u8>> {

@@ -345,6 +345,158 @@ fn a_lost_copy_of_the_keys_is_made_anew() {
     }
 }
 
+/// Reads both files of keys, and writes them.
+fn lists(dir: &Path) -> [Vec<u8>; 2] {
+    [KEYS_FILE, KEYS_COPY_FILE].map(|name| std::fs::read(dir.join(name)).unwrap())
+}
+
+fn put_lists(dir: &Path, texts: &[Vec<u8>; 2]) {
+    for (name, text) in [KEYS_FILE, KEYS_COPY_FILE].iter().zip(texts) {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn a_list_of_keys_is_authentic_as_a_whole_and_not_older_than_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let master = MasterKey::random().unwrap();
+    let masters = std::slice::from_ref(&master);
+    let mut keys = Keyring::open(&RealDisk, dir, masters).unwrap().unwrap();
+    assert_eq!(keys.version(), 1);
+    keys.rotate(&RealDisk, dir, &master, true).unwrap();
+    let before = lists(dir);
+    keys.rotate(&RealDisk, dir, &master, true).unwrap();
+    keys.set_refuses_plain(&RealDisk, dir, masters, true).unwrap();
+    assert_eq!((keys.version(), keys.count()), (4, 3));
+    let newest = lists(dir);
+    let path = dir.join("1.sealed");
+    let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys));
+    disk.open(&path, Access::Create).unwrap().write_at(b"line", 0).unwrap();
+
+    let opened = || Keyring::open(&RealDisk, dir, masters).map(|keys| keys.unwrap());
+    // Each line left out, or another one in its place, in both files.
+    let text = String::from_utf8(newest[0].clone()).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    for left_out in 0..rows.len() {
+        let mut fewer = rows.clone();
+        fewer.remove(left_out);
+        let fewer = format!("{}\n", fewer.join("\n")).into_bytes();
+        put_lists(dir, &[fewer.clone(), fewer]);
+        assert!(opened().is_err(), "without {}", rows[left_out]);
+    }
+    for (from, to) in [("plain refused", "plain read"), ("version 4", "version 5")] {
+        let changed = text.replace(from, to).into_bytes();
+        put_lists(dir, &[changed.clone(), changed.clone()]);
+        let error = opened().unwrap_err().to_string();
+        assert!(error.contains("its tag is not authentic"), "{error}");
+        // One that is whole is enough, and the other one is written anew.
+        put_lists(dir, &[changed, newest[1].clone()]);
+        assert_eq!(opened().unwrap().version(), 4);
+    }
+    // An old one in one place does not count, and in both places the files are newer.
+    put_lists(dir, &[before[0].clone(), newest[1].clone()]);
+    assert_eq!((opened().unwrap().version(), opened().unwrap().count()), (4, 3));
+    put_lists(dir, &before);
+    let old = opened().unwrap();
+    assert!(matches!(old.check_version(dir, 3), Err(EncryptionError::Old { found: 2, .. })));
+    let old = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(old));
+    let error = old.open(&path, Access::Read).err().unwrap().to_string();
+    assert!(error.contains("encryption.keys"), "{error}");
+    // Also if the data key is in it.
+    put_lists(dir, &newest);
+    let mut keys = opened().unwrap();
+    let before = lists(dir);
+    keys.rotate(&RealDisk, dir, &master, false).unwrap();
+    let disk = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(keys));
+    disk.open(&dir.join("2.hot"), Access::Create).unwrap();
+    put_lists(dir, &before);
+    let old = EncryptedDisk::new(Arc::new(RealDisk), Arc::new(opened().unwrap()));
+    assert_eq!(read_all(&old, &path), b"line");
+    let error = old.file_bytes(&dir.join("2.hot")).unwrap_err().to_string();
+    assert!(error.contains("an older one was put back"), "{error}");
+}
+
+#[test]
+fn what_older_releases_wrote_is_read_and_counts_as_not_current() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let master = MasterKey::random().unwrap();
+    let opened = || Keyring::open(&RealDisk, dir, std::slice::from_ref(&master)).unwrap().unwrap();
+    opened();
+    // Format 1 had neither version, nor tag, nor the line about plain files.
+    let text = String::from_utf8(lists(dir)[0].clone()).unwrap();
+    let kept = |row: &&str| !["version", "plain", "tag"].iter().any(|word| row.starts_with(word));
+    let old: Vec<&str> = text.lines().filter(kept).collect();
+    let old = format!("{}\n", old.join("\n")).replace("keys 2", "keys 1").into_bytes();
+    put_lists(dir, &[old.clone(), old.clone()]);
+    let read = Keyring::read(&RealDisk, dir, std::slice::from_ref(&master)).unwrap().unwrap();
+    assert_eq!((read.version(), read.refuses_plain(), lists(dir)[0] == old), (0, false, true));
+    let keys = Arc::new(opened());
+    assert_eq!(keys.version(), 1, "it is written anew");
+    let (path, disk) = (dir.join("1.rows"), EncryptedDisk::new(Arc::new(RealDisk), keys.clone()));
+    disk.open(&path, Access::Create).unwrap().write_at(b"rows", 0).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let header = FileHeader::read(&*RealDisk.open(&path, Access::Read).unwrap(), &keys, &path);
+    let HeaderFound::Header(header) = header.unwrap() else { panic!("it has a header") };
+    bytes[..BLOCK_BYTES].copy_from_slice(&header.encode_1(&keys));
+    std::fs::write(&path, bytes).unwrap();
+    let disk = EncryptedDisk::new(Arc::new(RealDisk), keys);
+    assert_eq!(read_all(&disk, &path), b"rows");
+    assert!(disk.is_encrypted(&path).unwrap() && !disk.is_current(&path).unwrap());
+    assert!(!disk.is_as_new(&path).unwrap());
+}
+
+#[test]
+fn a_file_counts_under_its_number_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let sim = SimDisk::new(1);
+    sim.create_dir_all(Path::new("/d")).unwrap();
+    let disk = EncryptedDisk::new(Arc::new(RealDisk), keyring(&sim).0);
+    let write = |name: &str, text: &[u8]| {
+        let file = disk.open(&dir.path().join(name), Access::Create).unwrap();
+        file.write_at(text, 0).unwrap();
+    };
+    write("1.rows", b"rows of query 1");
+    write("2.rows.part", b"rows of query 2");
+    let other = EncryptedDisk::new(Arc::new(RealDisk), disk.keys.clone());
+    // Names that a file gets later.
+    for name in ["2.rows", "2-0000000a-5.hot", "2.hot.damaged"] {
+        std::fs::copy(dir.path().join("2.rows.part"), dir.path().join(name)).unwrap();
+        assert_eq!(read_all(&other, &dir.path().join(name)), b"rows of query 2", "{name}");
+    }
+    for name in ["1.rows", "12.rows", "0.rows", "a.rows"] {
+        std::fs::copy(dir.path().join("2.rows"), dir.path().join(name)).unwrap();
+        let other = EncryptedDisk::new(Arc::new(RealDisk), disk.keys.clone());
+        let error = other.open(&dir.path().join(name), Access::Write).err().unwrap().to_string();
+        assert!(error.contains("had another name"), "{name}: {error}");
+        let found = read_all(&other, &dir.path().join(name));
+        assert!(!found.windows(4).any(|bytes| bytes == b"rows"), "{name}");
+    }
+}
+
+#[test]
+fn a_plain_file_beside_encrypted_ones_is_damage_once_it_is_recorded() {
+    let sim = SimDisk::new(1);
+    let dir = Path::new("/d");
+    sim.create_dir_all(dir).unwrap();
+    let (keys, master) = keyring(&sim);
+    let planted = Path::new("/d/1.sealed");
+    sim.open(planted, Access::Create).unwrap().write_at(&[7; 9_000], 0).unwrap();
+    assert_eq!(read_all(&encrypted(&sim, &keys), planted), [7; 9_000]);
+    assert!(!encrypted(&sim, &keys).is_as_new(planted).unwrap(), "nothing is appended to it");
+    let mut keys = (*keys).clone();
+    keys.set_refuses_plain(&sim, dir, std::slice::from_ref(&master), true).unwrap();
+    let keys = Arc::new(keys);
+    let disk = encrypted(&sim, &keys);
+    assert_eq!(disk.file_bytes(planted).unwrap(), 9_000);
+    assert_eq!(read_all(&disk, planted), [NOT_AUTHENTIC; 9_000]);
+    assert_eq!(disk.damaged_pieces(), 1);
+    let error = disk.open(planted, Access::Write).err().unwrap().to_string();
+    assert!(error.contains("--accept-plain"), "{error}");
+    assert_eq!(read_all(&disk.reading_plain(), planted), [7; 9_000]);
+}
+
 #[test]
 fn nothing_is_written_without_encryption_to_a_file_that_was_begun() {
     let sim = SimDisk::new(1);

@@ -225,7 +225,12 @@ impl Jobs {
         let path = Results::path(&self.dir, job.id);
         let mut record = job.record();
         let mut open = job.results();
-        if in_order && record.run > 0 {
+        // Rows are not appended to a file without encryption if new files are encrypted.
+        let is_as_new = || match self.disk.is_as_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            found => found,
+        };
+        if in_order && record.run > 0 && (open.is_some() || is_as_new()?) {
             if open.is_none() {
                 *open = self.reopen(job, &path)?;
             }

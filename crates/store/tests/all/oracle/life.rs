@@ -122,8 +122,13 @@ impl Life {
         let config = config(&mut rng);
         let keys = seed.is_multiple_of(4).then(|| {
             let master = MasterKey::random().expect("random bytes");
-            let keys = Keyring::open(&SimDisk::new(seed), Path::new("/keys"), &[master]);
-            Arc::new(keys.expect("a new file").expect("a key was given"))
+            let (disk, dir) = (SimDisk::new(seed), Path::new("/keys"));
+            let keys = Keyring::open(&disk, dir, std::slice::from_ref(&master));
+            let mut keys = keys.expect("a new file").expect("a key was given");
+            // As in a directory that was encrypted from the first file on.
+            let refused = keys.set_refuses_plain(&disk, dir, &[master], seed.is_multiple_of(8));
+            refused.expect("it is written");
+            Arc::new(keys)
         });
         let story = vec![format!(
             "{} catalog, encrypted: {}, age {:?}, bytes {:?}, rules {:?}",
