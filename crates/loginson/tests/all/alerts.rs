@@ -332,6 +332,7 @@ fn a_receiver_is_made_tested_told_changed_and_deleted_and_its_secret_is_never_sh
     let key = directory.path().join("master.key");
     std::fs::write(&key, "5f".repeat(32)).unwrap();
     let data = directory.path().join("data");
+    std::fs::create_dir(&data).unwrap();
     let config = format!(
         "[alerts]\nreceivers = \"local\"\n{}[encryption]\nkey_file = \"{}\"\n\
          [audit]\nenabled = true\nadmins_read = true\n",
