@@ -79,7 +79,9 @@ fn a_restored_cluster_has_the_lines_of_the_backup_and_reads_on_in_kafka() {
     let why = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(!again.status.success() && why.contains("not new"), "{why}");
 
-    let node = Server::start_in(&dirs[1].path().join("data"), &[], &config);
+    let data = dirs[1].path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let node = Server::start_in(&data, &[], &config);
     node.wait_for("an owner of each partition", |node| {
         let state = node.get("/api/v1/cluster").json();
         state["partitions"].as_array().is_some_and(|all| !all.is_empty())
