@@ -58,6 +58,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "store",
             "collector",
             "cluster",
+            "analysis",
             "query",
             "programs",
             "sinks",

@@ -26,6 +26,7 @@ mod programs;
 mod queries;
 mod rules;
 mod sinks;
+mod stands_out;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -91,6 +92,7 @@ fn routes(app: &Arc<App>, inserting: Arc<Inserting>) -> Routes<Arc<App>> {
         .merge(dashboards::routes())
         .merge(links::routes())
         .merge(alerts::routes())
+        .merge(stands_out::routes())
         .merge(admin::metrics::routes())
         .merge(admin::nodes::routes())
         .merge(admin::frames::routes())

@@ -16,3 +16,4 @@ pub mod queries;
 pub mod saved_views;
 pub mod sinks;
 pub mod storage;
+pub mod watch;

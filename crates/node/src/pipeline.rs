@@ -466,8 +466,8 @@ impl Pipeline {
         }
     }
 
-    /// The programs, sinks and alerts that run here; none where another node of the cluster has
-    /// them, and during the shutdown.
+    /// The programs, sinks, alerts and the watch that run here; none where another node of the
+    /// cluster has them, and during the shutdown.
     pub fn work(&self) -> Option<Arc<LeasedWork>> {
         self.work.get()
     }

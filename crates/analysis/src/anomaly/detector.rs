@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::anomaly::reason::{Evidence, Reason};
 use crate::anomaly::recent::{Recent, SHORT, Windows, mean};
-use crate::anomaly::season::Seasons;
+use crate::anomaly::season::{Seasonality, Seasons};
 use crate::anomaly::tail::Tail;
 use crate::anomaly::typical::Typical;
 
@@ -164,6 +164,11 @@ impl Detector {
         }
         self.typical.learn(value);
         verdict
+    }
+
+    /// Whether the hour, or the hour and the weekday, help to foresee the values.
+    pub fn has_season(&self) -> bool {
+        self.seasons.followed() != Seasonality::None
     }
 
     /// How large each kind of evidence is, in the order of [`Evidence::ALL`]; none is negative.

@@ -93,6 +93,7 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
             crate::programs::metrics::text(&work.programs, &mut out);
             crate::sinks::metrics(&work.sinks, &mut out);
             crate::alerts::metrics::text(&work.alerts, &mut out);
+            crate::stands_out::metrics(&work.watch, &mut out);
         }
         crate::rules::metrics(&pipeline.rules.now(), &mut out);
         crate::admin::tenants::metrics(&pipeline, &mut out);

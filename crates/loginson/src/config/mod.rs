@@ -27,7 +27,8 @@ mod secret;
 mod stores;
 mod tenants;
 mod tls;
-pub mod zones;
+pub mod watch;
+mod zones;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -61,6 +62,7 @@ use node::queries::QueryOptions;
 use node::queries::jobs::{JOBS_MAX, JobLimits};
 use node::saved_views::macros::check_all;
 use node::storage::line_filter::line_filter;
+use node::watch::WatchOptions;
 
 pub use integrity::VARIABLE as INTEGRITY_VARIABLE;
 pub use located::ConfigFile;
@@ -300,6 +302,7 @@ impl TryFrom<RawConfig> for Config {
         let collect = ForwardConfig::try_from(&raw.collect)?;
         let http_tls = access::http_tls(&raw.http_tls)?;
         let alerts = AlertOptions::try_from(&raw.alerts)?;
+        let watch = WatchOptions::try_from(&raw.watch)?;
         let sources = SourceOptions {
             data_dir: data_dir.clone(),
             tls: listen::tls(&listen, &raw.tls)?,
@@ -371,6 +374,7 @@ impl TryFrom<RawConfig> for Config {
             programs: programs::options(&raw.programs_dir, &raw.awk, raw.programs, &data_dir)?,
             sinks: node::sinks::config::check(raw.sinks)?,
             alerts,
+            watch,
             backup,
             integrity,
             encryption,

@@ -30,6 +30,7 @@ use crate::config::logins::{RawGroupRule, RawOidc, RawProxy};
 use crate::config::placement::RawPlacement;
 use crate::config::programs::{RawAwk, RawProgram};
 use crate::config::stores::RawStores;
+use crate::config::watch::RawWatch;
 use text::nearest::nearest;
 
 /// The whole file. Unknown keys are errors.
@@ -66,6 +67,7 @@ pub struct RawConfig {
     pub summary: RawSummary,
     pub awk: RawAwk,
     pub alerts: RawAlerts,
+    pub watch: RawWatch,
     pub backup: RawBackup,
     pub integrity: RawIntegrity,
     pub encryption: RawEncryption,
@@ -652,6 +654,7 @@ impl Default for RawConfig {
             summary: RawSummary::default(),
             awk: RawAwk::default(),
             alerts: RawAlerts::default(),
+            watch: RawWatch::default(),
             backup: RawBackup::default(),
             integrity: RawIntegrity::default(),
             encryption: RawEncryption::default(),

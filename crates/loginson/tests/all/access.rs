@@ -23,7 +23,7 @@ fn printed(command: &mut Command, input: &str) -> String {
 }
 
 /// A token and its hash.
-fn make_token() -> (String, String) {
+pub fn make_token() -> (String, String) {
     let text = printed(&mut loginson(&["make-token"]), "");
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();

@@ -58,5 +58,6 @@ mod rules;
 mod sealing;
 mod senders;
 mod shop;
+mod stands_out;
 mod strangers;
 mod streams;

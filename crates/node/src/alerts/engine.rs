@@ -187,7 +187,7 @@ mod tests {
             .lines()
             .filter_map(|line| line.trim().strip_prefix("expr: '")?.strip_suffix('\''))
             .collect();
-        assert_eq!(expressions.len(), 4);
+        assert_eq!(expressions.len(), 5);
         for expr in expressions {
             check(expr).unwrap_or_else(|error| panic!("{expr}: {error}"));
         }

@@ -39,6 +39,8 @@ pub const PROGRAMS_FILE: &str = "programs.json";
 pub const RERUNS_FILE: &str = "summary-reruns.json";
 /// Name of the file with the users and tokens that were made over the API.
 pub const ACCESS_FILE: &str = "access.json";
+/// Name of the file with what the watch learnt. Backups leave it out: it is learnt again.
+pub const WATCH_FILE: &str = "watch.json";
 /// Name of the folder with states of alerts, and silences.
 pub const ALERTS_FOLDER: &str = "alerts";
 /// Name of the folder of the rule files that were saved over the API.

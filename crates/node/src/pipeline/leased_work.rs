@@ -1,5 +1,5 @@
-//! The programs, sinks and alerts that run on this node. On one machine they run as long as the
-//! server; in a cluster, on the node that has their lease, as long as it has it.
+//! The programs, sinks, alerts and the watch that run on this node. On one machine they run as long
+//! as the server; in a cluster, on the node that has their lease, as long as it has it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,6 +19,7 @@ use crate::sinks::stage::{SinkSources, SinkStage};
 use crate::storage::arrivals::{Arrivals, Notes};
 use crate::storage::row_store::RowStore;
 use crate::storage::stored::Parsers;
+use crate::watch::{self, WatchOptions, WatchStage};
 
 /// What is the same wherever they run.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ pub struct LeasedWorkOptions {
     programs: ProgramOptions,
     sinks: Vec<SinkOptions>,
     alerts: AlertOptions,
+    watch: WatchOptions,
     rejected_dir: PathBuf,
 }
 
@@ -51,6 +53,7 @@ impl LeasedWorkOptions {
             programs: node.programs.clone(),
             sinks: node.sinks.clone(),
             alerts: node.alerts.clone(),
+            watch: node.watch.clone(),
             rejected_dir: node.data_dir().join(SINKS_FOLDER),
         }
     }
@@ -71,9 +74,9 @@ pub struct LeasedWorkParts {
     pub notes_itself: bool,
     /// New lines, for one sink.
     pub arrivals: Arc<dyn Fn() -> Arc<dyn Arrivals> + Send + Sync>,
-    /// Receives rows of programs and of alerts.
+    /// Receives rows of programs, of alerts and of the watch.
     pub rows: Arc<dyn RowStore>,
-    /// What is pending, and the list of runs.
+    /// What is pending, the list of runs, and what the watch learnt.
     pub state: Arc<dyn Documents>,
     /// Programs that are saved over the API.
     pub programs: Arc<dyn Documents>,
@@ -87,7 +90,7 @@ pub struct LeasedWorkParts {
     pub receivers: Arc<dyn Documents>,
 }
 
-/// Programs, sinks and alerts that run.
+/// Programs, sinks, alerts and the watch that run.
 pub struct LeasedWork {
     /// Runs programs of users on lines, and stores their rows.
     pub programs: Arc<ProgramStage>,
@@ -95,6 +98,8 @@ pub struct LeasedWork {
     pub sinks: SinkStage,
     /// Evaluates alerts.
     pub alerts: AlertStage,
+    /// Watches what stands out.
+    pub watch: WatchStage,
     stages: Arc<Stages>,
     thread: StageThread,
 }
@@ -109,6 +114,15 @@ impl LeasedWork {
         stages: Arc<Stages>,
     ) -> Result<Arc<LeasedWork>> {
         let (lines, rows) = (parts.lines.clone(), Arc::clone(&parts.rows));
+        let watch = watch::Parts {
+            options: &options.watch,
+            lines: lines.clone(),
+            memory: &options.memory,
+            query_limits: options.query_limits,
+            rows: Arc::clone(&rows),
+            state: Arc::clone(&parts.state),
+            stages: &stages,
+        };
         let programs = ProgramStage::open(Parts {
             stages: &stages,
             clock: &options.clock,
@@ -145,13 +159,15 @@ impl LeasedWork {
             receivers: parts.receivers,
             stages: &stages,
         })?;
-        Ok(Arc::new(LeasedWork { programs, sinks, alerts, stages, thread }))
+        let watch = WatchStage::start(watch)?;
+        Ok(Arc::new(LeasedWork { programs, sinks, alerts, watch, stages, thread }))
     }
 
     /// Ends them. What is pending is computed, and what was not delivered is delivered, after the
     /// next start.
     pub fn close(&self) {
         self.stages.stop();
+        self.watch.close();
         self.alerts.close();
         self.sinks.close();
         self.thread.join();

@@ -22,6 +22,7 @@ use crate::sinks::config::SinkOptions;
 use crate::storage::backup::schedule::BackupOptions;
 use crate::storage::encryption::EncryptionOptions;
 use crate::storage::integrity::IntegrityOptions;
+use crate::watch::WatchOptions;
 
 /// The settings of a node.
 #[derive(Clone, Debug)]
@@ -58,6 +59,8 @@ pub struct NodeOptions {
     pub sinks: Vec<SinkOptions>,
     /// How rules are evaluated, and who is told.
     pub alerts: AlertOptions,
+    /// What is watched for what stands out.
+    pub watch: WatchOptions,
     /// Where backups go, and when.
     pub backup: Option<BackupOptions>,
     /// How the chain of sealed segments is kept.
@@ -87,6 +90,7 @@ impl NodeOptions {
             programs: ProgramOptions::in_folder(data_dir.join(PROGRAMS_FOLDER)),
             sinks: Vec::new(),
             alerts: AlertOptions::default(),
+            watch: WatchOptions::default(),
             backup: None,
             integrity: None,
             encryption: EncryptionOptions::default(),

@@ -1,0 +1,53 @@
+// What the watch of the server found, on the start page.
+
+import { expect, test } from './common';
+
+const MINUTE_MS = 60_000;
+
+function found(id: number, sinceMinutes: number, more: object): object {
+  return {
+    id,
+    kind: 'silent',
+    field: 'service',
+    value: 'shop',
+    filter: '"service":="shop"',
+    since: new Date(Date.now() - sinceMinutes * MINUTE_MS).toISOString(),
+    until: null,
+    seen: 0,
+    expected: 42.5,
+    interval_s: 60,
+    history_s: 7_200,
+    reason: 'no lines for 12m, where about 42.5 a minute are usual',
+    part_of: null,
+    ...more,
+  };
+}
+
+test('what the server watches stands on the start page and leads to its lines', async ({ page }) => {
+  const findings = [
+    found(1, 12, {}),
+    found(2, 12, { field: 'hostname', value: 'web-1', filter: '"hostname":="web-1"', part_of: 1 }),
+    found(3, 30, { kind: 'new', field: 'version', value: '2.0', filter: '"version":="2.0"', seen: 12, expected: 0, history_s: 90_000, reason: 'never seen before' }),
+  ];
+  await page.route('**/api/v1/stands_out', (route) => route.fulfill({ json: { state: 'watching', findings } }));
+  await page.goto('/');
+  const list = page.getByTestId('watch');
+  await expect(list.getByTestId('found')).toHaveCount(2);
+  // The page's own list gives way.
+  await expect(page.getByTestId('spikes')).toHaveCount(0);
+  const silent = list.getByTestId('found').first();
+  await expect(silent).toContainText('no lines for 12m');
+  await expect(silent).toContainText('known for 2h only');
+  await expect(list.getByTestId('found-part')).toHaveText(/hostname web-1 silent/);
+  await silent.click();
+  await expect(page).toHaveURL(/view=lines/);
+  const address = new URL(page.url());
+  expect(decodeURIComponent(address.search + address.hash)).toContain('"service":="shop"');
+});
+
+test('the start page has its own list where the server found nothing', async ({ page }) => {
+  await page.route('**/api/v1/stands_out', (route) => route.fulfill({ status: 403, json: { error: 'not all lines' } }));
+  await page.goto('/');
+  await expect(page.getByTestId('summary-types')).toBeVisible();
+  await expect(page.getByTestId('watch')).toHaveCount(0);
+});
