@@ -228,7 +228,11 @@ fn is(cell: &str, number: f64) -> bool {
     let text = cell.replace(',', "");
     let shown: f64 = text.parse().unwrap_or_else(|_| panic!("`{cell}` is not a number"));
     let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let unit = 10_f64.powi(-i32::try_from(decimals).unwrap());
+    // "48,000" is rounded to thousands; of "100" nobody knows.
+    let digits = text.trim_end_matches('0').len();
+    let is_rounded = decimals == 0 && digits >= 2 && text.len() >= digits + 2;
+    let zeros = if is_rounded { text.len() - digits } else { 0 };
+    let unit = 10_f64.powi(i32::try_from(zeros).unwrap() - i32::try_from(decimals).unwrap());
     (shown - number).abs() <= (0.51 * unit).max(0.006 * number)
 }
 
