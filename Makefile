@@ -21,7 +21,7 @@ KILLS ?= 200
 HISTORIES ?= 200000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
+.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory bench-protection instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,7 @@ test-long: instructions test-binary test-victorialogs test-cluster test-packages
 	CONTRACT_STORES=all scripts/test.py --lab --only lab --stuck-minutes 240
 	LOGINSON_KILLS=$(KILLS) scripts/test.py --only "loginson crash" --stuck-minutes 240
 	LOGINSON_RESTRICTED=200 scripts/test.py --only "node unit" --stuck-minutes 240
+	LOGINSON_HOSTILE=100000 scripts/test.py --only "api unit" --stuck-minutes 240
 	LOGINSON_HISTORIES=$(HISTORIES) scripts/test.py --only "store oracle" --stuck-minutes 1000
 
 documents: test-bin ## Run every command that README and docs show, and compare its output
@@ -174,6 +175,9 @@ bench-storage: bench-bin ## Measure size, speed of sealing, write amplification,
 
 bench-memory: build ## Watch memory while 7.2 million lines arrive and an operator asks about them
 	@LOGINSON_BIN="$(BIN)" scripts/bench-memory.py
+
+bench-protection: build ## Measure what encryption, the chain, tokens, audit, HTTPS and a filter cost, and write docs/benchmarks/protection.md
+	@LOGINSON_BIN="$(BIN)" scripts/bench-protection.py
 
 bench-ways: bench-bin ## Measure each way in beside its decoder alone, in one process without a store
 	@"$(BENCH_BIN)" ways_speed

@@ -7,6 +7,7 @@ mod certificates;
 mod elastic;
 mod followed;
 mod gate;
+mod hostile;
 mod ldap;
 mod loki;
 mod oidc;

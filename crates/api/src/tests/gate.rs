@@ -16,7 +16,7 @@ use crate::access::routes::Route;
 use crate::access::users::{Token, User};
 
 /// A hash of the password `correct horse` that is cheap to compute.
-fn cheap_hash() -> PasswordHash {
+pub(super) fn cheap_hash() -> PasswordHash {
     use argon2::password_hash::PasswordHasher;
     let params = argon2::Params::new(64, 1, 1, None).unwrap();
     let argon2 = argon2::Argon2::from(params);
@@ -63,14 +63,14 @@ impl Fixture {
         self.answer(request.header("host", "localhost").body(Body::from(body.to_owned()))).await
     }
 
-    fn table(&self) -> Vec<Route> {
+    pub(super) fn table(&self) -> Vec<Route> {
         let (_, table) = routes(&self.app, inserting(&self.app)).into_parts();
         table
     }
 }
 
 /// A path for a route, with names that do not exist.
-fn path(route: &Route) -> String {
+pub(super) fn path(route: &Route) -> String {
     let parts = route.path.split('/').map(|part| match part.starts_with('{') {
         true => "1",
         false => part,

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use super::gate::{basic, bearer, with_access};
 use super::*;
 use crate::access::groups::{GroupRule, Groups};
+use crate::access::ldap::Directories;
 use crate::access::ldap::filter::Filter;
 use crate::access::ldap::options::{LdapOptions, Server};
+use crate::access::outside::{Outside, Told};
 use crate::access::principal::Role;
 
 /// The longest wait in these tests; beyond it a test fails.
@@ -223,7 +225,11 @@ impl Fixture {
     }
 
     /// The cookie of a login at the page, or why there is none.
-    async fn log_in_at_page(&self, name: &str, password: &str) -> Result<String, String> {
+    pub(super) async fn log_in_at_page(
+        &self,
+        name: &str,
+        password: &str,
+    ) -> Result<String, String> {
         let form = [("name", name), ("password", password)];
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
         let request = Request::post("/api/v1/login")
@@ -438,4 +444,88 @@ async fn groups_are_searched() {
         assert_eq!((&me["name"], &me["role"]), (&json!(name), &json!(role)), "{typed}");
     }
     assert_eq!(fixture.with_password("eve", "eve's password").await, 403);
+}
+
+/// Accepts connections and answers nothing until it is dropped, as a directory that hangs.
+struct Silent {
+    address: SocketAddr,
+    accepted: Arc<std::sync::Mutex<Vec<TcpStream>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Silent {
+    fn start() -> Silent {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted: Arc<std::sync::Mutex<Vec<TcpStream>>> = Arc::default();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (kept, over) = (Arc::clone(&accepted), Arc::clone(&is_over));
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if over.load(Relaxed) {
+                    return;
+                }
+                kept.lock().unwrap().push(connection.unwrap());
+            }
+        });
+        Silent { address, accepted, is_over }
+    }
+
+    fn connections(&self) -> usize {
+        self.accepted.lock().unwrap().len()
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        // Whoever waits is told that the connection has ended, and so is the thread.
+        self.accepted.lock().unwrap().clear();
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Sessions of a directory that hangs are asked about in a queue of their own: a login by another
+/// directory is answered meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_a_slow_directory_do_not_delay_logins() {
+    let slapd = Slapd::start();
+    let silent = Silent::start();
+    let url = format!("ldap://{}", silent.address);
+    let hanging = LdapOptions {
+        name: "slow".into(),
+        servers: vec![server(&url)],
+        timeout: Duration::from_secs(3_600),
+        ..slapd.options()
+    };
+    let directories = Directories::new(&[slapd.options(), hanging], None);
+    let session = || {
+        let told = Told {
+            name: "ann".into(),
+            subject: ANN.into(),
+            groups: Vec::new(),
+            refresh: Some("ann".into()),
+            id_token: None,
+        };
+        Arc::new(Outside::new("slow".into(), &told, &Groups::default()))
+    };
+    let mut checks = Vec::new();
+    for _ in 0..40 {
+        let (directories, outside) = (directories.clone(), session());
+        checks.push(tokio::spawn(async move {
+            directories.confirmed("ann@slow", &outside, &Groups::default()).await
+        }));
+    }
+    while silent.connections() < 4 {
+        tokio::task::yield_now().await;
+    }
+    // More sessions wait than logins may run, and none of them is in the way.
+    let found = directories.log_in("ann@corp", b"ann's password", true).await.unwrap();
+    assert_eq!(found.ok().unwrap().told.name, "ann");
+    assert_eq!(silent.connections(), 4);
+    drop(silent);
+    for check in checks {
+        // The directory is away, and sessions go on for an hour.
+        assert_eq!(check.await.unwrap(), Ok(()));
+    }
 }

@@ -15,7 +15,7 @@ use crate::access::rights::RightsText;
 use crate::access::users::Token;
 
 /// What the restricted caller may not see occurs in each line and field that is kept from it.
-const SECRET: &str = "zebra";
+pub(super) const SECRET: &str = "zebra";
 
 /// Members of answers that differ between two stores: ids of lines and queries, the cost, the
 /// place of a line among the hits, when lines arrived, lines as they were sent, and chunks and
@@ -75,7 +75,7 @@ const SHARED: [&str; 28] = [
 /// Routes of Loki and Elasticsearch whose answers are made of lines as they were sent. Where a
 /// field is hidden, they are made of the message and the other fields; so these are compared for a
 /// caller that sees all fields, and looked through for one that does not.
-const OF_TEXT: [&str; 14] = [
+pub(super) const OF_TEXT: [&str; 14] = [
     "/_search",
     "/{index}/_search",
     "/_async_search",
@@ -131,7 +131,7 @@ fn line(number: u32) -> (String, bool) {
 }
 
 /// Lines as they are sent, and those that are seen, with their hidden fields or without.
-fn lines(numbers: std::ops::Range<u32>, hides: bool) -> (String, String) {
+pub(super) fn lines(numbers: std::ops::Range<u32>, hides: bool) -> (String, String) {
     let hidden = format!(
         ",\"client_ip\":\"10.0.0.7\",\"user\":{{\"name\":\"{SECRET}\",\"id\":4}},\
          \"hostname\":\"{SECRET}1\""
@@ -172,12 +172,21 @@ impl Fixture {
         }
     }
 
-    async fn asked_as(&self, secret: &str, asked: &Asked) -> (u16, Vec<u8>) {
-        let mut request = Request::builder()
-            .method(asked.method)
-            .uri(&asked.path)
-            .header("host", "localhost")
-            .header(AUTHORIZATION, secret);
+    pub(super) async fn asked_as(&self, secret: &str, asked: &Asked) -> (u16, Vec<u8>) {
+        self.asked_with(&[(AUTHORIZATION.as_str(), secret)], asked).await
+    }
+
+    /// The same with these headers.
+    pub(super) async fn asked_with(
+        &self,
+        headers: &[(&str, &str)],
+        asked: &Asked,
+    ) -> (u16, Vec<u8>) {
+        let mut request =
+            Request::builder().method(asked.method).uri(&asked.path).header("host", "localhost");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
         if !asked.body.is_empty() {
             let is_json = asked.body.starts_with('{');
             let media_type =
@@ -192,14 +201,14 @@ impl Fixture {
 
 /// A request; the route that it is for stands first.
 #[derive(Clone, Debug)]
-struct Asked {
-    route: &'static str,
-    method: &'static str,
-    path: String,
-    body: String,
+pub(super) struct Asked {
+    pub(super) route: &'static str,
+    pub(super) method: &'static str,
+    pub(super) path: String,
+    pub(super) body: String,
 }
 
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
@@ -303,7 +312,7 @@ const SEARCHES: [&str; 8] = [
 
 /// Requests for each route; `ID` stands for the id of a line that is seen, `OTHER` for one that is
 /// not.
-fn requests() -> Vec<Asked> {
+pub(super) fn requests() -> Vec<Asked> {
     let mut all = Vec::new();
     let mut add = |method, route, path: String, body: &str| {
         all.push(Asked { route, method, path, body: body.to_owned() });
@@ -464,7 +473,7 @@ fn requests() -> Vec<Asked> {
 }
 
 /// An answer without what differs between two stores.
-fn comparable(body: &[u8]) -> String {
+pub(super) fn comparable(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body).into_owned();
     match serde_json::from_str::<Value>(&text) {
         Ok(mut value) => {
@@ -506,7 +515,7 @@ async fn ids(fixture: &Fixture) -> (String, String) {
 }
 
 /// A route without the prefix under which Elasticsearch's API is offered too.
-fn canonical(path: &str) -> &str {
+pub(super) fn canonical(path: &str) -> &str {
     path.strip_prefix("/elastic").unwrap_or(path)
 }
 

@@ -174,16 +174,16 @@ fn files_need_the_key_and_nothing_of_a_line_is_in_them() {
     // One of these files in the place of its encrypted form: nothing of it is believed.
     let is_in_both = |path: &PathBuf| segments.join(path.file_name().unwrap()).exists();
     let plain = fs::read_dir(restored.join("segments")).unwrap().flatten();
-    let plain = plain.map(|file| file.path()).filter(|path| text(path).ends_with(".sealed"));
-    let plain = plain.into_iter().find(is_in_both).expect("the backup has some of the segments");
+    let mut plain = plain.map(|file| file.path()).filter(|path| text(path).ends_with(".sealed"));
+    let plain = plain.find(is_in_both).expect("the backup has some of the segments");
     let planted = segments.join(plain.file_name().unwrap());
     fs::remove_file(&planted).unwrap();
     fs::copy(&plain, &planted).unwrap();
     let shown = with(&["encryption", "show", text(&data_dir)]);
     assert!(shown.contains("plain files         refused"), "{shown}");
-    let said = run(&[&["verify", text(&data_dir)], &key[..]].concat(), 1);
+    let said = run(&[&["verify", text(&data_dir)][..], &key].concat(), 1);
     assert!(said.contains(text(&planted)), "{said}");
-    let said = run(&[&["encryption", "rewrite", text(&data_dir)], &key[..]].concat(), 1);
+    let said = run(&[&["encryption", "rewrite", text(&data_dir)][..], &key].concat(), 1);
     assert!(said.contains(text(&planted)) && said.contains("--accept-plain"), "{said}");
     with(&["encryption", "rewrite", text(&data_dir), "--accept-plain"]);
     assert!(with(&["verify", text(&data_dir)]).contains("no fault"));

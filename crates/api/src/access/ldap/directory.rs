@@ -131,7 +131,7 @@ impl Directory {
         drop(state);
         let name = &self.options.name;
         tracing::warn!(
-            "the directory '{name}' cannot be asked: nobody can log in by it, and its sessions end \
+            "the directory '{name}' does not answer in time: logins by it may fail, and its sessions end \
              an hour after it last confirmed them: {why}"
         );
     }

@@ -17,7 +17,8 @@
 //!
 //! Invariants: an empty password never reaches a directory (RFC 4513, 5.1.2). What is typed never
 //! becomes part of a filter ([`filter`]). At most [`CALLS_MAX`] logins are asked for at a time, and
-//! [`WAITING_MAX`] wait.
+//! [`WAITING_MAX`] wait. Sessions are confirmed in a queue of their own, [`CHECKS_MAX`] at a time,
+//! so that many sessions of a slow directory do not delay the logins of all.
 //!
 //! Left out: the time of an answer tells whether a name is one of this server, of a directory, or
 //! unknown; attempts are limited instead.
@@ -47,6 +48,16 @@ use crate::wire::error::{ApiError, ApiResult};
 const CALLS_MAX: usize = 8;
 /// Those that wait for their turn.
 const WAITING_MAX: usize = 64;
+/// Sessions that are confirmed at a time.
+///
+/// limits.md, Lines on their way in: sessions that directories are asked about at a time | {};
+/// {CHECKS_WAITING_MAX} wait | a further one goes on unconfirmed, and is asked about a minute
+/// later; after an hour without an answer it ends
+const CHECKS_MAX: usize = 4;
+/// Those that wait for their turn.
+const CHECKS_WAITING_MAX: usize = 64;
+/// Why a session was not confirmed that found no place in the queue.
+const CHECKS_WAIT: &str = "too many sessions wait for answers of directories";
 /// How long sessions go on while their directory cannot be asked.
 ///
 /// limits.md, Lines on their way in: sessions whose directory is away | an hour after it last
@@ -59,17 +70,47 @@ const AWAY_RETRY: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct Directories {
     all: Vec<Arc<Directory>>,
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    logins: Turns,
+    checks: Turns,
 }
 
 impl Default for Directories {
     fn default() -> Directories {
         Directories {
             all: Vec::new(),
-            running: Arc::new(Semaphore::new(CALLS_MAX)),
-            waiting: Arc::new(Semaphore::new(CALLS_MAX + WAITING_MAX)),
+            logins: Turns::new(CALLS_MAX, WAITING_MAX),
+            checks: Turns::new(CHECKS_MAX, CHECKS_WAITING_MAX),
         }
+    }
+}
+
+/// Calls that run at a time, and those that wait for it.
+#[derive(Clone)]
+struct Turns {
+    running: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Turns {
+    fn new(running: usize, waiting: usize) -> Turns {
+        Turns {
+            running: Arc::new(Semaphore::new(running)),
+            waiting: Arc::new(Semaphore::new(running + waiting)),
+        }
+    }
+
+    /// Calls on a thread that may block, when it is the caller's turn; None if too many wait.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> ApiResult<Option<T>> {
+        let Ok(_waits) = self.waiting.try_acquire() else { return Ok(None) };
+        let Ok(permit) = Arc::clone(&self.running).acquire_owned().await else { return Ok(None) };
+        let called = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            call()
+        });
+        called.await.map(Some).map_err(|error| ApiError::internal(error.to_string()))
     }
 }
 
@@ -153,7 +194,7 @@ impl Directories {
     ) -> ApiResult<Result<Found, Miss>> {
         let (all, name) = self.asked(name);
         let (name, password) = (name.to_owned(), password.to_vec());
-        self.called(move || {
+        let found = self.logins.call(move || {
             // Many calls of one program may have waited for the answer to the first.
             if !is_fresh && let Some(found) = known(&all, &name, &password) {
                 return Ok(found);
@@ -171,8 +212,11 @@ impl Directories {
                 }
             }
             Err(Miss::Unknown)
+        });
+        found.await?.ok_or_else(|| {
+            let message = "too many logins by directories at a time; try again in a moment";
+            ApiError::unavailable(message).retry_after(1)
         })
-        .await
     }
 
     /// Whether a session may go on; asks its directory if it is time to. An error says why not.
@@ -193,8 +237,13 @@ impl Directories {
             return Ok(());
         };
         let (asked, of) = (Arc::clone(directory), Arc::clone(outside));
-        let told = self.called(move || asked.confirm(typed.expose(), &of.subject)).await;
-        match told.unwrap_or_else(|error| Err(Fault::Away(error.to_string()))) {
+        let told = self.checks.call(move || asked.confirm(typed.expose(), &of.subject)).await;
+        let told = match told {
+            Ok(Some(told)) => told,
+            Ok(None) => Err(Fault::Away(CHECKS_WAIT.to_owned())),
+            Err(error) => Err(Fault::Away(error.to_string())),
+        };
+        match told {
             Ok(told) if format!("{}@{}", told.name, outside.source) != user => {
                 Err("the user has another name there now".to_owned())
             }
@@ -212,24 +261,6 @@ impl Directories {
                 }
             }
         }
-    }
-
-    /// Asks directories, on a thread that may block, when it is the caller's turn.
-    async fn called<T: Send + 'static>(
-        &self,
-        call: impl FnOnce() -> T + Send + 'static,
-    ) -> ApiResult<T> {
-        let busy = || {
-            let message = "too many logins by directories at a time; try again in a moment";
-            ApiError::unavailable(message).retry_after(1)
-        };
-        let _waits = self.waiting.try_acquire().map_err(|_| busy())?;
-        let permit = Arc::clone(&self.running).acquire_owned().await.map_err(|_| busy())?;
-        let called = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            call()
-        });
-        called.await.map_err(|error| ApiError::internal(error.to_string()))
     }
 }
 
