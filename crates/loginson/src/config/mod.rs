@@ -28,7 +28,7 @@ mod stores;
 mod tenants;
 mod tls;
 pub mod watch;
-mod zones;
+pub mod zones;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZero;
