@@ -80,6 +80,8 @@ const VIEWS: Record<string, { url: string; act: (page: Page) => Promise<void>; p
       await settled(page);
       for (const at of [1, 0]) {
         await expand(page.getByTestId('line-row').nth(at));
+        // The detail of this row is there, above that of the first one.
+        await expect(page.getByTestId('compare-line')).toHaveCount(2 - at);
         await page.getByTestId('compare-line').first().click();
       }
       await expect(page.getByTestId('compare')).toBeVisible();

@@ -150,6 +150,10 @@ test('fields and values are completed, and an error in a query shows its positio
   await page.goto('/?range=1h');
   await settled(page);
   const input = page.getByTestId('query-input');
+  // The query box has the focus at first. Once it was left, a slash leads back.
+  await expect(input).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(input).not.toBeFocused();
   await page.keyboard.press('/');
   await expect(input).toBeFocused();
   await input.pressSequentially('hostn');

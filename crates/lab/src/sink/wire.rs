@@ -157,10 +157,12 @@ impl Talk {
     }
 }
 
+/// The length of an answer, and the number of its request where the protocol has one.
+type FirstAnswer = (usize, Option<[u8; 2]>);
+
 impl Wire {
-    /// The length of the first answer in `bytes`, and the number of its request; `None` until it is
-    /// whole.
-    pub(super) fn answer(self, bytes: &[u8]) -> Result<Option<(usize, Option<[u8; 2]>)>, Error> {
+    /// The first answer in `bytes`; `None` until it is whole.
+    pub(super) fn answer(self, bytes: &[u8]) -> Result<Option<FirstAnswer>, Error> {
         if bytes.is_empty() {
             return Ok(None);
         }

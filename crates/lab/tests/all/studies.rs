@@ -427,7 +427,7 @@ fn a_full_disk_ends_the_run_and_it_goes_on_later() {
     std::fs::create_dir_all(part.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink("/dev/full", &part).unwrap();
     let mut run = lab(&["run", "ycsb", "--scale", "smoke", "--stores", "redis", "--out", path]);
-    let ended = run.args(["--experiments", "d"]).output().unwrap();
+    let ended = run.args(["--experiments", "c,d"]).output().unwrap();
     let text = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success(), "{text}");
     assert!(text.contains("No space left") && text.contains("loginson-lab resume"), "{text}");

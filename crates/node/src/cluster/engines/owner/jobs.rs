@@ -297,6 +297,7 @@ impl Shared {
     /// Does a job step by step, unless another node does it: to its end, or for one turn. A merge
     /// and a search of one partition never run at the same time on this node, since a node that
     /// takes its own lease again ends the one that it has.
+    #[expect(clippy::needless_lifetimes, reason = "the box of the steps needs its name")]
     fn do_job<'j>(
         &'j self,
         resource: Resource,
