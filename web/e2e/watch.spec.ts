@@ -1,4 +1,4 @@
-// What the watch of the server found, on the start page.
+// What the watch of the server found, above the summary.
 
 import { expect, test } from './common';
 
@@ -23,14 +23,14 @@ function found(id: number, sinceMinutes: number, more: object): object {
   };
 }
 
-test('what the server watches stands on the start page and leads to its lines', async ({ page }) => {
+test('what the server watches stands above the summary and leads to its lines', async ({ page }) => {
   const findings = [
     found(1, 12, {}),
     found(2, 12, { field: 'hostname', value: 'web-1', filter: '"hostname":="web-1"', part_of: 1 }),
     found(3, 30, { kind: 'new', field: 'version', value: '2.0', filter: '"version":="2.0"', seen: 12, expected: 0, history_s: 90_000, reason: 'never seen before' }),
   ];
   await page.route('**/api/v1/stands_out', (route) => route.fulfill({ json: { state: 'watching', findings } }));
-  await page.goto('/');
+  await page.goto('/?view=summary');
   const list = page.getByTestId('watch');
   await expect(list.getByTestId('found')).toHaveCount(2);
   // The page's own list gives way.
@@ -45,9 +45,9 @@ test('what the server watches stands on the start page and leads to its lines', 
   expect(decodeURIComponent(address.search + address.hash)).toContain('"service":="shop"');
 });
 
-test('the start page has its own list where the server found nothing', async ({ page }) => {
+test('the summary has its own list where the server found nothing', async ({ page }) => {
   await page.route('**/api/v1/stands_out', (route) => route.fulfill({ status: 403, json: { error: 'not all lines' } }));
-  await page.goto('/');
+  await page.goto('/?view=summary');
   await expect(page.getByTestId('summary-types')).toBeVisible();
   await expect(page.getByTestId('watch')).toHaveCount(0);
 });

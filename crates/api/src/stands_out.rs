@@ -112,9 +112,9 @@ pub fn metrics(stage: &WatchStage, out: &mut Text) {
     }
     let totals = &told.totals;
     for (name, help, count) in [
-        ("loginson_watch_minutes_total", "Minutes that were counted and judged.", totals.minutes),
+        ("loginson_watch_intervals_total", "Minutes that were counted and judged.", totals.minutes),
         (
-            "loginson_watch_minutes_missed_total",
+            "loginson_watch_intervals_missed_total",
             "Minutes that were left out because the watch was behind.",
             totals.missed,
         ),

@@ -393,7 +393,7 @@ mod tests {
         let first = of(&[b.clone(), a.clone()]);
         let ids: Vec<u64> = first.deletions.iter().map(|cover| cover.hidden.id).collect();
         assert_eq!(ids, [1, 2]);
-        let again = of(&[b.clone()]);
+        let again = of(std::slice::from_ref(&b));
         assert!(Arc::ptr_eq(&again.deletions[0], &first.deletions[1]));
         // A restored catalog may give an id once more, to another deletion.
         let other = of(&[hidden(2, "a", 4)]);
