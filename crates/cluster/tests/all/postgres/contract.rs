@@ -308,7 +308,7 @@ fn deletions(catalog: &dyn Catalog) {
     assert_eq!((first.tombstone.id, first.segments_left, first.bytes_left), (1, 1, 10));
     assert_eq!((first.state, first.lines), (DeletionState::Running, 0));
     let tombstones = || catalog.snapshot(TimeRange::ALL, 9).unwrap().tombstones;
-    assert_eq!(tombstones(), [first.tombstone.clone()]);
+    assert_eq!(tombstones(), std::slice::from_ref(&first.tombstone));
     let view = catalog.heartbeat(&info(A), &[], HOUR).unwrap();
     assert_eq!(view.deleted_ns, Some(first.tombstone.created_ns));
     publish("b", 10..15, 1);

@@ -108,7 +108,7 @@ impl Pair<'_> {
             0 => {
                 let ends: Vec<u64> = (0..2).map(|_| self.random.u64(..20)).collect();
                 let _ = self.call("delete", |catalog| {
-                    catalog.delete("a filter", &ends).map(|row| without_times(row))
+                    catalog.delete("a filter", &ends).map(without_times)
                 });
             }
             1 => drop(self.call("cancel_deletion", |catalog| catalog.cancel_deletion(id))),

@@ -293,7 +293,7 @@ fn the_tables_of_the_documents_follow_from_the_published_trials() {
             compared += 1;
         }
     }
-    assert!(compared > 250, "{compared}");
+    assert!(compared > 240, "{compared}");
 }
 
 /// The cells of the README's rows, each with its store: a number with a unit is Loginson's.
