@@ -107,9 +107,8 @@ impl Pair<'_> {
         match self.random.u32(..6) {
             0 => {
                 let ends: Vec<u64> = (0..2).map(|_| self.random.u64(..20)).collect();
-                let _ = self.call("delete", |catalog| {
-                    catalog.delete("a filter", &ends).map(without_times)
-                });
+                let _ = self
+                    .call("delete", |catalog| catalog.delete("a filter", &ends).map(without_times));
             }
             1 => drop(self.call("cancel_deletion", |catalog| catalog.cancel_deletion(id))),
             2 | 3 => drop(self.call("end_deletions", |catalog| catalog.end_deletions(&lease))),
