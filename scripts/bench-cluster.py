@@ -79,6 +79,13 @@ def processor_s(pids):
     return total / ticks
 
 
+def machine_s():
+    """Seconds that the cores of this machine were busy since it started."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    user, nice, system, _, _, irq, soft = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + soft) / ticks
+
+
 def insert(ports, bodies, threads):
     """Seconds until all batches are acknowledged."""
     work = iter(list(enumerate(bodies)))
@@ -104,14 +111,16 @@ def insert(ports, bodies, threads):
 def measure(name, to, ask, pids, bodies, options, results):
     lines = len(bodies) * BATCH_LINES
     size = sum(map(len, bodies))
-    before = processor_s(pids)
+    before, machine_before = processor_s(pids), machine_s()
     seconds = insert(to, bodies, options.threads)
+    busy = (machine_s() - machine_before) / seconds
     found = 0
     while found < lines:
         found = int(json.loads(query(ask, "* | stats count() n")[1])["n"])
     row = {
         "lines_s": lines / seconds,
         "mb_s": size / seconds / 1e6,
+        "busy": busy,
         "cpu_s_gb": (processor_s(pids) - before) / (size / 1e9),
     }
     # Segments are made, and merged, in the meantime.
@@ -125,7 +134,10 @@ def measure(name, to, ask, pids, bodies, options, results):
         row[text] = (times[0], statistics.median(times[1:]))
         answers[text] = sorted(rows.splitlines())
     results[name] = (row, answers)
-    print(f"{name}: {row['lines_s']:,.0f} lines/s, {row['cpu_s_gb']:.0f} s/GB", flush=True)
+    print(
+        f"{name}: {row['lines_s']:,.0f} lines/s, {row['cpu_s_gb']:.0f} s/GB, {busy:.2f} cores busy",
+        flush=True,
+    )
 
 
 def serve(bin, directory, name, port, extra=""):
@@ -222,6 +234,8 @@ def main():
     rows = {name: results[name][0] for name in names}
     print(f"| lines/s | {' | '.join(format(rows[n]['lines_s'], ',.0f') for n in names)} |")
     print(f"| MB/s | {' | '.join(format(rows[n]['mb_s'], '.0f') for n in names)} |")
+    cells = [f"{rows[n]['busy']:.2f} of {os.cpu_count()}" for n in names]
+    print(f"| cores that were busy meanwhile, senders and engines with them | {' | '.join(cells)} |")
     print(f"| processor, s/GB | {' | '.join(format(rows[n]['cpu_s_gb'], '.0f') for n in names)} |")
     for text in QUERIES:
         cells = [f"{rows[n][text][0]:.0f} / {rows[n][text][1]:.0f}" for n in names]

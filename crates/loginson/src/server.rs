@@ -200,8 +200,15 @@ fn join_engines(
     let Some(engines) = &options.engines else { return Ok(None) };
     let node = pipeline.store().node();
     let (summary, grace) = (options.summary.clone(), options.grace());
-    let engines =
-        Engines::connect(engines.clone(), address, node, options.data_dir(), summary, grace)?;
+    let engines = Engines::connect(
+        engines.clone(),
+        address,
+        node,
+        options.data_dir(),
+        summary,
+        grace,
+        options.query.answers_bytes_max,
+    )?;
     let engines = Arc::new(engines);
     pipeline.join(&engines, options)?;
     let revisions = Arc::new(ProgramRevisions::of_cluster(&engines));

@@ -44,6 +44,7 @@ use cluster::{
 };
 use platform::{Clock, RealClock};
 use programs::summary::SummaryConfig;
+use query::source::Answers;
 
 pub use append::KafkaAppend;
 pub use cluster::deletions::{DeletionRow, DeletionState, Deletions};
@@ -84,6 +85,8 @@ pub struct Engines {
     catalog: PgCatalog,
     clock: Arc<dyn Clock>,
     segments: Segments,
+    /// What queries found in single blocks and frames, which never change.
+    answers: Answers,
     /// How lines are summarised.
     summary: SummaryConfig,
     /// All nodes and leases, as of the last heartbeat.
@@ -126,7 +129,8 @@ pub type EngineCalls = (&'static str, Metered);
 
 impl Engines {
     /// Connects, and waits for engines that are away. `grace`: how long objects stay that no
-    /// segment needs any more. Blocks.
+    /// segment needs any more. `answers_bytes_max`: memory for what queries found in blocks and
+    /// frames. Blocks.
     ///
     /// Errors: a local directory cannot be used; the settings of the object storage are wrong.
     pub fn connect(
@@ -136,6 +140,7 @@ impl Engines {
         data_dir: &Path,
         summary: SummaryConfig,
         grace: Duration,
+        answers_bytes_max: usize,
     ) -> Result<Engines> {
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
         let bucket = Bucket::new(config.objects.clone()).context("cluster.objects")?;
@@ -172,6 +177,7 @@ impl Engines {
             expired: RwLock::default(),
             clock,
             segments,
+            answers: Answers::new(answers_bytes_max),
             summary,
             view: Mutex::default(),
             owned: RwLock::default(),

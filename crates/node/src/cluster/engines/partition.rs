@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cluster::{HotFrame, HotPart, Lease, Partition, Publisher, Reader};
 use programs::summary::SummaryConfig;
-use query::source::{ChooseLines, ScanUnit, SomeLines, SourceError};
+use query::source::{ChooseLines, ScanUnit, SomeLines, SourceError, UnitKey};
 use record::frame::{FORWARDED_NUMBER_MAX, FRAME_INTERNAL};
 use record::{Batch, LineId};
 
@@ -215,5 +215,12 @@ impl ScanUnit for HotUnit {
         let Some(batch) = self.batch.clone() else { return Ok(None) };
         let rows = batch.frame().and_then(|frame| choose(frame));
         Ok(rows.map(|rows| SomeLines { batch, rows }))
+    }
+
+    /// The name of its frame, which no other frame has. A block of a segment has the hash of the
+    /// name of its object in place of the sequence.
+    fn key(&self) -> Option<UnitKey> {
+        let (node, sequence) = self.hot.frame.header().name();
+        Some((sequence, node))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::{HotError, ObjectName, SegmentRow};
-use query::source::{Damages, ScanUnit, Source, SourceError, TimeRange, Whose};
+use query::source::{Answers, Damages, ScanUnit, Source, SourceError, TimeRange, UnitKey, Whose};
 use record::{Batch, LineId};
 use segment::sealed::SealedFile;
 use serde::{Deserialize, Serialize};
@@ -298,6 +298,10 @@ impl Source for PiecesSource {
         Ok(units)
     }
 
+    fn answers(&self) -> Option<&Answers> {
+        Some(&self.engines.answers)
+    }
+
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         let shown = |batch: Arc<Batch>, searched| {
             (!self.covering.covers(&batch, searched, id)).then_some(batch)
@@ -375,5 +379,9 @@ impl ScanUnit for SharedUnit {
         choose: query::source::ChooseLines<'_>,
     ) -> Result<Option<query::source::SomeLines>, SourceError> {
         self.0.load_lines(choose)
+    }
+
+    fn key(&self) -> Option<UnitKey> {
+        self.0.key()
     }
 }
