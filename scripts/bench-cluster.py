@@ -4,8 +4,10 @@ time, and the times of queries, with the answers compared.
 
 The same numbered lines are inserted over HTTP by several threads: at one server; at two stores in
 turn that a third server answers for; at the collector of a cluster (one broker, two stores, one query
-node; scripts/demo-cluster.sh). Then the same queries run several times, cold ones first. Beside it
-Kafka's own producer benchmark appends as many bytes.
+node; scripts/demo-cluster.sh). Processor time is taken until all lines are found, and until all are
+sealed. Then the same queries run several times, cold ones first. In the end the stores of the cluster
+are stopped, so that its collector and Kafka have the machine for themselves; beside it Kafka's own
+producer benchmark appends as many bytes.
 
   LOGINSON_BIN=... scripts/bench-cluster.py [--lines 2000000] [--threads 4] [--runs 5]
 """
@@ -108,6 +110,34 @@ def insert(ports, bodies, threads):
     return time.monotonic() - begun
 
 
+def seal(port, pids, quiet_s):
+    """Has everything sealed, and waits until no process has worked for some seconds."""
+    post_empty = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/seal", data=b"")
+    with urllib.request.urlopen(post_empty, timeout=600) as answer:
+        answer.read()
+    quiet_since, last = time.monotonic(), processor_s(pids)
+    while time.monotonic() - quiet_since < quiet_s:
+        time.sleep(1)
+        now = processor_s(pids)
+        if now - last > 0.2:
+            quiet_since = time.monotonic()
+        last = now
+
+
+def append_alone(port, stores, bodies, options, results):
+    """MB/s that the collector of a cluster appends while its stores stand still."""
+    for pid in stores:
+        os.kill(pid, signal.SIGSTOP)
+    machine_before = machine_s()
+    seconds = insert([port], bodies, options.threads)
+    busy = (machine_s() - machine_before) / seconds
+    for pid in stores:
+        os.kill(pid, signal.SIGCONT)
+    size = sum(map(len, bodies))
+    results["append"] = f"{size / seconds / 1e6:.0f} MB/s, {busy:.2f} of {os.cpu_count()} cores busy"
+    print(f"a collector while the stores stand still: {results['append']}", flush=True)
+
+
 def measure(name, to, ask, pids, bodies, options, results):
     lines = len(bodies) * BATCH_LINES
     size = sum(map(len, bodies))
@@ -123,8 +153,8 @@ def measure(name, to, ask, pids, bodies, options, results):
         "busy": busy,
         "cpu_s_gb": (processor_s(pids) - before) / (size / 1e9),
     }
-    # Segments are made, and merged, in the meantime.
-    time.sleep(options.settle)
+    seal(ask, pids, options.settle)
+    row["cpu_s_gb_sealed"] = (processor_s(pids) - before) / (size / 1e9)
     answers = {}
     for text, what in QUERIES.items():
         times = []
@@ -183,7 +213,7 @@ def main():
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--settle", type=float, default=20, help="seconds between inserting and queries")
+    parser.add_argument("--settle", type=float, default=5, help="seconds without work before the queries")
     options = parser.parse_args()
     bin = os.environ["LOGINSON_BIN"]
     directory = pathlib.Path(tempfile.mkdtemp(prefix="loginson-bench-cluster-"))
@@ -221,6 +251,8 @@ def main():
             time.sleep(0.2)
         pids = [int(file.read_text()) for file in (data / "nodes").glob("*.pid")]
         measure("cluster", [PORT + 21], PORT, pids, bodies, options, results)
+        stores = [int(file.read_text()) for file in (data / "nodes").glob("store*.pid")]
+        append_alone(PORT + 21, stores, bodies, options, results)
         kafka_alone(environment, sum(map(len, bodies)), results)
         demo.send_signal(signal.SIGTERM)
         demo.wait()
@@ -229,14 +261,16 @@ def main():
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
-    names = [name for name in results if name != "perf"]
+    names = [name for name in results if name not in ("perf", "append")]
     print(f"\n| | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     rows = {name: results[name][0] for name in names}
     print(f"| lines/s | {' | '.join(format(rows[n]['lines_s'], ',.0f') for n in names)} |")
     print(f"| MB/s | {' | '.join(format(rows[n]['mb_s'], '.0f') for n in names)} |")
     cells = [f"{rows[n]['busy']:.2f} of {os.cpu_count()}" for n in names]
     print(f"| cores that were busy meanwhile, senders and engines with them | {' | '.join(cells)} |")
-    print(f"| processor, s/GB | {' | '.join(format(rows[n]['cpu_s_gb'], '.0f') for n in names)} |")
+    for text, key in (("found", "cpu_s_gb"), ("sealed", "cpu_s_gb_sealed")):
+        cells = [format(rows[n][key], ".0f") for n in names]
+        print(f"| processor until {text}, s/GB | {' | '.join(cells)} |")
     for text in QUERIES:
         cells = [f"{rows[n][text][0]:.0f} / {rows[n][text][1]:.0f}" for n in names]
         print(f"| {text}, ms: first / median of the others | {' | '.join(cells)} |")
