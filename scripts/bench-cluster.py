@@ -124,18 +124,20 @@ def seal(port, pids, quiet_s):
         last = now
 
 
-def append_alone(port, stores, bodies, options, results):
-    """MB/s that the collector of a cluster appends while its stores stand still."""
+def append_alone(port, stores, bodies, results):
+    """MB/s that the collector of a cluster appends while its stores stand still, for several
+    numbers of senders that each wait for their answers."""
     for pid in stores:
         os.kill(pid, signal.SIGSTOP)
-    machine_before = machine_s()
-    seconds = insert([port], bodies, options.threads)
-    busy = (machine_s() - machine_before) / seconds
+    size = sum(map(len, bodies))
+    results["append"] = []
+    for threads in (1, 4, 16, 32):
+        machine_before = machine_s()
+        seconds = insert([port], bodies, threads)
+        busy = (machine_s() - machine_before) / seconds
+        results["append"].append((threads, size / seconds / 1e6, busy))
     for pid in stores:
         os.kill(pid, signal.SIGCONT)
-    size = sum(map(len, bodies))
-    results["append"] = f"{size / seconds / 1e6:.0f} MB/s, {busy:.2f} of {os.cpu_count()} cores busy"
-    print(f"a collector while the stores stand still: {results['append']}", flush=True)
 
 
 def measure(name, to, ask, pids, bodies, options, results):
@@ -252,7 +254,7 @@ def main():
         pids = [int(file.read_text()) for file in (data / "nodes").glob("*.pid")]
         measure("cluster", [PORT + 21], PORT, pids, bodies, options, results)
         stores = [int(file.read_text()) for file in (data / "nodes").glob("store*.pid")]
-        append_alone(PORT + 21, stores, bodies, options, results)
+        append_alone(PORT + 21, stores, bodies, results)
         kafka_alone(environment, sum(map(len, bodies)), results)
         demo.send_signal(signal.SIGTERM)
         demo.wait()
@@ -274,6 +276,9 @@ def main():
     for text in QUERIES:
         cells = [f"{rows[n][text][0]:.0f} / {rows[n][text][1]:.0f}" for n in names]
         print(f"| {text}, ms: first / median of the others | {' | '.join(cells)} |")
+    print("\n| senders of a collector, stores standing still | MB/s | cores busy |\n|---|---|---|")
+    for threads, mb_s, busy in results["append"]:
+        print(f"| {threads} | {mb_s:.0f} | {busy:.2f} of {os.cpu_count()} |")
     differs = [
         (name, text)
         for name in names
