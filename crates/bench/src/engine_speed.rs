@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use cluster::engines::cache::{Options, RangeCache};
 use cluster::engines::kafka::{Config, Log, TopicSettings};
-use cluster::engines::objects::{self, Bucket, Credentials, FileBody};
+use cluster::engines::objects::{self, Bucket, Credentials, FileBody, Keys};
 use cluster::engines::{Error, Secret};
 
 /// Rounds of which the median is printed.
@@ -188,7 +188,8 @@ fn measure_tools(
 fn measure_s3(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = format!("http://127.0.0.1:{S3_PORT}");
     let secret = Secret::new("loginson-secret");
-    let credentials = Credentials { key: "loginson".to_owned(), secret, token: None };
+    let keys = Keys { key: "loginson".to_owned(), secret, token: None };
+    let credentials = Credentials::Keys(keys);
     let bucket =
         Bucket::new(objects::Config::new(Some(endpoint.clone()), "loginson", credentials.clone()))?;
     let bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(OBJECT_BYTES).collect();

@@ -117,6 +117,7 @@ pub struct RawObjects {
     pub secret_key_file: String,
     pub ca_file: String,
     pub path_style: bool,
+    pub storage_class: String,
     pub cache_bytes: String,
 }
 
@@ -130,6 +131,7 @@ impl Default for RawObjects {
             secret_key_file: "off".into(),
             ca_file: "off".into(),
             path_style: true,
+            storage_class: "off".into(),
             cache_bytes: "10GiB".into(),
         }
     }
@@ -294,7 +296,14 @@ fn bucket(raw: &RawObjects) -> Result<objects::Config> {
     };
     let credentials = credentials.context("cluster.objects")?;
     let endpoint = (raw.endpoint != "off").then(|| raw.endpoint.clone());
+    let class = &raw.storage_class;
+    ensure!(
+        class == "off" || class.bytes().all(|b| b.is_ascii_uppercase() || b"_".contains(&b)),
+        "cluster.objects.storage_class: '{}' is no class of objects; write one like STANDARD_IA, or off",
+        class.escape_default()
+    );
     Ok(objects::Config {
+        storage_class: (class != "off").then(|| class.clone()),
         region: raw.region.clone(),
         path_style: raw.path_style,
         ca: ca_file(&raw.ca_file),

@@ -4,6 +4,7 @@ use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use super::Config;
+use super::credentials::NoRole;
 use super::http::Busy;
 use crate::engines::error::{Error, ErrorKind};
 
@@ -41,7 +42,12 @@ pub fn explain(error: &StoreError, name: &str, config: &Config) -> Error {
             format!("{place}: the storage refuses access: {text}"),
             PERMIT,
         ),
-        _ => match http_error(error) {
+        _ => match source_of::<HttpError>(error) {
+            _ if source_of::<NoRole>(error).is_some() => Error::new(
+                ErrorKind::Retriable,
+                format!("{place}: {text}"),
+                "check the service account of this process, or the role of this machine",
+            ),
             Some(found) => network(found, config),
             None if text.contains("InternalError") || text.contains("SlowDown") => {
                 let what = format!("{place}: the storage is overloaded: {text}");
@@ -56,11 +62,11 @@ pub fn explain(error: &StoreError, name: &str, config: &Config) -> Error {
     }
 }
 
-/// The error of the HTTP client below an error, if there is one.
-fn http_error(error: &StoreError) -> Option<&HttpError> {
+/// The error of this type below an error, if there is one.
+fn source_of<E: std::error::Error + 'static>(error: &StoreError) -> Option<&E> {
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {
-        if let Some(found) = error.downcast_ref::<HttpError>() {
+        if let Some(found) = error.downcast_ref::<E>() {
             return Some(found);
         }
         source = error.source();
@@ -130,9 +136,12 @@ fn remedy_of_access(code: &str) -> Option<&'static str> {
 
 /// `text` without secrets: servers repeat parts of requests in their errors.
 fn hide(text: &str, config: &Config) -> String {
-    let hidden = config.credentials.secret.hidden_in(text);
-    match &config.credentials.token {
-        Some(token) => token.hidden_in(&hidden),
-        None => hidden,
+    let mut text = config.credentials.hidden_in(text);
+    // An error about temporary credentials has their token in an element of this name.
+    while let Some((before, rest)) = text.split_once("<Token-")
+        && let Some((_, after)) = rest.split_once("</Token-")
+    {
+        text = format!("{before}[secret]<{after}");
     }
+    text
 }

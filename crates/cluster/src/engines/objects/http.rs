@@ -78,18 +78,28 @@ impl Client {
     pub fn new(config: &Config) -> Result<Client, Error> {
         let is_encrypted =
             config.endpoint.as_ref().is_none_or(|endpoint| !endpoint.starts_with("http://"));
-        let mut builder = reqwest::Client::builder()
-            .user_agent("loginson")
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(config.connect_time_max)
-            .timeout(config.request_time_max);
         // Certificates are read for TLS alone: a system may have none.
         let tls = match is_encrypted {
             true => roots::client_config(config.ca.as_deref(), None)?,
             false => without_roots()?,
         };
-        builder = builder.tls_backend_preconfigured(tls);
+        Client::with(config, tls)
+    }
+
+    /// A client for servers that are not the storage, and may be known by the certificates of the
+    /// system only.
+    pub fn of_system(config: &Config) -> Result<Client, Error> {
+        Client::with(config, roots::client_config(None, None).or_else(|_| without_roots())?)
+    }
+
+    fn with(config: &Config, tls: rustls::ClientConfig) -> Result<Client, Error> {
+        let builder = reqwest::Client::builder()
+            .user_agent("loginson")
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(config.connect_time_max)
+            .timeout(config.request_time_max)
+            .tls_backend_preconfigured(tls);
         let client = builder.build().map_err(|error| {
             let what = format!("the HTTP client cannot be set up: {error}");
             Error::new(ErrorKind::Refused, what, "")

@@ -10,10 +10,9 @@
 //! Large objects are uploaded in parts, of which [`Config::parallel_parts_max`] are in memory at a
 //! time. A process that is killed leaves parts without an object; a lifecycle rule of the bucket
 //! (`AbortIncompleteMultipartUpload`) deletes them.
-//!
-//! Left out: other ways to credentials than a key with its secret, such as those of instances.
 
 mod config;
+mod credentials;
 mod errors;
 mod http;
 mod upload;
@@ -30,7 +29,8 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig};
 
 pub use crate::{FileBody, ObjectBody, ObjectInfo};
-pub use config::{Config, Credentials};
+pub use config::Config;
+pub use credentials::{Credentials, Keys};
 pub use http::Requests;
 
 use crate::engines::error::{Error, ErrorKind};
@@ -70,20 +70,15 @@ impl Bucket {
     /// A bucket that is contacted with the first call. Fails if the configuration cannot be used.
     pub fn new(config: Config) -> Result<Bucket, Error> {
         let client = http::Client::new(&config)?;
-        let Credentials { key, secret, token } = &config.credentials;
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&config.bucket)
             .with_region(&config.region)
-            .with_access_key_id(key)
-            .with_secret_access_key(secret.expose())
+            .with_credentials(config.credentials.provider(&config)?)
             .with_virtual_hosted_style_request(!config.path_style)
             .with_disable_bulk_delete(true)
             // Calls are repeated here, where their outcome is looked up first.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
             .with_http_connector(client.clone());
-        if let Some(token) = token {
-            builder = builder.with_token(token.expose());
-        }
         if let Some(endpoint) = &config.endpoint {
             builder = builder
                 .with_endpoint(endpoint.trim_end_matches('/'))

@@ -51,7 +51,7 @@ impl Bucket {
         let stored = self.repeat(async || {
             let options = PutOptions {
                 mode: PutMode::Create,
-                attributes: attributes(number),
+                attributes: self.attributes(number),
                 ..Default::default()
             };
             let put = self.store.put_opts(path, PutPayload::from(bytes.clone()), options).await;
@@ -68,8 +68,8 @@ impl Bucket {
         number: &str,
     ) -> Result<(), Error> {
         let id = self.repeat(async || {
-            let options =
-                PutMultipartOptions { attributes: attributes(number), ..Default::default() };
+            let attributes = self.attributes(number);
+            let options = PutMultipartOptions { attributes, ..Default::default() };
             let id = self.store.create_multipart_opts(path, options).await;
             id.map_err(|error| errors::explain(&error, name, &self.config))
         });
@@ -158,6 +158,14 @@ impl Bucket {
         }
     }
 
+    /// What is stored with an object.
+    fn attributes(&self, number: &str) -> Attributes {
+        let upload = (Attribute::Metadata(Cow::Borrowed(UPLOAD)), number.to_owned());
+        let class = self.config.storage_class.clone();
+        let class = class.map(|class| (Attribute::StorageClass, class));
+        Attributes::from_iter(std::iter::once(upload).chain(class))
+    }
+
     /// Bytes of the parts of an object: more than is configured if there would be too many.
     fn part_bytes(&self, body: &dyn ObjectBody) -> usize {
         let least = usize::try_from(body.size().div_ceil(PARTS_MAX)).unwrap_or(usize::MAX);
@@ -190,11 +198,6 @@ fn read(body: &dyn ObjectBody, offset: u64, count: u64, name: &str) -> Result<By
         Error::new(ErrorKind::Body, what, "see the file that is to be stored")
     })?;
     Ok(Bytes::from(buffer))
-}
-
-fn attributes(number: &str) -> Attributes {
-    let pair = (Attribute::Metadata(Cow::Borrowed(UPLOAD)), number.to_owned());
-    Attributes::from_iter([pair])
 }
 
 /// A random number that no other write has.

@@ -4,18 +4,20 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cluster::engines::objects::{Bucket, Config, Credentials, FileBody, ObjectBody};
+use cluster::engines::objects::{Bucket, Config, Credentials, FileBody, Keys, ObjectBody};
 use cluster::engines::{ErrorKind, Secret};
+use object_store::aws::AmazonS3ConfigKey;
 
 use super::kafka::noise;
 use super::server::{Server, StopWhenDropped};
 
+fn keys(key: &str, secret: &str) -> Credentials {
+    let secret = Secret::new(secret);
+    Credentials::Keys(Keys { key: key.to_owned(), secret, token: None })
+}
+
 pub fn config(server: &Server) -> Config {
-    let credentials = Credentials {
-        key: "loginson".to_owned(),
-        secret: Secret::new("loginson-secret"),
-        token: None,
-    };
+    let credentials = keys("loginson", "loginson-secret");
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     Config {
         call_time_max: Duration::from_secs(20),
@@ -43,6 +45,65 @@ fn a_bucket() {
     names_are_never_taken_twice(&bucket);
     objects_are_listed(&bucket);
     errors_name_the_remedy(&server, &bucket);
+}
+
+/// The machine of a cloud, as far as it tells the keys of its role.
+fn machine_with_a_role() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if std::io::Read::read(&mut stream, &mut byte).unwrap_or(0) == 0 {
+                    break;
+                }
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            let path = head.split(' ').nth(1).unwrap_or("");
+            let body = match path {
+                "/latest/api/token" => "session".to_owned(),
+                "/latest/meta-data/iam/security-credentials/" => "the-role".to_owned(),
+                "/latest/meta-data/iam/security-credentials/the-role" => {
+                    r#"{"AccessKeyId":"loginson","SecretAccessKey":"loginson-secret","Token":"t0ken","Expiration":"2099-01-01T00:00:00Z"}"#.to_owned()
+                }
+                _ => String::new(),
+            };
+            let status = if body.is_empty() { "404 Not Found" } else { "200 OK" };
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    address
+}
+
+#[test]
+fn the_role_of_a_machine_signs() {
+    let Some(server) = Server::s3() else { return };
+    server.run("start");
+    let role = vec![(AmazonS3ConfigKey::MetadataEndpoint, machine_with_a_role())];
+    let of_role = Config { credentials: Credentials::Platform(role), ..config(&server) };
+    let bucket = Bucket::new(of_role.clone()).unwrap();
+    put(&bucket, "by/role", b"signed").unwrap();
+    assert_eq!(get(&Bucket::new(config(&server)).unwrap(), "by/role", 6), b"signed");
+    // A class that every storage knows.
+    let bucket = Bucket::new(Config { storage_class: Some("STANDARD".into()), ..of_role }).unwrap();
+    put(&bucket, "by/class", b"kept").unwrap();
+    assert_eq!(get(&bucket, "by/class", 4), b"kept");
+    let nobody = vec![(AmazonS3ConfigKey::MetadataEndpoint, "http://127.0.0.1:9".to_owned())];
+    let without = Config {
+        credentials: Credentials::Platform(nobody),
+        call_time_max: Duration::from_secs(2),
+        ..config(&server)
+    };
+    let error = put(&Bucket::new(without).unwrap(), "by/nobody", b"x").unwrap_err();
+    assert!(error.to_string().contains("role"), "{error}");
 }
 
 fn objects_come_back(bucket: &Bucket) {
@@ -150,12 +211,12 @@ fn errors_name_the_remedy(server: &Server, bucket: &Bucket) {
         let errors = [bucket.put_new("x", &Vec::new()), bucket.list("", None, 1).map(drop)];
         errors.map(|outcome| outcome.unwrap_err())
     };
-    for error in with(|config| config.credentials.secret = Secret::new("another-secret")) {
+    for error in with(|config| config.credentials = keys("loginson", "another-secret")) {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert!(error.remedy.contains("check the secret key"), "{error}");
         assert!(!error.to_string().contains("another-secret"), "{error}");
     }
-    for error in with(|config| config.credentials.key = "nobody".to_owned()) {
+    for error in with(|config| config.credentials = keys("nobody", "loginson-secret")) {
         assert!(error.remedy.contains("check the access key"), "{error}");
     }
     for error in with(|config| config.bucket = "absent".to_owned()) {
