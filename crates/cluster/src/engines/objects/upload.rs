@@ -39,6 +39,40 @@ impl Bucket {
         }
     }
 
+    /// Finds out whether the storage keeps an object whose name is written again, by writing a
+    /// small object `name` a few times. It is deleted afterwards. Returns what is wrong with the
+    /// storage.
+    ///
+    /// # Errors
+    ///
+    /// The storage did not answer, or refused: nothing is known then.
+    pub fn check_conditions(&self, name: &str) -> Result<Option<String>, Error> {
+        let place = path(name)?;
+        let body = b"probe".to_vec();
+        let is_kept = |outcome: Result<(), Error>| match outcome {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind == ErrorKind::Exists => Ok(true),
+            Err(error) => Err(error),
+        };
+        // It may be there from an earlier try.
+        is_kept(self.put_whole(name, &place, &body, &upload_number()?))?;
+        let whole = is_kept(self.put_whole(name, &place, &body, &upload_number()?));
+        let parts = match whole {
+            Ok(true) => is_kept(self.put_in_parts(name, &place, &body, &upload_number()?)),
+            _ => Ok(true),
+        };
+        self.delete(name)?;
+        let how = match (whole?, parts?) {
+            (true, true) => return Ok(None),
+            (false, _) => "uploads in one request",
+            (true, false) => "uploads in parts",
+        };
+        Ok(Some(format!(
+            "the object storage replaces objects that are there: it ignores If-None-Match for {how}; use a storage \
+             or a version of it that knows conditional writes"
+        )))
+    }
+
     fn put_whole(
         &self,
         name: &str,

@@ -44,11 +44,13 @@ fn a_bucket() {
     objects_come_back(&bucket);
     names_are_never_taken_twice(&bucket);
     objects_are_listed(&bucket);
+    assert_eq!(bucket.check_conditions("probes/1").unwrap(), None);
+    assert_eq!(bucket.size("probes/1").unwrap_err().kind, ErrorKind::NotFound);
     errors_name_the_remedy(&server, &bucket);
 }
 
-/// The machine of a cloud, as far as it tells the keys of its role.
-fn machine_with_a_role() -> String {
+/// A server that answers each request, of this method and path, by a status and a body.
+fn http_server(answer: fn(&str, &str) -> (&'static str, &'static str)) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -63,24 +65,43 @@ fn machine_with_a_role() -> String {
                 head.push(byte[0]);
             }
             let head = String::from_utf8(head).unwrap();
-            let path = head.split(' ').nth(1).unwrap_or("");
-            let body = match path {
-                "/latest/api/token" => "session".to_owned(),
-                "/latest/meta-data/iam/security-credentials/" => "the-role".to_owned(),
-                "/latest/meta-data/iam/security-credentials/the-role" => {
-                    r#"{"AccessKeyId":"loginson","SecretAccessKey":"loginson-secret","Token":"t0ken","Expiration":"2099-01-01T00:00:00Z"}"#.to_owned()
-                }
-                _ => String::new(),
-            };
-            let status = if body.is_empty() { "404 Not Found" } else { "200 OK" };
+            let length = head.to_ascii_lowercase();
+            let length = length.lines().find_map(|line| line.strip_prefix("content-length:"));
+            let mut body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
+            std::io::Read::read_exact(&mut stream, &mut body).unwrap();
+            let mut words = head.split(' ');
+            let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            let (status, body) = answer(method, path);
             let length = body.len();
             let _ = write!(
                 stream,
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                "HTTP/1.1 {status}\r\netag: \"1\"\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
             );
         }
     });
     address
+}
+
+/// The machine of a cloud, as far as it tells the keys of its role.
+fn machine_with_a_role() -> String {
+    http_server(|_, path| match path {
+        "/latest/api/token" => ("200 OK", "session"),
+        "/latest/meta-data/iam/security-credentials/" => ("200 OK", "the-role"),
+        "/latest/meta-data/iam/security-credentials/the-role" => (
+            "200 OK",
+            r#"{"AccessKeyId":"loginson","SecretAccessKey":"loginson-secret","Token":"t0ken","Expiration":"2099-01-01T00:00:00Z"}"#,
+        ),
+        _ => ("404 Not Found", ""),
+    })
+}
+
+#[test]
+fn a_storage_that_ignores_conditions_is_told() {
+    let endpoint = Some(http_server(|_, _| ("200 OK", "")));
+    let credentials = keys("a", "b");
+    let bucket = Bucket::new(Config::new(endpoint, "loginson", credentials)).unwrap();
+    let unfit = bucket.check_conditions("probes/1").unwrap().unwrap();
+    assert!(unfit.contains("ignores If-None-Match for uploads in one request"), "{unfit}");
 }
 
 #[test]

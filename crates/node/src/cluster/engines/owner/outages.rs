@@ -13,6 +13,7 @@ impl Shared {
     /// The loop of the thread that gives the partitions away while an engine fails for this node
     /// alone, and takes some again when it works. Meanwhile others read segments for queries.
     pub(super) fn watch_for_outages(self: &Arc<Self>) {
+        self.check_storage();
         let mut outage = Outage::default();
         while !self.is_over() {
             self.pause(PROBE_TICK);
@@ -41,6 +42,33 @@ impl Shared {
                 );
                 *lock(&self.cut_off) = Some(why);
             }
+        }
+    }
+
+    /// Finds out once whether the storage keeps objects whose names are written again. A store
+    /// takes no partitions beside one that does not: a node that was believed dead could replace
+    /// a segment.
+    fn check_storage(&self) {
+        if !self.engines.config.stores {
+            return;
+        }
+        let name = format!("{PROBE_PREFIX}{}-conditions", self.engines.info.node);
+        while !self.is_over() {
+            let found = self.engines.bucket.check_conditions(&name);
+            match found {
+                Ok(None) => {
+                    *lock(&self.cut_off) = None;
+                    return;
+                }
+                Ok(Some(unfit)) => {
+                    let known = lock(&self.cut_off).replace(unfit.clone());
+                    if known.as_ref() != Some(&unfit) {
+                        tracing::error!("{unfit}");
+                    }
+                }
+                Err(error) => tracing::debug!("{error}"),
+            }
+            self.pause(PROBE_TICK);
         }
     }
 
