@@ -134,7 +134,10 @@ impl NotifierConfig {
         let of_login = |url: &Option<String>, user: &Option<String>| format!("{url:?} {user:?}");
         let of = |part: Option<String>| part.unwrap_or_default();
         let parts = [
-            of(self.alertmanager.as_ref().map(|one| format!("{:?} {:?}", one.urls, one.login.user))),
+            of(self
+                .alertmanager
+                .as_ref()
+                .map(|one| format!("{:?} {:?}", one.urls, one.login.user))),
             of(self.webhook.as_ref().map(|one| of_login(&one.url, &one.login.user))),
             of(self
                 .email

@@ -608,7 +608,8 @@ fn results_kept_in_a_notebook_are_for_callers_who_see_all_lines() {
         server.request(method, "/api/v1/dashboards/_notebook-a", &head, body.as_bytes())
     };
     let kept = json!({"rows": [{"_msg": "secret"}]});
-    let cells = json!([{"kind": "text", "text": "x"}, {"kind": "query", "query": "*", "kept": kept}]);
+    let cells =
+        json!([{"kind": "text", "text": "x"}, {"kind": "query", "query": "*", "kept": kept}]);
     let body = json!({"title": "A", "version": 0, "panels": [], "cells": cells}).to_string();
     let saved = call(&all, "PUT", &body);
     assert_eq!(saved.status, 200, "{}", saved.text());

@@ -283,16 +283,11 @@ impl Client {
             }
         };
         let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let retry_after =
-            text("retry-after").and_then(|value| wait::asked(value, text("date"), SystemTime::now()));
+        let retry_after = text("retry-after")
+            .and_then(|value| wait::asked(value, text("date"), SystemTime::now()));
         let limited = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
         let body = limited.lossy_utf8(true).read_to_string()?;
-        Ok(Reply {
-            status: response.status().as_u16(),
-            retry_after,
-            body,
-            url: url.to_owned(),
-        })
+        Ok(Reply { status: response.status().as_u16(), retry_after, body, url: url.to_owned() })
     }
 
     fn explain(&self, server: &str, error: &ureq::Error) -> Fault {
