@@ -19,6 +19,7 @@ WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -pa
 # How long `make test-long` runs.
 KILLS ?= 200
 HISTORIES ?= 200000
+TAIL_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory bench-protection instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
@@ -62,9 +63,10 @@ test-cluster: build ## A real cluster under load, while its parts are killed in 
 instructions: ## Count the instructions of a fixed workload under valgrind; fails where a phase takes 3 % more than before
 	@scripts/test-instructions.py
 
-test-long: instructions test-binary test-victorialogs test-cluster test-packages test-chart test-sql test-migrate test-keycloak ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES)
+test-long: instructions test-binary test-victorialogs test-cluster test-packages test-chart test-sql test-migrate test-keycloak ## All hostile inputs, VictoriaLogs, the release binary, every store of the lab, and crash tests as long as a night allows (KILLS, HISTORIES, TAIL_MINUTES)
 	@LOGINSON_BIN="$(BIN)" scripts/hostile/run.py
 	@LOGINSON_BIN="$(BIN)" scripts/browser-test.sh
+	@LOGINSON_BIN="$(BIN)" TAIL_MINUTES=$(TAIL_MINUTES) scripts/browser-test.sh long.spec
 	@LOGINSON_BIN="$(BIN)" scripts/test-programs.py
 	@LOGINSON_BIN="$(BIN)" scripts/test-memory.py
 	@LOGINSON_BIN="$(BIN)" scripts/fault-matrix.py

@@ -1,6 +1,6 @@
 // What the watch of the server found, above the summary.
 
-import { expect, test } from './common';
+import { expect, expectAccessible, expectQuery, settled, test } from './common';
 
 const MINUTE_MS = 60_000;
 
@@ -49,4 +49,41 @@ test('the summary has its own list where the server found nothing', async ({ pag
   await page.goto('/?view=summary');
   await expect(page.getByTestId('summary-types')).toBeVisible();
   await expect(page.getByTestId('watch')).toHaveCount(0);
+});
+
+test('what the server watches stands on the start page, and a click shows what changed', async ({ page }) => {
+  const findings = [
+    found(1, 12, {}),
+    found(2, 12, { field: 'hostname', value: 'web-1', filter: '"hostname":="web-1"', part_of: 1 }),
+    found(3, 900, { value: 'old', until: new Date(Date.now() - 800 * MINUTE_MS).toISOString() }),
+  ];
+  const since = new Date(Date.now() - 2_000 * MINUTE_MS).toISOString();
+  await page.route('**/api/v1/stands_out', (route) => route.fulfill({ json: { state: 'watching', since, findings } }));
+  const counted: string[] = [];
+  page.on('request', (request) => {
+    const body = decodeURIComponent((request.postData() ?? '').replaceAll('+', ' '));
+    if (/anomalies by/.test(body + decodeURIComponent(request.url()))) counted.push(body);
+  });
+  await page.goto('/?range=1h');
+  await settled(page);
+  const chip = page.getByTestId('watched');
+  await expect(chip).toHaveCount(1);
+  await expect(chip).toContainText('shop silent');
+  await expect(chip).toContainText('with 1 more');
+  await expect(page.getByTestId('stands-done')).toBeAttached();
+  // The page counts nothing that the server counts.
+  await expect(page.getByTestId('own-list')).toHaveCount(0);
+  expect(counted).toEqual([]);
+  await expectAccessible(page);
+  await chip.click();
+  await expectQuery(page, /^\* \| differences where/);
+  await settled(page);
+  await expect(page.getByTestId('differences')).toBeVisible();
+
+  // Of a part of the lines the page looks for itself: the server watches all of them.
+  await page.goto(`/?range=1h&query=${encodeURIComponent('_type:=access')}`);
+  await settled(page);
+  await expect(page.getByTestId('stands-done')).toBeAttached();
+  await expect(page.getByTestId('watched')).toHaveCount(0);
+  expect(counted.length).toBeGreaterThan(0);
 });

@@ -1,11 +1,15 @@
-//! `/api/v1/dashboards`: the dashboards of the page, of all or of a tenant.
+//! `/api/v1/dashboards`: the dashboards and notebooks of the page, of all or of a tenant.
+//!
+//! A notebook has `cells`, and a cell may have `kept`: rows of an answer that its author saw. Who
+//! does not see all lines gets no such rows, since nobody knows which of them it may see.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use serde_json::{Value, json};
+use node::saved_views::documents::DocumentError;
+use serde_json::{Map, Value, json};
 
 use crate::access::audit;
 use crate::access::params::ParamsAndText;
@@ -39,7 +43,19 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
 }
 
 async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
-    Ok(Json(app.with_views(&caller, move |views| views.dashboards.get(&id)).await?).into_response())
+    let mut document = app.with_views(&caller, move |views| views.dashboards.get(&id)).await?;
+    if caller.principal.is_restricted() {
+        take_kept(&mut document);
+    }
+    Ok(Json(document).into_response())
+}
+
+/// Takes the rows that are kept in a notebook out of it; returns whether there were any.
+fn take_kept(document: &mut Map<String, Value>) -> bool {
+    let cells = document.get_mut("cells").and_then(Value::as_array_mut);
+    let cells = cells.into_iter().flatten().filter_map(Value::as_object_mut);
+    let taken: Vec<Value> = cells.filter_map(|cell| cell.remove("kept")).collect();
+    taken.iter().any(|kept| !kept.is_null())
 }
 
 async fn save(
@@ -49,7 +65,20 @@ async fn save(
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
     let of = id.clone();
-    let saved = app.with_views(&caller, move |views| views.dashboards.save(&of, &body)).await?;
+    let is_restricted = caller.principal.is_restricted();
+    let saved = app
+        .with_views(&caller, move |views| {
+            let before = views.dashboards.get(&of);
+            if is_restricted && before.is_ok_and(|mut before| take_kept(&mut before)) {
+                return Err(DocumentError::Invalid(
+                    "the notebook keeps results that you do not see, and they would be lost; save yours under another \
+                     name"
+                        .to_owned(),
+                ));
+            }
+            views.dashboards.save(&of, &body)
+        })
+        .await?;
     audit::note(&caller, &format!("dashboard {id} saved"), "");
     Ok(Json(saved).into_response())
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Found } from '../../src/lib/api/standsOut';
-import { changedOfFound, hasShortHistory, incidentsOf, INCIDENTS_MAX, isMore, linesOfFound } from '../../src/lib/lines/found';
+import type { Found, StandsOut } from '../../src/lib/api/standsOut';
+import { changedOfFound, hasShortHistory, incidentsOf, INCIDENTS_MAX, isMore, linesOfFound, whyOwnList } from '../../src/lib/lines/found';
 
 const MINUTE_MS = 60_000;
 const NOW_MS = Date.parse('2026-01-31T12:00:00Z');
@@ -54,4 +54,21 @@ test('its lines are shown with some time before, and not for days', () => {
 test('a finding says its direction and whether little is known', () => {
   expect([isMore(found(1, 5)), isMore(found(1, 5, { seen: 90 }))]).toEqual([false, true]);
   expect([hasShortHistory(found(1, 5)), hasShortHistory(found(1, 5, { history_s: 3_600 }))]).toEqual([false, true]);
+});
+
+test('the page looks for itself only where the server does not know the lines', () => {
+  const since = new Date(NOW_MS - 2_000 * MINUTE_MS).toISOString();
+  const watching: StandsOut = { state: 'watching', since, findings: [] };
+  const day = { startMs: NOW_MS - 1_441 * MINUTE_MS, endMs: NOW_MS };
+  expect(whyOwnList(watching, HOUR, NOW_MS, false)).toBeNull();
+  const reasons: [StandsOut | null, typeof HOUR, boolean, RegExp][] = [
+    [watching, HOUR, true, /this query/],
+    [null, HOUR, false, /does not watch/],
+    [{ state: 'off', findings: [] }, HOUR, false, /does not watch/],
+    [{ ...watching, state: 'learning' }, HOUR, false, /still learns/],
+    [watching, day, false, /begins before/],
+    [{ ...watching, since: new Date(NOW_MS - 30 * MINUTE_MS).toISOString() }, HOUR, false, /begins before/],
+    [{ ...watching, since: null }, HOUR, false, /begins before/],
+  ];
+  for (const [answer, span, restricts, reason] of reasons) expect(whyOwnList(answer, span, NOW_MS, restricts)).toMatch(reason);
 });

@@ -134,15 +134,18 @@ impl NotifierConfig {
         let of_login = |url: &Option<String>, user: &Option<String>| format!("{url:?} {user:?}");
         let of = |part: Option<String>| part.unwrap_or_default();
         let parts = [
-            of(self.alertmanager.as_ref().map(|one| format!("{:?} {:?}", one.urls, one.user))),
-            of(self.webhook.as_ref().map(|one| of_login(&one.url, &one.user))),
+            of(self
+                .alertmanager
+                .as_ref()
+                .map(|one| format!("{:?} {:?}", one.urls, one.login.user))),
+            of(self.webhook.as_ref().map(|one| of_login(&one.url, &one.login.user))),
             of(self
                 .email
                 .as_ref()
-                .map(|one| format!("{} {:?} {:?}", one.server, one.tls, one.user))),
+                .map(|one| format!("{} {:?} {:?}", one.server, one.tls, one.login.user))),
             of(self.pagerduty.as_ref().map(|one| format!("{:?}", one.url))),
             of(self.opsgenie.as_ref().map(|one| format!("{:?}", one.url))),
-            of(self.ntfy.as_ref().map(|one| of_login(&one.url, &one.user))),
+            of(self.ntfy.as_ref().map(|one| of_login(&one.url, &one.login.user))),
             of(self.matrix.as_ref().map(|one| one.url.clone())),
         ];
         format!("{:?} {parts:?}", self.kinds())

@@ -68,6 +68,13 @@ fn notifiers_are_checked() {
         (format!("name = 'a'\n[teams]\nurl_file = '{hook}'"), Ok("a")),
         ("name = 'a'\n[slack]".to_owned(), Err("slack.url: the address is missing")),
         ("name = 'a'\n[slack]\nurl = 'https://h/x'".to_owned(), Err("unknown field")),
+        ("name = 'a'\n[webhook]\nurl = 'http://h'\npasword = 'x'".to_owned(), Err("unknown field")),
+        (format!("name = 'a'\n[email]\n{mail}\ntoken_file = '{key}'"), Err("unknown field")),
+        (
+            format!("name = 'a'\n[ntfy]\ntopic = 'ops'\nuser = 'u'\ntoken_file = '{key}'"),
+            Err("user: give `user`"),
+        ),
+        (format!("name = 'a'\n[ntfy]\ntopic = 'ops'\ntoken_file = '{key}'"), Ok("a")),
         (format!("name = 'a'\n[pagerduty]\nkey_file = '{key}'\nseverity = 'warning'"), Ok("a")),
         (format!("name = 'a'\n[pagerduty]\nkey_file = '{hush}'"), Err("32 letters and digits")),
         ("name = 'a'\n[pagerduty]".to_owned(), Err("key of an integration is missing")),

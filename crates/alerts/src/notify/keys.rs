@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use cluster::engines::Secret;
 use sinks::Credentials;
 
+use super::tables::{LoginConfig, TokenConfig};
+
 /// Bytes of a secret.
 const SECRET_BYTES_MAX: usize = 4 << 10;
 
@@ -104,13 +106,21 @@ impl<'a> Keys<'a> {
         Ok(Some(Secret::new(text)))
     }
 
+    pub fn password(&self, login: &LoginConfig) -> Result<Option<Secret>, ConfigError> {
+        self.secret("password", &login.password_file, &login.password_env)
+    }
+
+    pub fn token(&self, token: &TokenConfig) -> Result<Option<Secret>, ConfigError> {
+        self.secret("token", &token.token_file, &token.token_env)
+    }
+
+    /// Name and password, or a token, or neither.
     pub fn credentials(
         &self,
-        user: Option<&str>,
-        password: Option<Secret>,
-        token: Option<Secret>,
+        login: &LoginConfig,
+        token: &TokenConfig,
     ) -> Result<Credentials, ConfigError> {
-        match (user, password, token) {
+        match (login.user.as_deref(), self.password(login)?, self.token(token)?) {
             (None, None, None) => Ok(Credentials::None),
             (Some(user), Some(password), None) if !user.contains(':') => {
                 Ok(Credentials::Basic { user: user.to_owned(), password })

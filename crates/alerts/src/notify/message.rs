@@ -8,18 +8,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use text::template::number::shortest;
 use text::template::{Function, Language, Term, Value};
 use text::time::format_time;
 
 use super::{Notice, Notification};
 use crate::labels::{Labels, cut};
-use crate::template::functions::{FUNCTIONS, check_printf};
+use crate::template::{check_maps, language};
 
 /// Bytes of a template.
 const TEMPLATE_BYTES_MAX: usize = 4 << 10;
-/// Bytes of the text that a function makes.
-const VALUE_BYTES_MAX: usize = 64 << 10;
 /// Characters of a subject.
 pub const SUBJECT_CHARS_MAX: usize = 200;
 /// Bytes of the text of one alert.
@@ -60,22 +57,7 @@ enum Variable {
     Line,
 }
 
-static LANGUAGE: Language<Variable> = Language {
-    functions: &FUNCTIONS,
-    variable,
-    check,
-    bound: |value| {
-        Ok(match value {
-            Value::Text(text) if text.len() > VALUE_BYTES_MAX => {
-                cut(text.into_owned(), VALUE_BYTES_MAX).into()
-            }
-            value => value,
-        })
-    },
-    show_number: shortest,
-    has_conditions: false,
-    template_bytes_max: TEMPLATE_BYTES_MAX,
-};
+static LANGUAGE: Language<Variable> = language(variable, check, TEMPLATE_BYTES_MAX);
 
 impl Templates {
     /// Reads the templates. The error names the key and what is not supported.
@@ -252,25 +234,14 @@ fn variable(written: &str) -> Result<Option<Variable>, String> {
     }))
 }
 
-/// Checks that maps are an argument of `index` alone, and the format of `printf`.
 fn check(
     function: Option<&Function>,
     arguments: &[Term<Variable>],
     given: usize,
 ) -> Result<(), String> {
-    let name = function.map(|function| function.name);
-    let is_map = |term: &Term<Variable>| {
-        matches!(term.variable(), Some(Variable::Labels | Variable::Annotations))
-    };
-    let wanted = usize::from(name == Some("index"));
-    let maps = arguments.iter().filter(|term| is_map(term)).count();
-    if maps != wanted || arguments.first().is_some_and(is_map) != (wanted == 1) {
-        return Err("all labels are taken by index alone: index $labels \"name\"".to_owned());
-    }
-    match name {
-        Some("printf") => check_printf(arguments, given),
-        _ => Ok(()),
-    }
+    check_maps(function, arguments, given, |variable| {
+        matches!(variable, Variable::Labels | Variable::Annotations)
+    })
 }
 
 #[cfg(test)]

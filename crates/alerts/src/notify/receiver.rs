@@ -194,9 +194,7 @@ impl NotifierConfig {
             let what = format!("give 1 to {SERVERS_MAX} addresses, for example http://HOST:9093");
             return Err(keys.error("urls", what));
         }
-        let password = keys.secret("password", &config.password_file, &config.password_env)?;
-        let token = keys.secret("token", &config.token_file, &config.token_env)?;
-        let credentials = keys.credentials(config.user.as_deref(), password, token)?;
+        let credentials = keys.credentials(&config.login, &config.token)?;
         let one = |url: &String| {
             let url = keys.url("urls", url.trim_end_matches('/'))?;
             Ok(Receiver::Alertmanager(Box::new(self.client(url, credentials.clone()))))
@@ -212,9 +210,7 @@ impl NotifierConfig {
             _ => return Err(keys.error("url", "give one of `url`, `url_file` and `url_env`")),
         };
         let url = keys.url("url", url)?;
-        let password = keys.secret("password", &config.password_file, &config.password_env)?;
-        let token = keys.secret("token", &config.token_file, &config.token_env)?;
-        let credentials = keys.credentials(config.user.as_deref(), password, token)?;
+        let credentials = keys.credentials(&config.login, &config.token)?;
         Ok(Receiver::Webhook(Box::new(self.client(url, credentials))))
     }
 
@@ -275,9 +271,7 @@ impl NotifierConfig {
         if !(1..=5).contains(&priority) {
             return Err(keys.error("priority", "write a number from 1 (lowest) to 5 (highest)"));
         }
-        let password = keys.secret("password", &config.password_file, &config.password_env)?;
-        let token = keys.secret("token", &config.token_file, &config.token_env)?;
-        let credentials = keys.credentials(config.user.as_deref(), password, token)?;
+        let credentials = keys.credentials(&config.login, &config.token)?;
         Ok(Receiver::Ntfy { client: Box::new(self.client(url, credentials)), topic, priority })
     }
 
@@ -290,7 +284,7 @@ impl NotifierConfig {
                         the room, Advanced); an alias with '#' is none";
             return Err(keys.error("room", what));
         }
-        let token = keys.secret("token", &config.token_file, &config.token_env)?;
+        let token = keys.token(&config.token)?;
         let token = token.ok_or_else(|| {
             keys.error("token", "the access token of the user who writes is missing")
         })?;
@@ -333,8 +327,8 @@ fn email(config: &EmailConfig, keys: &Keys<'_>) -> Result<Receiver, ConfigError>
             return Err(keys.error("tls", what));
         }
     };
-    let password = keys.secret("password", &config.password_file, &config.password_env)?;
-    let login = match (&config.user, password) {
+    let password = keys.password(&config.login)?;
+    let login = match (&config.login.user, password) {
         (Some(user), Some(password)) => Some((user.clone(), password)),
         (None, None) => None,
         _ => return Err(keys.error("user", "give both `user` and `password_file`, or neither")),

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Servers with the API of Alertmanager; each is told.
+/// A name and its password. Unknown keys are refused by the table that it is a part of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AlertmanagerConfig {
-    /// `http://HOST:9093`, with the path below which the API is, if any.
-    pub urls: Vec<String>,
-    /// The user of HTTP Basic.
+#[serde(default)]
+pub struct LoginConfig {
+    /// The user of HTTP Basic or of the mail server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// A file with the password.
@@ -20,12 +18,32 @@ pub struct AlertmanagerConfig {
     /// A variable of the environment with the password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_env: Option<String>,
+}
+
+/// A token. Unknown keys are refused by the table that it is a part of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TokenConfig {
     /// A file with a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
     /// A variable of the environment with a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_env: Option<String>,
+}
+
+/// Servers with the API of Alertmanager; each is told.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlertmanagerConfig {
+    /// `http://HOST:9093`, with the path below which the API is, if any.
+    pub urls: Vec<String>,
+    /// How it logs in there.
+    #[serde(flatten)]
+    pub login: LoginConfig,
+    /// The token in place of name and password.
+    #[serde(flatten)]
+    pub token: TokenConfig,
 }
 
 /// An address that takes the payload of Alertmanager's webhooks.
@@ -41,21 +59,12 @@ pub struct WebhookConfig {
     /// A variable of the environment with the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_env: Option<String>,
-    /// The user of HTTP Basic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// A file with the password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<PathBuf>,
-    /// A variable of the environment with the password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_env: Option<String>,
-    /// A file with a token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_file: Option<PathBuf>,
-    /// A variable of the environment with a token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_env: Option<String>,
+    /// How it logs in there.
+    #[serde(flatten)]
+    pub login: LoginConfig,
+    /// The token in place of name and password.
+    #[serde(flatten)]
+    pub token: TokenConfig,
 }
 
 /// Mails by SMTP.
@@ -67,15 +76,9 @@ pub struct EmailConfig {
     /// `starttls` (default), `tls` (from the start) or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<String>,
-    /// The user, if the server asks for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// A file with the password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<PathBuf>,
-    /// A variable of the environment with the password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_env: Option<String>,
+    /// How it logs in, if the server asks for that.
+    #[serde(flatten)]
+    pub login: LoginConfig,
     /// The sender: `Logs <logs@example.com>`.
     pub from: String,
     /// The receivers.
@@ -126,21 +129,12 @@ pub struct NtfyConfig {
     /// The priority of alerts that fire, from 1 to 5 (default 4).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// The user of HTTP Basic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// A file with the password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<PathBuf>,
-    /// A variable of the environment with the password.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_env: Option<String>,
-    /// A file with a token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_file: Option<PathBuf>,
-    /// A variable of the environment with a token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_env: Option<String>,
+    /// How it logs in there.
+    #[serde(flatten)]
+    pub login: LoginConfig,
+    /// The token in place of name and password.
+    #[serde(flatten)]
+    pub token: TokenConfig,
 }
 
 /// A room of Matrix.
@@ -151,10 +145,7 @@ pub struct MatrixConfig {
     pub url: String,
     /// The id of the room: `!ROOM:SERVER`.
     pub room: String,
-    /// A file with the access token of the user who writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_file: Option<PathBuf>,
-    /// A variable of the environment with the access token of the user who writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_env: Option<String>,
+    /// The access token of the user who writes.
+    #[serde(flatten)]
+    pub token: TokenConfig,
 }

@@ -38,22 +38,35 @@ enum Variable {
     ExternalUrl,
 }
 
-static LANGUAGE: Language<Variable> = Language {
-    functions: &FUNCTIONS,
-    variable,
-    check,
-    bound: |value| {
-        Ok(match value {
-            Value::Text(text) if text.len() > VALUE_BYTES_MAX => {
-                cut(text.into_owned(), VALUE_BYTES_MAX).into()
-            }
-            value => value,
-        })
-    },
-    show_number: shortest,
-    has_conditions: false,
-    template_bytes_max: TEMPLATE_BYTES_MAX,
-};
+static LANGUAGE: Language<Variable> = language(variable, check, TEMPLATE_BYTES_MAX);
+
+/// The language of templates of alerts: the functions of Prometheus and vmalert, without
+/// conditions. `variable` says what may be named, and `check` which arguments a function takes.
+pub(crate) const fn language<V>(
+    variable: fn(&str) -> Result<Option<V>, String>,
+    check: fn(Option<&Function>, &[Term<V>], usize) -> Result<(), String>,
+    template_bytes_max: usize,
+) -> Language<V> {
+    Language {
+        functions: &FUNCTIONS,
+        variable,
+        check,
+        bound,
+        show_number: shortest,
+        has_conditions: false,
+        template_bytes_max,
+    }
+}
+
+/// Cuts what a function made.
+fn bound(value: Value<'_>) -> Result<Value<'_>, String> {
+    Ok(match value {
+        Value::Text(text) if text.len() > VALUE_BYTES_MAX => {
+            cut(text.into_owned(), VALUE_BYTES_MAX).into()
+        }
+        value => value,
+    })
+}
 
 /// What templates are expanded with.
 #[derive(Debug, Clone, Copy)]
@@ -127,17 +140,26 @@ fn variable(written: &str) -> Result<Option<Variable>, String> {
     }))
 }
 
-/// Checks that all labels are an argument of `index` alone, and the format of `printf`.
 fn check(
     function: Option<&Function>,
     arguments: &[Term<Variable>],
     given: usize,
 ) -> Result<(), String> {
+    check_maps(function, arguments, given, |variable| *variable == Variable::Labels)
+}
+
+/// Checks that what `is_map` names is an argument of `index` alone, and the format of `printf`.
+pub(crate) fn check_maps<V>(
+    function: Option<&Function>,
+    arguments: &[Term<V>],
+    given: usize,
+    is_map: fn(&V) -> bool,
+) -> Result<(), String> {
     let name = function.map(|function| function.name);
-    let are_labels = |term: &Term<Variable>| term.variable() == Some(&Variable::Labels);
+    let is_map = |term: &Term<V>| term.variable().is_some_and(is_map);
     let wanted = usize::from(name == Some("index"));
-    let all = arguments.iter().filter(|term| are_labels(term)).count();
-    if all != wanted || arguments.first().is_some_and(are_labels) != (wanted == 1) {
+    let maps = arguments.iter().filter(|term| is_map(term)).count();
+    if maps != wanted || arguments.first().is_some_and(is_map) != (wanted == 1) {
         return Err("all labels are taken by index alone: index $labels \"name\"".to_owned());
     }
     match name {

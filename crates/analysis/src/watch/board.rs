@@ -23,13 +23,20 @@ pub const COARSE_MINUTES: i64 = 10;
 
 /// From so many lines a minute on, a series is watched minute by minute.
 const FINE_LINES_MIN: f64 = 5.0;
+/// Up to so many lines a minute, such a series is watched in intervals of ten minutes, too. A
+/// minute with few lines may have none by chance, so a fall is told apart from chance by the longer
+/// interval only.
+const COARSE_LINES_MAX: f64 = 50.0;
+/// After the minutes said something, the longer intervals say nothing new of the same time for so
+/// long: they end later.
+const COARSE_WAITS_NS: i64 = 4 * COARSE_MINUTES * MINUTE_NS;
 /// Minutes after which the interval of a series is chosen.
 const FIRST_MINUTES: usize = 60;
 /// A field is watched for so long before one of its values is new.
 const KNOWN_NS: i64 = 2 * 60 * MINUTE_NS;
 /// A new value has so many lines in its first minutes; fewer may be a mistake of one sender.
 const NEW_LINES_MIN: f64 = 10.0;
-const NEW_MINUTES: i64 = 5;
+const NEW_MINUTES: i64 = 15;
 /// In a field with more new values a day, new values are usual.
 const NEW_PER_DAY_MAX: usize = 10;
 /// A value is new for an hour.
@@ -164,11 +171,25 @@ struct Watched {
     /// The first minutes, before the interval is chosen.
     first: Vec<(i64, f64)>,
     series: Option<Series>,
-    /// The interval that is being counted: its start, minutes, lines.
-    part: Option<(i64, i64, f64)>,
+    /// The interval that is being counted.
+    part: Option<Part>,
+    /// The same in intervals of ten minutes, which tells falls, where minutes have few lines.
+    #[serde(default)]
+    coarse: Option<Series>,
+    #[serde(default)]
+    coarse_part: Option<Part>,
+    /// What stands out was said of the intervals of ten minutes.
+    #[serde(default)]
+    is_coarse: bool,
+    /// When the minutes last said something.
+    #[serde(default)]
+    fine_ns: i64,
     /// Lines so far of a value that was never seen.
     new: Option<f64>,
 }
+
+/// A part of an interval: its start, minutes, lines.
+type Part = (i64, i64, f64);
 
 impl Board {
     /// A board without series.
@@ -373,6 +394,7 @@ impl Board {
                 finding.until_ns = Some(minute_ns);
             }
             finding.standing = standing;
+            finding.interval_ns = interval_ns;
             // Numbers that move are no news.
             return (what == What::Ends || is_other)
                 .then(|| News { what, finding: finding.clone() });
@@ -450,6 +472,10 @@ impl Watched {
             first: Vec::new(),
             series: None,
             part: None,
+            coarse: None,
+            coarse_part: None,
+            is_coarse: false,
+            fine_ns: 0,
             new: is_new.then_some(0.0),
         }
     }
@@ -469,9 +495,12 @@ impl Watched {
                 return None;
             }
             let lines: f64 = self.first.iter().map(|(_, count)| count).sum();
-            let is_fine = lines / self.first.len() as f64 >= FINE_LINES_MIN;
-            let minutes = if is_fine { 1 } else { COARSE_MINUTES };
+            let usual = lines / self.first.len() as f64;
+            let minutes = if usual >= FINE_LINES_MIN { 1 } else { COARSE_MINUTES };
             self.series = Some(Series::new(minutes * MINUTE_NS));
+            if (FINE_LINES_MIN..=COARSE_LINES_MAX).contains(&usual) {
+                self.coarse = Some(Series::new(COARSE_MINUTES * MINUTE_NS));
+            }
             let first = std::mem::take(&mut self.first);
             // It is too young to say anything of these.
             for (minute_ns, count) in first {
@@ -482,22 +511,34 @@ impl Watched {
         self.count(minute_ns, count)
     }
 
+    /// What the minutes say, or, while they say nothing, what the longer intervals say of a fall.
     fn count(&mut self, minute_ns: i64, count: f64) -> Option<(i64, Change)> {
-        let series = self.series.as_mut()?;
-        let step_ns = series.step_ns();
-        let start_ns = minute_ns - minute_ns.rem_euclid(step_ns);
-        let (start, minutes, lines) = match self.part.take() {
-            Some((start, minutes, lines)) if start == start_ns => {
-                (start, minutes + 1, lines + count)
-            }
-            // An interval of which some minutes were not watched is no fall, but left out.
-            _ => (start_ns, 1, count),
-        };
-        if minutes * MINUTE_NS < step_ns {
-            self.part = Some((start, minutes, lines));
-            return None;
+        let fine = self.series.as_mut()?;
+        let change = count_into(fine, &mut self.part, minute_ns, count);
+        let Some(coarse) = &mut self.coarse else { return change };
+        let of_coarse = count_into(coarse, &mut self.coarse_part, minute_ns, count);
+        if fine.standing().is_some() || change.is_some() {
+            self.fine_ns = minute_ns;
         }
-        series.observe(start, lines).map(|change| (step_ns, change))
+        match (change, of_coarse) {
+            // The same finding, from now on in minutes.
+            (Some((step_ns, Change::Begins(standing))), _) if self.is_coarse => {
+                self.is_coarse = false;
+                Some((step_ns, Change::Changes(standing)))
+            }
+            (Some(change), _) => Some(change),
+            (None, Some((step_ns, Change::Begins(standing)))) => {
+                let is_fall = standing.seen < standing.expected && standing.kind != Kind::Rhythm;
+                let is_said = minute_ns - self.fine_ns < COARSE_WAITS_NS;
+                self.is_coarse = is_fall && !is_said;
+                self.is_coarse.then_some((step_ns, Change::Begins(standing)))
+            }
+            (None, change) if self.is_coarse => {
+                self.is_coarse = !matches!(change, Some((_, Change::Ends(_))));
+                change
+            }
+            (None, _) => None,
+        }
     }
 
     /// What is said of a value that was never seen before.
@@ -520,6 +561,27 @@ impl Watched {
             ),
         })
     }
+}
+
+/// What a series says once an interval is complete, with the length of the interval.
+fn count_into(
+    series: &mut Series,
+    part: &mut Option<Part>,
+    minute_ns: i64,
+    count: f64,
+) -> Option<(i64, Change)> {
+    let step_ns = series.step_ns();
+    let start_ns = minute_ns - minute_ns.rem_euclid(step_ns);
+    let (start, minutes, lines) = match part.take() {
+        Some((start, minutes, lines)) if start == start_ns => (start, minutes + 1, lines + count),
+        // An interval of which some minutes were not watched is no fall, but left out.
+        _ => (start_ns, 1, count),
+    };
+    if minutes * MINUTE_NS < step_ns {
+        *part = Some((start, minutes, lines));
+        return None;
+    }
+    series.observe(start, lines).map(|change| (step_ns, change))
 }
 
 #[cfg(test)]

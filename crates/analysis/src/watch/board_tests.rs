@@ -105,6 +105,36 @@ fn few_lines_are_watched_in_ten_minutes() {
 }
 
 #[test]
+fn a_fall_of_few_lines_is_told_by_longer_intervals() {
+    let mut found = 0;
+    for seed in 0..10 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        // Ten lines a minute by chance; for an hour, two.
+        let mut lines = |minute: i64| {
+            let share = if (1_500..1_560).contains(&minute) { 0.05 } else { 0.25 };
+            let n = (0..40).filter(|_| random.f64() < share).count();
+            vec![counts("service", &[("a", n as f64)])]
+        };
+        let mut board = Board::new();
+        let at = |minute: i64| START_NS + minute * MINUTE_NS;
+        let mut news = Vec::new();
+        for minute in 0..1_700 {
+            news.extend(board.observe(at(minute), &lines(minute), 500));
+        }
+        let begins: Vec<&News> = news.iter().filter(|news| news.what == What::Begins).collect();
+        for news in &begins {
+            let said = &news.finding.standing;
+            assert!((at(1_490)..at(1_560)).contains(&said.since_ns), "seed {seed}: {news:?}");
+            assert!(said.seen < said.expected / 2.0, "seed {seed}: {news:?}");
+        }
+        assert!(begins.len() <= 1, "seed {seed}: {begins:?}");
+        found += begins.len();
+        assert!(board.findings().iter().all(|f| f.until_ns.is_some()), "seed {seed}");
+    }
+    assert!(found >= 9, "{found} of 10");
+}
+
+#[test]
 fn series_have_a_limit_and_the_rest_is_counted() {
     let names: Vec<String> = (0..VALUES_MAX + 20).map(|n| format!("v{n}")).collect();
     let all: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 9.0)).collect();

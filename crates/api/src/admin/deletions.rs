@@ -150,6 +150,7 @@ fn not_reached(backups: &[String]) -> Vec<String> {
         backups.iter().map(|name| format!("the backup {name} of this server")).collect();
     places.push("backups that were copied elsewhere".to_owned());
     places.push("exports, and what sinks have sent on".to_owned());
+    places.push("results that people kept in notebooks of the page".to_owned());
     places
 }
 

@@ -8,12 +8,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
-use super::{refused, with};
+use super::{change, refused, with};
 use crate::access::audit;
 use crate::access::params::ParamsAndText;
 use crate::access::principal::Caller;
 use crate::app::App;
 use crate::wire::error::ApiResult;
+
+/// What the audit log calls them.
+const KIND: &str = "alert rules";
 
 pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
     let found = with(&app, |stage| Ok((stage.files().map_err(refused)?, stage.invalid())));
@@ -40,10 +43,9 @@ pub async fn save(
     Path(name): Path<String>,
     ParamsAndText(_, text): ParamsAndText,
 ) -> ApiResult {
-    let (of, kept) = (name.clone(), text.clone());
-    with(&app, move |stage| stage.save(&of, &kept).map_err(refused)).await?;
-    audit::note(&caller, &format!("alert rules {name} saved"), &text);
-    Ok(Json(json!({ "name": name })).into_response())
+    let kept = text.clone();
+    let done = (KIND, name, "saved");
+    change(&app, &caller, done, &text, move |stage, name| stage.save(name, &kept)).await
 }
 
 pub async fn delete(
@@ -51,10 +53,7 @@ pub async fn delete(
     caller: Caller,
     Path(name): Path<String>,
 ) -> ApiResult {
-    let of = name.clone();
-    with(&app, move |stage| stage.delete(&of).map_err(refused)).await?;
-    audit::note(&caller, &format!("alert rules {name} deleted"), "");
-    Ok(Json(json!({ "name": name })).into_response())
+    change(&app, &caller, (KIND, name, "deleted"), "", |stage, name| stage.delete(name)).await
 }
 
 pub async fn reload(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {

@@ -11,9 +11,13 @@ mod trial;
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::json;
 
-use crate::access::principal::Scope;
+use crate::access::audit;
+use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::hand_on::{elsewhere, to_their_node};
@@ -57,6 +61,21 @@ async fn with<T: Send + 'static>(
     let here: Arc<LeasedWork> = app.pipeline()?.work().ok_or_else(|| elsewhere(app))?;
     let done = tokio::task::spawn_blocking(move || work(&here.alerts)).await;
     done.map_err(|error| ApiError::internal(error.to_string()))?
+}
+
+/// Changes something of the alerts, and notes that in the audit log: `what` became of the `kind` of
+/// this name, and what was `sent`.
+async fn change(
+    app: &App,
+    caller: &Caller,
+    (kind, name, what): (&str, String, &str),
+    sent: &str,
+    work: impl FnOnce(&AlertStage, &str) -> Result<(), AlertError> + Send + 'static,
+) -> ApiResult {
+    let of = name.clone();
+    with(app, move |stage| work(stage, &of).map_err(refused)).await?;
+    audit::note(caller, &format!("{kind} {name} {what}"), sent);
+    Ok(Json(json!({ "name": name })).into_response())
 }
 
 /// How a change of rules that was refused is answered.

@@ -9,13 +9,16 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 use text::time::format_time;
 
-use super::{refused, with};
+use super::{change, refused, with};
 use crate::access::audit;
 use crate::access::params::ParamsAndText;
 use crate::access::principal::Caller;
 use crate::app::App;
 use crate::wire::error::ApiResult;
 use node::alerts::ToldNotifier;
+
+/// What the audit log calls one.
+const KIND: &str = "notifier";
 
 pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
     let told = with(&app, |stage| Ok(stage.notifiers())).await?;
@@ -55,11 +58,9 @@ pub async fn save(
     Path(name): Path<String>,
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
-    let of = name.clone();
-    with(&app, move |stage| stage.save_receiver(&of, &body).map_err(refused)).await?;
+    let done = (KIND, name, "saved");
     // What was sent has secrets.
-    audit::note(&caller, &format!("notifier {name} saved"), "");
-    Ok(Json(json!({ "name": name })).into_response())
+    change(&app, &caller, done, "", move |stage, name| stage.save_receiver(name, &body)).await
 }
 
 pub async fn delete(
@@ -67,10 +68,8 @@ pub async fn delete(
     caller: Caller,
     Path(name): Path<String>,
 ) -> ApiResult {
-    let of = name.clone();
-    with(&app, move |stage| stage.delete_receiver(&of).map_err(refused)).await?;
-    audit::note(&caller, &format!("notifier {name} deleted"), "");
-    Ok(Json(json!({ "name": name })).into_response())
+    let done = (KIND, name, "deleted");
+    change(&app, &caller, done, "", |stage, name| stage.delete_receiver(name)).await
 }
 
 /// Sends a test. The receiver's answer is the result, not an error of this call.

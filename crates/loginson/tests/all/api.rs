@@ -594,6 +594,36 @@ fn dashboards_are_kept_with_versions() {
 }
 
 #[test]
+fn results_kept_in_a_notebook_are_for_callers_who_see_all_lines() {
+    let (all, all_sha256) = crate::access::make_token();
+    let (part, part_sha256) = crate::access::make_token();
+    let config = format!(
+        "[[tokens]]\nname = 'all'\nsha256 = '{all_sha256}'\nrole = 'operate'\n\
+         [[tokens]]\nname = 'part'\nsha256 = '{part_sha256}'\nrole = 'operate'\nfilter = 'app:=shop'\n"
+    );
+    let server = Server::start_with(&[], &config);
+    let call = |token: &str, method: &str, body: &str| {
+        let header = format!("Bearer {token}");
+        let head = [("Authorization", header.as_str())];
+        server.request(method, "/api/v1/dashboards/_notebook-a", &head, body.as_bytes())
+    };
+    let kept = json!({"rows": [{"_msg": "secret"}]});
+    let cells =
+        json!([{"kind": "text", "text": "x"}, {"kind": "query", "query": "*", "kept": kept}]);
+    let body = json!({"title": "A", "version": 0, "panels": [], "cells": cells}).to_string();
+    let saved = call(&all, "PUT", &body);
+    assert_eq!(saved.status, 200, "{}", saved.text());
+    assert_eq!(call(&all, "GET", "").json()["cells"], cells);
+    let seen = call(&part, "GET", "").json();
+    assert_eq!(seen["cells"], json!([cells[0], {"kind": "query", "query": "*"}]));
+    // Nor can it replace what it does not see.
+    let refused = call(&part, "PUT", &seen.to_string());
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.text().contains("under another name"), "{}", refused.text());
+    assert_eq!(call(&all, "GET", "").json()["cells"], cells);
+}
+
+#[test]
 fn several_queries_in_one_request() {
     let server = Server::start();
     assert_eq!(server.post("/insert/lines", b"one\ntwo\nthree\n").status, 200);

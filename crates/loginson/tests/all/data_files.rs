@@ -25,7 +25,7 @@ enum Start {
 
 /// Files of a data directory, what a start does when something else is in the place of each, and
 /// what it does with a sparse file.
-const FILES: [(&str, Start, Start); 15] = [
+const FILES: [(&str, Start, Start); 16] = [
     ("LOCK", Start::Refused, Start::Refused),
     ("catalog.sqlite", Start::Refused, Start::Refused),
     // A journal of zeros is one that was truncated.
@@ -36,6 +36,8 @@ const FILES: [(&str, Start, Start); 15] = [
     ("programs.json", Start::Refused, Start::Refused),
     ("program-runs.json", Start::Refused, Start::Refused),
     ("summary-reruns.json", Start::Refused, Start::Refused),
+    // The thread of the watch reads it.
+    ("watch.json", Start::Served, Start::Served),
     ("programs/counts.logsql", Start::Warned, Start::Served),
     ("alert-rules/web.yml", Start::Refused, Start::Served),
     ("alerts/silences.json", Start::Refused, Start::Refused),

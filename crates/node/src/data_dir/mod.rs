@@ -13,8 +13,15 @@ pub use on_disk::DiskDocuments;
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.
 /// Each may be older than the segments.
-pub const STATE_FILES: [&str; 6] =
-    [RERUNS_FILE, PROGRAM_RUNS_FILE, PROGRAMS_FILE, ACCESS_FILE, TENANTS_FILE, KEYS_FILE];
+pub const STATE_FILES: [&str; 7] = [
+    RERUNS_FILE,
+    PROGRAM_RUNS_FILE,
+    PROGRAMS_FILE,
+    ACCESS_FILE,
+    TENANTS_FILE,
+    KEYS_FILE,
+    WATCH_FILE,
+];
 /// Folders of the data directory whose files backups contain: what people made on the page or over
 /// the API.
 pub const STATE_FOLDERS: [&str; 10] = [
@@ -39,7 +46,7 @@ pub const PROGRAMS_FILE: &str = "programs.json";
 pub const RERUNS_FILE: &str = "summary-reruns.json";
 /// Name of the file with the users and tokens that were made over the API.
 pub const ACCESS_FILE: &str = "access.json";
-/// Name of the file with what the watch learnt. Backups leave it out: it is learnt again.
+/// Name of the file with what the watch learnt. A restored server that lacks it learns again.
 pub const WATCH_FILE: &str = "watch.json";
 /// Name of the folder with states of alerts, and silences.
 pub const ALERTS_FOLDER: &str = "alerts";

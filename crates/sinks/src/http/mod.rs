@@ -7,17 +7,18 @@
 //! shows only harmless headers and no path at DEBUG, and what it would dump at TRACE is compiled
 //! out.
 //!
-//! Left out: proxies, and dates in `Retry-After` (seconds are understood).
+//! Left out: proxies.
 
 pub mod compress;
 pub mod judge;
 mod limited;
 pub mod tls;
+mod wait;
 
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -281,16 +282,12 @@ impl Client {
                 built.send(request.body)?
             }
         };
-        let retry_after = response.headers().get("retry-after");
-        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let retry_after = text("retry-after")
+            .and_then(|value| wait::asked(value, text("date"), SystemTime::now()));
         let limited = response.body_mut().with_config().limit(RESPONSE_BYTES_MAX);
         let body = limited.lossy_utf8(true).read_to_string()?;
-        Ok(Reply {
-            status: response.status().as_u16(),
-            retry_after: retry_after.map(Duration::from_secs),
-            body,
-            url: url.to_owned(),
-        })
+        Ok(Reply { status: response.status().as_u16(), retry_after, body, url: url.to_owned() })
     }
 
     fn explain(&self, server: &str, error: &ureq::Error) -> Fault {

@@ -28,6 +28,8 @@ export interface Found {
 
 export interface StandsOut {
   state: 'off' | 'learning' | 'watching';
+  /** The first minute that was watched; left out if the watch is off, null before it knows one. */
+  since?: string | null;
   findings: Found[];
 }
 

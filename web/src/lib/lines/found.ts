@@ -1,6 +1,6 @@
 // What the server found, as incidents: a finding with those that are most likely parts of it.
 
-import type { Found } from '../api/standsOut';
+import type { Found, StandsOut } from '../api/standsOut';
 import type { Span } from '../base/time';
 
 export interface Incident {
@@ -15,6 +15,22 @@ const HISTORY_MIN_S = 86_400;
 const BEFORE = 10;
 /** Intervals that are shown at most. */
 const SHOWN_MAX = 120;
+
+/** How long the server keeps a finding that is over. */
+const KEPT_MS = 86_400_000;
+
+/**
+ * Why the page has to look for what stands out itself; null if the findings of the server are about all lines of the
+ * range. `answer` is null if the server told nothing.
+ */
+export function whyOwnList(answer: StandsOut | null, span: Span, nowMs: number, restricts: boolean): string | null {
+  if (restricts) return 'in the lines of this query, found by the page';
+  if (answer === null || answer.state === 'off') return 'found by the page: the server does not watch the lines that you see';
+  if (answer.state === 'learning') return 'found by the page: the server still learns what is usual';
+  const since = Date.parse(answer.since ?? '');
+  if (!Number.isFinite(since) || span.startMs < since || span.startMs < nowMs - KEPT_MS) return 'found by the page: the range begins before what the server knows';
+  return null;
+}
 
 /** When it began and ended; what lasts ends now. */
 function spanOf(found: Found, nowMs: number): Span {

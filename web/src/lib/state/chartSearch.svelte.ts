@@ -26,7 +26,8 @@ export class ChartSearch {
   loading = $state(false);
   #run = 0;
 
-  async run(query: string, range: Range, options: Pick<ChartOptions, 'kind' | 'step'>, isLogQl = false): Promise<void> {
+  /** `rowsMax`: of lines, the newest ones. */
+  async run(query: string, range: Range, options: Pick<ChartOptions, 'kind' | 'step'>, isLogQl = false, rowsMax = CHART_ROWS_MAX): Promise<void> {
     const run = ++this.#run;
     this.running.abandon();
     this.loading = true;
@@ -43,7 +44,7 @@ export class ChartSearch {
         const answer = await this.running.track('loki', sent, (call) => queryLogQl(sent, span, stepMs, CHART_ROWS_MAX, call));
         rows.push(...answer.rows);
         like = answer.like ?? '*';
-      } else await this.running.track('query', sent, (call) => queryLines({ query: sent, span, limit: CHART_ROWS_MAX }, (more) => rows.push(...more), call));
+      } else await this.running.track('query', sent, (call) => queryLines({ query: sent, span, limit: rowsMax }, (more) => rows.push(...more), call));
       if (run !== this.#run) return;
       this.rows = rows;
       this.sent = like ?? sent;

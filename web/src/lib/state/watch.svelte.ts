@@ -1,23 +1,29 @@
 // What the watch of the server found.
 
-import { standsOut, type Found } from '../api/standsOut';
+import { standsOut, type Found, type StandsOut } from '../api/standsOut';
+import { serverStatus } from './status.svelte';
 
 export class Watch {
-  findings = $state.raw<Found[]>([]);
+  /** Null if the server told nothing: where it cannot be reached, or the caller does not see all lines. */
+  answer = $state.raw<StandsOut | null>(null);
+  /** The server was asked, and answered or failed. */
+  isAsked = $state(false);
+  /** When it was asked last, by the clock of the server. */
+  askedMs = $state(0);
+  readonly findings = $derived<Found[]>(this.answer?.findings ?? []);
   #controller: AbortController | null = null;
 
-  /** Asks the server. It says nothing where the watch is off, or where the caller does not see all lines. */
   async run(): Promise<void> {
     this.#controller?.abort();
     const controller = new AbortController();
     this.#controller = controller;
-    try {
-      const answer = await standsOut({ signal: controller.signal });
-      if (!controller.signal.aborted) this.findings = answer.findings;
-    } catch {
-      // This is only a hint, and the page has spikes of its own.
-      if (!controller.signal.aborted) this.findings = [];
-    }
+    const { signal } = controller;
+    // This is only a hint: where there is none, the page looks for itself.
+    const answer = await standsOut({ signal }).catch(() => null);
+    if (signal.aborted) return;
+    this.answer = answer;
+    this.askedMs = serverStatus.nowMs();
+    this.isAsked = true;
   }
 
   leave(): void {
