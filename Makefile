@@ -22,7 +22,7 @@ HISTORIES ?= 200000
 TAIL_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory bench-protection instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
+.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab lab-again lab-documents packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory bench-protection instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -153,6 +153,12 @@ test-chart: build ## Render the chart for Kubernetes by helm, check it by schema
 
 lab: build ## Build the lab
 	cargo build --release --locked -p loginson-lab
+
+lab-again: lab ## Make the trials of one store of a published run again (STUDY=collectors STORE=kafka), resumable, and write its figures into the documents
+	@LAB="$(dir $(BIN))loginson-lab" scripts/lab-again.sh "$(STUDY)" "$(STORE)"
+
+lab-documents: ## Write the published reports of the lab, and the numbers of docs/lab.md and README.md, anew from their trials
+	LAB_REWRITE=1 cargo test -q --locked -p loginson-lab --test all -- report::published
 
 bench-bin: build
 	cargo build --release --locked -p loginson-bench

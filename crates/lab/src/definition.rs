@@ -16,6 +16,7 @@ use crate::trial::{Load, RealTime};
 use crate::workload::{Workload, WorkloadError, ycsb};
 
 mod property_file;
+pub mod sized;
 
 /// The studies that come with the program: name, text.
 pub const STUDIES: [(&str, &str); 6] = [

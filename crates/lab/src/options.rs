@@ -18,6 +18,16 @@ pub struct Known {
     pub help: &'static str,
 }
 
+/// An option.
+pub const fn known(name: &'static str, default: &'static str, help: &'static str) -> Known {
+    Known { name, default, help }
+}
+
+/// The option of a server whose nodes have a port each, from this one on.
+pub const fn port(first: &'static str) -> Known {
+    known("port", first, "port of the first node; further nodes use the ports after it")
+}
+
 /// An option that does not exist, or does not accept the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{owner}: option `{option}`: {reason}")]

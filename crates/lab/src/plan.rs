@@ -132,6 +132,22 @@ pub fn plan(study: &Study, stores: &[StoreChoice], choices: &Choices) -> Vec<Ste
     steps
 }
 
+/// Gives steps the names and places of `known` trials of the same work: earlier versions planned
+/// trials of the generator's limit too, so that places differ.
+pub fn keep_places(steps: &mut [Step], known: &[String]) {
+    let parts = known.iter().filter_map(|name| {
+        let (place, work) = name.split_once('-')?;
+        Some((work, (name, place.parse().ok()?)))
+    });
+    let parts: BTreeMap<&str, (&String, u32)> = parts.collect();
+    for step in steps {
+        let work = step.name.split_once('-').map_or("", |(_, work)| work);
+        if let Some((name, order)) = parts.get(work) {
+            (step.name, step.order) = ((*name).clone(), *order);
+        }
+    }
+}
+
 /// Puts all experiments of a repetition together, with new processes of each server at its
 /// beginning.
 fn by_repetition(steps: &mut [Step]) {

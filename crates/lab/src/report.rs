@@ -1,9 +1,10 @@
-//! The report of a run, made from the raw results alone: everything in one self-contained HTML
-//! file, and a page of Markdown with the answer.
+//! The report of a run, made from the raw results alone: one document ([`mod@document`]) of
+//! verdicts, methods and data, as a page of Markdown with a figure, and as one self-contained HTML
+//! file that also has the details.
 //!
 //! The samples of all trials are collected ([`mod@read`]) into a [`summary`]; they are ranked and
 //! tested ([`ranking`]), and faults of the measurement are looked for (`doubts`). The sections form
-//! a [`mod@document`], which [`markdown`] and [`html`] write; a shorter one is the page (`page`).
+//! the document, which [`markdown`] and [`html`] write.
 
 mod charts;
 mod conclusion;
@@ -15,19 +16,19 @@ mod gigabyte;
 pub mod html;
 mod instances;
 pub mod markdown;
-mod page;
 pub(crate) mod papers;
 mod plot;
 pub mod ranking;
 pub mod read;
 mod sections;
+pub mod sizes;
 pub mod summary;
 mod tables;
+mod verdicts;
 mod ycsb_text;
 
 pub use doubts::GENERATOR_SHARE_MAX;
-pub use page::{WORDS_MAX, page};
-pub use sections::document;
+pub use sections::{WORDS_MAX, document};
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,7 @@ pub mod cli {
     use super::{Path, PathBuf, ReportError, archive, write, write_full, ycsb_text};
 
     /// Writes the report of a run again: report.html (all of it), report.md (a page with the
-    /// answer) and samples.csv
+    /// answer) with its figure verdicts.svg, and samples.csv
     #[derive(Debug, clap::Args)]
     pub struct Args {
         /// The directory of the run
@@ -143,39 +144,44 @@ pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
     Ok(out)
 }
 
-/// Writes the report of the run in `directory` into `out`: all of it as HTML, a page of Markdown,
-/// and the samples. Returns the files.
-pub fn write(directory: &Path, out: &Path) -> Result<[PathBuf; 3], ReportError> {
+/// Writes the report of the run in `directory` into `out`: all of it as HTML, its page as Markdown
+/// with a figure, and the samples. Returns the files, in the order in which they are named here.
+pub fn write(directory: &Path, out: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let summary = read(directory)?;
-    let published = reference::load(&summary.run.study);
-    let document = document(&summary, published.as_ref());
-    let files = [
-        (out.join("report.html"), html::write(&document)),
-        (out.join("report.md"), markdown::write(&page(&summary))),
-        (out.join(csv::NAME), csv::write(&summary)),
+    let document = of(&summary);
+    let figure = document.blocks.iter().find_map(|block| match block {
+        document::Block::Verdicts(figure) => Some((verdicts::NAME, verdicts::svg(figure))),
+        _ => None,
+    });
+    let mut files = vec![
+        ("report.html", html::write(&document)),
+        ("report.md", markdown::write(&document.page())),
+        (csv::NAME, csv::write(&summary)),
     ];
-    for (path, text) in &files {
-        write_file(path, text)?;
-    }
-    Ok(files.map(|(path, _)| path))
+    files.extend(figure);
+    files.into_iter().map(|(name, text)| write_file(out.join(name), &text)).collect()
 }
 
 /// Writes all of the report of the run in `directory` into `out` as Markdown; returns the file.
 pub fn write_full(directory: &Path, out: &Path) -> Result<PathBuf, ReportError> {
-    let summary = read(directory)?;
-    let published = reference::load(&summary.run.study);
-    let path = out.join("report-full.md");
-    write_file(&path, &markdown::write(&document(&summary, published.as_ref())))?;
-    Ok(path)
+    let document = of(&read(directory)?);
+    write_file(out.join("report-full.md"), &markdown::write(&document))
+}
+
+fn of(summary: &Summary) -> document::Document {
+    document(summary, reference::load(&summary.run.study).as_ref())
 }
 
 /// Writes a file whole or not at all; its directory is made.
-fn write_file(path: &Path, text: &str) -> Result<(), ReportError> {
+fn write_file(path: PathBuf, text: &str) -> Result<PathBuf, ReportError> {
     let part = path.with_extension("part");
     let write = || {
         std::fs::create_dir_all(path.parent().expect("a file is in a directory"))?;
         std::fs::write(&part, text)?;
-        std::fs::rename(&part, path)
+        std::fs::rename(&part, &path)
     };
-    write().map_err(|source| ReportError::Io { path: path.display().to_string(), source })
+    match write() {
+        Ok(()) => Ok(path),
+        Err(source) => Err(ReportError::Io { path: path.display().to_string(), source }),
+    }
 }

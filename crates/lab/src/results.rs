@@ -49,6 +49,22 @@ pub struct Run {
     pub machine: Machine,
     /// The stores, in the given order.
     pub stores: Vec<StoreInfo>,
+    /// Stores whose trials were made again after the run, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub again: Vec<Again>,
+}
+
+/// Trials that were made again after the others, with `resume --again`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Again {
+    /// The name of the store.
+    pub store: String,
+    /// When that began, RFC 3339.
+    pub started: String,
+    /// The version of this program, with the commit that it was built from.
+    pub lab_version: String,
+    /// The machine of the generator.
+    pub machine: Machine,
 }
 
 /// A machine.
@@ -441,18 +457,22 @@ impl Directory {
         Ok(TrialWriter { out: BufWriter::new(file), part, path })
     }
 
-    /// Names of the completed trials, sorted.
-    pub fn trials(&self) -> Result<Vec<String>, ResultsError> {
-        let folder = self.path.join("trials");
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&folder).map_err(io(&folder))? {
-            let name = entry.map_err(io(&folder))?.file_name();
-            if let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) {
-                names.push(name.to_owned());
+    /// Names of the completed trials, and of those that were [set aside](Directory::set_aside).
+    pub fn known(&self) -> Result<Vec<String>, ResultsError> {
+        let mut names = self.trials()?;
+        for entry in std::fs::read_dir(&self.path).map_err(io(&self.path))? {
+            let folder = entry.map_err(io(&self.path))?.path();
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with("replaced-") {
+                names.extend(trials_in(&folder)?);
             }
         }
-        names.sort();
         Ok(names)
+    }
+
+    /// Names of the completed trials, sorted.
+    pub fn trials(&self) -> Result<Vec<String>, ResultsError> {
+        trials_in(&self.path.join("trials"))
     }
 
     /// Removes failed trials, and renames damaged files to `NAME.jsonl.damaged`, so that a resumed
@@ -473,6 +493,35 @@ impl Directory {
             forgotten += 1;
         }
         Ok(forgotten)
+    }
+
+    /// Moves all trials of a store, with those that load its data, to the folder `replaced-STORE`
+    /// beside `trials`, so that a resumed run makes them again. `store` is the name of a driver, or
+    /// of one of its instances. Returns their number. Where it was interrupted, it can be repeated;
+    /// what an earlier repetition of the run replaced is removed.
+    pub fn set_aside(&self, store: &str) -> Result<usize, ResultsError> {
+        let replaced = self.path.join(format!("replaced-{store}"));
+        let part = replaced.with_extension("part");
+        std::fs::create_dir_all(&part).map_err(io(&part))?;
+        for name in self.trials()? {
+            let lines = self.read(&name)?;
+            let Some(Line::Header(header)) = lines.first() else { continue };
+            let of = &header.trial.store;
+            if of.name == store || of.server() == store {
+                let path = self.trial_path(&name);
+                std::fs::rename(&path, part.join(format!("{name}.jsonl"))).map_err(io(&path))?;
+            }
+        }
+        let moved = std::fs::read_dir(&part).map_err(io(&part))?.count();
+        if moved == 0 {
+            std::fs::remove_dir(&part).map_err(io(&part))?;
+            return Ok(0);
+        }
+        if replaced.exists() {
+            std::fs::remove_dir_all(&replaced).map_err(io(&replaced))?;
+        }
+        std::fs::rename(&part, &replaced).map_err(io(&part))?;
+        Ok(moved)
     }
 
     /// All lines of a trial. A number that no trial can have is an error, as is a line that is none
@@ -503,6 +552,19 @@ impl Directory {
     fn trial_path(&self, trial: &str) -> PathBuf {
         self.path.join("trials").join(format!("{trial}.jsonl"))
     }
+}
+
+/// Names of the trials in a folder, sorted.
+fn trials_in(folder: &Path) -> Result<Vec<String>, ResultsError> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io(folder))? {
+        let name = entry.map_err(io(folder))?.file_name();
+        if let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Writes the file of one trial.

@@ -14,12 +14,14 @@
 
 mod change;
 mod comparison;
+mod line;
 mod quantile;
 mod trend;
 mod welch;
 
 pub use change::{Change, change};
 pub use comparison::{Comparison, POWER, groups, paired, unpaired};
+pub use line::{Line, line};
 pub use quantile::{BoxPlot, box_plot, quantile};
 pub use trend::{Trend, trend};
 pub use welch::{Welch, holm, welch};

@@ -95,6 +95,7 @@ use crate::driver::collector;
 use crate::driver::durability::{self, Durability, Level, Promise};
 use crate::driver::{Driver, Open, OpenError, StoreSpec};
 use crate::options::{Known, OptionPairs};
+use crate::servers::client::Client;
 use crate::servers::{Home, Server, Servers};
 use crate::sink::Wire;
 
@@ -140,18 +141,8 @@ const SMALL_HEAP: OptionPairs = &[("heap", "512m"), ("direct", "128m")];
 
 /// The durability of Elasticsearch and OpenSearch.
 const TRANSLOG: &[Level] = &[
-    Level {
-        durability: Durability::Each,
-        loses: "nothing",
-        driver: &[("translog", "request")],
-        server: &[],
-    },
-    Level {
-        durability: Durability::Interval,
-        loses: "5 s",
-        driver: &[("translog", "async")],
-        server: &[],
-    },
+    level(Durability::Each, "nothing", &[("translog", "request")], &[]),
+    level(Durability::Interval, "5 s", &[("translog", "async")], &[]),
 ];
 
 /// The states of Elasticsearch and OpenSearch.
@@ -162,18 +153,13 @@ const REQUEST_CACHE: &[(&str, &str, &str)] = &[
 
 /// The durability of ClickHouse and chDB.
 const FSYNC: &[Level] = &[
-    Level {
-        durability: Durability::None,
-        loses: "what the system has not written by itself yet",
-        driver: &[("fsync", "no")],
-        server: &[],
-    },
-    Level {
-        durability: Durability::Each,
-        loses: "nothing",
-        driver: &[("fsync", "yes")],
-        server: &[],
-    },
+    level(
+        Durability::None,
+        "what the system has not written by itself yet",
+        &[("fsync", "no")],
+        &[],
+    ),
+    level(Durability::Each, "nothing", &[("fsync", "yes")], &[]),
 ];
 
 /// Documents under identifiers of the store's own; their keys are found after a refresh.
@@ -181,37 +167,36 @@ const AUTO_IDS: OptionPairs = &[("ids", "auto")];
 
 /// The levels of MySQL and of MariaDB. With 0 the log is not even given to the system at a commit.
 const INNODB: &[Level] = &[
-    Level {
-        durability: Durability::Each,
-        loses: "nothing",
-        driver: &[],
-        server: &[("innodb_flush_log_at_trx_commit", "1")],
-    },
-    Level {
-        durability: Durability::Interval,
-        loses: "1 s",
-        driver: &[],
-        server: &[("innodb_flush_log_at_trx_commit", "2")],
-    },
-    Level {
-        durability: Durability::Interval,
-        loses: "1 s, also when the server alone crashes",
-        driver: &[],
-        server: &[("innodb_flush_log_at_trx_commit", "0")],
-    },
+    level(Durability::Each, "nothing", &[], &[("innodb_flush_log_at_trx_commit", "1")]),
+    level(Durability::Interval, "1 s", &[], &[("innodb_flush_log_at_trx_commit", "2")]),
+    level(
+        Durability::Interval,
+        "1 s, also when the server alone crashes",
+        &[],
+        &[("innodb_flush_log_at_trx_commit", "0")],
+    ),
 ];
 
 /// Lines that a collector has handed to the system are on disk once the system writes them.
-const UNSYNCED: &[Level] = &[Level {
-    durability: Durability::None,
-    loses: "what it has in memory, and about 30 s of its files",
-    driver: &[],
-    server: &[],
-}];
+const UNSYNCED: &[Level] =
+    &[level(Durability::None, "what it has in memory, and about 30 s of its files", &[], &[])];
+
+/// The contract of a store with scans in order, which only the long tests start.
+const TABLE: Contract =
+    Contract { ordered: true, variants: &[&[]], spread: &[], server: &[], long: true };
 
 /// The contract of collectors.
-const STREAMS: Contract =
-    Contract { ordered: false, variants: &[&[]], spread: &[], server: &[], long: false };
+const STREAMS: Contract = Contract { ordered: false, long: false, ..TABLE };
+
+/// A level with the options of driver and server that make it.
+const fn level(
+    durability: Durability,
+    loses: &'static str,
+    driver: OptionPairs,
+    server: OptionPairs,
+) -> Level {
+    Level { durability, loses, driver, server }
+}
 
 /// All stores, by name.
 pub const STORES: &[Store] = &[
@@ -220,18 +205,8 @@ pub const STORES: &[Store] = &[
         open: cassandra::driver::open,
         options: cassandra::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::Interval,
-                loses: "10 s",
-                driver: &[],
-                server: &[("commitlog_sync", "periodic")],
-            },
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[],
-                server: &[("commitlog_sync", "batch")],
-            },
+            level(Durability::Interval, "10 s", &[], &[("commitlog_sync", "periodic")]),
+            level(Durability::Each, "nothing", &[], &[("commitlog_sync", "batch")]),
         ],
         states: &[],
         server: Some(&cassandra::server::Cassandra),
@@ -253,11 +228,8 @@ pub const STORES: &[Store] = &[
         server: Some(&chdb::server::Chdb),
         wire: Some(Wire::Http),
         contract: Contract {
-            ordered: true,
             variants: &[&[], &[("order", "timestamp"), ("fsync", "yes"), ("words", "yes")]],
-            spread: &[],
-            server: &[],
-            long: true,
+            ..TABLE
         },
     },
     Store {
@@ -268,13 +240,7 @@ pub const STORES: &[Store] = &[
         states: &[],
         server: Some(&clickhouse::server::ClickHouse),
         wire: Some(Wire::Http),
-        contract: Contract {
-            ordered: true,
-            variants: &[&[], &[("order", "timestamp:machine")]],
-            spread: &[],
-            server: &[],
-            long: true,
-        },
+        contract: Contract { variants: &[&[], &[("order", "timestamp:machine")]], ..TABLE },
     },
     Store {
         name: "elasticsearch",
@@ -285,11 +251,11 @@ pub const STORES: &[Store] = &[
         server: Some(&elasticsearch::server::Elasticsearch),
         wire: Some(Wire::Http),
         contract: Contract {
-            ordered: true,
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")], AUTO_IDS],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
             long: false,
+            ..TABLE
         },
     },
     Store {
@@ -297,57 +263,45 @@ pub const STORES: &[Store] = &[
         open: mongodb::driver::open_ferretdb,
         options: mongodb::driver::FERRETDB_OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[],
-                server: &[("backend", "sqlite"), ("synchronous", "full")],
-            },
-            Level {
-                durability: Durability::None,
-                loses: "all since SQLite last merged its log into its file",
-                driver: &[],
-                server: &[("backend", "sqlite"), ("synchronous", "normal")],
-            },
+            level(
+                Durability::Each,
+                "nothing",
+                &[],
+                &[("backend", "sqlite"), ("synchronous", "full")],
+            ),
+            level(
+                Durability::None,
+                "all since SQLite last merged its log into its file",
+                &[],
+                &[("backend", "sqlite"), ("synchronous", "normal")],
+            ),
         ],
         states: &[],
         server: Some(&ferretdb::server::Ferretdb),
-        wire: None,
-        contract: Contract {
-            ordered: true,
-            variants: &[&[], &[("database", "another")]],
-            spread: &[],
-            server: &[],
-            long: true,
-        },
+        wire: Some(Wire::Json),
+        contract: Contract { variants: &[&[], &[("database", "another")]], ..TABLE },
     },
     Store {
         name: "files",
         open: files::driver::open,
         options: files::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::Interval,
-                loses: "about 30 s, until the system writes",
-                driver: &[("sync", "none")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[("sync", "each")],
-                server: &[],
-            },
+            level(
+                Durability::Interval,
+                "about 30 s, until the system writes",
+                &[("sync", "none")],
+                &[],
+            ),
+            level(Durability::Each, "nothing", &[("sync", "each")], &[]),
         ],
         states: &[],
         server: Some(&files::server::Files),
-        wire: None,
+        wire: Some(Wire::Json),
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("sync", "each")]],
-            spread: &[],
-            server: &[],
             long: false,
+            ..TABLE
         },
     },
     Store {
@@ -366,34 +320,18 @@ pub const STORES: &[Store] = &[
         options: hbase::driver::OPTIONS,
         // Of the local file system, which cannot be synced: the system writes it every 30 to 35 s.
         durability: &[
-            Level {
-                durability: Durability::Interval,
-                loses: "35 s",
-                driver: &[("wal", "sync")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::Interval,
-                loses: "36 s",
-                driver: &[("wal", "async")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::None,
-                loses: "all since the last flush",
-                driver: &[("wal", "skip")],
-                server: &[],
-            },
+            level(Durability::Interval, "35 s", &[("wal", "sync")], &[]),
+            level(Durability::Interval, "36 s", &[("wal", "async")], &[]),
+            level(Durability::None, "all since the last flush", &[("wal", "skip")], &[]),
         ],
         states: &[],
         server: Some(&hbase::server::HBase),
-        wire: None,
+        wire: Some(Wire::Json),
         contract: Contract {
-            ordered: true,
             variants: &[&[], &[("regions", "3"), ("wal", "async")]],
             spread: &[("regions", "2")],
             server: SMALL_HEAP,
-            long: true,
+            ..TABLE
         },
     },
     Store {
@@ -401,18 +339,13 @@ pub const STORES: &[Store] = &[
         open: kafka::driver::open,
         options: kafka::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::None,
-                loses: "what the system has not written by itself yet",
-                driver: &[],
-                server: &[("flush_messages", "0")],
-            },
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[],
-                server: &[("flush_messages", "1")],
-            },
+            level(
+                Durability::None,
+                "what the system has not written by itself yet",
+                &[],
+                &[("flush_messages", "0")],
+            ),
+            level(Durability::Each, "nothing", &[], &[("flush_messages", "1")]),
         ],
         states: &[],
         server: Some(&kafka::server::Broker),
@@ -428,12 +361,7 @@ pub const STORES: &[Store] = &[
         name: "loginson",
         open: loginson::driver::open,
         options: loginson::driver::OPTIONS,
-        durability: &[Level {
-            durability: Durability::Each,
-            loses: "nothing",
-            driver: &[],
-            server: &[],
-        }],
+        durability: &[level(Durability::Each, "nothing", &[], &[])],
         states: &[
             ("seal", "yes", "Loaded data is sealed, as users have it after the first hours."),
             (
@@ -447,9 +375,8 @@ pub const STORES: &[Store] = &[
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", "")]],
-            spread: &[],
-            server: &[],
             long: false,
+            ..TABLE
         },
     },
     Store {
@@ -459,37 +386,21 @@ pub const STORES: &[Store] = &[
         durability: INNODB,
         states: &[],
         server: Some(&mariadb::server::Mariadb),
-        wire: None,
-        contract: Contract {
-            ordered: true,
-            variants: &[&[], &[("database", "another")]],
-            spread: &[],
-            server: &[],
-            long: true,
-        },
+        wire: Some(Wire::Json),
+        contract: Contract { variants: &[&[], &[("database", "another")]], ..TABLE },
     },
     Store {
         name: "mongodb",
         open: mongodb::driver::open,
         options: mongodb::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[("journal", "on")],
-                server: &[],
-            },
-            Level {
-                durability: Durability::Interval,
-                loses: "0.1 s",
-                driver: &[("journal", "off")],
-                server: &[],
-            },
+            level(Durability::Each, "nothing", &[("journal", "on")], &[]),
+            level(Durability::Interval, "0.1 s", &[("journal", "off")], &[]),
         ],
         states: &[],
         server: None,
-        wire: None,
-        contract: Contract { ordered: true, variants: &[], spread: &[], server: &[], long: false },
+        wire: Some(Wire::Json),
+        contract: Contract { variants: &[], long: false, ..TABLE },
     },
     Store {
         name: "mysql",
@@ -498,14 +409,8 @@ pub const STORES: &[Store] = &[
         durability: INNODB,
         states: &[],
         server: Some(&mysql::server::Mysql),
-        wire: None,
-        contract: Contract {
-            ordered: true,
-            variants: &[&[], &[("database", "another")]],
-            spread: &[],
-            server: &[],
-            long: true,
-        },
+        wire: Some(Wire::Json),
+        contract: Contract { variants: &[&[], &[("database", "another")]], ..TABLE },
     },
     Store {
         name: "opensearch",
@@ -516,11 +421,10 @@ pub const STORES: &[Store] = &[
         server: Some(&opensearch::server::OpenSearch),
         wire: Some(Wire::Http),
         contract: Contract {
-            ordered: true,
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
-            long: true,
+            ..TABLE
         },
     },
     Store {
@@ -528,37 +432,30 @@ pub const STORES: &[Store] = &[
         open: postgres::driver::open,
         options: postgres::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[("synchronous_commit", "on")],
-                server: &[("fsync", "on")],
-            },
-            Level {
-                durability: Durability::Interval,
-                loses: "0.6 s",
-                driver: &[("synchronous_commit", "off")],
-                server: &[("fsync", "on")],
-            },
-            Level {
-                durability: Durability::None,
-                loses: "any number of rows, or the whole database",
-                driver: &[("synchronous_commit", "off")],
-                server: &[("fsync", "off")],
-            },
+            level(Durability::Each, "nothing", &[("synchronous_commit", "on")], &[("fsync", "on")]),
+            level(
+                Durability::Interval,
+                "0.6 s",
+                &[("synchronous_commit", "off")],
+                &[("fsync", "on")],
+            ),
+            level(
+                Durability::None,
+                "any number of rows, or the whole database",
+                &[("synchronous_commit", "off")],
+                &[("fsync", "off")],
+            ),
         ],
         states: &[],
         server: Some(&postgres::server::Postgres),
         wire: Some(Wire::Postgres),
         contract: Contract {
-            ordered: true,
             variants: &[
                 &[],
                 &[("synchronous_commit", "off"), ("trigrams", "on"), ("time_index", "brin")],
             ],
-            spread: &[],
-            server: &[],
             long: false,
+            ..TABLE
         },
     },
     Store {
@@ -566,35 +463,24 @@ pub const STORES: &[Store] = &[
         open: redis::driver::open,
         options: redis::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::None,
-                loses: "all since the last snapshot",
-                driver: &[],
-                server: &[("appendonly", "no")],
-            },
-            Level {
-                durability: Durability::Interval,
-                loses: "1 s",
-                driver: &[],
-                server: &[("appendonly", "yes"), ("appendfsync", "everysec")],
-            },
-            Level {
-                durability: Durability::Each,
-                loses: "nothing",
-                driver: &[],
-                server: &[("appendonly", "yes"), ("appendfsync", "always")],
-            },
+            level(Durability::None, "all since the last snapshot", &[], &[("appendonly", "no")]),
+            level(
+                Durability::Interval,
+                "1 s",
+                &[],
+                &[("appendonly", "yes"), ("appendfsync", "everysec")],
+            ),
+            level(
+                Durability::Each,
+                "nothing",
+                &[],
+                &[("appendonly", "yes"), ("appendfsync", "always")],
+            ),
         ],
         states: &[],
         server: Some(&redis::server::Redis),
         wire: Some(Wire::Redis),
-        contract: Contract {
-            ordered: true,
-            variants: &[&[], &[("scans", "off")]],
-            spread: &[],
-            server: &[],
-            long: false,
-        },
+        contract: Contract { variants: &[&[], &[("scans", "off")]], long: false, ..TABLE },
     },
     Store {
         name: "rsyslog",
@@ -621,18 +507,8 @@ pub const STORES: &[Store] = &[
         open: victorialogs::driver::open,
         options: victorialogs::driver::OPTIONS,
         durability: &[
-            Level {
-                durability: Durability::Interval,
-                loses: "11 s",
-                driver: &[],
-                server: &[("flush_interval", "5s")],
-            },
-            Level {
-                durability: Durability::Interval,
-                loses: "3 s",
-                driver: &[],
-                server: &[("flush_interval", "1s")],
-            },
+            level(Durability::Interval, "11 s", &[], &[("flush_interval", "5s")]),
+            level(Durability::Interval, "3 s", &[], &[("flush_interval", "1s")]),
         ],
         states: &[],
         server: Some(&victorialogs::server::VictoriaLogs),
@@ -640,30 +516,20 @@ pub const STORES: &[Store] = &[
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", ""), ("stream", "")]],
-            spread: &[],
-            server: &[],
-            long: true,
+            ..TABLE
         },
     },
     Store {
         name: "voltdb",
         open: voltdb::driver::open,
         options: voltdb::driver::OPTIONS,
-        durability: &[Level {
-            durability: Durability::None,
-            loses: "everything",
-            driver: &[],
-            server: &[],
-        }],
+        durability: &[level(Durability::None, "everything", &[], &[])],
         states: &[],
         server: Some(&voltdb::server::VoltDb),
-        wire: None,
+        wire: Some(Wire::Json),
         contract: Contract {
-            ordered: true,
-            variants: &[&[]],
-            spread: &[],
             server: &[("heap", "512m"), ("direct", "128m"), ("memory_gb", "2")],
-            long: true,
+            ..TABLE
         },
     },
 ];
@@ -721,6 +587,17 @@ pub async fn add(text: &str) -> Result<&'static Store, String> {
 /// The driver for `spec`; it connects when it is first used.
 pub fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
     (find(&spec.name)?.open)(spec)
+}
+
+/// The program through which the driver of this name reaches its store, if it does.
+pub(crate) fn client(name: &str) -> Option<&'static Client> {
+    match name {
+        "hbase" => Some(&hbase::driver::CLIENT),
+        "mariadb" | "mysql" => Some(&mysql::driver::CLIENT),
+        "ferretdb" | "mongodb" => Some(&mongodb::driver::CLIENT),
+        "voltdb" => Some(&voltdb::driver::CLIENT),
+        _ => None,
+    }
 }
 
 /// The servers of all stores, which live in `home`.

@@ -2,6 +2,7 @@
 
 mod run;
 mod shown;
+mod sizes;
 mod stores;
 mod studies;
 
@@ -25,6 +26,7 @@ use stores::{HomeArgs, ProgramArgs, StoresCommand};
   loginson-lab run ycsb --endpoint redis=db7:6379 --stores redis     a server that runs already
   loginson-lab run logstores --stores sqlite,loginson --program sqlite=./sqlite.py    a store of your own
   loginson-lab run ./workloada -p threadcount=64 --stores redis      a property file of YCSB, as it is
+  loginson-lab sizes logstores --amounts 1gb,4gb,16gb        how do queries grow with the lines?
   loginson-lab resume lab-results/study1-small               go on after Ctrl-C
   loginson-lab report lab-results/study1-small               make the report again
   loginson-lab compare OLD NEW                               is the new one really faster?"
@@ -55,6 +57,9 @@ enum Command {
     },
     /// Run a study and make its report
     Run(Box<run::RunArgs>),
+    /// Run the queries of a study on several amounts of lines, with memory in proportion, and carry
+    /// their times on to a larger one; the same command resumes it
+    Sizes(Box<sizes::SizesArgs>),
     /// Resume a run that was stopped
     Resume(run::ResumeArgs),
     /// Install, start, stop and remove the servers of stores
@@ -115,6 +120,7 @@ pub async fn main() -> anyhow::Result<bool> {
             print(&studies::show(&study, scale, definition)?);
         }
         Command::Run(args) => return run::run(*args, programs, home.servers()?).await,
+        Command::Sizes(args) => return sizes::run(*args, programs, &home).await,
         Command::Resume(args) => return run::resume(args, &home).await,
         Command::Stores { command } => stores::run(command, &home.servers()?).await?,
         Command::Report(args) => crate::report::cli::run(&args)?,
@@ -134,6 +140,14 @@ pub async fn main() -> anyhow::Result<bool> {
         Command::Own { listen, data, starts } => own(&listen, &data, &starts).await?,
     }
     Ok(true)
+}
+
+/// The arguments of a run, from its command line.
+fn of_run(command: &[String]) -> anyhow::Result<run::RunArgs> {
+    match Cli::try_parse_from(command)?.command {
+        Command::Run(args) => Ok(*args),
+        _ => anyhow::bail!("`{}` is no run", command.join(" ")),
+    }
 }
 
 /// Prints text. It is not an error if the reader has ended, as `head` does.

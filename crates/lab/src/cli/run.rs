@@ -16,8 +16,8 @@ use crate::driver::durability::{Durability, Level};
 use crate::fleet::Fleet;
 use crate::generate::{GeneratorArgs, Generators};
 use crate::options::OptionPairs;
-use crate::plan::{Choices, StoreChoice, plan};
-use crate::results::{Directory, FORMAT, Run};
+use crate::plan::{Choices, StoreChoice, keep_places, plan};
+use crate::results::{Again, Directory, FORMAT, Run};
 use crate::run::{Runner, now};
 use crate::scale::Scale;
 use crate::servers::{Servers, store_of};
@@ -28,14 +28,14 @@ use crate::stores;
 pub struct RunArgs {
     /// A study (`loginson-lab list`), a definition of your own (./mine.toml), or a property file of
     /// YCSB (./workloada)
-    study: String,
+    pub(super) study: String,
     /// A property that overrides the YCSB file: recordcount=100000, threadcount=64
     #[arg(short = 'p', long = "property", value_name = "NAME=VALUE", value_parser = pair)]
     #[serde(default)]
-    properties: Vec<(String, String)>,
+    pub(super) properties: Vec<(String, String)>,
     /// Sizes of the paper, sizes for minutes on 2 cores, or sizes for seconds
     #[arg(long, value_enum, default_value = "small")]
-    scale: Scale,
+    pub(super) scale: Scale,
     /// The stores, optionally with options of their drivers, or with several instances of their
     /// servers: postgres,cassandra+index=none,redis@host,redis@lxc [default: those of the study]
     #[arg(long, value_delimiter = ',', value_name = "STORE[@INSTANCE][+OPTION=VALUE]")]
@@ -60,19 +60,19 @@ pub struct RunArgs {
     durability: Vec<String>,
     /// An option of a server that the lab starts: cassandra.heap=2g (`loginson-lab stores options`)
     #[arg(long = "set", value_name = "STORE.OPTION=VALUE", value_parser = pair)]
-    settings: Vec<(String, String)>,
+    pub(super) settings: Vec<(String, String)>,
     #[command(flatten)]
     generators: GeneratorArgs,
     /// Directory for results [default: lab-results/STUDY-SCALE]
     #[arg(long, value_name = "DIRECTORY")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Leave the servers running at the end; their data is below DIRECTORY/servers
     #[arg(long)]
     keep_servers: bool,
     /// Kept, so that a run that is resumed knows them
     #[arg(skip)]
     #[serde(default)]
-    own: ProgramArgs,
+    pub(super) own: ProgramArgs,
 }
 
 /// The arguments of `resume`.
@@ -83,6 +83,10 @@ pub struct ResumeArgs {
     /// Repeat failed trials
     #[arg(long)]
     retry_failed: bool,
+    /// Make all trials of this store again, also those of a published run: kafka. The old ones are
+    /// kept in DIRECTORY/replaced-STORE. If that is stopped, resume without this option
+    #[arg(long, value_name = "STORE")]
+    again: Option<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -91,7 +95,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl RunArgs {
-    fn stores(&self, study: &Study) -> anyhow::Result<Vec<StoreChoice>> {
+    pub(super) fn stores(&self, study: &Study) -> anyhow::Result<Vec<StoreChoice>> {
         let texts = if self.stores.is_empty() { &study.stores } else { &self.stores };
         let stores: Result<Vec<StoreChoice>, String> =
             texts.iter().map(|text| StoreChoice::parse(text)).collect();
@@ -186,7 +190,7 @@ impl RunArgs {
         Ok(levels)
     }
 
-    fn external(&self) -> BTreeMap<String, Vec<String>> {
+    pub(super) fn external(&self) -> BTreeMap<String, Vec<String>> {
         let split = |list: &String| list.split(',').map(str::to_owned).collect();
         self.endpoints.iter().map(|(store, list)| (store.clone(), split(list))).collect()
     }
@@ -295,10 +299,34 @@ fn version() -> String {
     }
 }
 
+/// How a run ended.
+pub enum Ended {
+    /// Somebody stopped it before its end.
+    Stopped,
+    /// All trials were made; whether all of them succeeded.
+    Well(bool),
+}
+
+impl Ended {
+    fn is_well(&self) -> bool {
+        matches!(self, Ended::Well(true))
+    }
+}
+
 /// Runs a study from the beginning.
 pub async fn run(args: RunArgs, own: ProgramArgs, servers: Servers) -> anyhow::Result<bool> {
-    let args = RunArgs { own, ..args };
     let text = definition::text(&args.study, &args.properties)?;
+    let ended = begin(RunArgs { own, ..args }, text, servers, stop_on_signal()).await?;
+    Ok(ended.is_well())
+}
+
+/// Runs the study of a definition from the beginning.
+pub async fn begin(
+    args: RunArgs,
+    text: String,
+    servers: Servers,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<Ended> {
     let study = Study::parse(&args.study, &text, args.scale)?;
     let out = args.out.clone().unwrap_or_else(|| {
         Path::new("lab-results").join(format!("{}-{}", study.name, args.scale.name()))
@@ -322,26 +350,66 @@ pub async fn run(args: RunArgs, own: ProgramArgs, servers: Servers) -> anyhow::R
         machine: crate::measure::machine::describe(),
         stores: Vec::new(),
         trials_planned: 0,
+        again: Vec::new(),
     };
     let directory = Directory::create(&out, &run)?;
     let kept = serde_json::to_string_pretty(&args)?;
     std::fs::write(arguments(&out), kept).with_context(|| arguments(&out).display().to_string())?;
-    go_on(&args, directory, run, servers).await
+    go_on(&args, directory, run, servers, stop).await
 }
 
 /// Resumes a run that was stopped.
 pub async fn resume(args: ResumeArgs, home: &HomeArgs) -> anyhow::Result<bool> {
-    let (directory, run) = Directory::open(&args.directory)?;
-    let path = arguments(&args.directory);
-    let kept = std::fs::read(&path).with_context(|| path.display().to_string())?;
-    let kept: RunArgs =
-        serde_json::from_slice(&kept).with_context(|| path.display().to_string())?;
+    let (directory, mut run) = Directory::open(&args.directory)?;
+    if let Some(store) = &args.again {
+        let moved = directory.set_aside(store)?;
+        if moved == 0 {
+            let known: Vec<&str> = run.stores.iter().map(|store| &*store.label).collect();
+            bail!("no trial of this run is of the store {store}; it has {}", known.join(", "));
+        }
+        eprintln!("{moved} trials of {store} are made again; the old ones are in replaced-{store}");
+        run.again.push(Again {
+            store: store.clone(),
+            started: now(),
+            lab_version: version(),
+            machine: crate::measure::machine::describe(),
+        });
+        directory.write_run(&run)?;
+    }
     if args.retry_failed {
         let forgotten = directory.forget_failed()?;
         eprintln!("{forgotten} trials that failed are repeated");
     }
+    let ended = resume_at(&args.directory, home.servers()?, stop_on_signal()).await?;
+    Ok(ended.is_well())
+}
+
+/// Resumes the run of a directory.
+pub async fn resume_at(
+    path: &Path,
+    servers: Servers,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<Ended> {
+    let (directory, run) = Directory::open(path)?;
+    let kept = kept_arguments(path, &run)?;
     kept.own.add().await?;
-    go_on(&kept, directory, run, home.servers()?).await
+    go_on(&kept, directory, run, servers, stop).await
+}
+
+/// The arguments of a run: those that it kept, or, of a published run, those of its command line.
+fn kept_arguments(directory: &Path, run: &Run) -> anyhow::Result<RunArgs> {
+    let path = arguments(directory);
+    match std::fs::read(&path) {
+        Ok(kept) => serde_json::from_slice(&kept).with_context(|| path.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => super::of_run(&run.command)
+            .with_context(|| {
+                format!(
+                    "{} is missing, and the command line in run.json is not understood",
+                    path.display()
+                )
+            }),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
 }
 
 fn arguments(directory: &Path) -> PathBuf {
@@ -353,10 +421,12 @@ async fn go_on(
     directory: Directory,
     run: Run,
     servers: Servers,
-) -> anyhow::Result<bool> {
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<Ended> {
     let study = Study::parse(&run.study, &run.definition, args.scale)?;
     let stores = args.stores(&study)?;
-    let steps = plan(&study, &stores, &args.choices(&study)?);
+    let mut steps = plan(&study, &stores, &args.choices(&study)?);
+    keep_places(&mut steps, &directory.known()?);
     let run = Run { trials_planned: u32::try_from(steps.len())?, ..run };
     directory.write_run(&run)?;
     let mut shown = Shown::new();
@@ -365,7 +435,6 @@ async fn go_on(
     let settings = args.settings(&study, &stores, &servers)?;
     let mut fleet = Fleet::new(servers, args.external(), settings, shown.sayer());
     let generators = Generators::start(&args.generators, &args.own.programs).await?;
-    let stop = stop_on_signal();
     let mut runner = Runner::new(&study, &directory, run, &mut fleet, &generators, stop);
     let outcome = runner.steps(&steps, &mut shown).await;
     let down = match args.keep_servers {
@@ -379,7 +448,7 @@ async fn go_on(
     let at = directory.path().display();
     if tally.stopped {
         shown.say(&format!("the run was stopped; continue it with: loginson-lab resume {at}"));
-        return Ok(false);
+        return Ok(Ended::Stopped);
     }
     if !args.keep_servers {
         remove_data(&server_files)?;
@@ -398,7 +467,7 @@ async fn go_on(
     if !tally.failed.is_empty() {
         shown.say(&format!("repeat the failed trials: loginson-lab resume --retry-failed {at}"));
     }
-    Ok(tally.wrong.is_empty() && tally.failed.is_empty())
+    Ok(Ended::Well(tally.wrong.is_empty() && tally.failed.is_empty()))
 }
 
 /// Removes the data of servers that are no longer needed. Their logs stay: messages of failed
@@ -522,6 +591,41 @@ mod tests {
         ] {
             let error = checked(arguments).map(|_| ()).unwrap_err();
             assert!(error.contains(said), "{arguments:?}: {error}");
+        }
+    }
+
+    /// Their trials have the names that a resumed run gives them, so that it repeats none of them.
+    #[test]
+    fn published_runs_can_be_resumed() {
+        // The definition of logstores has what this version does not know any more.
+        for name in ["collectors-small"] {
+            let folder = tempfile::tempdir().unwrap();
+            for file in ["run.json", "trials.jsonl.zst"] {
+                let from = Path::new("../../docs/lab").join(name).join(file);
+                std::fs::copy(from, folder.path().join(file)).unwrap();
+            }
+            let (directory, run) = Directory::open(folder.path()).unwrap();
+            let args = kept_arguments(folder.path(), &run).unwrap();
+            let study = Study::parse(&run.study, &run.definition, args.scale).unwrap();
+            let stores = args.stores(&study).unwrap();
+            let mut steps = plan(&study, &stores, &args.choices(&study).unwrap());
+            keep_places(&mut steps, &directory.known().unwrap());
+            let missing = |directory: &Directory| {
+                let missing = steps.iter().filter(|step| !directory.has(&step.name));
+                missing.map(|step| step.trial.store.name.clone()).collect::<Vec<String>>()
+            };
+            assert_eq!(missing(&directory), [""; 0], "{name}");
+            let moved = directory.set_aside("kafka").unwrap();
+            let of_kafka = steps.iter().filter(|step| step.trial.store.name == "kafka").count();
+            assert_eq!((missing(&directory).len(), moved > 0), (of_kafka, of_kafka > 0), "{name}");
+            assert!(missing(&directory).iter().all(|store| store == "kafka"), "{name}");
+            assert!(moved >= of_kafka, "with those that warm it up: {moved}");
+            let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
+            keep_places(&mut steps, &directory.known().unwrap());
+            assert!(
+                steps.iter().map(|step| &step.name).eq(&names),
+                "{name}: they keep their places"
+            );
         }
     }
 

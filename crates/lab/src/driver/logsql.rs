@@ -1,4 +1,8 @@
-//! Searches in LogsQL, the query language that Loginson and VictoriaLogs share.
+//! LogsQL, the query language that Loginson and VictoriaLogs share: searches here, tables in
+//! [`table`], and their servers over HTTP in [`node`].
+
+pub(crate) mod node;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,9 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Answer;
 use super::search::{Match, Search, Wanted};
 use crate::row::{ColumnKind, Row, Schema, Value};
-
-/// The field of the count in answers.
-const COUNT: &str = "n";
+use table::COUNT;
 
 /// A line of an answer: fields with their values.
 pub type Line = BTreeMap<String, String>;

@@ -33,41 +33,6 @@ impl<'a> Colours<'a> {
     }
 }
 
-/// The result at a glance: for each experiment, how much each store differs from the best. Of an
-/// experiment with several sizes or rates it is the last, which is the hardest.
-pub fn overview(document: &mut Document, summary: &Summary, colours: &Colours<'_>) {
-    let measured = summary.experiments.iter().filter(|experiment| !experiment.prepares);
-    let panel = |experiment: &Experiment| {
-        let set = *experiment.sets().last()?;
-        let all = ranked(set, &experiment.measure);
-        let rows = all.iter().map(|entry| Row {
-            name: entry.group.store.clone(),
-            colour: colours.number(&entry.group.store),
-            mean: entry.estimate.mean,
-            interval: entry.estimate.interval,
-            plot: None,
-        });
-        let rows: Vec<Row> = rows.collect();
-        let axis = value_axis(&rows, &experiment.measure.name());
-        let many = experiment.has_sizes() || experiment.has_targets();
-        let title = match many {
-            true => set[0].name(experiment.has_sizes(), experiment.has_targets()),
-            false => String::new(),
-        };
-        let place = title.split_once(", ").map(|(_, place)| format!(", {place}"));
-        Some(Panel {
-            title: experiment.title.clone() + &place.unwrap_or_default(),
-            data: PanelData::Rows { axis, rows },
-        })
-    };
-    document.figure(
-        "All experiments: means with 95% intervals, the best store on top. Of an experiment with several sizes or rates, \
-         the last.",
-        Vec::new(),
-        measured.filter_map(panel).collect(),
-    );
-}
-
 /// The figure of an experiment: the spread of repetitions, what depends on size, rate or threads,
 /// the histogram of response times, and the seconds of the typical repetition.
 pub fn experiment(document: &mut Document, experiment: &Experiment, colours: &Colours<'_>) {

@@ -51,7 +51,6 @@ pub fn loads(document: &mut Document, summary: &Summary) {
         }
     }
     if !table.rows.is_empty() {
-        document.heading("Loading of data");
         document.table(table.compact());
         document.list(vec![
             "Table: what the store itself says the table takes with its indexes, on all nodes; Redis says what it \
@@ -104,7 +103,6 @@ pub fn cost(document: &mut Document, summary: &Summary) {
         }
     }
     if !table.rows.is_empty() {
-        document.heading("Cost");
         document.text(
             "The cost of operations follows from the rate that was reached. Under a rate that was asked for it says what such a load \
              costs, not what the machine could do for the money.",

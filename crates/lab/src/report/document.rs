@@ -29,6 +29,8 @@ pub enum Block {
     Table(Table),
     /// Preformatted lines with a caption.
     Code(String, Vec<String>),
+    /// The figure of the verdicts, which a page has too.
+    Verdicts(Verdicts),
     /// A figure.
     Figure(Figure),
     /// Pieces that are shown on request, under a title.
@@ -58,6 +60,18 @@ impl Table {
         }
     }
 
+    /// The table with these columns alone, as far as it has them.
+    pub fn only(&self, columns: &[&str]) -> Table {
+        let kept = |at: &usize| columns.contains(&&*self.head[*at]);
+        let kept: Vec<usize> = (0..self.head.len()).filter(kept).collect();
+        let select = |row: &Vec<String>| kept.iter().map(|at| row[*at].clone()).collect();
+        Table {
+            caption: self.caption.clone(),
+            head: select(&self.head),
+            rows: self.rows.iter().map(select).collect(),
+        }
+    }
+
     /// Removes the columns after the first that are empty in every row.
     pub fn compact(mut self) -> Table {
         let used: Vec<bool> = (0..self.head.len())
@@ -71,6 +85,41 @@ impl Table {
         keep(&mut self.head);
         self
     }
+}
+
+/// How many times worse than the best each store is, experiment by experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdicts {
+    /// The caption.
+    pub caption: String,
+    /// The names of the columns.
+    pub stores: Vec<String>,
+    /// The experiments, each with a cell for every store.
+    pub rows: Vec<(String, Vec<Cell>)>,
+}
+
+/// A cell of [`Verdicts`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// The ratio.
+    pub text: String,
+    /// Its colour.
+    pub grade: Grade,
+}
+
+/// How far a store is from the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grade {
+    /// It is the best, or not significantly worse.
+    First,
+    /// It is up to twice as slow.
+    Twice,
+    /// It is up to ten times as slow.
+    Tenfold,
+    /// It is slower than that, or loses rows.
+    Worse,
+    /// It has no number.
+    None,
 }
 
 /// A figure of small panels.
@@ -195,6 +244,25 @@ impl Document {
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()), "{}", table.caption);
         if !table.rows.is_empty() {
             self.blocks.push(Block::Table(table));
+        }
+    }
+
+    /// Adds the figure of the verdicts, if it has rows.
+    pub fn verdicts(&mut self, figure: Verdicts) {
+        if !figure.rows.is_empty() {
+            self.blocks.push(Block::Verdicts(figure));
+        }
+    }
+
+    /// The page: everything but what is shown on request, as small figures and details.
+    pub fn page(&self) -> Document {
+        let is_shown = |block: &&Block| {
+            use Block::{Code, Details, Figure, File};
+            !matches!(block, Code(..) | Details(..) | Figure(..) | File(..))
+        };
+        Document {
+            title: self.title.clone(),
+            blocks: self.blocks.iter().filter(is_shown).cloned().collect(),
         }
     }
 

@@ -162,7 +162,7 @@ pub fn table(summary: &Summary) -> Table {
         }
     }
     let mut table = Table::new(
-        "What to doubt, by kind; the chapters say how much",
+        "What to doubt, by kind; the details of each experiment say how much",
         &["kind", "cases", "where", "what it means"],
     );
     for (kind, meaning) in KINDS {

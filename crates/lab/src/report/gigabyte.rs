@@ -6,7 +6,7 @@
 //! A gigabyte is 10⁹ bytes of the lines as text ([`crate::row::Row::text_bytes`]), before any store
 //! touched them.
 
-use super::document::{Document, Table};
+use super::document::{Block, Document, Table};
 use super::summary::{Experiment, Group, Summary};
 use crate::number::{bytes, plain};
 use crate::results::WRITTEN_TEXT_BYTES;
@@ -40,7 +40,7 @@ pub fn gigabyte(document: &mut Document, summary: &Summary) {
     if needs.is_empty() {
         return;
     }
-    document.heading("What a gigabyte costs");
+    document.blocks.push(Block::Heading(3, "What a gigabyte costs".into()));
     let mut table = Table::new(
         "A gigabyte of lines: 10⁹ bytes of their text",
         &[

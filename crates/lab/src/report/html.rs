@@ -7,7 +7,7 @@
 use base64::Engine as _;
 
 use super::document::{Block, Document, Figure, Table};
-use super::plot;
+use super::{plot, verdicts};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -38,7 +38,7 @@ pub fn write(document: &Document) -> String {
 #[derive(Default)]
 struct Page {
     body: String,
-    /// Headings of level 2 with their ids.
+    /// Headings with their ids.
     headings: Vec<(String, String)>,
     tables: usize,
     figures: usize,
@@ -53,12 +53,11 @@ impl Page {
 
     fn block(&mut self, block: &Block) {
         match block {
-            Block::Heading(2, text) => {
+            Block::Heading(level, text) => {
                 let id = format!("s{}", self.headings.len() + 1);
-                self.body += &format!("<h2 id=\"{id}\">{}</h2>\n", escape(text));
+                self.body += &format!("<h{level} id=\"{id}\">{}</h{level}>\n", escape(text));
                 self.headings.push((id, text.clone()));
             }
-            Block::Heading(_, text) => self.body += &format!("<h3>{}</h3>\n", escape(text)),
             Block::Text(text) => self.body += &format!("<p>{}</p>\n", escape(text)),
             Block::Warning(text) => {
                 self.body += &format!("<p class=\"warning\">{}</p>\n", escape(text));
@@ -74,6 +73,12 @@ impl Page {
                     "<details><summary>{}</summary><pre>{}</pre></details>\n",
                     escape(caption),
                     escape(&lines.join("\n"))
+                );
+            }
+            Block::Verdicts(figure) => {
+                let (svg, caption) = (verdicts::svg(figure), escape(&figure.caption));
+                self.body += &format!(
+                    "<figure class=\"verdicts\">{svg}<figcaption>{caption}</figcaption></figure>\n"
                 );
             }
             Block::Figure(figure) => self.figure(figure),

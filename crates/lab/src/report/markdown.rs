@@ -3,6 +3,7 @@
 //! are in the tables.
 
 use super::document::{Block, Document, Table};
+use super::verdicts;
 
 /// The whole document.
 pub fn write(document: &Document) -> String {
@@ -43,6 +44,9 @@ impl Page {
                 format!("Table {}. {}", self.tables, write_table(table))
             }
             Block::Code(caption, lines) => code(caption, lines),
+            Block::Verdicts(figure) => {
+                format!("![{}]({})\n", escape(&figure.caption), verdicts::NAME)
+            }
             Block::Figure(figure) => {
                 self.figures += 1;
                 format!("Figure {} in report.html: {}\n", self.figures, escape(&figure.caption))

@@ -1,68 +1,91 @@
-//! The order of a report: the verdict with its limits, one figure of everything, what to doubt;
-//! then a chapter for each experiment; then data and cost, methods, threats to validity, and what
-//! was measured on what.
+//! The order of a report: the verdicts with their figure and what to doubt, on a page; then the
+//! methods; then the data, a chapter for each experiment.
+//!
+//! There is one document. What a reader opens on request (tests of all pairs, percentiles, series,
+//! configurations) are details in it, which the page of Markdown leaves out. A page that would have
+//! more than [`WORDS_MAX`] words shows less of each experiment, and has the rest as details too.
 
 use std::collections::BTreeMap;
 
 use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
-use super::costs;
-use super::csv;
 use super::document::{Block, Document, Table};
 use super::doubts::{self, GENERATOR_SHARE_MAX, doubts};
-use super::gigabyte;
-use super::instances;
-use super::papers;
 use super::summary::{Experiment, Summary};
-use super::tables;
+use super::{costs, csv, gigabyte, instances, markdown, papers, tables};
 use crate::driver::durability::Durability;
-use crate::measure::others::OTHERS_SHARE_MAX;
 use crate::measure::speed::SLOWER_SHARE_MAX;
 use crate::number::{bytes, detectable_ratio, percent};
 use crate::reference::Reference;
 use crate::results::Outcome;
 
-/// The whole report.
+/// Limit of a page, in words as `wc -w` counts them.
+pub const WORDS_MAX: usize = 5_000;
+
+/// How much of an experiment is shown, and not a detail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Its ranking, and sentences that follow from the tests.
+    Sentences,
+    /// Its ranking.
+    Ranking,
+    /// Its row in the table of groups.
+    Groups,
+}
+
+/// The report.
 pub fn document(summary: &Summary, reference: Option<&Reference>) -> Document {
+    let shown = [Shown::Sentences, Shown::Ranking];
+    let all = shown.into_iter().map(|shown| with(summary, reference, shown));
+    let mut short = all.filter(|document| words(&document.page()) <= WORDS_MAX);
+    short.next().unwrap_or_else(|| with(summary, reference, Shown::Groups))
+}
+
+fn words(page: &Document) -> usize {
+    markdown::write(page).split_whitespace().count()
+}
+
+fn with(summary: &Summary, reference: Option<&Reference>, shown: Shown) -> Document {
     let mut document = titled(summary);
-    let colours = Colours::of(summary);
     front(&mut document, summary);
-    charts::overview(&mut document, summary, &colours);
-    document.table(verdict_table(&all_verdicts(summary)));
-    document.table(doubts::table(summary));
+    methods(&mut document, summary, reference);
+    document.heading("Data");
     for experiment in measured(summary) {
-        chapter(&mut document, summary, experiment, reference, &colours);
+        chapter(&mut document, summary, experiment, shown);
+        let inner = details(summary, experiment, reference, shown);
+        document.details(format!("More: {}", experiment.title), inner);
     }
     gigabyte::gigabyte(&mut document, summary);
-    costs::loads(&mut document, summary);
-    costs::cost(&mut document, summary);
+    let mut inner = Document::default();
+    costs::loads(&mut inner, summary);
+    costs::cost(&mut inner, summary);
+    document.details("Loading of data, and cost", inner);
     if let Some(reference) = reference {
-        papers::section(&mut document, summary, reference);
+        let mut inner = Document::default();
+        papers::section(&mut inner, summary, reference);
+        document.details("The paper and this run", inner);
     }
-    methods(&mut document, summary, reference);
-    threats(&mut document, summary);
-    setup(&mut document, summary);
     document
 }
 
 /// A document with the title of the run.
-pub(super) fn titled(summary: &Summary) -> Document {
+fn titled(summary: &Summary) -> Document {
     let title = format!("{}, scale {}", summary.run.study, summary.run.scale);
     Document { title, ..Document::default() }
 }
 
 /// Experiments that were measured, without those that only load data.
-pub(super) fn measured(summary: &Summary) -> impl Iterator<Item = &Experiment> {
+fn measured(summary: &Summary) -> impl Iterator<Item = &Experiment> {
     summary.experiments.iter().filter(|experiment| !experiment.prepares)
 }
 
 /// The verdicts on all experiments.
-pub(super) fn all_verdicts(summary: &Summary) -> Vec<Verdict> {
+fn all_verdicts(summary: &Summary) -> Vec<Verdict> {
     measured(summary).flat_map(verdicts).collect()
 }
 
-/// The abstract: the times of the run, missing trials, the verdict and its limits.
-pub(super) fn front(document: &mut Document, summary: &Summary) {
+/// The first page: the times of the run, missing trials, the verdicts, their limits, and doubts.
+fn front(document: &mut Document, summary: &Summary) {
     let run = &summary.run;
     document.text(format!(
         "Begun {}{}; seed {}; loginson-lab {}; {}, {} logical processors, {}.",
@@ -74,13 +97,24 @@ pub(super) fn front(document: &mut Document, summary: &Summary) {
         run.machine.cores,
         bytes(run.machine.memory_bytes as f64)
     ));
+    for again in &run.again {
+        document.text(format!(
+            "The trials of {} were made again from {} on, by loginson-lab {} ({}, {} logical processors), not in turns with the \
+             others: what changed on the machine meanwhile is a part of each difference from them.",
+            again.store,
+            again.started,
+            again.lab_version,
+            again.machine.processor,
+            again.machine.cores
+        ));
+    }
     if let Some(text) = partial(summary) {
         document.blocks.push(Block::Warning(text));
     }
     for text in lies(summary) {
         document.blocks.push(Block::Warning(text));
     }
-    document.heading("Abstract");
+    document.heading("Verdicts");
     let all = all_verdicts(summary);
     document.text(verdict(&all));
     if let Some(text) = unequal_durability(summary) {
@@ -90,6 +124,9 @@ pub(super) fn front(document: &mut Document, summary: &Summary) {
         "All numbers are of scale {} and of this machine. They are not to be compared with those of another.",
         run.scale
     ));
+    super::verdicts::figure(document, summary);
+    document.table(verdict_table(&all));
+    document.table(doubts::table(summary));
 }
 
 /// Says that results are missing, if some are.
@@ -209,7 +246,7 @@ fn unequal_durability(summary: &Summary) -> Option<String> {
 }
 
 /// Groups of stores that do not differ.
-pub(super) fn verdict_table(all: &[Verdict]) -> Table {
+fn verdict_table(all: &[Verdict]) -> Table {
     let mut table = Table::new(
         "Groups of stores that do not differ significantly, best first; a store in two groups differs from neither",
         &["experiment", "groups", "stores that do not differ may do so by up to"],
@@ -236,38 +273,52 @@ pub(super) fn verdict_table(all: &[Verdict]) -> Table {
     table
 }
 
-fn chapter(
-    document: &mut Document,
-    summary: &Summary,
-    experiment: &Experiment,
-    reference: Option<&Reference>,
-    colours: &Colours<'_>,
-) {
-    document.heading(&experiment.title);
+/// What is shown of an experiment.
+fn chapter(document: &mut Document, summary: &Summary, experiment: &Experiment, shown: Shown) {
+    if shown == Shown::Groups {
+        return;
+    }
+    document.blocks.push(Block::Heading(3, experiment.title.clone()));
     if !experiment.about.is_empty() {
         document.text(&experiment.about);
     }
-    document.list(sentences(experiment));
+    if shown == Shown::Sentences {
+        document.list(sentences(experiment));
+    }
     if experiment.has_sizes() && nodes_share(summary, experiment) {
         document.text(
-            "The nodes of a cluster share the processors of this one machine: more nodes are more work for the same processors, \
-             and the numbers say nothing about a cluster of several machines.",
+            "The nodes of a cluster share the processors of this one machine: the numbers say nothing about several machines.",
         );
     }
-    document.table(tables::ranking(summary, experiment, reference));
-    document.table(instances::comparison(experiment, reference));
-    document.list(doubts::sentences(&doubts(summary, experiment)));
-    charts::experiment(document, experiment, colours);
+    document.table(tables::ranking(experiment));
+}
+
+/// What is shown on request: the rest of the chapter, and the trials behind the ranking.
+fn details(
+    summary: &Summary,
+    experiment: &Experiment,
+    reference: Option<&Reference>,
+    shown: Shown,
+) -> Document {
     let mut inner = Document::default();
+    match shown {
+        Shown::Sentences => {}
+        Shown::Ranking => inner.list(sentences(experiment)),
+        Shown::Groups => chapter(&mut inner, summary, experiment, Shown::Sentences),
+    }
+    inner.list(doubts::sentences(&doubts(summary, experiment)));
+    charts::experiment(&mut inner, experiment, &Colours::of(summary));
+    inner.table(tables::background(summary, experiment));
+    inner.table(instances::comparison(experiment, reference));
     inner.table(tables::tests(experiment));
     for label in tables::latency_labels(experiment) {
-        inner.table(tables::operations(experiment, &label, reference));
+        inner.table(tables::operations(experiment, &label));
     }
     inner.table(tables::percentiles(experiment, reference));
     inner.table(tables::values(experiment));
     inner.table(tables::resources(experiment, summary));
     inner.list(notes(experiment));
-    document.details(format!("Tests, percentiles and resources: {}", experiment.title), inner);
+    inner
 }
 
 /// Whether servers of this machine were measured: then the kernel knows what they used.
@@ -292,7 +343,7 @@ fn notes(experiment: &Experiment) -> Vec<String> {
 }
 
 /// The stores as they were measured.
-pub(super) fn stores(summary: &Summary) -> Table {
+fn stores(summary: &Summary) -> Table {
     let mut stores = Table::new(
         "Stores",
         &["store", "version", "durability", "a crash loses", "state", "options", "note"],
@@ -318,94 +369,59 @@ pub(super) fn stores(summary: &Summary) -> Table {
     stores.compact()
 }
 
-fn setup(document: &mut Document, summary: &Summary) {
+/// The rules behind the numbers, what they do not say, and what was measured.
+fn methods(document: &mut Document, summary: &Summary, reference: Option<&Reference>) {
+    document.heading("Methods");
+    document.list(rules(summary, reference));
+    document.blocks.push(Block::Heading(3, "Threats to validity".into()));
+    document.list(threats(summary));
+    let all = stores(summary);
+    document.table(all.only(&["store", "version", "durability", "a crash loses"]));
     let (run, machine) = (&summary.run, &summary.run.machine);
-    document.heading("What was measured, and on what");
-    document.list(
-        [
-            ("Processor", format!("{}, {} logical processors", machine.processor, machine.cores)),
-            ("Memory", bytes(machine.memory_bytes as f64)),
-            ("System", format!("{}, {}", machine.system, machine.kernel)),
-            ("Command", run.command.join(" ")),
-            ("Program", format!("loginson-lab {}", run.lab_version)),
-        ]
-        .map(|(name, value)| format!("{name}: {value}"))
-        .to_vec(),
-    );
-    document.table(stores(summary));
+    let mut inner = Document::default();
+    inner.list(vec![
+        format!("System: {}, {}", machine.system, machine.kernel),
+        format!("Command: {}", run.command.join(" ")),
+    ]);
+    inner.table(Table { caption: "Stores as they were measured".into(), ..all });
     for store in run.stores.iter().filter(|store| !store.configuration.is_empty()) {
-        document.blocks.push(Block::Code(
+        inner.blocks.push(Block::Code(
             format!("Configuration of {}", store.label),
             store.configuration.clone(),
         ));
     }
-    document.text(
+    inner.text(
         "Raw results: the directory trials, or once they are packed the file trials.jsonl.zst, beside this report has the lines of JSON \
          of each trial, from which loginson-lab report makes this report again. A line for each trial and measure:",
     );
-    document.blocks.push(Block::File(csv::NAME.into(), csv::write(summary)));
+    inner.blocks.push(Block::File(csv::NAME.into(), csv::write(summary)));
+    document.details("What was measured, and on what", inner);
 }
 
-fn methods(document: &mut Document, summary: &Summary, reference: Option<&Reference>) {
-    document.heading("Methods");
+/// The rules that one needs to read the report; docs/lab/statistics.md has all of them.
+fn rules(summary: &Summary, reference: Option<&Reference>) -> Vec<String> {
     let mut points = vec![
-        "A sample has one number for each repetition; single operations depend on each other and are no sample. Means are geometric, \
-         and their 95% intervals are Student's t of the logarithms, so that no interval reaches below 0. Spread is the standard \
-         deviation of the logarithms, which is about the deviation relative to the mean."
+        "A sample has one number for each repetition, because single operations depend on each other. Means are geometric, and 95% \
+         intervals are Student's t of the logarithms."
             .into(),
-        "Stores take turns: the first repetition of each store comes before the second of any, each round begins with another store, and \
-         two stores are compared in pairs by repetition (t-test of the logarithms of the ratios). Different sizes of a cluster were \
-         measured at different times and are compared by Welch's test of logarithms. All pairs of an experiment are corrected \
-         together after Holm; below 0.05 a difference is called significant."
-            .into(),
-        "The smallest detectable difference of a pair is the ratio that samples with this spread would have shown as significant with a \
-         probability of 80%: stores that differ by less may do so unseen. Of a comparison the table of verdicts has that of the pair \
-         that is hardest to tell, among those without a significant difference."
+        "Stores take turns, and two of them are compared in pairs by repetition (t-test of the logarithms of the ratios), sizes of a \
+         cluster by Welch's test. All pairs of an experiment are corrected together after Holm; below 0.05 a difference is called \
+         significant. Stores that do not differ may do so unseen by a ratio that such samples would have shown with a probability of 80%."
             .into(),
         "Under a rate that was asked for, latency counts from the moment an operation was due. A store that reaches less than 95% of the \
          rate is overloaded; then the reached rates are compared."
             .into(),
         format!(
-            "The limit of the generator is what the same work reaches with the client of the same store against a sink, which answers at \
-             once with answers that the store gave before. Reads of work that adds rows find nothing there, so that the limit is an \
-             upper bound. A store that reaches more than {} of it is held back by the generator. The limit is unknown for stores whose \
-             protocol no sink speaks, for clusters and for several generators. Where neither servers nor generator had a processor \
-             busy, and disks and network were idle, the number is that of round trips.",
+            "The limit of the generator is what the same work reaches with the client of the same store against a sink that answers at \
+             once. A store that reaches more than {} of it is held back by the generator.",
             percent(GENERATOR_SHARE_MAX)
         ),
-        format!(
-            "Interference is the processor time of the machine that neither servers nor generator used: other programs, and other \
-             virtual machines if the hypervisor tells. More than {} of all processors is named, and a trial in which it happens is \
-             repeated once where the study allows that.",
-            percent(OTHERS_SHARE_MAX)
-        ),
-        "A trial is not steady if its rate went to another level, more than 15% away, and stayed there (Pettitt's test, p below 0.001), or \
-         if its last third is more than 15% faster or slower than its first. A trial says nothing of what a store does after it. A stall is a second without any \
-         answer in a trial whose median second has at least 20."
-            .into(),
-        "Percentiles are of all operations of all repetitions, from histograms with three significant digits. Box plots are Tukey's: \
-         hinges, median, whiskers to the last value within one and a half boxes."
-            .into(),
         "Every answer that is known beforehand is checked. One wrong answer ends a trial, and the trial has no number.".into(),
-        "What was read from and written to disks is counted by the disks of the machine. Processor time for 1,000 operations counts the \
-         whole trial with its last, partial second, and programs that a server runs and waits for. The kernel counts it in steps of \
-         10 ms for each process, so that the share of very short trials is rough. A trial shorter than a second has no peak second."
-            .into(),
     ];
-    // Results of older versions have no such values.
-    if measured(summary).any(|experiment| doubts::usual_speed(experiment).is_some()) {
-        points.push(format!(
-            "Before each trial all processors do a fixed computation for 40 ms, whose rate counts for each second of processor time: \
-             other virtual machines on the same cores make it slower, which the hypervisor does not tell, and so does work that servers \
-             still do. A trial before which it was more than {} slower than the median of its experiment is named.",
-            percent(SLOWER_SHARE_MAX)
-        ));
-    }
     if summary.restart_servers {
         points.push(
-            "The servers are started again for each repetition, which has a trial of every experiment, in the order of the experiments. \
-             So repetitions also show how far two processes differ that were started alike, by what their compiler made of the code \
-             or where their memory lies. Servers that the lab did not start are not started again."
+            "The servers are started again for each repetition, which has a trial of every experiment, so that repetitions also show how \
+             far two processes differ that were started alike."
                 .into(),
         );
     }
@@ -416,7 +432,12 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
             reference.title, reference.machine
         ));
     }
-    document.list(points);
+    points.push(
+        "docs/lab/statistics.md has the rules of all tests, doubts and percentiles. The report in HTML has small figures, tests of all \
+         pairs, percentiles, resources, loading, the figures of the paper and configurations; with --full, Markdown has them too."
+            .into(),
+    );
+    points
 }
 
 /// Where the machine computed fastest and slowest, if that differs.
@@ -437,11 +458,9 @@ fn speeds(summary: &Summary) -> Option<String> {
     })
 }
 
-fn threats(document: &mut Document, summary: &Summary) {
-    document.heading("Threats to validity");
-    let here = measured(summary).any(|experiment| nodes_share(summary, experiment));
+fn threats(summary: &Summary) -> Vec<String> {
     let mut points = Vec::new();
-    if here {
+    if measured(summary).any(|experiment| nodes_share(summary, experiment)) {
         points.push(format!(
             "Servers and generator share {} processors, the memory and the disks of one machine, and talk over loopback: a store that needs \
              more processor time leaves less to the generator, and no network delays an answer.",
@@ -449,24 +468,18 @@ fn threats(document: &mut Document, summary: &Summary) {
         ));
     }
     points.extend([
-        "Stores that are not measured keep running idle, unless a trial is made again in a resumed run, which starts only its own \
-         store; what they use meanwhile is in the line of the machine."
+        "Stores that are not measured keep running idle; what they use is in the line of the machine.".into(),
+        "Configurations are the defaults but for the options that the report lists, most of them bounds of memory: a store that is tuned \
+         for the work may do better."
             .into(),
-        "Configurations are the defaults but for what the section below lists of each store, most of it bounds of memory; a store that is \
-         tuned for the work may do better."
-            .into(),
-        "Data is generated. Log lines are copies of lines of real systems with other numbers in them; keys and values of other data are \
-         spread as the study says."
+        "Data is generated. Log lines are copies of lines of real systems with other numbers in them."
             .into(),
     ]);
     points.extend(speeds(summary));
     let instances = summary.run.stores.iter().any(|store| store.label.contains('@'));
     if instances && !summary.restart_servers {
         points.push(
-            "An instance is the same processes for the whole run. Repetitions do not show how far two processes that were started alike \
-             differ, by what their compiler made of the code or where their memory lies: an instance that is a little faster may be the \
-             luckier process."
-                .into(),
+            "An instance is the same processes for the whole run: one that is a little faster may be the luckier process.".into(),
         );
     }
     if summary.run.scale != "paper" {
@@ -475,5 +488,5 @@ fn threats(document: &mut Document, summary: &Summary) {
             summary.run.scale
         ));
     }
-    document.list(points);
+    points
 }

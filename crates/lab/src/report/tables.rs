@@ -2,7 +2,6 @@
 
 use super::conclusion::TARGET_SHARE_MIN;
 use super::document::Table;
-use super::papers;
 use super::ranking::{Pair, pairs, ranked};
 use super::summary::{Experiment, Group, Summary};
 use crate::number::{
@@ -23,35 +22,58 @@ pub fn durability(summary: &Summary, store: &str) -> String {
     }
 }
 
-/// The figure of the paper for a group, and the ratio of the figure here to it.
-fn published(
-    reference: Option<&Reference>,
-    experiment: &Experiment,
-    group: &Group,
-    (measure, here): (&Measure, f64),
-) -> [String; 2] {
-    match reference.and_then(|reference| papers::find(reference, experiment, group, measure)) {
-        None => [String::new(), String::new()],
-        Some((table, row)) => [papers::figure(table, row, group), ratio(here / row.mean)],
-    }
-}
-
-/// The stores of an experiment, best first, with all that is needed to judge their number.
-pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Reference>) -> Table {
+/// The stores of an experiment, best first.
+pub fn ranking(experiment: &Experiment) -> Table {
     let measure = &experiment.measure;
     let name = measure.name();
     let mut table = Table::new(
         format!("{}: ranking by {name}", experiment.title),
+        &["store", &name, "95% interval", PROCESSED, "relative to the best", "reached per second"],
+    );
+    for set in experiment.sets() {
+        let all = ranked(set, measure);
+        for entry in &all {
+            let (group, found) = (entry.group, &entry.estimate);
+            let rates = ranked(std::slice::from_ref(group), &Measure::Throughput);
+            let reached = group.target_per_s.zip(rates.first()).map(|(target, rate)| {
+                let missed = rate.estimate.mean < TARGET_SHARE_MIN * target;
+                let note = if missed { " (overloaded)" } else { "" };
+                format!("{}{note}", plain(rate.estimate.mean))
+            });
+            table.rows.push(vec![
+                experiment.name_of(group),
+                plain(found.mean),
+                found.interval.map(interval).unwrap_or_default(),
+                processed(group),
+                match all.len() {
+                    1 => String::new(),
+                    _ => ratio(found.mean / all[0].estimate.mean),
+                },
+                reached.unwrap_or_default(),
+            ]);
+        }
+    }
+    for group in &experiment.groups {
+        if group.sample(measure).is_empty() {
+            let mut row = vec![String::new(); table.head.len()];
+            row[0] = experiment.name_of(group);
+            row[1] = "not measured".into();
+            table.rows.push(row);
+        }
+    }
+    table.compact()
+}
+
+/// What is needed to judge the numbers of the ranking.
+pub fn background(summary: &Summary, experiment: &Experiment) -> Table {
+    let measure = &experiment.measure;
+    let mut table = Table::new(
+        format!("{}: the trials behind the ranking", experiment.title),
         &[
             "store",
             "durability",
-            &name,
-            "95% interval",
-            PROCESSED,
             "repetitions",
             "spread",
-            "relative to the best",
-            "reached per second",
             "processors: servers",
             "processors: generator",
             match measure {
@@ -61,73 +83,37 @@ pub fn ranking(summary: &Summary, experiment: &Experiment, reference: Option<&Re
             "places in the run",
             "drift, p",
             "errors",
-            "paper",
-            "here / paper",
         ],
     );
-    for set in experiment.sets() {
-        let all = ranked(set, measure);
-        for entry in &all {
-            let (group, found) = (entry.group, &entry.estimate);
-            let rates = ranked(std::slice::from_ref(group), &Measure::Throughput);
-            let reached = group.target_per_s.zip(rates.first()).map(|(target, rate)| {
-                let missed = rate.estimate.mean < TARGET_SHARE_MIN * target;
-                format!(
-                    "{}{}",
-                    plain(rate.estimate.mean),
-                    if missed { " (overloaded)" } else { "" }
-                )
-            });
-            let errors: u64 = group.completed().map(Repetition::errors).sum();
-            let [paper, here] = published(reference, experiment, group, (measure, found.mean));
-            table.rows.push(vec![
-                experiment.name_of(group),
-                durability(summary, &group.store),
-                plain(found.mean),
-                found.interval.map(interval).unwrap_or_default(),
-                processed(group),
-                found.count.to_string(),
-                if found.count > 1 { percent(found.deviation) } else { String::new() },
-                match all.len() {
-                    1 => String::new(),
-                    _ => ratio(found.mean / all[0].estimate.mean),
-                },
-                reached.unwrap_or_default(),
-                processors(group, is_server),
-                processors(group, |process| !is_server(process) && process != HOST),
-                match (experiment.share_of_limit(group), experiment.limit(group), measure) {
-                    (Some(share), Some(own), Measure::Value(_)) => {
-                        format!("{} ({})", percent(share), plain(own))
-                    }
-                    (Some(share), Some(limit), _) => {
-                        format!("{} of {}", percent(share), plain(limit))
-                    }
-                    (_, _, Measure::Rows) => "unknown".into(),
-                    _ if !experiment.limits.is_empty() => "unknown".into(),
-                    _ => String::new(),
-                },
-                places(group),
-                trend(&entry.sample).map(|found| probability(found.p)).unwrap_or_default(),
-                if errors > 0 { count(errors) } else { String::new() },
-                paper,
-                here,
-            ]);
-        }
-    }
-    for group in &experiment.groups {
-        if group.sample(measure).is_empty() {
-            let mut row = vec![String::new(); table.head.len()];
-            row[0] = experiment.name_of(group);
-            row[1] = durability(summary, &group.store);
-            row[2] = "not measured".into();
-            table.rows.push(row);
-        }
+    for entry in experiment.sets().into_iter().flat_map(|set| ranked(set, measure)) {
+        let (group, found) = (entry.group, &entry.estimate);
+        let errors: u64 = group.completed().map(Repetition::errors).sum();
+        table.rows.push(vec![
+            experiment.name_of(group),
+            durability(summary, &group.store),
+            found.count.to_string(),
+            if found.count > 1 { percent(found.deviation) } else { String::new() },
+            processors(group, is_server),
+            processors(group, |process| !is_server(process) && process != HOST),
+            match (experiment.share_of_limit(group), experiment.limit(group), measure) {
+                (Some(share), Some(own), Measure::Value(_)) => {
+                    format!("{} ({})", percent(share), plain(own))
+                }
+                (Some(share), Some(limit), _) => format!("{} of {}", percent(share), plain(limit)),
+                (_, _, Measure::Rows) => "unknown".into(),
+                _ if !experiment.limits.is_empty() => "unknown".into(),
+                _ => String::new(),
+            },
+            places(group),
+            trend(&entry.sample).map(|found| probability(found.p)).unwrap_or_default(),
+            if errors > 0 { count(errors) } else { String::new() },
+        ]);
     }
     table.compact()
 }
 
 /// The column of [`processed`].
-pub const PROCESSED: &str = "until processed";
+const PROCESSED: &str = "until parsed and sealed";
 
 /// Rows a second until the last one was processed, where a trial lasts until all are visible.
 fn processed(group: &Group) -> String {
@@ -218,35 +204,23 @@ pub fn latency_labels(experiment: &Experiment) -> Vec<String> {
 }
 
 /// Rate and latency of one operation.
-pub fn operations(experiment: &Experiment, label: &str, reference: Option<&Reference>) -> Table {
+pub fn operations(experiment: &Experiment, label: &str) -> Table {
     let measure = Measure::Latency(label.to_owned());
     let mut table = Table::new(
         format!("{}: mean latency of {label} by repetition", experiment.title),
-        &[
-            "store",
-            "mean latency, ms",
-            "95% interval",
-            "median of repetitions",
-            "per second",
-            "paper",
-            "here / paper",
-        ],
+        &["store", "mean latency, ms", "95% interval", "median of repetitions", "per second"],
     );
     for set in experiment.sets() {
         for entry in ranked(set, &measure) {
             let rates: Vec<f64> =
                 entry.group.completed().filter_map(|trial| trial.rate(label)).collect();
             let found = &entry.estimate;
-            let [paper, here] =
-                published(reference, experiment, entry.group, (&measure, found.mean));
             table.rows.push(vec![
                 experiment.name_of(entry.group),
                 plain(found.mean),
                 found.interval.map(interval).unwrap_or_default(),
                 quantile(&entry.sample, 0.5).map(plain).unwrap_or_default(),
                 average(&rates).map(plain).unwrap_or_default(),
-                paper,
-                here,
             ]);
         }
     }

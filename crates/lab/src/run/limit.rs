@@ -6,6 +6,9 @@
 //! counted in the unit of the experiment. A sink holds no rows: work that adds rows has a table of
 //! its own meanwhile, in which reads find nothing, so that this limit is an upper bound.
 //!
+//! Of a store that is reached through a program ([`crate::servers::client`]) the sink takes the place
+//! of the program: the limit is that of the pipe to it, without the work of the program.
+//!
 //! Left out, with an unknown limit: stores whose protocol no sink speaks, clusters, several
 //! generators, work at rates of its own, and kills.
 
@@ -18,6 +21,7 @@ use super::{LINES_WAITING_MAX, RunError, Runner, Store, Watch};
 use crate::driver::Ability;
 use crate::plan::Step;
 use crate::results::Outcome;
+use crate::servers::client::Detour;
 use crate::sink::{Sink, Wire};
 use crate::stores;
 use crate::trial::{Load, RealTime, Role, Trial, Work};
@@ -100,7 +104,9 @@ impl Runner<'_> {
         mut trial: Trial,
         wire: Wire,
     ) -> Result<(Vec<Sink>, Replaying), String> {
-        let mut sinks = Vec::new();
+        let open = |trial: &Trial| stores::open(&trial.store).map_err(|e| e.to_string());
+        let (mut sinks, mut detour) = (Vec::new(), None);
+        let client = stores::client(&trial.store.name);
         let mut before = async |endpoints: &[String], wire| {
             let mut replaced = Vec::new();
             for endpoint in endpoints {
@@ -110,12 +116,18 @@ impl Runner<'_> {
             }
             Ok::<_, String>(replaced)
         };
-        trial.store.endpoints = before(&trial.store.endpoints, wire).await?;
+        match client {
+            None => trial.store.endpoints = before(&trial.store.endpoints, wire).await?,
+            Some(client) => {
+                let address = tokio::task::spawn_blocking(move || client.address()).await;
+                let address = address.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+                detour = before(&[address], wire).await?.pop().map(|sink| client.detour(sink));
+            }
+        }
         if let Some(addresses) = trial.store.options.get_mut(SYSLOG) {
             let all: Vec<String> = addresses.split(',').map(str::to_owned).collect();
             *addresses = before(&all, Wire::Lines).await?.join(",");
         }
-        let open = |trial: &Trial| stores::open(&trial.store).map_err(|e| e.to_string());
         let few = Trial { work: few(&trial.work), ..trial.clone() };
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
         let sending = self.generators.run(open(&few)?, &few, None, sender, self.stop.clone());
@@ -128,7 +140,7 @@ impl Runner<'_> {
         sinks.iter().for_each(Sink::replay);
         trial.work = unbounded(&trial.work);
         let driver = open(&trial)?;
-        Ok((sinks, Replaying { trial, driver }))
+        Ok((sinks, Replaying { trial, driver, _detour: detour }))
     }
 }
 
@@ -136,6 +148,8 @@ impl Runner<'_> {
 struct Replaying {
     trial: Trial,
     driver: Arc<dyn crate::driver::Driver>,
+    /// Sessions are made with the sink.
+    _detour: Option<Detour>,
 }
 
 /// A few operations of the same work.

@@ -38,6 +38,8 @@ pub(crate) struct Client {
     pub java: &'static [&'static str],
     /// Its process.
     pub running: Mutex<Option<Running>>,
+    /// See [`Client::detour`].
+    pub detour: Mutex<Option<String>>,
 }
 
 /// A process of a client.
@@ -57,7 +59,28 @@ pub(super) fn keep_in(home: &Home) {
     *HOME.lock().unwrap_or_else(PoisonError::into_inner) = Some(home.clone());
 }
 
+/// While it lives, sessions of all stores of a client are made with another address.
+pub(crate) struct Detour(&'static Client);
+
+impl Drop for Detour {
+    fn drop(&mut self) {
+        *self.0.detour.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 impl Client {
+    /// Leads new sessions to `address`, where something stands before the client, or in its place.
+    pub fn detour(&'static self, address: String) -> Detour {
+        *self.detour.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        Detour(self)
+    }
+
+    /// The address at which sessions reach it. Blocks.
+    pub fn reached(&self) -> Result<String, ServerError> {
+        let detour = self.detour.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        detour.map_or_else(|| self.address(), Ok)
+    }
+
     /// The address at which it answers, `host:port`. It is installed and started if need be, also
     /// where an earlier process of it has ended. Blocks.
     pub fn address(&self) -> Result<String, ServerError> {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::Disk;
 use super::{Launch, Node, Say, ServerError, Site, debian};
-use crate::options::{Known, OptionError, Options};
+use crate::options::{Known, OptionError, Options, known};
 
 /// The options of every server.
 pub const OPTIONS: &[Known] = &[
@@ -30,11 +30,7 @@ pub const OPTIONS: &[Known] = &[
     },
     Known { name: "cpus", default: "", help: "limit of processor time, in processors, as 1.5" },
     Known { name: "cores", default: "", help: "the processors that it may use, as 0-1,3" },
-    Known {
-        name: "memory",
-        default: "",
-        help: "limit of memory with the page cache, as 3000m or 3g",
-    },
+    known("memory", "", "limit of memory with the page cache, as 3000m or 3g"),
     Known {
         name: "disk",
         default: "plain",

@@ -20,6 +20,9 @@ pub enum Wire {
     Cassandra,
     /// Lines over TCP without any answer, as syslog sends them.
     Lines,
+    /// A line of JSON for a request, and one for its answer: the pipe to a program that knows the
+    /// store (`stores/own/protocol.rs`), and that of the store `files`.
+    Json,
 }
 
 /// The kind of a request: requests of one kind have answers of one form.
@@ -84,6 +87,9 @@ impl Talk {
         let in_order = |bytes, key| Request { bytes, key, number: None };
         match self.wire {
             Wire::Lines => Ok(Some(in_order(bytes.len(), None))),
+            Wire::Json => {
+                Ok(line(bytes).map(|length| in_order(length, Some(json_key(&bytes[..length])))))
+            }
             Wire::Redis => {
                 let Some(length) = resp(bytes)? else { return Ok(None) };
                 // `*3\r\n$4\r\nHGET\r\n…`: the third line is the command.
@@ -168,6 +174,7 @@ impl Wire {
         }
         Ok(match self {
             Wire::Lines => Some((bytes.len(), None)),
+            Wire::Json => line(bytes).map(|length| (length, None)),
             Wire::Redis => resp(bytes)?.map(|length| (length, None)),
             Wire::Http => http(bytes, Kind::Response)?.map(|length| (length, None)),
             Wire::Cassandra => Frame::of(bytes)?.map(|frame| (frame.bytes, Some(frame.number))),
@@ -326,6 +333,23 @@ fn http_key(request: &[u8]) -> Key {
     Key { head, form }
 }
 
+/// The length of the first line.
+fn line(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1)
+}
+
+/// The head is the name of the request, which stands first, with what a search wants, which stands
+/// last and decides which answer fits. The form is the beginning of the line without digits.
+fn json_key(line: &[u8]) -> Key {
+    let name = line.splitn(3, |byte| *byte == b',' || *byte == b'}').next().unwrap_or_default();
+    let wants = line.windows(8).rposition(|part| part == b",\"want\":" || part == b"\"print\":");
+    let want = wants.map_or(&[][..], |at| &line[at..]);
+    let plain = |text: &[u8]| -> Vec<u8> {
+        text.iter().take(FORM_BYTES).filter(|byte| !byte.is_ascii_digit()).copied().collect()
+    };
+    Key { head: [name, &plain(want)].concat(), form: plain(line) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,6 +420,27 @@ mod tests {
         let stream = [chunked, none, sized].concat();
         let lengths = [chunked, none, sized].map(str::len);
         assert_eq!(answers(Wire::Http, stream.as_bytes()), lengths);
+    }
+
+    #[test]
+    fn requests_of_a_pipe_are_told_by_their_name_and_what_they_want() {
+        let search = |text: &str, want: &str| {
+            format!("{{\"do\":\"search\",\"text\":{{\"value\":\"{text}\"}},\"want\":{want}}}\n")
+        };
+        let stream = [
+            search("a1", "\"count\""),
+            search("a2", "\"count\""),
+            search("b", "\"count\""),
+            search("b", "{\"latest\":{\"rows_max\":100}}"),
+            "{\"do\":\"create\"}\n".to_owned(),
+        ]
+        .concat();
+        let kinds = kinds(Wire::Json, stream.as_bytes());
+        let similar = |at: usize| kinds[at].as_ref().unwrap().similar();
+        assert_eq!(kinds[0], kinds[1]);
+        assert!(kinds[1] != kinds[2] && similar(1) == similar(2));
+        assert!(similar(2) != similar(3) && similar(3) != similar(4));
+        assert_eq!(answers(Wire::Json, b"{\"done\":true}\n{\"count\":1}\n"), [14, 12]);
     }
 
     fn pg(kind: u8, body: &[u8]) -> Vec<u8> {

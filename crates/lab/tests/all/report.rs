@@ -4,6 +4,7 @@ mod lies;
 mod published;
 mod recompute;
 mod simulated;
+mod sizes;
 
 use std::path::Path;
 
@@ -51,7 +52,8 @@ fn a_report_of_study_1_is_as_read() {
     assert!(!page.contains("https://") && !page.contains("<b>slowly"));
 }
 
-/// The pages that the documents show are made from the trials beside them, and are short.
+/// The pages that the documents show are made from the trials beside them. With `LAB_REWRITE` in the
+/// environment they are written again, as `make lab-documents` does after a new run.
 #[test]
 fn published_reports_follow_from_their_trials() {
     let mut made = 0;
@@ -64,17 +66,52 @@ fn published_reports_follow_from_their_trials() {
         for name in ["run.json", "trials.jsonl.zst"] {
             std::fs::copy(published.join(name), folder.path().join(name)).unwrap();
         }
-        let [html, page, _] = report::write(folder.path(), folder.path()).unwrap();
-        assert!(std::fs::read_to_string(html).unwrap().ends_with("</html>\n"));
-        let came = std::fs::read_to_string(page).unwrap();
-        let shown = published.join("report.md");
-        let same = came == std::fs::read_to_string(&shown).unwrap_or_default();
-        assert!(same, "{}: write it again: loginson-lab report", shown.display());
-        let words = came.split_whitespace().count();
-        assert!(words <= report::WORDS_MAX, "{}: {words} words", shown.display());
+        report::write(folder.path(), folder.path()).unwrap();
+        let came = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        for name in ["report.md", "verdicts.svg"] {
+            let shown = published.join(name);
+            if published::is_rewritten() {
+                std::fs::write(&shown, came(name)).unwrap();
+            }
+            let same = came(name) == std::fs::read_to_string(&shown).unwrap_or_default();
+            assert!(same, "{}: write it again: make lab-documents", shown.display());
+        }
+        is_short_and_in_order(&came("report.md"), &came("report.html"), &published);
+        fits_a_phone(&came("verdicts.svg"), &published);
         made += 1;
     }
-    assert!(made > 0);
+    assert!(made >= 6, "{made}");
+}
+
+/// A page has the verdicts with their figure, then the methods, then the data, in at most 5,000
+/// words, and the HTML shows no more of them until a reader opens details.
+fn is_short_and_in_order(page: &str, html: &str, published: &Path) {
+    let words = page.split_whitespace().count();
+    assert!(words <= report::WORDS_MAX, "{}: {words} words", published.display());
+    let place = |what: &str| {
+        page.find(what).unwrap_or_else(|| panic!("{}: no {what}", published.display()))
+    };
+    let order = ["\n## Verdicts\n", "](verdicts.svg)", "\n## Methods\n", "\n## Data\n"].map(place);
+    assert!(order.is_sorted(), "{}: {order:?}", published.display());
+    assert!(html.ends_with("</html>\n"));
+    let body = html.split_once("<main>").unwrap().1;
+    let (mut depth, mut shown) = (0, 0);
+    for part in body.split('<') {
+        depth += i32::from(part.starts_with("details")) - i32::from(part.starts_with("/details"));
+        let text = part.split_once('>').map_or("", |(_, text)| text);
+        shown += if depth == 0 { text.split_whitespace().count() } else { 0 };
+    }
+    assert!(depth == 0 && shown <= report::WORDS_MAX, "{}: {shown} words", published.display());
+}
+
+/// Drawn as wide as a phone's screen of 390 px, letters of the figure are not smaller than 11 px.
+fn fits_a_phone(figure: &str, published: &Path) {
+    let number = |before: &str| {
+        let text = figure.split_once(before).unwrap().1;
+        text.split(['"', ' ']).next().unwrap().parse::<f64>().unwrap()
+    };
+    let letters = number("font-size=\"") * (390.0 / number("viewBox=\"0 0 ")).min(1.0);
+    assert!(letters >= 11.0, "{}: {letters} px", published.display());
 }
 
 #[test]

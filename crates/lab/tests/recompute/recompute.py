@@ -372,8 +372,11 @@ def check_experiment(checks, title, groups, found):
     }.get(measure[0]) or (
         "delay, ms" if measure[1] == "delay_ms" else measure[1].replace("_", " ")
     )
+    behind = next((t for c, t in found.items() if c == f"{title}: the trials behind the ranking"), [])
+    behind = {row["store"]: row for row in behind}
     best = {}
     for row in ranking:
+        row = behind.get(row["store"], {}) | row
         group, where = by_name[row["store"]], f"{title}, {row['store']}"
         sample = [value for _, value in group.sample(measure)]
         if row[value_column] == "not measured":

@@ -48,7 +48,7 @@ use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Scans, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, too_large,
 };
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Time to make a connection.
@@ -103,17 +103,9 @@ struct Cassandra {
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     Known { name: "consistency", default: "one", help: "copies that answer: one, quorum or all" },
-    Known {
-        name: "index",
-        default: "2i",
-        help: "index of columns that are counted by: 2i, sai or none",
-    },
+    known("index", "2i", "index of columns that are counted by: 2i, sai or none"),
     Known { name: "replicas", default: "1", help: "copies of each row" },
-    Known {
-        name: "connections",
-        default: "1",
-        help: "connections to each node, shared by all threads",
-    },
+    known("connections", "1", "connections to each node, shared by all threads"),
     Known {
         name: "nodetool",
         default: "",

@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use scylla::client::session_builder::SessionBuilder;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
 /// The modules of Java 17 that have to be opened to it; the list is that of the server's own start
@@ -99,33 +99,31 @@ impl Server for Cassandra {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known { name: "version", default: "5.0.2", help: "a release 4.1 or 5.0" },
-            Known {
-                name: "address",
-                default: "127.0.0.1",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known { name: "port", default: "9042", help: "port of CQL, on every node" },
-            Known {
-                name: "storage_port",
-                default: "7000",
-                help: "port between nodes, on every node",
-            },
-            Known {
-                name: "jmx_port",
-                default: "7199",
-                help: "port of JMX on 127.0.0.1, of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "commitlog_sync",
-                default: "periodic",
-                help: "when a write is on disk: periodic (within 10 s) or batch (before it is acknowledged)",
-            },
-            maven::HEAP,
-            maven::DIRECT,
-            maven::JAVA,
-        ]
+        const {
+            &[
+                Known { name: "version", default: "5.0.2", help: "a release 4.1 or 5.0" },
+                Known {
+                    name: "address",
+                    default: "127.0.0.1",
+                    help: "port of the first node; further nodes use the ports after it",
+                },
+                Known { name: "port", default: "9042", help: "port of CQL, on every node" },
+                known("storage_port", "7000", "port between nodes, on every node"),
+                Known {
+                    name: "jmx_port",
+                    default: "7199",
+                    help: "port of JMX on 127.0.0.1, of the first node; further nodes use the ports after it",
+                },
+                Known {
+                    name: "commitlog_sync",
+                    default: "periodic",
+                    help: "when a write is on disk: periodic (within 10 s) or batch (before it is acknowledged)",
+                },
+                maven::HEAP,
+                maven::DIRECT,
+                maven::JAVA,
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, python};
 
 const FRONT: &str = include_str!("front.py");
@@ -21,25 +21,19 @@ impl Server for Chdb {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "version",
-                default: "26.9.0",
-                help: "version of the Python package chdb-core",
-            },
-            Known {
-                name: "port",
-                default: "18223",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            python::PYTHON,
-            Known { name: "memory_mb", default: "1024", help: "limit of the engine, MiB" },
-            Known {
-                name: "cache_mb",
-                default: "256",
-                help: "limit of its cache of marks, and of that of primary indexes, MiB",
-            },
-        ]
+        const {
+            &[
+                known("version", "26.9.0", "version of the Python package chdb-core"),
+                port("18223"),
+                python::PYTHON,
+                Known { name: "memory_mb", default: "1024", help: "limit of the engine, MiB" },
+                Known {
+                    name: "cache_mb",
+                    default: "256",
+                    help: "limit of its cache of marks, and of that of primary indexes, MiB",
+                },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

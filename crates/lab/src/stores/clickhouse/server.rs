@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 
 pub(crate) struct ClickHouse;
@@ -17,20 +17,18 @@ impl Server for ClickHouse {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "18123",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known { name: "memory_mb", default: "1024", help: "limit of all queries, MiB" },
-            Known { name: "cache_mb", default: "256", help: "limit of its cache of marks, MiB" },
-            Known {
-                name: "max_connections",
-                default: "250",
-                help: "connections of all generators together",
-            },
-        ]
+        const {
+            &[
+                port("18123"),
+                Known { name: "memory_mb", default: "1024", help: "limit of all queries, MiB" },
+                Known {
+                    name: "cache_mb",
+                    default: "256",
+                    help: "limit of its cache of marks, MiB",
+                },
+                known("max_connections", "250", "connections of all generators together"),
+            ]
+        }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {

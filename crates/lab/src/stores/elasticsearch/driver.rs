@@ -30,7 +30,7 @@ use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Scans, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, short_message,
 };
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Time limit for files of merged segments to be deleted.
@@ -103,11 +103,7 @@ const ABILITIES_OF_AUTO_IDS: &[Ability] = &[
 pub(crate) const OPTIONS: &[Known] = &[
     Known { name: "shards", default: "1", help: "shards of a table" },
     Known { name: "replicas", default: "0", help: "copies of each shard beside the first" },
-    Known {
-        name: "refresh",
-        default: "1s",
-        help: "time until counts and scans see a row; -1: never",
-    },
+    known("refresh", "1s", "time until counts and scans see a row; -1: never"),
     Known {
         name: "translog",
         default: "request",

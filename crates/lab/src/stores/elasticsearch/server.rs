@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::driver::http::plain_client;
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
 /// Time after which a node of an incomplete cluster answers; it is then polled again.
@@ -63,22 +63,16 @@ impl Server for Elasticsearch {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known { name: "version", default: "7.17.28", help: "a release 7" },
-            Known {
-                name: "port",
-                default: "19200",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "transport_port",
-                default: "19300",
-                help: "port between nodes, of the first node",
-            },
-            maven::HEAP,
-            maven::DIRECT,
-            maven::JAVA,
-        ]
+        const {
+            &[
+                Known { name: "version", default: "7.17.28", help: "a release 7" },
+                port("19200"),
+                known("transport_port", "19300", "port between nodes, of the first node"),
+                maven::HEAP,
+                maven::DIRECT,
+                maven::JAVA,
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::home::once;
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, go, io};
 
@@ -22,38 +22,32 @@ impl Server for Ferretdb {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "version",
-                default: "v1.24.0",
-                help: "version of the Go module, before 2",
-            },
-            Known {
-                name: "port",
-                default: "17017",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "gomemlimit",
-                default: "1GiB",
-                help: "memory of each node, which Go exceeds only if it has to (GOMEMLIMIT)",
-            },
-            Known {
-                name: "backend",
-                default: "sqlite",
-                help: "what stores the data: sqlite, in the same process, or postgresql",
-            },
-            Known {
-                name: "synchronous",
-                default: "full",
-                help: "when SQLite's log is on disk: full, before a write is acknowledged; normal, later",
-            },
-            Known {
-                name: "postgresql_url",
-                default: "postgres://postgres@127.0.0.1:15432/postgres",
-                help: "a server that runs, for the backend postgresql; without a password",
-            },
-        ]
+        const {
+            &[
+                known("version", "v1.24.0", "version of the Go module, before 2"),
+                port("17017"),
+                Known {
+                    name: "gomemlimit",
+                    default: "1GiB",
+                    help: "memory of each node, which Go exceeds only if it has to (GOMEMLIMIT)",
+                },
+                Known {
+                    name: "backend",
+                    default: "sqlite",
+                    help: "what stores the data: sqlite, in the same process, or postgresql",
+                },
+                Known {
+                    name: "synchronous",
+                    default: "full",
+                    help: "when SQLite's log is on disk: full, before a write is acknowledged; normal, later",
+                },
+                Known {
+                    name: "postgresql_url",
+                    default: "postgres://postgres@127.0.0.1:15432/postgres",
+                    help: "a server that runs, for the backend postgresql; without a password",
+                },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

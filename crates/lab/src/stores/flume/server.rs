@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::driver::collector;
 use crate::driver::{Driver, OpenError, StoreSpec};
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, maven};
 
 const VERSION: &str = "1.11.0";
@@ -26,17 +26,15 @@ impl Server for Flume {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "19674",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known { name: "channel", default: "1000000", help: "lines that wait in memory" },
-            Known { name: "batch", default: "1000", help: "lines that are written at once" },
-            maven::HEAP,
-            maven::JAVA,
-        ]
+        const {
+            &[
+                port("19674"),
+                Known { name: "channel", default: "1000000", help: "lines that wait in memory" },
+                Known { name: "batch", default: "1000", help: "lines that are written at once" },
+                maven::HEAP,
+                maven::JAVA,
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

@@ -31,6 +31,7 @@ pub(crate) static CLIENT: Client = Client {
     artifacts: &["org.apache.hbase:hbase-client:2.5.8"],
     java: super::server::MODULES,
     running: Mutex::new(None),
+    detour: Mutex::new(None),
 };
 
 static KIND: Kind = Kind {

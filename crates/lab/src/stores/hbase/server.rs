@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known};
 use crate::servers::{
     Launch, Node, Say, Server, ServerError, Site, driver_answers, listens, maven,
 };
@@ -70,20 +70,14 @@ impl Server for HBase {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "12181",
-                help: "port of ZooKeeper, which clients ask first",
-            },
-            Known {
-                name: "heap",
-                default: "1g",
-                help: "heap of the master and all region servers",
-            },
-            Known { name: "direct", default: "512m", help: "memory outside the heap" },
-            maven::JAVA,
-        ]
+        const {
+            &[
+                known("port", "12181", "port of ZooKeeper, which clients ask first"),
+                known("heap", "1g", "heap of the master and all region servers"),
+                Known { name: "direct", default: "512m", help: "memory outside the heap" },
+                maven::JAVA,
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

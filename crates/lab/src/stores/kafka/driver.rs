@@ -28,7 +28,7 @@ use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Session, Settle,
     StoreError, StoreSpec, TIMEOUT, within,
 };
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::row::Schema;
 
 /// Time between two looks at whether a topic is gone.
@@ -47,11 +47,7 @@ pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     Known { name: "partitions", default: "2", help: "partitions of the topic" },
     Known { name: "replicas", default: "1", help: "replicas of each partition" },
-    Known {
-        name: "batch_bytes",
-        default: "131072",
-        help: "size of records that are sent together, bytes",
-    },
+    known("batch_bytes", "131072", "size of records that are sent together, bytes"),
     Known {
         name: "in_flight",
         default: "5",

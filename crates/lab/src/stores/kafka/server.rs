@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use super::driver::VERSION as VERSION_OPTION;
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, home, maven};
 
 const VERSION: &str = "3.9.0";
@@ -26,20 +26,18 @@ impl Server for Broker {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "19692",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "flush_messages",
-                default: "0",
-                help: "records until a broker syncs its log to disk: 0 leaves that to the system",
-            },
-            maven::HEAP,
-            maven::JAVA,
-        ]
+        const {
+            &[
+                port("19692"),
+                Known {
+                    name: "flush_messages",
+                    default: "0",
+                    help: "records until a broker syncs its log to disk: 0 leaves that to the system",
+                },
+                maven::HEAP,
+                maven::JAVA,
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use super::driver::SYSLOG;
 use crate::driver::http::plain_client;
 use crate::driver::stream::TABLE;
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, home};
 
 /// The environment variable with the path of the program.
@@ -31,34 +31,20 @@ impl Server for Loginson {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "19514",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "bin",
-                default: "",
-                help: "the program; else LOGINSON_BIN, beside this program, or in PATH",
-            },
-            Known {
-                name: "cache_bytes_max",
-                default: "512MiB",
-                help: "size of the cache (key in [store])",
-            },
-            Known {
-                name: "memory_bytes_max",
-                default: "512MiB",
-                help: "memory of queries (key in [query])",
-            },
-            Known {
-                name: "answers_bytes_max",
-                default: "0",
-                help: "memory for results of blocks that repeated queries take (key in [query]); \
+        const {
+            &[
+                port("19514"),
+                known("bin", "", "the program; else LOGINSON_BIN, beside this program, or in PATH"),
+                known("cache_bytes_max", "512MiB", "size of the cache (key in [store])"),
+                known("memory_bytes_max", "512MiB", "memory of queries (key in [query])"),
+                Known {
+                    name: "answers_bytes_max",
+                    default: "0",
+                    help: "memory for results of blocks that repeated queries take (key in [query]); \
                        none, because other stores keep none",
-            },
-        ]
+                },
+            ]
+        }
     }
 
     fn install(&self, _: &Site, options: &Options, _: &Say) -> Result<(), ServerError> {

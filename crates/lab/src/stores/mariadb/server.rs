@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 use crate::stores::mysql::server::{BUFFER_POOL, FLUSH_LOG, MAX_CONNECTIONS, fill_once, plan};
 
@@ -23,16 +23,7 @@ impl Server for Mariadb {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "13406",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            BUFFER_POOL,
-            FLUSH_LOG,
-            MAX_CONNECTIONS,
-        ]
+        const { &[port("13406"), BUFFER_POOL, FLUSH_LOG, MAX_CONNECTIONS] }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {

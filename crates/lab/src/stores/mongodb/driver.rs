@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::driver::{Ability, Driver, OpenError, Scans, StoreSpec, TIMEOUT};
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::servers::client::Client;
 use crate::stores::own::driver::{Kind, open_kind};
 
@@ -18,11 +18,7 @@ const DATABASE: Known = Known { name: "database", default: "lab", help: "databas
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     DATABASE,
-    Known {
-        name: "journal",
-        default: "on",
-        help: "off: a row is acknowledged before it is in the journal on disk",
-    },
+    known("journal", "on", "off: a row is acknowledged before it is in the journal on disk"),
 ];
 
 /// The options for FerretDB, whose storage decides when a row is on disk.
@@ -34,6 +30,7 @@ pub(crate) static CLIENT: Client = Client {
     artifacts: &["org.mongodb:mongodb-driver-sync:5.2.1", "org.slf4j:slf4j-nop:2.0.16"],
     java: &[],
     running: Mutex::new(None),
+    detour: Mutex::new(None),
 };
 
 const MONGODB_KIND: Kind = Kind {

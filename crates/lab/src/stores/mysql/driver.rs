@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::driver::{Ability, Driver, OpenError, Scans, StoreSpec, TIMEOUT};
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::servers::client::Client;
 use crate::stores::own::driver::{Kind, open_kind};
 
@@ -15,11 +15,7 @@ use crate::stores::own::driver::{Kind, open_kind};
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
     Known { name: "user", default: "root", help: "account to log in as" },
-    Known {
-        name: "database",
-        default: "lab",
-        help: "database of the table; it is created if missing",
-    },
+    known("database", "lab", "database of the table; it is created if missing"),
 ];
 
 pub(crate) static CLIENT: Client = Client {
@@ -28,6 +24,7 @@ pub(crate) static CLIENT: Client = Client {
     artifacts: &["org.mariadb.jdbc:mariadb-java-client:2.7.12", "org.slf4j:slf4j-nop:2.0.16"],
     java: &[],
     running: Mutex::new(None),
+    detour: Mutex::new(None),
 };
 
 const KIND: Kind = Kind {

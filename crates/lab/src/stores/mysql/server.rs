@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::home::once;
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, io, maven};
 
@@ -61,16 +61,7 @@ impl Server for Mysql {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "13306",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            BUFFER_POOL,
-            FLUSH_LOG,
-            MAX_CONNECTIONS,
-        ]
+        const { &[port("13306"), BUFFER_POOL, FLUSH_LOG, MAX_CONNECTIONS] }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {

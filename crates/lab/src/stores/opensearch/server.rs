@@ -13,7 +13,7 @@ use std::process::Command;
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 use crate::stores::elasticsearch::server::{JAVA, LOG4J, complete};
 
@@ -31,26 +31,16 @@ impl Server for OpenSearch {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known { name: "version", default: "2.19.1", help: "a release 2" },
-            Known {
-                name: "port",
-                default: "19500",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "transport_port",
-                default: "19600",
-                help: "port between nodes, of the first node",
-            },
-            maven::HEAP,
-            maven::DIRECT,
-            Known {
-                name: "java",
-                default: "java",
-                help: "a Java 17 or 21 of a JDK, which has a compiler",
-            },
-        ]
+        const {
+            &[
+                Known { name: "version", default: "2.19.1", help: "a release 2" },
+                port("19500"),
+                known("transport_port", "19600", "port between nodes, of the first node"),
+                maven::HEAP,
+                maven::DIRECT,
+                known("java", "java", "a Java 17 or 21 of a JDK, which has a compiler"),
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

@@ -219,7 +219,7 @@ impl Node {
 
     async fn introduce(&mut self) -> Result<(), StoreError> {
         if let Some(client) = self.kind.client {
-            let address = tokio::task::spawn_blocking(move || client.address()).await;
+            let address = tokio::task::spawn_blocking(move || client.reached()).await;
             let address = address.map_err(|e| e.to_string());
             let address = address.and_then(|address| address.map_err(|e| e.to_string()));
             let store = self.link.store.clone();

@@ -10,6 +10,7 @@ use super::driver::Kind;
 use super::server::OwnServer;
 use super::{driver, process};
 use crate::driver::Scans;
+use crate::sink::Wire;
 use crate::stores::{Contract, STORES, Store};
 
 /// Limit of the stores of the user's own. Each has a place for its ports.
@@ -91,7 +92,7 @@ fn own(name: &str, program: PathBuf, of: &Description, place: usize) -> &'static
             durability: of.levels(),
             states: &[],
             server: Some(server),
-            wire: None,
+            wire: Some(Wire::Json),
             contract: Contract {
                 ordered: of.scans != Scans::Unordered,
                 variants: &[&[]],

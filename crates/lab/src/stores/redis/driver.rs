@@ -24,7 +24,7 @@ use crate::driver::{
     Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, short_message, within,
 };
-use crate::options::Known;
+use crate::options::{Known, known};
 use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// Keys that are removed at a time when a table is emptied.
@@ -33,11 +33,7 @@ const EMPTY_KEYS: usize = 1000;
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
-    Known {
-        name: "scans",
-        default: "on",
-        help: "off: rows are not entered for scans, which then are not supported",
-    },
+    known("scans", "on", "off: rows are not entered for scans, which then are not supported"),
 ];
 
 struct Redis {

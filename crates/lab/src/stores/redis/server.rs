@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
 
 pub(crate) struct Redis;
@@ -16,28 +16,22 @@ impl Server for Redis {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "16379",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known {
-                name: "maxmemory",
-                default: "2gb",
-                help: "limit of the data of each node; beyond it inserts are refused",
-            },
-            Known {
-                name: "appendonly",
-                default: "no",
-                help: "yes keeps a log of all changes on disk",
-            },
-            Known {
-                name: "appendfsync",
-                default: "everysec",
-                help: "when that log is on disk: always, everysec or no",
-            },
-        ]
+        const {
+            &[
+                port("16379"),
+                Known {
+                    name: "maxmemory",
+                    default: "2gb",
+                    help: "limit of the data of each node; beyond it inserts are refused",
+                },
+                known("appendonly", "no", "yes keeps a log of all changes on disk"),
+                Known {
+                    name: "appendfsync",
+                    default: "everysec",
+                    help: "when that log is on disk: always, everysec or no",
+                },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::driver::collector;
 use crate::driver::{Driver, OpenError, StoreSpec};
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, debian};
 
 const PROGRAM: &str = "rsyslogd";
@@ -26,15 +26,13 @@ impl Server for Rsyslog {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "19614",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known { name: "queue", default: "200000", help: "lines that wait in memory" },
-            Known { name: "batch", default: "2048", help: "lines that are written at once" },
-        ]
+        const {
+            &[
+                port("19614"),
+                Known { name: "queue", default: "200000", help: "lines that wait in memory" },
+                Known { name: "batch", default: "2048", help: "lines that are written at once" },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::driver::collector;
 use crate::driver::{Driver, OpenError, StoreSpec};
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, debian};
 
 const PACKAGE: &str = "syslog-ng-core";
@@ -31,14 +31,12 @@ impl Server for SyslogNg {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known {
-                name: "port",
-                default: "19644",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known { name: "batch", default: "1000", help: "lines that are written at once" },
-        ]
+        const {
+            &[
+                port("19644"),
+                Known { name: "batch", default: "1000", help: "lines that are written at once" },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {

@@ -12,9 +12,6 @@
 //! Streams come in over syslog, into the table [`stream::TABLE`] alone. The server keeps the fields
 //! of a line and not the line, so what arrived is counted and not compared.
 
-mod table;
-
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,34 +20,39 @@ use futures_util::future::try_join_all;
 use reqwest::Method;
 use serde::Deserialize;
 
-pub(super) use self::table::TABLE;
-use self::table::Table;
 use crate::driver::collector::Streaming;
-use crate::driver::http::{Http, Reply, form};
+use crate::driver::http::{Http, form};
+pub(super) use crate::driver::logsql::node::SYSLOG;
+use crate::driver::logsql::node::{FORM, Node, count, good, parsed};
+use crate::driver::logsql::table::{Dialect, Table};
 use crate::driver::ring::Ring;
-use crate::driver::search::Search;
 use crate::driver::sender::{Sender, Unit};
-use crate::driver::sharded::{Shard, Sharded};
+use crate::driver::sharded::Sharded;
 use crate::driver::stream;
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError,
-    StoreSpec, TIMEOUT, short_message, within,
+    Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
+    TIMEOUT, within,
 };
 use crate::options::Known;
-use crate::row::{Row, Schema, Value};
+use crate::row::Schema;
 
-/// Limit of one line. The server's own (`-insert.maxLineSizeBytes`) is the same by default; it
-/// acknowledges a longer line and drops it.
-const LINE_BYTES_MAX: usize = 256 << 10;
+/// The field with the name of the table.
+pub(super) const TABLE: &str = "Table";
+
+/// VictoriaLogs takes the second 0 for a missing time, and its deletion spares times of the future,
+/// so the end of times is in the past of every user: it is in the year 2023. Its limit of a line
+/// (`-insert.maxLineSizeBytes`) is the same by default; it acknowledges a longer one and drops it.
+static DIALECT: Dialect = Dialect {
+    table: Some(TABLE),
+    times: 2..1_700_000_000,
+    no_time: "1970-01-01T00:00:01Z",
+    content: "application/stream+json",
+    line_bytes_max: 256 << 10,
+    aggregates: false,
+};
 
 /// Time between two polls of background work.
 const LOOK: Duration = Duration::from_millis(50);
-
-const FORM: &str = "application/x-www-form-urlencoded";
-const LINES: &str = "application/stream+json";
-
-/// The option for the addresses of syslog.
-pub(super) const SYSLOG: &str = "syslog";
 
 /// The counter of lines that came over it.
 const SYSLOG_LINES: &str = "vl_rows_ingested_total{type=\"syslog_tcp\"}";
@@ -165,8 +167,7 @@ impl Driver for VictoriaLogs {
         }
         let nodes = Http::each(&self.store, &self.endpoints, self.timeout);
         let table = Arc::new(self.table(schema));
-        let node = |http| Node { store: self.store.clone(), http, table: table.clone() };
-        let nodes = nodes.into_iter().map(node).collect();
+        let nodes = nodes.into_iter().map(|http| Node { http, table: table.clone() }).collect();
         Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, schema, nodes)))
     }
 }
@@ -180,7 +181,7 @@ impl VictoriaLogs {
     }
 
     fn table(&self, schema: &Schema) -> Table {
-        Table::new(schema, &self.time, &self.stream)
+        Table::new(&DIALECT, schema, &self.time, &self.stream)
     }
 }
 
@@ -264,96 +265,6 @@ async fn wait_for_zero(node: &Http, series: &str) -> Result<(), StoreError> {
         tokio::time::sleep(LOOK).await;
     }
     Ok(())
-}
-
-/// The JSON of a response, or the store's error message.
-fn parsed<T: serde::de::DeserializeOwned>(node: &Http, reply: Reply) -> Result<T, StoreError> {
-    let reply = good(node, reply)?;
-    serde_json::from_slice(&reply.body).map_err(|e| node.answer(e.to_string()))
-}
-
-fn good(node: &Http, reply: Reply) -> Result<Reply, StoreError> {
-    if (200..300).contains(&reply.status) {
-        return Ok(reply);
-    }
-    let reason = short_message(&String::from_utf8_lossy(&reply.body));
-    Err(node.refused(format!("status {}: {reason}", reply.status)))
-}
-
-/// The fields of a line of an answer.
-type Fields = BTreeMap<String, String>;
-
-/// The first line that a query finds.
-async fn first(node: &Http, query: &str) -> Result<Option<Fields>, StoreError> {
-    Ok(answer_lines(node, form("limit=1&query", query)).await?.into_iter().next())
-}
-
-async fn answer_lines(node: &Http, body: String) -> Result<Vec<Fields>, StoreError> {
-    let reply = good(node, node.send(Method::POST, "/select/logsql/query", FORM, body).await?)?;
-    let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let parse = |line| {
-        let words = || short_message(&String::from_utf8_lossy(line));
-        serde_json::from_slice(line).map_err(|e| node.answer(format!("{e}: {}", words())))
-    };
-    lines.map(parse).collect()
-}
-
-async fn count(node: &Http, query: &str) -> Result<u64, StoreError> {
-    let line = first(node, query).await?.unwrap_or_default();
-    let count = line.get(table::COUNT).and_then(|n| n.parse().ok());
-    count.ok_or_else(|| node.answer("a count is one number".to_owned()))
-}
-
-/// One of the servers of a session.
-struct Node {
-    store: String,
-    http: Http,
-    table: Arc<Table>,
-}
-
-#[async_trait]
-impl Shard for Node {
-    fn store(&self) -> &str {
-        &self.store
-    }
-
-    async fn insert_many(&mut self, rows: &[&Row]) -> Result<(), StoreError> {
-        let mut body = Vec::new();
-        for row in rows {
-            let start = body.len();
-            self.table.push_line(&mut body, row);
-            let bytes = body.len() - start;
-            if bytes > LINE_BYTES_MAX {
-                return Err(self.http.refused(format!(
-                    "the row of key {} has {bytes} bytes; a line has at most {LINE_BYTES_MAX}",
-                    row.key
-                )));
-            }
-        }
-        let path = self.table.insert_path();
-        let reply = self.http.send(Method::POST, path, LINES, body).await?;
-        good(&self.http, reply).map(|_| ())
-    }
-
-    async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
-        let line = first(&self.http, &self.table.read_query(key)).await?;
-        let row = line.map(|line| self.table.row(&line)).transpose();
-        row.map_err(|reason| self.http.answer(reason))
-    }
-
-    async fn count(&mut self, conditions: &[(usize, Value)]) -> Result<u64, StoreError> {
-        count(&self.http, &self.table.count_query(conditions)).await
-    }
-
-    async fn search(&mut self, search: &Search) -> Result<Answer, StoreError> {
-        let query = form("query", &self.table.search_query(search));
-        let lines = answer_lines(&self.http, query).await?;
-        self.table.found(search, &lines).map_err(|reason| self.http.answer(reason))
-    }
-
-    fn no_stream(&self) -> StoreError {
-        stream::elsewhere(&self.store, SYSLOG)
-    }
 }
 
 #[cfg(test)]

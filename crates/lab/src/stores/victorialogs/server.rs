@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::driver::{SYSLOG, TABLE};
 use crate::driver::stream;
-use crate::options::{Known, Options};
+use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, go};
 
 const PROGRAM: go::Program = go::Program {
@@ -34,25 +34,27 @@ impl Server for VictoriaLogs {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[
-            Known { name: "version", default: "v1.52.1", help: "version of the Go module" },
-            Known {
-                name: "port",
-                default: "19428",
-                help: "port of the first node; further nodes use the ports after it",
-            },
-            Known { name: "bin", default: "", help: "a program to run instead of building one" },
-            Known {
-                name: "memory_allowed",
-                default: "1GiB",
-                help: "limit of the caches of each node (-memory.allowedBytes)",
-            },
-            Known {
-                name: "flush_interval",
-                default: "5s",
-                help: "time from one write of rows in memory to disk to the next, at least 1s",
-            },
-        ]
+        const {
+            &[
+                Known { name: "version", default: "v1.52.1", help: "version of the Go module" },
+                port("19428"),
+                Known {
+                    name: "bin",
+                    default: "",
+                    help: "a program to run instead of building one",
+                },
+                Known {
+                    name: "memory_allowed",
+                    default: "1GiB",
+                    help: "limit of the caches of each node (-memory.allowedBytes)",
+                },
+                Known {
+                    name: "flush_interval",
+                    default: "5s",
+                    help: "time from one write of rows in memory to disk to the next, at least 1s",
+                },
+            ]
+        }
     }
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {

@@ -20,6 +20,7 @@ pub(crate) static CLIENT: Client = Client {
     artifacts: &["org.voltdb:voltdbclient:10.0"],
     java: super::server::MODULES,
     running: Mutex::new(None),
+    detour: Mutex::new(None),
 };
 
 static KIND: Kind = Kind {

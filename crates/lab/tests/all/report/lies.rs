@@ -243,7 +243,7 @@ async fn a_store_that_answers_wrongly_once_in_ten_thousand_is_named_on_the_first
         study.measure(("honest", Store::honest(FIVE)), at, reads(15.0)).await;
     }
     let text = study.report();
-    let (front, chapters) = text.split_once("## Abstract").unwrap();
+    let (front, chapters) = text.split_once("## Verdicts").unwrap();
     assert!(front.contains("liar gave wrong answers in 2 trials"), "{front}");
     assert!(front.contains("never written"), "it says what came: {front}");
     assert!(!front.contains("honest"), "{front}");

@@ -111,6 +111,7 @@ impl Simulated {
             },
             stores: stores.collect(),
             trials_planned: 0,
+            again: Vec::new(),
         };
         let directory = Directory::create(path, &run).expect("a directory for the results");
         Simulated { directory, noise: Noise(seed), order: 0 }
