@@ -61,8 +61,8 @@ test('what the server watches stands on the start page, and a click shows what c
   await page.route('**/api/v1/stands_out', (route) => route.fulfill({ json: { state: 'watching', since, findings } }));
   const counted: string[] = [];
   page.on('request', (request) => {
-    const body = decodeURIComponent((request.postData() ?? '').replaceAll('+', ' '));
-    if (/anomalies by/.test(body + decodeURIComponent(request.url()))) counted.push(body);
+    const asked = decodeURIComponent(`${request.url()} ${request.postData() ?? ''}`.replaceAll('+', ' '));
+    if (asked.includes('| anomalies by (')) counted.push(asked);
   });
   await page.goto('/?range=1h');
   await settled(page);
