@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use collector::Accounting;
@@ -23,6 +24,7 @@ use platform::Durations;
 use platform::memory::Budget;
 use query::QueryQueue;
 use record::Tenant;
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use crate::access::gate::Gate;
@@ -102,6 +104,8 @@ pub struct App {
     pub(crate) views: OnceLock<Arc<SavedViews>>,
     /// Those of tenants that were asked for. There are as many as tenants in the configuration.
     pub(crate) views_of_tenants: Mutex<BTreeMap<Tenant, Arc<SavedViews>>>,
+    /// The numbers of all nodes of a cluster on engines, and when they were added up.
+    pub(crate) sums: Mutex<Option<(Instant, Value)>>,
     pub(crate) stopping: watch::Receiver<bool>,
     /// The end has begun.
     is_ending: AtomicBool,
@@ -188,6 +192,7 @@ impl App {
             query_runs: Durations::default(),
             queries_slow: AtomicU64::new(0),
             tail_lines_skipped: AtomicU64::new(0),
+            sums: Mutex::default(),
             stopping,
             is_ending: AtomicBool::new(false),
         }

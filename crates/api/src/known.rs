@@ -135,8 +135,9 @@ const LOKI: &[&str] = &[
 fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
     if let Some(call) = path.strip_prefix("/select/logsql/") {
         let own: &[&str] = match call {
-            "query" | "explain" => {
-                &["limit", "offset", "include", "format", "time", "ignore_pipes"]
+            "query" => &["limit", "offset", "include", "format", "time", "ignore_pipes"],
+            "explain" => {
+                &["limit", "offset", "include", "format", "time", "ignore_pipes", "analyze"]
             }
             "queries" => &["limit", "include", "time"],
             "hits" => &["step", "offset", "field", "fields_limit", "time", "ignore_pipes"],
@@ -169,6 +170,8 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["export"] => &["format", "include", "cursors", "cursor"],
             ["queries"] => &["limit", "include", "format"],
             ["lookups", _] => return Some(vec![&["match", "keys", "fields", "value"]]),
+            ["sinks", _, "rejected"] => return Some(vec![&["limit"]]),
+            ["sinks", _, "rejected", "file"] => return Some(vec![&["file"]]),
             ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
             // Name and password are accepted in the form only, because addresses end up in logs.
             ["login" | "logout" | "me"] => return Some(Vec::new()),

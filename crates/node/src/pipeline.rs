@@ -78,6 +78,7 @@ use crate::programs::stage::ProgramStage;
 use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
+use crate::sinks::rejected::RejectedDocuments;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
 use crate::storage::backup::schedule::{Backups, SendBackup, StoreBackups};
 use crate::storage::integrity::Integrity;
@@ -470,6 +471,12 @@ impl Pipeline {
     /// cluster has them, and during the shutdown.
     pub fn work(&self) -> Option<Arc<LeasedWork>> {
         self.work.get()
+    }
+
+    /// The documents that the destinations of this node's sinks rejected, whether sinks run here or
+    /// not.
+    pub fn rejected(&self) -> &RejectedDocuments {
+        self.work_options.rejected()
     }
 
     /// The programs that run here.
