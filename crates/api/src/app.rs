@@ -100,6 +100,8 @@ pub struct App {
     pub(crate) queries_slow: AtomicU64,
     /// Lines that live tails missed, as their clients were told.
     pub(crate) tail_lines_skipped: AtomicU64,
+    /// Messages of the log of a cluster that live tails missed, as their clients were told.
+    pub(crate) tail_messages_missed: AtomicU64,
     /// Set once it is known where they are kept.
     pub(crate) views: OnceLock<Arc<SavedViews>>,
     /// Those of tenants that were asked for. There are as many as tenants in the configuration.
@@ -192,6 +194,7 @@ impl App {
             query_runs: Durations::default(),
             queries_slow: AtomicU64::new(0),
             tail_lines_skipped: AtomicU64::new(0),
+            tail_messages_missed: AtomicU64::new(0),
             sums: Mutex::default(),
             stopping,
             is_ending: AtomicBool::new(false),

@@ -155,7 +155,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             "stats_query_range" => &["step", "offset", "time"],
             // How often VictoriaLogs polls for new lines, and how long it waits for late ones: here
             // they are sent at once.
-            "tail" => &["start_offset", "own_lines", "include", "offset", "refresh_interval"],
+            "tail" => {
+                &["start_offset", "own_lines", "places", "include", "offset", "refresh_interval"]
+            }
             // `streams`, and the calls about streams.
             _ => &["field", "filter", "limit", "time", "ignore_pipes"],
         };

@@ -430,7 +430,7 @@ impl Pipeline {
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
-            Arc::new(move |batch| parsing.tell_tails(batch)),
+            Arc::new(move |batch, place| parsing.tell_tails(batch, place)),
             OwnerSettings {
                 retention,
                 grace: options.grace(),

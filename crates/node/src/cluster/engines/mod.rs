@@ -56,7 +56,7 @@ pub use log_notes::LogNotes;
 pub use log_rows::LogRows;
 pub use marks::{Marks, SharedAccess};
 pub use options::{EngineOptions, KafkaOptions};
-pub use owner::{Owner, OwnerSettings, Work};
+pub use owner::{LogPlace, Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, LeftOut, Pieces, PiecesError, PiecesSource, SegmentPiece};
 pub use segments::is_storage_away;
