@@ -76,7 +76,7 @@ fn ask_all(engines: &Engines, own: &Value) -> Value {
         };
         sums.miss(&other.name, &why);
     }
-    let held = engines.held().map_err(|error| sums.miss("PostgreSQL", &error)).ok();
+    let held = engines.segments_held().map_err(|error| sums.miss("PostgreSQL", &error)).ok();
     let mut shown = sums.shown();
     let times = held.and_then(|held| held.times_ns);
     shown["lines"] = json!(held.map(|held| held.lines + sums.lines_unpublished));

@@ -71,8 +71,9 @@ async fn status(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult {
     let mut body = own_status(&app);
     let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
     if let Some(engines) = engines {
-        let unpublished = engines.all_owned().iter().map(|owned| owned.hot.lines_unpublished());
-        body["lines_unpublished"] = unpublished.sum::<u64>().into();
+        let owned = engines.all_owned();
+        let unpublished: u64 = owned.iter().map(|owned| owned.hot.lines_unpublished()).sum();
+        body["lines_unpublished"] = unpublished.into();
         // Another node adds them up itself.
         if !headers.contains_key(HANDED_ON) {
             let work = move || {

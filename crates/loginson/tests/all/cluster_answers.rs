@@ -1,9 +1,16 @@
 //! What each node of a cluster on real engines tells of all of them: background queries, numbers,
-//! and the shares of a query; also after one of them died.
+//! the shares of a query, rejected documents, live tails; also after one of them died.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::common::{Server, loginson};
+use crate::common::{PATIENCE, Server, loginson, read_chunk, read_head};
 use crate::engines::Engines;
 use crate::queries::Holder;
 use crate::shop::{compare, send};
@@ -218,4 +225,224 @@ fn each_node_tells_what_all_of_them_do_and_names_those_that_died() {
     // No number is given twice.
     let next = submit(&second, "hostname:web1");
     assert!(next.parse::<u64>().unwrap() > held.parse::<u64>().unwrap(), "{next} {held}");
+}
+
+/// A live tail.
+struct Tail {
+    reader: BufReader<TcpStream>,
+    rest: Vec<u8>,
+}
+
+impl Tail {
+    fn begin(node: &Server, query: &str) -> Tail {
+        let mut stream = node.connect();
+        let query = crate::common::encoded(query);
+        let head = format!("GET /select/logsql/tail?query={query} HTTP/1.1\r\nHost: {}", node.http);
+        write!(stream, "{head}\r\n\r\n").unwrap();
+        let mut reader = BufReader::new(stream);
+        assert_eq!(read_head(&mut reader).unwrap().0, 200);
+        Tail { reader, rest: Vec::new() }
+    }
+
+    /// Reads until the rows with all these numbers came, each once.
+    fn takes(&mut self, numbers: std::ops::Range<usize>) {
+        let mut missing: BTreeSet<String> = numbers.map(|number| number.to_string()).collect();
+        let started = Instant::now();
+        while !missing.is_empty() {
+            assert!(started.elapsed() < PATIENCE, "{} rows have not come", missing.len());
+            self.rest.extend(read_chunk(&mut self.reader).unwrap().expect("the tail goes on"));
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if line.len() > 1 {
+                    let row: Value = serde_json::from_slice(&line).unwrap();
+                    let order = row["order"].as_str().unwrap_or_else(|| panic!("{row}"));
+                    assert!(missing.remove(order), "{order} came again, or for no reason");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tail_shows_each_line_once_whoever_owns_the_partitions() {
+    let Some(engines) = Engines::start("tails") else { return };
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let start = |index: usize, roles: &str| {
+        Server::start_in(dirs[index].path(), &[], &engines.config(roles))
+    };
+    let first = start(0, "'collector', 'store'");
+    let mut second = start(1, "'store'");
+    let third = start(2, "'collector', 'query'");
+    let has_owners = |node: &Server, owners: usize| {
+        let state = node.get("/api/v1/cluster").json();
+        let partitions = state["partitions"].as_array().unwrap();
+        let found = partitions.iter().map(|partition| partition["owner"].to_string());
+        state["partitions_unowned"] == 0 && found.collect::<BTreeSet<String>>().len() == owners
+    };
+    third.wait_for("both stores own partitions", |node| has_owners(node, 2));
+    let mut tail = Tail::begin(&third, "took:* | fields order");
+    let has_tail = |node: &Server| {
+        let listed = node.request("GET", "/api/v1/queries", &[("loginson-handed-on", "1")], b"");
+        listed.json()["queries"].as_array().unwrap().iter().any(|query| query["kind"] == "tail")
+    };
+    third.wait_for("a tail at both stores", |_| has_tail(&first) && has_tail(&second));
+    send(&[&first, &third], None, 0..600);
+    tail.takes(0..600);
+
+    // A store dies: the other one reads its partitions again from the last published offset.
+    second.kill();
+    send(&[&first, &third], None, 600..1_200);
+    tail.takes(600..1_200);
+
+    // It comes back, and gets partitions of the other one while lines come.
+    let mut second = start(1, "'store'");
+    let mut sent = 1_200;
+    third.wait_for("both stores own partitions again", |node| {
+        send(&[&first, &third], None, sent..sent + 100);
+        sent += 100;
+        has_owners(node, 2)
+    });
+    send(&[&first, &third], None, sent..sent + 300);
+    tail.takes(1_200..sent + 300);
+
+    // A store that ends gives its partitions away.
+    assert_eq!(second.terminate(), Some(0));
+    send(&[&first, &third], None, sent + 300..sent + 600);
+    tail.takes(sent + 300..sent + 600);
+    let metrics = third.get("/metrics").text();
+    assert!(metrics.contains("loginson_tail_messages_missed_total 0"), "{metrics}");
+}
+
+/// A destination that answers every request with a status, and keeps the ids of what it took.
+struct Destination {
+    url: String,
+    status: Arc<AtomicU16>,
+    ids: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Destination {
+    fn start(status: u16) -> Destination {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (status, ids) = (Arc::new(AtomicU16::new(status)), Arc::<Mutex<_>>::default());
+        let destination = Destination { url, status: Arc::clone(&status), ids: Arc::clone(&ids) };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                // A store that was killed leaves its connection.
+                let _ = stream.and_then(|stream| Destination::answer(stream, &status, &ids));
+            }
+        });
+        destination
+    }
+
+    fn answer(
+        mut stream: TcpStream,
+        status: &AtomicU16,
+        ids: &Mutex<BTreeSet<String>>,
+    ) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let status = status.load(Relaxed);
+        if status == 200 {
+            let documents = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            let id = |line: &[u8]| {
+                let document: Value = serde_json::from_slice(line).unwrap();
+                document["_id"].as_str().unwrap().to_owned()
+            };
+            ids.lock().unwrap().extend(documents.map(id));
+        }
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())
+    }
+}
+
+#[test]
+fn rejected_documents_are_listed_delivered_and_discarded_from_every_node() {
+    let Some(engines) = Engines::start("rejected") else { return };
+    let destination = Destination::start(422);
+    let sink = format!(
+        "[[sinks]]\nname = 'errors'\nof = 'lines'\nfilter = 'level:error'\nurls = ['{}']\n\
+         compression = 'none'\n[sinks.json_lines]\n",
+        destination.url
+    );
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let start = |index: usize, roles: &str| {
+        Server::start_in(dirs[index].path(), &[], &(engines.config(roles) + &sink))
+    };
+    let runs = |node: &Server| node.get("/api/v1/sinks").status == 200;
+    let rejected = |node: &Server| node.get("/api/v1/sinks/errors/rejected").json();
+    let names = |list: &Value| -> BTreeSet<String> {
+        let documents = list["documents"].as_array().unwrap().iter();
+        documents.map(|document| document["node"].as_str().unwrap().to_owned()).collect()
+    };
+    // The first store alone runs the sinks.
+    let mut first = start(0, "'store'");
+    first.wait_for("the sinks", runs);
+    let second = start(1, "'collector', 'store'");
+    let third = start(2, "'query'");
+    send(&[&second], None, 0..300);
+    for node in [&third, &second, &first] {
+        node.wait_for("the rejected documents", |node| rejected(node)["documents_total"] == 30);
+    }
+    let list = rejected(&third);
+    assert_eq!((list["out_of_reach"].clone(), names(&list).len()), (json!([]), 1), "{list}");
+    let one = &list["documents"][0];
+    assert!(one["reason"].as_str().is_some_and(|why| why.contains("422")), "{one}");
+    assert_eq!(one["fields"]["level"], "error", "{one}");
+    let cut = third.get("/api/v1/sinks/errors/rejected?limit=7").json();
+    assert_eq!(cut["documents"].as_array().unwrap().len(), 7);
+    assert_eq!(third.get("/api/v1/sinks/none/rejected").status, 404);
+
+    // It dies: another store runs the sinks, and what the first one has is out of reach.
+    first.kill();
+    send(&[&second], None, 300..600);
+    third.wait_for("the documents of the other store", |node| {
+        let list = rejected(node);
+        list["documents_total"].as_u64() >= Some(30) && list["out_of_reach"][0]["node"].is_string()
+    });
+    assert_eq!(names(&rejected(&third)).len(), 1);
+    let first = start(0, "'store'");
+    third.wait_for("the documents of both", |node| {
+        let list = rejected(node);
+        list["documents_total"].as_u64() >= Some(60) && names(&list).len() == 2
+    });
+
+    // Those that are still not taken are kept again.
+    let path = "/api/v1/sinks/errors/rejected/retry";
+    let begun = third.post(path, b"");
+    assert_eq!(begun.status, 202, "{}", begun.text());
+    assert!(begun.json()["documents"].as_u64() >= Some(60), "{}", begun.text());
+    third.wait_for("the documents at one store", |node| {
+        let list = rejected(node);
+        list["documents_total"].as_u64() >= Some(60) && names(&list).len() == 1
+    });
+    assert!(destination.ids.lock().unwrap().is_empty());
+    destination.status.store(200, Relaxed);
+    assert_eq!(first.post(path, b"").status, 202);
+    for node in [&third, &first] {
+        node.wait_for("an empty list", |node| rejected(node)["documents_total"] == 0);
+    }
+    assert_eq!(destination.ids.lock().unwrap().len(), 60);
+
+    // Or they are discarded.
+    destination.status.store(400, Relaxed);
+    send(&[&second], None, 600..700);
+    third.wait_for("rejected documents", |node| rejected(node)["documents_total"] == 10);
+    let path = "/api/v1/sinks/errors/rejected";
+    let removed = third.request("DELETE", path, &[], b"");
+    assert_eq!((removed.status, &removed.json()["documents"]), (200, &json!(10)));
+    assert_eq!(rejected(&second)["documents_total"], 0);
+    assert_eq!(destination.ids.lock().unwrap().len(), 60);
 }

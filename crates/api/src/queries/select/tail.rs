@@ -31,7 +31,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::access::audit;
 use crate::access::params::Params;
-use crate::access::principal::Caller;
+use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::queries::stream::rows_answer;
@@ -106,8 +106,10 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let account = Account::new(app.memory(), Purpose::Tail);
     let stopping = app.stopping.clone();
     let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+    // Places tell how much there is of other lines.
+    let is_node = caller.principal.may(Scope::Node) && !caller.principal.is_restricted();
     let places = match (params.get("places"), engines) {
-        (Some(text), Some(engines)) => Some(Told::new(engines, text)?),
+        (Some(text), Some(engines)) if is_node => Some(Told::new(engines, text)?),
         _ => None,
     };
     let follower =
@@ -374,7 +376,7 @@ impl Follower {
         let mut chunk = Vec::new();
         let mut scratch = Scratch::default();
         let mut any = false;
-        let Follower { query, permit, sender, account, stopping, scratch: own } = self;
+        let Follower { query, permit, sender, account, stopping, scratch: own, .. } = self;
         let pass = |bytes: Vec<u8>| -> Result<(), RunError> {
             for piece in bytes.chunks(PIECE_BYTES) {
                 pass(piece, sender, || permit.cancelled.load(Relaxed) || *stopping.borrow())?;

@@ -249,7 +249,7 @@ impl Engines {
     /// What all segments hold, as of a moment ago. Blocks.
     ///
     /// Errors: the catalog does not answer; the text says so.
-    pub fn held(&self) -> Result<Held, String> {
+    pub fn segments_held(&self) -> Result<Held, String> {
         let mut known = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((asked, took, held)) = &*known
             && asked.elapsed() < HELD_AGAIN.max(took.saturating_mul(HELD_FACTOR))
