@@ -159,7 +159,11 @@ mod tests {
         sums.add("00000001", "a", &status(7, 0, 40));
         sums.add("00000002", "b", &status(9, 2, 60));
         // It starts, and knows no store yet.
-        sums.add("00000003", "c", &json!({"started": "2026-01-31T13:00:00Z", "ingest": [], "store": null}));
+        sums.add(
+            "00000003",
+            "c",
+            &json!({"started": "2026-01-31T13:00:00Z", "ingest": [], "store": null}),
+        );
         sums.miss("d", "it is away");
         let shown = sums.shown();
         for (key, expected) in [

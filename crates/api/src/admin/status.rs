@@ -18,8 +18,8 @@ use text::time::format_time;
 
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
-use crate::app::App;
 use crate::admin::all_nodes;
+use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::node::HANDED_ON;
 use node::ingest::sources::addresses;

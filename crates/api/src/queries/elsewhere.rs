@@ -78,10 +78,7 @@ pub fn engines(app: &App) -> Option<Arc<Engines>> {
 }
 
 /// Hands a call about one query on to the node that has it.
-pub fn to_its_node(
-    request: Request,
-    next: Next,
-) -> Pin<Box<dyn Future<Output = Response> + Send>> {
+pub fn to_its_node(request: Request, next: Next) -> Pin<Box<dyn Future<Output = Response> + Send>> {
     Box::pin(async move {
         let app = request.extensions().get::<Arc<App>>().cloned();
         match app.and_then(|app| Some((elsewhere(&app, &request)?, app))) {

@@ -137,9 +137,11 @@ fn each_other(
     for other in engines.others() {
         let done = match &other.to {
             Some(node) => work(node, &other.name),
-            None => {
-                Err(format!("{} has not been heard of for {} s", other.name, other.silent.as_secs()))
-            }
+            None => Err(format!(
+                "{} has not been heard of for {} s",
+                other.name,
+                other.silent.as_secs()
+            )),
         };
         if let Err(why) = done {
             failed.push(json!({ "node": other.name, "error": why }));
@@ -194,11 +196,7 @@ async fn discard(
 }
 
 /// Has the documents delivered again where the sink runs.
-async fn retry(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> ApiResult {
+async fn retry(State(app): State<Arc<App>>, caller: Caller, Path(name): Path<String>) -> ApiResult {
     of(&app, &name)?;
     audit::note(&caller, &format!("rejected documents of sink {name} are delivered again"), "");
     if app.pipeline()?.work().is_some() {
@@ -263,7 +261,8 @@ fn take_over(rejects: &Rejects, node: &Node, name: &str) -> Result<bool, String>
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .adopt(lines.as_bytes(), now_ns());
-        adopted.map_err(|error| format!("documents of {} cannot be kept here: {error}", node.name))?;
+        adopted
+            .map_err(|error| format!("documents of {} cannot be kept here: {error}", node.name))?;
         answer(node, Method::DELETE, &format!("{path}?file={file}"))?;
     }
     Ok(true)

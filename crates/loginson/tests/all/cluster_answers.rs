@@ -16,7 +16,8 @@ use crate::queries::Holder;
 use crate::shop::{compare, send};
 
 fn submit(node: &Server, query: &str) -> String {
-    let answer = node.post(&format!("/api/v1/queries?query={}", crate::common::encoded(query)), b"");
+    let answer =
+        node.post(&format!("/api/v1/queries?query={}", crate::common::encoded(query)), b"");
     assert_eq!(answer.status, 202, "{}", answer.text());
     answer.json()["id"].as_str().unwrap().to_owned()
 }
@@ -65,7 +66,8 @@ fn all_nodes(node: &Server) -> Value {
 }
 
 fn explained(node: &Server, parameters: &str) -> Value {
-    let path = format!("/select/logsql/explain?format=json&query=took:*|stats+count()n{parameters}");
+    let path =
+        format!("/select/logsql/explain?format=json&query=took:*|stats+count()n{parameters}");
     let answer = node.get(&path);
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
@@ -172,13 +174,28 @@ fn each_node_tells_what_all_of_them_do_and_names_those_that_died() {
     for share in &ran {
         let run = &share["run"];
         assert_eq!((&run["complete"], &run["error"]), (&json!(true), &Value::Null), "{share}");
-        assert_eq!((&run["answered_by"], &run["blocks_done"]), (&share["node"], &run["blocks_planned"]));
+        assert_eq!(
+            (&run["answered_by"], &run["blocks_done"]),
+            (&share["node"], &run["blocks_planned"])
+        );
     }
-    let shown = loginson(&["query", "--explain", "--analyze", "--server", &format!("http://{}", third.http), "took:*"])
-        .output()
-        .unwrap();
+    let shown = loginson(&[
+        "query",
+        "--explain",
+        "--analyze",
+        "--server",
+        &format!("http://{}", third.http),
+        "took:*",
+    ])
+    .output()
+    .unwrap();
     let text = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.status.success() && text.contains("share     ") && text.contains("run       900 rows"), "{text}");
+    assert!(
+        shown.status.success()
+            && text.contains("share     ")
+            && text.contains("run       900 rows"),
+        "{text}"
+    );
 
     // A node dies with its background queries: they are named.
     first.wait_for("the list in the catalog", |_| engines.marks("queries/").contains(&held));

@@ -354,9 +354,8 @@ impl Node {
             .build();
         let mut response = self.agent.run(request).map_err(|error| self.unreached(&error))?;
         let content_type = response.headers().get(CONTENT_TYPE).cloned();
-        let is_told = |name: &HeaderName| {
-            name == RETRY_AFTER || name.as_str().starts_with(OWN_HEADERS)
-        };
+        let is_told =
+            |name: &HeaderName| name == RETRY_AFTER || name.as_str().starts_with(OWN_HEADERS);
         let told = response.headers().iter().filter(|(name, _)| is_told(name));
         let told = told.map(|(name, value)| (name.clone(), value.clone())).collect();
         let status = response.status();

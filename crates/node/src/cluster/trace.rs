@@ -1,7 +1,7 @@
 //! Which nodes a query asks for what, and what they did, for `explain`.
 //!
-//! A query has a plan for each share that it begins: a query inside a filter has one of its own, and
-//! so has each attempt after a node did not have what the plan says.
+//! A query has a plan for each share that it begins: a query inside a filter has one of its own,
+//! and so has each attempt after a node did not have what the plan says.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -138,9 +138,10 @@ impl TracedPlan {
             let why = &plan.log_error;
             format!("Kafka does not tell where partition {partition} ends: {why}")
         });
-        let catalog = plan.catalog_age.iter().map(|(age, why)| {
-            format!("the catalog is of {:.0} s ago: {why}", age.as_secs_f64())
-        });
+        let catalog = plan
+            .catalog_age
+            .iter()
+            .map(|(age, why)| format!("the catalog is of {:.0} s ago: {why}", age.as_secs_f64()));
         TracedPlan {
             shares: plan.shares.iter().map(share).collect(),
             out_of_reach: unanswered.chain(open).chain(catalog).collect(),

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use sinks::config::Sink;
-use sinks::{Document, Fault, FileRejects, RejectStore, Rejected, rejected_document, rejected_lines};
+use sinks::{
+    Document, Fault, FileRejects, RejectStore, Rejected, rejected_document, rejected_lines,
+};
 
 use super::config::SinkOptions;
 use crate::process::stages::lock;

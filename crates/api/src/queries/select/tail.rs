@@ -39,13 +39,13 @@ use crate::queries::tails::TailPlace;
 use crate::wire::error::wrong_query;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::listen::raised;
-use places::{END, Held, Told};
 use node::cluster::Cluster;
 use node::cluster::engines::LogPlace;
 use node::pipeline::Pipeline;
 use node::queries::export::{Format, error_line, skipped_line, write_json};
 use node::queries::jobs::QUERY_THREADS;
 use node::queries::tails::{TailBatch, TailReader};
+use places::{END, Held, Told};
 
 /// How far back a tail begins by default.
 const START_OFFSET_NS: i64 = 5_000_000_000;

@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::catalog::{
-    Catalog, Held, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
-    Unsearched, View,
+    Catalog, Held, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange,
+    Totals, Unsearched, View,
 };
 use crate::deletions::{DeletionRow, Deletions};
 use crate::engines::meter::Metered;

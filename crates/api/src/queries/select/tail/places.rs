@@ -2,10 +2,10 @@
 //! that is asked puts them together.
 //!
 //! A partition changes its owner at any time: the new one reads the log again from the last
-//! published offset, and an old one may still send. So a store tells before each frame where the log
-//! has it, `@PARTITION AFTER OFFSET`, and `@.` behind its rows. `AFTER` is the offset behind the frame
-//! that it told before: there is no other frame between the two. `-` stands for an `AFTER` that it
-//! does not know, because lines were skipped, which the client is told anyway.
+//! published offset, and an old one may still send. So a store tells before each frame where the
+//! log has it, `@PARTITION AFTER OFFSET`, and `@.` behind its rows. `AFTER` is the offset behind
+//! the frame that it told before: there is no other frame between the two. `-` stands for an
+//! `AFTER` that it does not know, because lines were skipped, which the client is told anyway.
 //!
 //! Invariants, for each partition: a frame is passed once, by one store at a time. If that store
 //! goes away in the middle, the rows that were passed are left out when another one sends the same
@@ -303,7 +303,8 @@ struct Followed {
 
 /// A JSON line with the number of messages of a partition that a tail missed here.
 fn missed_line(partition: u32, messages: u64) -> Vec<u8> {
-    let missed = json!({ "_skipped": { "lines": 0, "messages": messages, "partition": partition } });
+    let missed =
+        json!({ "_skipped": { "lines": 0, "messages": messages, "partition": partition } });
     format!("{missed}\n").into_bytes()
 }
 
@@ -338,8 +339,7 @@ pub async fn tail_of_partitions(
             let is_over = || permit.cancelled.load(Relaxed) || *stopping.borrow();
             let mut params = passed.clone();
             params.push(("places".to_owned(), parts.shown()));
-            let mut stream =
-                Stream { parts: &parts, number, current: None, is_inside: false };
+            let mut stream = Stream { parts: &parts, number, current: None, is_inside: false };
             let send = |line: &[u8]| pass(line, &sender, is_over).is_ok();
             let ended = node.follow("/select/logsql/tail", &params, &mut |line| {
                 let is_sent = match Said::of(line) {
@@ -387,8 +387,7 @@ pub async fn tail_of_partitions(
     let runtime = tokio::runtime::Handle::current();
     let supervise = move || {
         let _runtime = runtime.enter();
-        let is_over =
-            || permit.cancelled.load(Relaxed) || *stopping.borrow() || sender.is_closed();
+        let is_over = || permit.cancelled.load(Relaxed) || *stopping.borrow() || sender.is_closed();
         let patience = engines.config.lease * LEASES_WITHOUT;
         let (mut number, mut reached) = (0, Instant::now());
         while !is_over() {
@@ -437,8 +436,8 @@ pub async fn tail_of_partitions(
 mod tests {
     use super::*;
 
-    /// Reads what stores send, in turn; returns the rows that are passed, and `?N` for messages that
-    /// are missed.
+    /// Reads what stores send, in turn; returns the rows that are passed, and `?N` for messages
+    /// that are missed.
     fn passed(streams: &mut [Stream<'_>], sent: &[(usize, &str)]) -> Vec<String> {
         let mut all = Vec::new();
         for (number, line) in sent {
@@ -515,7 +514,16 @@ mod tests {
         }
         assert_eq!(parts.shown(), "3:7");
         let mut streams = [stream(&parts, 3)];
-        let sent = [(0, "@3 7 7"), (0, "a"), (0, "b"), (0, "c"), (0, "@."), (0, "@3 8 8"), (0, "d"), (0, "@.")];
+        let sent = [
+            (0, "@3 7 7"),
+            (0, "a"),
+            (0, "b"),
+            (0, "c"),
+            (0, "@."),
+            (0, "@3 8 8"),
+            (0, "d"),
+            (0, "@."),
+        ];
         assert_eq!(passed(&mut streams, &sent), ["c", "d"]);
     }
 
