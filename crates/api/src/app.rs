@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use collector::Accounting;
@@ -23,6 +24,7 @@ use platform::Durations;
 use platform::memory::Budget;
 use query::QueryQueue;
 use record::Tenant;
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use crate::access::gate::Gate;
@@ -98,10 +100,14 @@ pub struct App {
     pub(crate) queries_slow: AtomicU64,
     /// Lines that live tails missed, as their clients were told.
     pub(crate) tail_lines_skipped: AtomicU64,
+    /// Messages of the log of a cluster that live tails missed, as their clients were told.
+    pub(crate) tail_messages_missed: AtomicU64,
     /// Set once it is known where they are kept.
     pub(crate) views: OnceLock<Arc<SavedViews>>,
     /// Those of tenants that were asked for. There are as many as tenants in the configuration.
     pub(crate) views_of_tenants: Mutex<BTreeMap<Tenant, Arc<SavedViews>>>,
+    /// The numbers of all nodes of a cluster on engines, and when they were added up.
+    pub(crate) sums: Mutex<Option<(Instant, Value)>>,
     pub(crate) stopping: watch::Receiver<bool>,
     /// The end has begun.
     is_ending: AtomicBool,
@@ -188,6 +194,8 @@ impl App {
             query_runs: Durations::default(),
             queries_slow: AtomicU64::new(0),
             tail_lines_skipped: AtomicU64::new(0),
+            tail_messages_missed: AtomicU64::new(0),
+            sums: Mutex::default(),
             stopping,
             is_ending: AtomicBool::new(false),
         }

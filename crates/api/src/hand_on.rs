@@ -73,7 +73,7 @@ async fn hand_on(app: &Arc<App>, request: Request) -> Result<Response, ApiError>
     let name = node.name.clone();
     let answered = tokio::task::spawn_blocking(move || node.hand_on(call)).await;
     let answered = answered.map_err(|error| ApiError::internal(error.to_string()))?;
-    let NodeAnswer { status, content_type, body } =
+    let NodeAnswer { status, content_type, body, .. } =
         answered.map_err(|error| ApiError::unavailable(error.message))?;
     if status == StatusCode::UNAUTHORIZED || (status == StatusCode::FORBIDDEN && is_change) {
         return Err(ApiError::new(

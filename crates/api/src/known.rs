@@ -135,8 +135,9 @@ const LOKI: &[&str] = &[
 fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
     if let Some(call) = path.strip_prefix("/select/logsql/") {
         let own: &[&str] = match call {
-            "query" | "explain" => {
-                &["limit", "offset", "include", "format", "time", "ignore_pipes"]
+            "query" => &["limit", "offset", "include", "format", "time", "ignore_pipes"],
+            "explain" => {
+                &["limit", "offset", "include", "format", "time", "ignore_pipes", "analyze"]
             }
             "queries" => &["limit", "include", "time"],
             "hits" => &["step", "offset", "field", "fields_limit", "time", "ignore_pipes"],
@@ -154,7 +155,9 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             "stats_query_range" => &["step", "offset", "time"],
             // How often VictoriaLogs polls for new lines, and how long it waits for late ones: here
             // they are sent at once.
-            "tail" => &["start_offset", "own_lines", "include", "offset", "refresh_interval"],
+            "tail" => {
+                &["start_offset", "own_lines", "places", "include", "offset", "refresh_interval"]
+            }
             // `streams`, and the calls about streams.
             _ => &["field", "filter", "limit", "time", "ignore_pipes"],
         };
@@ -169,6 +172,8 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["export"] => &["format", "include", "cursors", "cursor"],
             ["queries"] => &["limit", "include", "format"],
             ["lookups", _] => return Some(vec![&["match", "keys", "fields", "value"]]),
+            ["sinks", _, "rejected"] => return Some(vec![&["limit"]]),
+            ["sinks", _, "rejected", "file"] => return Some(vec![&["file"]]),
             ["queries", _, "results"] => return Some(vec![&["limit", "cursor"]]),
             // Name and password are accepted in the form only, because addresses end up in logs.
             ["login" | "logout" | "me"] => return Some(Vec::new()),

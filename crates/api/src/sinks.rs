@@ -1,5 +1,7 @@
 //! `/api/v1/sinks`: what the sinks are doing; and their metrics.
 
+mod rejected;
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -18,7 +20,8 @@ use node::sinks::stage::{SinkStage, Told};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
-    Routes::new().within(to_their_node).get(Scope::ReadAll, "/api/v1/sinks", list)
+    let own = Routes::new().within(to_their_node).get(Scope::ReadAll, "/api/v1/sinks", list);
+    own.merge(rejected::routes())
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {

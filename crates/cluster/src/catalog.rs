@@ -244,6 +244,19 @@ pub struct Totals {
     pub bytes: u64,
 }
 
+/// What all live segments hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Their number.
+    pub segments: u64,
+    /// Their bytes in object storage.
+    pub bytes: u64,
+    /// Their lines.
+    pub lines: u64,
+    /// The event times of their oldest and of their newest line, nanoseconds since 1970 UTC.
+    pub times_ns: Option<(i64, i64)>,
+}
+
 /// The catalog: PostgreSQL. All calls block, and each is one transaction.
 ///
 /// A segment is *live* from its publication on, then *retired*: replaced by a merge, or dropped by

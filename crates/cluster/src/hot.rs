@@ -240,6 +240,13 @@ impl HotPart {
         self.lock().committed
     }
 
+    /// Lines of frames that are not published.
+    pub fn lines_unpublished(&self) -> u64 {
+        let state = self.lock();
+        let first = state.frames.partition_point(|hot| hot.offset < state.committed);
+        state.frames.range(first..).map(|hot| u64::from(hot.frame.header().lines)).sum()
+    }
+
     /// Bytes of frames that are not published.
     pub fn bytes_unpublished(&self) -> usize {
         self.lock().bytes_unpublished

@@ -31,6 +31,8 @@ pub enum Resource {
     Programs,
     /// Changing the users and tokens of the cluster.
     Access,
+    /// Telling the others which background queries a node keeps.
+    Queries(NodeId),
 }
 
 impl Resource {
@@ -54,6 +56,7 @@ impl fmt::Display for Resource {
             Resource::Sweep => f.write_str("sweep"),
             Resource::Programs => f.write_str("programs"),
             Resource::Access => f.write_str("access"),
+            Resource::Queries(node) => write!(f, "queries-{node}"),
         }
     }
 }
@@ -68,6 +71,9 @@ impl FromStr for Resource {
                 Resource::Partition(number.parse().map_err(|_| unknown())?)
             }
             Some(("merge", number)) => Resource::Merge(number.parse().map_err(|_| unknown())?),
+            Some(("queries", node)) => {
+                Resource::Queries(NodeId(u32::from_str_radix(node, 16).map_err(|_| unknown())?))
+            }
             None if text == "retention" => Resource::Retention,
             None if text == "sweep" => Resource::Sweep,
             None if text == "programs" => Resource::Programs,
@@ -145,6 +151,7 @@ mod tests {
             Resource::Sweep,
             Resource::Programs,
             Resource::Access,
+            Resource::Queries(NodeId(0xcd)),
         ] {
             let lease = Lease { resource, owner: NodeId(0xab), epoch: 12 };
             let name = ObjectName { lease, counter: 3 };
@@ -166,6 +173,7 @@ mod tests {
             "segments/partition/1-00000002-3",
             "segments/partition--1/1-00000002-3",
             "segments/partition-01/1-00000002-3",
+            "segments/queries-cd/1-00000002-3",
             "segments/partition-1/1-00000002-3-4",
             "segments/partition-1/1-00000002-3/x",
             "segments/partition-4294967296/1-00000002-3",

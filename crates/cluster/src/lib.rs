@@ -34,8 +34,8 @@ mod simulation;
 mod tests;
 
 pub use catalog::{
-    Catalog, DueRules, FrameRange, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow, Owner,
-    PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
+    Catalog, DueRules, FrameRange, Held, LeaseRow, Mark, NODE_FORGOTTEN_AFTER, NodeInfo, NodeRow,
+    Owner, PRODUCER_FORGOTTEN_AFTER, PartitionRow, PartitionState, Publication, Role, SegmentRow,
     Snapshot, TimeRange, Totals, Unsearched, View,
 };
 pub use duplicates::{Duplicates, Seen};

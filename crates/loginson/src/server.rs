@@ -39,6 +39,8 @@ use node::queries::jobs::Jobs;
 
 /// How often background queries are checked for expiry.
 const EXPIRY_TICK: Duration = Duration::from_secs(5);
+/// How often nodes of a cluster tell each other which background queries they keep.
+const SHARE_QUERIES_TICK: Duration = Duration::from_secs(2);
 
 /// The pause before the users of a cluster are asked for again.
 const SHARE_RETRY: Duration = Duration::from_secs(2);
@@ -147,6 +149,9 @@ async fn serve(
         app.gate().audit_to(AuditLog::start(rows).context("cannot start a thread")?);
     }
     tokio::spawn(expire(Arc::clone(&jobs)));
+    if app.cluster().is_some_and(|cluster| cluster.engines().is_some()) {
+        tokio::spawn(share_queries(Arc::clone(&jobs)));
+    }
     tokio::spawn(save_uses(app.gate().clone()));
     tokio::spawn(look_for_changes(app.gate().clone()));
     if !pipeline.tenants.is_off() {
@@ -228,6 +233,21 @@ fn open_jobs(
     let jobs =
         Jobs::open(Arc::clone(&pipeline.disk), dir, background, limits, queue, lines, memory);
     jobs.context("cannot open the background queries")
+}
+
+/// In a cluster, lets the nodes know of each other's background queries.
+async fn share_queries(jobs: Arc<Jobs>) {
+    let mut said = String::new();
+    loop {
+        let sharing = Arc::clone(&jobs);
+        let shared = tokio::task::spawn_blocking(move || sharing.share()).await;
+        let why = shared.map_err(|error| error.to_string()).flatten().err().unwrap_or_default();
+        if !why.is_empty() && why != said {
+            tracing::warn!("background queries of other nodes are not known: {why}");
+        }
+        said = why;
+        tokio::time::sleep(SHARE_QUERIES_TICK).await;
+    }
 }
 
 /// Deletes background queries that have expired.

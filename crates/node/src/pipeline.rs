@@ -78,6 +78,7 @@ use crate::programs::stage::ProgramStage;
 use crate::programs::summary::reruns::KeptReruns;
 use crate::programs::summary::stage::SummaryStage;
 use crate::queries::tails::Tails;
+use crate::sinks::rejected::RejectedDocuments;
 use crate::storage::arrivals::{Arrivals, StoreArrivals};
 use crate::storage::backup::schedule::{Backups, SendBackup, StoreBackups};
 use crate::storage::integrity::Integrity;
@@ -429,7 +430,7 @@ impl Pipeline {
         let owner = Owner::start(
             Arc::clone(engines),
             Arc::clone(self.stored.parsers()),
-            Arc::new(move |batch| parsing.tell_tails(batch)),
+            Arc::new(move |batch, place| parsing.tell_tails(batch, place)),
             OwnerSettings {
                 retention,
                 grace: options.grace(),
@@ -470,6 +471,12 @@ impl Pipeline {
     /// cluster has them, and during the shutdown.
     pub fn work(&self) -> Option<Arc<LeasedWork>> {
         self.work.get()
+    }
+
+    /// The documents that the destinations of this node's sinks rejected, whether sinks run here or
+    /// not.
+    pub fn rejected(&self) -> &RejectedDocuments {
+        self.work_options.rejected()
     }
 
     /// The programs that run here.

@@ -53,7 +53,9 @@ pub use jsonlines::{JsonLines, JsonLinesOptions, Receiver};
 pub use kafka::{Kafka, KafkaOptions, Mechanism, RecordTime, Sasl};
 pub use kibana::{FieldKind, RowSchema, kibana_objects};
 pub use loki::{Loki, LokiOptions};
-pub use reject::{FileRejects, FileRejectsOptions, RejectStore, Rejected};
+pub use reject::{
+    FileRejects, FileRejectsOptions, RejectStore, Rejected, rejected_document, rejected_lines,
+};
 pub use rotating::Rotation;
 pub use runner::{
     Backoff, LastError, NotTaken, Phase, QueueLimits, Runner, RunnerOptions, RunnerParts, State,

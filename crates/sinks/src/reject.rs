@@ -5,11 +5,12 @@
 //! after a crash; its id is then the same.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use text::time::format_time_digits;
+use serde_json::Value;
+use text::time::{format_time_digits, parse_timestamp};
 
 use crate::destination::Fault;
 use crate::document::{Document, write_value};
@@ -73,6 +74,64 @@ impl FileRejects {
     pub fn path(&self) -> &Path {
         self.file.path()
     }
+
+    /// The files with documents, the oldest first. They do not change any more: what is rejected
+    /// from now on goes to another file.
+    pub fn frozen(&mut self, now_ns: i64) -> io::Result<Vec<PathBuf>> {
+        self.file.freeze(now_ns)?;
+        self.rotated()
+    }
+
+    /// The files with documents, the oldest first; the last one may grow.
+    pub fn files(&self) -> io::Result<Vec<PathBuf>> {
+        let mut files = self.rotated()?;
+        files.extend(self.path().exists().then(|| self.path().to_owned()));
+        Ok(files)
+    }
+
+    fn rotated(&self) -> io::Result<Vec<PathBuf>> {
+        match self.file.rotated_files() {
+            // Nothing was ever rejected.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            files => files,
+        }
+    }
+
+    /// Removes a file of [`frozen`](Self::frozen).
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        self.file.remove(path)
+    }
+
+    /// Keeps lines that another node has kept so far, whatever their number.
+    pub fn adopt(&mut self, lines: &[u8], now_ns: i64) -> io::Result<()> {
+        self.file.adopt(lines, now_ns)
+    }
+}
+
+/// Calls `each` with the lines of a file of rejected documents, which may be compressed, without
+/// their newlines.
+pub fn rejected_lines(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let mut reader = BufReader::new(opened(path)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        each(line.strip_suffix(b"\n").unwrap_or(&line));
+    }
+}
+
+/// The document of a line; none if it is not the line of a rejected document.
+pub fn rejected_document(line: &[u8]) -> Option<Document> {
+    let Ok(Value::Object(mut line)) = serde_json::from_slice::<Value>(line) else { return None };
+    let id = line.get("id")?.as_str()?.to_owned();
+    let time_ns = parse_timestamp(line.get("time")?.as_str()?.as_bytes())?;
+    if line.get("deleted").is_some_and(|deleted| deleted == true) {
+        return Some(Document::delete(id, time_ns));
+    }
+    let Some(Value::Object(fields)) = line.remove("fields") else { return None };
+    Some(Document::new(id, time_ns, fields.into_iter().collect()))
 }
 
 impl RejectStore for FileRejects {
@@ -120,13 +179,17 @@ fn write_line(rejected: &Rejected<'_>, into: &mut Vec<u8>) {
     into.extend_from_slice(b"}\n");
 }
 
-/// The lines of a file that may be compressed.
-fn count_lines(path: &Path) -> io::Result<u64> {
+fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;
-    let mut reader: Box<dyn Read> = match path.extension().is_some_and(|end| end == "gz") {
+    Ok(match path.extension().is_some_and(|end| end == "gz") {
         true => Box::new(MultiGzDecoder::new(BufReader::new(file))),
         false => Box::new(file),
-    };
+    })
+}
+
+/// The lines of a file that may be compressed.
+fn count_lines(path: &Path) -> io::Result<u64> {
+    let mut reader = opened(path)?;
     let mut buffer = vec![0; 64 << 10];
     let mut lines = 0;
     loop {
@@ -140,7 +203,7 @@ fn count_lines(path: &Path) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -187,6 +250,45 @@ mod tests {
         let kept: u64 = files.map(|path| count_lines(path).unwrap()).sum();
         assert_eq!(kept + store.dropped(), 100);
         assert!(kept > 3 && store.dropped() > 3);
+    }
+
+    #[test]
+    fn frozen_files_hold_what_was_rejected_before_and_come_back_as_documents() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rejected.jsonl");
+        let options = FileRejectsOptions { file_bytes_max: 500, rotated_files_max: 9 };
+        let mut store = FileRejects::new(path.clone(), options);
+        assert_eq!(store.frozen(1).unwrap(), Vec::<PathBuf>::new());
+        let mut documents: Vec<Document> = (0..12).map(|n| document(&n.to_string())).collect();
+        documents.push(Document::delete("12", -5));
+        let reject = |store: &mut FileRejects, document: &Document| {
+            store.keep(&[Rejected { document, reason: "no", time_ns: 7 }]).unwrap();
+        };
+        documents.iter().for_each(|document| reject(&mut store, document));
+        let read = |files: &[PathBuf]| {
+            let mut found = Vec::new();
+            for file in files {
+                rejected_lines(file, &mut |line| found.push(rejected_document(line).unwrap()))
+                    .unwrap();
+            }
+            found
+        };
+        assert_eq!(read(&store.files().unwrap()), documents);
+        let frozen = store.frozen(8).unwrap();
+        assert!(frozen.len() > 2 && !path.exists(), "{frozen:?}");
+        assert_eq!(read(&frozen), documents);
+        // What comes later is elsewhere, also what another node had.
+        reject(&mut store, &documents[0]);
+        let adopted = std::fs::read(frozen.last().unwrap()).unwrap();
+        store.adopt(&adopted, 9).unwrap();
+        frozen.iter().for_each(|file| store.remove(file).unwrap());
+        frozen.iter().for_each(|file| store.remove(file).unwrap());
+        let left = read(&store.files().unwrap());
+        assert_eq!(left.last(), Some(&documents[0]));
+        assert_eq!(left.len() - 1, adopted.iter().filter(|byte| **byte == b'\n').count());
+        for wrong in ["", "{}", r#"{"id":"a","time":"never","fields":{}}"#, r#"{"id":"a"}"#] {
+            assert_eq!(rejected_document(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 
     #[test]

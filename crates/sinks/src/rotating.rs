@@ -93,18 +93,28 @@ impl RotatingFile {
         open.bytes > 0 && (is_old || open.bytes + more_bytes > self.rotation.file_bytes_max)
     }
 
-    fn rotate(&self, now_ns: i64, deleting: Deleting<'_>) -> io::Result<()> {
+    /// A name for a rotated file that no file has.
+    fn free_path(&self, now_ns: i64) -> PathBuf {
         let time = compact(now_ns);
         let mut number = 1;
-        let rotated = loop {
+        loop {
             let path = self.rotated_path(&format!("{time}-{number:04}"));
             if !path.exists() && !gz(&path).exists() {
-                break path;
+                return path;
             }
             number += 1;
-        };
+        }
+    }
+
+    fn move_current(&self, now_ns: i64) -> io::Result<PathBuf> {
+        let rotated = self.free_path(now_ns);
         fs::rename(&self.path, &rotated)?;
         sync_folder(&self.path)?;
+        Ok(rotated)
+    }
+
+    fn rotate(&self, now_ns: i64, deleting: Deleting<'_>) -> io::Result<()> {
+        let rotated = self.move_current(now_ns)?;
         if self.rotation.is_compressed {
             compress(&rotated)?;
         }
@@ -126,6 +136,48 @@ impl RotatingFile {
             }
         }
         Ok(())
+    }
+
+    /// Rotates the current file whatever its size, and compresses nothing. From then on the rotated
+    /// files do not change, and can be read and removed.
+    pub fn freeze(&mut self, now_ns: i64) -> io::Result<()> {
+        self.open = None;
+        match fs::metadata(&self.path) {
+            Ok(current) if current.len() > 0 => {
+                // An incomplete last line is what a crash left.
+                drop(Open::at(&self.path, now_ns)?);
+                self.move_current(now_ns).map(drop)
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds whole lines as a rotated file of their own, durably. The limit of rotated files holds
+    /// at the next rotation.
+    pub fn adopt(&mut self, lines: &[u8], now_ns: i64) -> io::Result<()> {
+        let path = self.free_path(now_ns);
+        let mut partial = path.clone().into_os_string();
+        partial.push(".part");
+        let partial = PathBuf::from(partial);
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = File::create_new(&partial)?;
+        file.write_all(lines)?;
+        file.sync_all()?;
+        fs::rename(&partial, &path)?;
+        sync_folder(&self.path)
+    }
+
+    /// Removes a rotated file, durably. One that is gone is no error.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        sync_folder(&self.path)
     }
 
     /// The rotated files, oldest first.

@@ -608,6 +608,13 @@ fn queries(app: &App, out: &mut Text) {
         app.tail_lines_skipped.load(Relaxed),
     );
     out.one(
+        "loginson_tail_messages_missed_total",
+        "counter",
+        "Messages of the log of a cluster that live tails missed while a partition changed its owner.",
+        &[],
+        app.tail_messages_missed.load(Relaxed),
+    );
+    out.one(
         "loginson_result_pages_open",
         "gauge",
         "Pages of results of background queries that are being read or sent.",

@@ -1,6 +1,7 @@
 //! Calls for the operator: status, metrics, sealing, deletions, backups, nodes,
 //! settings.
 
+pub mod all_nodes;
 pub mod backups;
 pub mod cluster;
 pub mod cluster_metrics;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use collector::kafka::{KafkaStatus, TopicStatus};
 use collector::{
@@ -18,8 +18,10 @@ use text::time::format_time;
 
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
+use crate::admin::all_nodes;
 use crate::app::App;
-use crate::wire::error::ApiError;
+use crate::wire::error::{ApiError, ApiResult};
+use node::cluster::node::HANDED_ON;
 use node::ingest::sources::addresses;
 use node::pipeline::Pipeline;
 
@@ -65,17 +67,38 @@ fn not_ready(app: &App) -> Option<ApiError> {
     }
 }
 
-async fn status(State(app): State<Arc<App>>) -> Response {
+async fn status(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult {
+    let mut body = own_status(&app);
+    let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+    if let Some(engines) = engines {
+        let owned = engines.all_owned();
+        let unpublished: u64 = owned.iter().map(|owned| owned.hot.lines_unpublished()).sum();
+        body["lines_unpublished"] = unpublished.into();
+        // Another node adds them up itself.
+        if !headers.contains_key(HANDED_ON) {
+            let work = move || {
+                body["all_nodes"] = all_nodes::sums(&app, &engines, &body);
+                body
+            };
+            let done = tokio::task::spawn_blocking(work).await;
+            body = done.map_err(|error| ApiError::internal(error.to_string()))?;
+        }
+    }
+    Ok(Json(body).into_response())
+}
+
+/// The status of this node.
+fn own_status(app: &App) -> Value {
     let pipeline = app.pipeline_seen();
     let now_ns = crate::wire::clock::now_ns();
     let listeners =
         pipeline.as_ref().map(|pipeline| pipeline.sources().listeners()).unwrap_or_default();
-    let body = json!({
+    json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": format_time(app.started_ns),
         "now": format_time(now_ns),
         "uptime_s": (now_ns - app.started_ns).max(0) / SECOND_NS,
-        "ready": is_ready(&app),
+        "ready": is_ready(app),
         "ingest": ingest(&app.accounting),
         "store": pipeline.as_ref().map(|pipeline| store(pipeline)),
         "parse_lag_lines": pipeline.as_ref().map_or(0, |pipeline| pipeline.parsing.lag_lines()),
@@ -90,8 +113,7 @@ async fn status(State(app): State<Arc<App>>) -> Response {
         "backup": pipeline.as_ref().and_then(|p| p.backups.as_ref()).map(|backups| backups.shown()),
         "cluster": app.cluster().is_some(),
         "data_dir": app.options.store.data_dir.to_string_lossy(),
-    });
-    (StatusCode::OK, Json(body)).into_response()
+    })
 }
 
 /// The memory that queries, tails, answers and inserts share.

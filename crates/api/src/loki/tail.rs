@@ -223,7 +223,7 @@ impl Follower {
                     self.send_message(socket, Message::Ping(Vec::new().into())).await?;
                     last_sent = Instant::now();
                 }
-                Ok(Ok(TailBatch { batch, lines_total: total })) => {
+                Ok(Ok(TailBatch { batch, lines_total: total, .. })) => {
                     let lines = batch.len() as u64;
                     let skipped = (total - lines).saturating_sub(lines_total);
                     lines_total = total;

@@ -2,6 +2,7 @@
 //! ([`run`]).
 
 pub mod context;
+pub mod elsewhere;
 pub mod export;
 pub mod lucene;
 pub mod queue;

@@ -1,6 +1,7 @@
 //! `/api/v1/queries`: lists, cancels and pauses the entries of the queue; submits background
-//! queries and returns their rows.
+//! queries and returns their rows. Those of other nodes of a cluster are in [`elsewhere`].
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
@@ -21,6 +22,7 @@ use crate::access::params::Params;
 use crate::access::principal::{Caller, Scope, client_owner};
 use crate::access::routes::Routes;
 use crate::app::App;
+use crate::queries::elsewhere::{self, Asker, SUBMISSION, to_its_node};
 use crate::queries::export::check_raw;
 use crate::queries::run::memory_of_tenant;
 use crate::wire::error::{ApiError, ApiResult};
@@ -37,6 +39,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .get(Scope::Operate, "/api/v1/usage", usage)
         .get(Scope::Read, "/api/v1/queries", list)
         .post(Scope::Read, "/api/v1/queries", submit)
+        .within(to_its_node)
         .get(Scope::Read, "/api/v1/queries/{id}", one)
         .delete(Scope::Read, "/api/v1/queries/{id}", cancel)
         .post(Scope::Read, "/api/v1/queries/{id}/pause", pause)
@@ -44,17 +47,29 @@ pub fn routes() -> Routes<Arc<App>> {
         .get(Scope::Read, "/api/v1/queries/{id}/results", results)
 }
 
-async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
-    Ok(Json(blocking(move || listed(&app, &caller)).await?).into_response())
+async fn list(State(app): State<Arc<App>>, asker: Asker) -> ApiResult {
+    Ok(Json(blocking(move || listed(&app, &asker)).await?).into_response())
 }
 
-/// The entries of the queue that the caller may see.
-fn listed(app: &App, caller: &Caller) -> Value {
+/// The entries of the queue that the caller may see, in a cluster on engines those of all nodes.
+fn listed(app: &App, asker: &Asker) -> Value {
     let all = app.queue.list();
-    let seen = all.iter().filter(|info| caller.principal.may_touch(&info.client));
-    let queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
+    let seen = all.iter().filter(|info| asker.may_touch(&info.client));
+    let mut queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
+    let mut out_of_reach = None;
+    if let Some(engines) = elsewhere::engines(app).filter(|_| !asker.is_node) {
+        let found = elsewhere::list(&engines, asker);
+        queries.extend(found.queries);
+        // Without the letter behind their digits, texts of times are in the order of the times.
+        let started = |entry: &Value| {
+            let time = entry["started"].as_str().unwrap_or_default();
+            time.trim_end_matches('Z').to_owned()
+        };
+        queries.sort_by_cached_key(|entry| Reverse(started(entry)));
+        out_of_reach = Some(found.out_of_reach);
+    }
     let limits = app.query_options();
-    json!({
+    let mut body = json!({
         "queries": queries,
         "limits": {
             "concurrent": limits.queue.concurrent_max,
@@ -73,7 +88,11 @@ fn listed(app: &App, caller: &Caller) -> Value {
             "results_keep_s": limits.background.keep.as_secs(),
         },
         "result_bytes": app.jobs.get().map_or(0, |jobs| jobs.bytes()),
-    })
+    });
+    if let Some(out_of_reach) = out_of_reach {
+        body["out_of_reach"] = out_of_reach.into();
+    }
+    body
 }
 
 async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
@@ -150,15 +169,25 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(body)).into_response())
 }
 
-async fn one(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
-    let number = touched(&app, &caller, &id)?;
+async fn one(State(app): State<Arc<App>>, asker: Asker, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &asker, &id)?;
     let info = app.queue.get(number).ok_or_else(|| unknown(&id))?;
-    Ok(Json(blocking(move || entry(&app, &info)).await?).into_response())
+    let shown = move || {
+        let mut entry = entry(&app, &info);
+        if asker.is_node
+            && let Some(job) = app.jobs.get().and_then(|jobs| jobs.info(number))
+        {
+            entry[SUBMISSION] = serde_json::to_value(job.submission).unwrap_or_default();
+        }
+        entry
+    };
+    Ok(Json(blocking(shown).await?).into_response())
 }
 
 /// Cancels a query that runs, waits or is paused; deletes a background query that has ended.
-async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
-    let number = touched(&app, &caller, &id)?;
+async fn cancel(State(app): State<Arc<App>>, asker: Asker, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &asker, &id)?;
+    let caller = asker.caller;
     let noted = |what: &str| audit::note(&caller, &format!("query {number} {what}"), "");
     let state = match app.queue.cancel(number) {
         Cancel::Cancelled => {
@@ -182,8 +211,9 @@ async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
     Ok(Json(json!({ "id": id, "state": state })).into_response())
 }
 
-async fn pause(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
-    let number = touched(&app, &caller, &id)?;
+async fn pause(State(app): State<Arc<App>>, asker: Asker, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &asker, &id)?;
+    let caller = asker.caller;
     match app.queue.pause(number) {
         QueueChange::Changed(state) => {
             let jobs = Arc::clone(app.jobs()?);
@@ -197,8 +227,9 @@ async fn pause(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Strin
     }
 }
 
-async fn resume(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
-    let number = touched(&app, &caller, &id)?;
+async fn resume(State(app): State<Arc<App>>, asker: Asker, Path(id): Path<String>) -> ApiResult {
+    let number = touched(&app, &asker, &id)?;
+    let caller = asker.caller;
     if app.queue.get(number).is_none() {
         return Err(unknown(&id));
     }
@@ -211,11 +242,11 @@ async fn resume(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Stri
 
 async fn results(
     State(app): State<Arc<App>>,
-    caller: Caller,
+    asker: Asker,
     Path(id): Path<String>,
     params: Params,
 ) -> ApiResult {
-    let number = touched(&app, &caller, &id)?;
+    let number = touched(&app, &asker, &id)?;
     let limit = params.number("limit")?.unwrap_or(PAGE_ROWS);
     if !(1..=PAGE_ROWS_MAX).contains(&limit) {
         let message = format!("limit: a page has between 1 and {PAGE_ROWS_MAX} rows");
@@ -223,10 +254,12 @@ async fn results(
     }
     let cursor = params.get("cursor").map(str::to_owned);
     let jobs = Arc::clone(app.jobs()?);
-    if let Some(job) = jobs.info(number) {
-        check_restriction(&caller, &job.submission)?;
+    // Another node has checked its own caller.
+    if let Some(job) = jobs.info(number).filter(|_| !asker.is_node) {
+        let caller = &asker.caller;
+        check_restriction(caller, &job.submission)?;
         let what = format!("results of query {number} read");
-        audit::note_reading(&caller, "results", &what, &job.submission.query);
+        audit::note_reading(caller, "results", &what, &job.submission.query);
     }
     let permit = page_permit(&app)?;
     // The permit belongs to the read: the page is read to its end even if the client goes away.
@@ -299,7 +332,7 @@ fn check_results(app: &Arc<App>, caller: &Caller, most: u64) -> ApiResult<()> {
 
 /// An error if the rows of a query may hold what the caller may not see: the query was not
 /// restricted as a query of the caller would be now.
-fn check_restriction(caller: &Caller, job: &Submission) -> ApiResult<()> {
+pub fn check_restriction(caller: &Caller, job: &Submission) -> ApiResult<()> {
     let to = &caller.principal.restriction;
     if to.is_none() || job.seen == to.to_string() {
         return Ok(());
@@ -358,21 +391,27 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// Parses the number of a query, and refuses it with 403 if the query belongs to another user and
 /// the caller is no operator. A number without a query is not refused here.
-fn touched(app: &App, caller: &Caller, id: &str) -> ApiResult<u64> {
+fn touched(app: &App, asker: &Asker, id: &str) -> ApiResult<u64> {
     let number: u64 = id.parse().map_err(|_| unknown(id))?;
     // The results of a query may outlive its entry in the queue.
     let listed = app.queue.get(number).map(|info| info.client);
     let kept = || Some(app.jobs.get()?.info(number)?.submission.client);
     match listed.or_else(kept) {
-        Some(client) if !caller.principal.may_touch(&client) => Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            format!("query {id} belongs to another user; the role operate or admin may access it"),
-        )),
+        Some(client) if !asker.may_touch(&client) => Err(belongs_to_another(id)),
         _ => Ok(number),
     }
 }
 
-fn unknown(id: &str) -> ApiError {
+/// The refusal of a caller that may not see a query.
+pub fn belongs_to_another(id: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::FORBIDDEN,
+        format!("query {id} belongs to another user; the role operate or admin may access it"),
+    )
+}
+
+/// The error of an id that no query has.
+pub fn unknown(id: &str) -> ApiError {
     ApiError::not_found(format!(
         "there is no query {id}; /api/v1/queries lists running and recent queries"
     ))
@@ -423,6 +462,9 @@ fn entry(app: &App, info: &QueryInfo) -> Value {
         "error": info.error,
         "client": info.client,
     });
+    if let Some(engines) = elsewhere::engines(app) {
+        entry["node"] = engines.info.name.as_str().into();
+    }
     if let Some(range) = info.range {
         entry["start"] = bound(range.start_ns, i64::MIN);
         entry["end"] = bound(range.end_ns, i64::MAX);

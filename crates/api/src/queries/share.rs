@@ -8,7 +8,6 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::Json;
@@ -168,6 +167,8 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
             });
             if outcome.is_ok() {
                 let _ = tell(running);
+                let counts = Counts::of(&running.context.progress);
+                let _ = pass(Message::Progress(counts).encode().into(), &sender, running);
             }
             outcome
         });
@@ -314,17 +315,14 @@ impl Beats {
         if let Some(Ok(progress)) = self.begins.as_mut().map(oneshot::Receiver::try_recv) {
             (self.begins, self.progress) = (None, Some(progress));
         }
-        let Some(progress) = &self.progress else { return Counts::default() };
-        Counts {
-            bytes_planned: progress.bytes_planned.load(Relaxed),
-            bytes_scanned: progress.bytes_scanned.load(Relaxed),
-            lines_scanned: progress.lines_scanned.load(Relaxed),
-        }
+        self.progress.as_ref().map_or_else(Counts::default, |progress| Counts::of(progress))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
 
     #[test]

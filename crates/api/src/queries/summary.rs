@@ -74,7 +74,8 @@ async fn rerun(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     if app.cluster().is_some_and(|cluster| cluster.engines().is_some()) {
         return Err(ApiError::new(
             StatusCode::NOT_IMPLEMENTED,
-            "in a cluster on Kafka, rows of the summary are stored with the lines they count; they are not made again",
+            "in a cluster on Kafka, rows of the summary are stored with the lines they count; they are not made again. Count what \
+             is there now by a query (_type:=TYPE | stats by (_time:1m) count()), or let a program run over the past",
         ));
     }
     if !can_rerun(&log_type) {

@@ -14,6 +14,8 @@ use crate::cli::terminal::{Format, Printer, escaped};
 
 /// Rows per request.
 const PAGE_ROWS: &str = "10000";
+/// The width of the column of ids, unless one is longer.
+const ID_CHARS_MIN: usize = 6;
 /// Characters of a query's text in the list.
 const LISTED_CHARS: usize = 60;
 
@@ -107,18 +109,27 @@ fn print_state(answer: &Value) -> Result<()> {
 fn list(server: &ServerArgs) -> Result<()> {
     let answer = Client::new(server)?.get_json("/api/v1/queries")?;
     let mut out = std::io::stdout().lock();
+    let list = |name: &str| answer[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    // In a cluster, ids are long: they name the node.
+    let ids = list("queries").iter().map(|entry| entry["id"].as_str().unwrap_or_default().len());
+    let width = ids.max().unwrap_or(0).max(ID_CHARS_MIN);
     writeln!(
         out,
-        "{:>6}  {:<11} {:>5}  {:>9}  {:>9}  {:<10}  query",
+        "{:>width$}  {:<12} {:>5}  {:>9}  {:>9}  {:<10}  query",
         "id", "state", "done", "left", "rows", "kind"
     )?;
-    for entry in answer["queries"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        writeln!(out, "{}", line(entry))?;
+    for entry in list("queries") {
+        writeln!(out, "{}", line(entry, width))?;
+    }
+    drop(out);
+    for node in list("out_of_reach") {
+        let why = escaped(node["error"].as_str().unwrap_or_default());
+        eprintln!("loginson: queries that run at a node are not listed: {why}");
     }
     Ok(())
 }
 
-fn line(entry: &Value) -> String {
+fn line(entry: &Value, width: usize) -> String {
     let text = |name: &str| escaped(entry[name].as_str().unwrap_or_default());
     let state = match entry["position"].as_u64() {
         Some(position) => format!("{} ({position})", text("state")),
@@ -129,7 +140,7 @@ fn line(entry: &Value) -> String {
     let percent = entry["progress"].as_f64().unwrap_or(0.0) * 100.0;
     let rows = entry["rows"].as_u64().unwrap_or(0);
     let (id, kind) = (text("id"), text("kind"));
-    format!("{id:>6}  {state:<11} {percent:>4.0}%  {left:>9}  {rows:>9}  {kind:<10}  {query}")
+    format!("{id:>width$}  {state:<12} {percent:>4.0}%  {left:>9}  {rows:>9}  {kind:<10}  {query}")
 }
 
 /// A time in words: the two largest units.
@@ -231,8 +242,8 @@ mod tests {
             "kind": "background", "query": "a\u{1b}[31m"
         });
         assert_eq!(
-            line(&entry),
-            "    17  waiting (2)   25%      1m02s          5  background  a\\x1b[31m"
+            line(&entry, ID_CHARS_MIN),
+            "    17  waiting (2)    25%      1m02s          5  background  a\\x1b[31m"
         );
         for (ms, expected) in [(0, "0s"), (1, "1s"), (59_001, "1m00s"), (7_260_000, "2h01m")] {
             assert_eq!(duration(ms), expected);

@@ -45,6 +45,10 @@ pub struct QueryArgs {
     /// units out, and where rows are counted, merged and sorted. With --format json, as JSON
     #[arg(long, conflicts_with = "background")]
     explain: bool,
+    /// With --explain: run the query too, drop its rows, and print what it took; in a cluster, at
+    /// each node
+    #[arg(long, requires = "explain")]
+    analyze: bool,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -93,6 +97,9 @@ pub fn run(args: QueryArgs) -> Result<()> {
     }
     if args.format == Format::Raw {
         form.push(("format", "raw".into()));
+    }
+    if args.analyze {
+        form.push(("analyze", "1".into()));
     }
     if args.explain {
         return explain(&client, form, args.format);

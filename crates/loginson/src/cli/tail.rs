@@ -70,6 +70,14 @@ fn show(row: &[u8], printer: &mut Printer, format: Format) -> io::Result<()> {
     }
     if row.starts_with(SKIPPED_LINE_BEGIN) {
         let skipped: serde_json::Value = serde_json::from_slice(row).unwrap_or_default();
+        if let Some(messages) = skipped["_skipped"]["messages"].as_u64() {
+            eprintln!(
+                "loginson: {messages} messages of partition {} missed, because it changed its owner; a query finds their \
+                 lines",
+                skipped["_skipped"]["partition"]
+            );
+            return Ok(());
+        }
         eprintln!(
             "loginson: {} lines skipped; they arrived faster than they could be shown",
             skipped["_skipped"]["lines"]

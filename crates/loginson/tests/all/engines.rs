@@ -85,6 +85,20 @@ impl Engines {
         assert!(done.success());
     }
 
+    /// The bodies of the marks in the catalog whose names begin with a prefix.
+    pub fn marks(&self, prefix: &str) -> String {
+        let asked = Command::new("psql")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.postgresql.to_string()])
+            .args(["-d", "loginson", "-A", "-t", "-c"])
+            .arg(format!(
+                "SELECT convert_from(body, 'UTF8') FROM marks WHERE starts_with(name, '{prefix}')"
+            ))
+            .output()
+            .unwrap();
+        assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+        String::from_utf8(asked.stdout).unwrap()
+    }
+
     /// The configuration of a node.
     pub fn config(&self, roles: &str) -> String {
         self.config_of(roles, "loginson", "postgres")

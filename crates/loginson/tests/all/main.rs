@@ -14,6 +14,8 @@ mod certificates;
 mod cli;
 mod cluster;
 #[cfg(feature = "real-servers")]
+mod cluster_answers;
+#[cfg(feature = "real-servers")]
 mod cluster_backup;
 #[cfg(feature = "real-servers")]
 mod cluster_deletions;

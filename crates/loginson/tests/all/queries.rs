@@ -187,13 +187,13 @@ fn mistakes_are_answered() {
 }
 
 /// Occupies the only slot for exports and background queries with an export that nobody reads.
-struct Holder {
-    id: String,
+pub struct Holder {
+    pub id: String,
     _stream: std::net::TcpStream,
 }
 
 impl Holder {
-    fn take(server: &Server) -> Holder {
+    pub fn take(server: &Server) -> Holder {
         let line = format!("held {}\n", "x".repeat(10_000));
         for _ in 0..12 {
             assert_eq!(server.post("/insert/lines", line.repeat(400).as_bytes()).status, 200);

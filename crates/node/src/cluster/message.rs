@@ -7,10 +7,11 @@
 //! come at least every [`HEARTBEAT`], so that both ends notice soon when the other is gone.
 
 use std::io::{self, Read};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use query::source::{TimeRange, Whose};
-use query::{Outcome, RowKey, Share, SharePiece, Wanted};
+use query::{Outcome, Progress, RowKey, Share, SharePiece, Wanted};
 use record::LineId;
 use serde::{Deserialize, Serialize};
 
@@ -240,6 +241,23 @@ pub struct Counts {
     pub bytes_scanned: u64,
     /// Lines read.
     pub lines_scanned: u64,
+    /// Frames and blocks to read.
+    pub units_planned: u64,
+    /// Those that were read or skipped.
+    pub units_done: u64,
+}
+
+impl Counts {
+    /// How far a query is.
+    pub fn of(progress: &Progress) -> Counts {
+        Counts {
+            bytes_planned: progress.bytes_planned.load(Relaxed),
+            bytes_scanned: progress.bytes_scanned.load(Relaxed),
+            lines_scanned: progress.lines_scanned.load(Relaxed),
+            units_planned: progress.units_planned.load(Relaxed),
+            units_done: progress.units_done.load(Relaxed),
+        }
+    }
 }
 
 /// A message of an answer.
@@ -269,9 +287,17 @@ impl Message {
             Message::Hello(version, node) => {
                 (b'H', numbers(&[u64::from(*version), u64::from(*node)]))
             }
-            Message::Progress(Counts { bytes_planned, bytes_scanned, lines_scanned }) => {
-                (b'P', numbers(&[*bytes_planned, *bytes_scanned, *lines_scanned]))
-            }
+            // A node that knows fewer numbers reads the first ones.
+            Message::Progress(counts) => (
+                b'P',
+                numbers(&[
+                    counts.bytes_planned,
+                    counts.bytes_scanned,
+                    counts.lines_scanned,
+                    counts.units_planned,
+                    counts.units_done,
+                ]),
+            ),
             Message::Piece(SharePiece::State(state)) => (b'S', packed(&[], state)),
             Message::Piece(SharePiece::Rows(rows)) => (b'R', packed(&[], rows)),
             Message::Piece(SharePiece::Lines(lines, rest_ns)) => {
@@ -327,6 +353,8 @@ impl Message {
                 bytes_planned: number(0)?,
                 bytes_scanned: number(1)?,
                 lines_scanned: number(2)?,
+                units_planned: number(3).unwrap_or(0),
+                units_done: number(4).unwrap_or(0),
             }),
             b'S' => Message::Piece(SharePiece::State(unpacked(content, MESSAGE_BYTES_MAX)?)),
             b'R' => Message::Piece(SharePiece::Rows(unpacked(content, LINES_BYTES_MAX)?)),
@@ -384,7 +412,13 @@ mod tests {
     fn all() -> Vec<Message> {
         vec![
             Message::Hello(2, 0xdead_beef),
-            Message::Progress(Counts { bytes_planned: 7, bytes_scanned: 5, lines_scanned: 3 }),
+            Message::Progress(Counts {
+                bytes_planned: 7,
+                bytes_scanned: 5,
+                lines_scanned: 3,
+                units_planned: 2,
+                units_done: 1,
+            }),
             Message::Piece(SharePiece::State(vec![1; 4_000])),
             Message::Piece(SharePiece::Rows(b"rows".to_vec())),
             Message::Piece(SharePiece::Lines(Vec::new(), None)),
@@ -417,6 +451,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn progress_of_a_node_that_tells_fewer_numbers_is_read() {
+        let content: Vec<u8> = [7_u64, 5, 3].into_iter().flat_map(u64::to_le_bytes).collect();
+        let counts =
+            Counts { bytes_planned: 7, bytes_scanned: 5, lines_scanned: 3, ..Counts::default() };
+        assert_eq!(Message::decode(b'P', &content), Some(Message::Progress(counts)));
     }
 
     #[test]

@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use query::source::Damages;
 use serde::Serialize;
 use text::time::format_time;
+
+use super::trace::ShareTrace;
 
 /// Segments that are named; of more, the number is told.
 const SEGMENTS_NAMED_MAX: usize = 16;
@@ -44,6 +46,8 @@ pub struct Missing {
     facts: Mutex<Facts>,
     /// Receives the damaged units that a query passes over.
     pub damages: Arc<Damages>,
+    /// Receives what nodes are asked for; set for queries that are explained.
+    trace: OnceLock<Arc<ShareTrace>>,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +70,16 @@ struct Facts {
 }
 
 impl Missing {
+    /// Records from now on what nodes are asked for.
+    pub fn trace_shares(&self) -> Arc<ShareTrace> {
+        Arc::clone(self.trace.get_or_init(Arc::default))
+    }
+
+    /// Where that is recorded, if it is.
+    pub fn trace(&self) -> Option<&Arc<ShareTrace>> {
+        self.trace.get()
+    }
+
     /// A store that is away, or does not have what it should.
     pub fn add(&self, store: &str) {
         self.lock().stores.insert(store.to_owned());

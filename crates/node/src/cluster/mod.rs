@@ -18,6 +18,7 @@ mod options;
 mod reachable;
 pub mod repair;
 mod source;
+mod trace;
 mod trust;
 mod watch;
 
@@ -32,6 +33,7 @@ pub use missing::{Missing, MissingLines, Notice};
 pub use node::{Node, NodeError};
 pub use options::StoresOptions;
 pub use source::ClusterSource;
+pub use trace::{ShareTrace, TracedPlan, ms};
 pub use trust::{roots, tls_config};
 
 use choice::{Choice, Lack, all_lacks, choose};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use ureq::Agent;
-use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use ureq::http::{Method, StatusCode};
 
 use super::frames::{FRAMES_PATH, StoreFrames, Told};
@@ -18,6 +18,8 @@ use super::trust::tls_config;
 
 /// Marks a call that was handed on: the node that gets it does not hand it on once more.
 pub const HANDED_ON: HeaderName = HeaderName::from_static("loginson-handed-on");
+/// How the names of headers of our own begin.
+const OWN_HEADERS: &str = "x-loginson-";
 /// Time limit for connecting. Beyond it the store counts as away.
 ///
 /// limits.md, Several stores: connecting to a store | {} | it is away: another copy is asked, or
@@ -85,6 +87,8 @@ pub struct NodeAnswer {
     pub status: StatusCode,
     /// The type of the body.
     pub content_type: Option<HeaderValue>,
+    /// The headers that say more about the body, and when to ask again.
+    pub told: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -319,6 +323,15 @@ impl Node {
 
     /// Makes a call of somebody else, and returns the answer as it is, whatever its status.
     pub fn hand_on(&self, call: HandedOn) -> Result<NodeAnswer, NodeError> {
+        self.hand_on_within(CALL_TIME_MAX, call)
+    }
+
+    /// As [`hand_on`](Self::hand_on), with another time limit.
+    pub fn hand_on_within(
+        &self,
+        time_max: Duration,
+        call: HandedOn,
+    ) -> Result<NodeAnswer, NodeError> {
         let wrong = |error: &dyn std::fmt::Display| {
             NodeError::new(format!("the call cannot be handed on to {}: {error}", self.name))
         };
@@ -336,15 +349,19 @@ impl Node {
         let request = self
             .agent
             .configure_request(request)
-            .timeout_recv_response(Some(CALL_TIME_MAX))
-            .timeout_global(Some(CALL_TIME_MAX))
+            .timeout_recv_response(Some(time_max))
+            .timeout_global(Some(time_max))
             .build();
         let mut response = self.agent.run(request).map_err(|error| self.unreached(&error))?;
         let content_type = response.headers().get(CONTENT_TYPE).cloned();
+        let is_told =
+            |name: &HeaderName| name == RETRY_AFTER || name.as_str().starts_with(OWN_HEADERS);
+        let told = response.headers().iter().filter(|(name, _)| is_told(name));
+        let told = told.map(|(name, value)| (name.clone(), value.clone())).collect();
         let status = response.status();
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.unreached(&error))?;
-        Ok(NodeAnswer { status, content_type, body })
+        Ok(NodeAnswer { status, content_type, told, body })
     }
 
     /// The error of an answer that is not as expected.

@@ -17,6 +17,7 @@ use super::engines::{Avoided, Engines, LeftOut, Pieces as PieceList, Spread, Una
 use super::hedges::{Began, Hedges};
 use super::message::{Counts, Message, ShareRequest};
 use super::node::{Node, NodeError};
+use super::trace::{ShareTrace, TracedRun, ms};
 use super::{Cluster, Copy, Missing, MissingLines};
 
 /// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
@@ -148,6 +149,8 @@ impl Sides for ClusterSource {
                 segments: HashMap::new(),
                 silence_max: SILENCE_MAX,
                 hedges: None,
+                asked_elsewhere: HashMap::new(),
+                trace: None,
             };
             match answer.begins(&|| context.check(started))? {
                 Ok(()) if readers.are_same(&chosen, &answer.ids()) => {
@@ -212,6 +215,8 @@ impl ClusterSource {
                     return Err(RunError::Side(why));
                 }
             }
+            let trace = self.missing.as_ref().or(self.told.as_ref()).and_then(|told| told.trace());
+            let traced = trace.and_then(|trace| Some((Arc::clone(trace), trace.plan(&plan)?)));
             let nodes = plan.shares.iter().map(|(node, _)| Arc::clone(node)).collect();
             let shares = with_pieces(plan.shares, request);
             let mut answer = Answer {
@@ -222,6 +227,8 @@ impl ClusterSource {
                 before: Counts::default(),
                 missing: self.missing.clone(),
                 segments: plan.segments,
+                asked_elsewhere: HashMap::new(),
+                trace: traced.clone(),
                 silence_max: match &self.missing {
                     Some(_) => SILENCE_MAX_PARTIAL,
                     None => SILENCE_MAX,
@@ -244,6 +251,9 @@ impl ClusterSource {
             };
             let address = answer.copy.nodes[number].url().to_owned();
             tracing::debug!("{}; the query is planned again", error.message);
+            if let Some((trace, place)) = &traced {
+                trace.planned_again(*place, &error.message);
+            }
             match (error.is_away, error.is_stale) {
                 (false, false) => return Err(RunError::Side(error.message)),
                 // Its segments are read by others at once; its newest frames are waited for.
@@ -294,6 +304,8 @@ pub fn ask(
         segments: HashMap::new(),
         silence_max: SILENCE_MAX,
         hedges: None,
+        asked_elsewhere: HashMap::new(),
+        trace: None,
     };
     match answer.begins(&|| context.check(started))? {
         Ok(()) => Ok(Box::new(answer)),
@@ -383,8 +395,11 @@ struct Side {
     has_ended: bool,
     /// The query knows that it has ended.
     end_is_known: bool,
-    /// How long it took until its first piece.
+    /// How long it took until its first piece, and until its end.
     began: Option<Duration>,
+    ended: Option<Duration>,
+    /// Why it failed, as the query was told.
+    failure: Option<String>,
     /// The reader waits for room.
     is_blocked: bool,
     heard: Option<Instant>,
@@ -398,6 +413,7 @@ impl Side {
         let is_wanted = self.winner.is_none_or(|winner| winner == place);
         let is_last = self.winner.is_some() || self.failed >= self.asked;
         if is_wanted && is_last && !self.has_ended {
+            self.failure.get_or_insert_with(|| error.message.clone());
             self.error.get_or_insert(error);
         }
     }
@@ -413,15 +429,16 @@ struct Shared {
     sides: Mutex<Vec<Side>>,
     changed: Condvar,
     is_over: AtomicBool,
+    begun: Instant,
 }
 
 impl Asked {
     fn begin(shares: Vec<(Arc<Node>, Arc<ShareRequest>)>) -> Result<Asked, RunError> {
         let sides = shares.iter().map(|_| Side::default()).collect();
         let is_over = AtomicBool::new(false);
-        let shared =
-            Arc::new(Shared { sides: Mutex::new(sides), changed: Condvar::new(), is_over });
-        let asked = Asked { shared, begun: Instant::now() };
+        let (sides, changed, begun) = (Mutex::new(sides), Condvar::new(), Instant::now());
+        let shared = Arc::new(Shared { sides, changed, is_over, begun });
+        let asked = Asked { shared, begun };
         for (side, (node, request)) in shares.into_iter().enumerate() {
             asked.ask(side, node, request)?;
         }
@@ -477,7 +494,10 @@ impl Shared {
         if let Err(error) = result {
             own.fail(at.1, error);
         }
-        own.has_ended |= is_complete && own.winner == Some(at.1);
+        if is_complete && own.winner == Some(at.1) {
+            own.has_ended = true;
+            own.ended.get_or_insert(self.begun.elapsed());
+        }
         drop(sides);
         self.changed.notify_all();
     }
@@ -522,6 +542,7 @@ impl Shared {
                 own.heard = Some(Instant::now());
                 own.bytes += bytes;
                 own.pieces.push_back(piece);
+                own.began.get_or_insert(self.begun.elapsed());
             }
         }
         let is_wanted = !sides[side].has_ended && !self.is_over.load(Relaxed);
@@ -546,6 +567,39 @@ struct Answer {
     missing: Option<Arc<Missing>>,
     /// Lines and event times of the segments that are read.
     segments: HashMap<String, (u64, (i64, i64))>,
+    /// The names of the second nodes that were asked, by side.
+    asked_elsewhere: HashMap<usize, String>,
+    /// Receives what the shares took, and the place of their plan there.
+    trace: Option<(Arc<ShareTrace>, usize)>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let Some((trace, place)) = self.trace.take() else { return };
+        let sides = self.asked.shared.lock();
+        let run = |(number, side): (usize, &Side)| {
+            let first = self.copy.nodes.get(number).map(|node| node.name.clone());
+            let other = self.asked_elsewhere.get(&number).cloned();
+            TracedRun {
+                complete: side.ended.is_some(),
+                first_ms: side.began.map(ms),
+                ms: ms(side.ended.unwrap_or_else(|| self.asked.begun.elapsed())),
+                blocks_planned: side.counts.units_planned,
+                blocks_done: side.counts.units_done,
+                blocks_skipped: side.outcome.units_skipped,
+                bytes_scanned: side.counts.bytes_scanned,
+                lines_scanned: side.counts.lines_scanned.max(side.outcome.lines_scanned),
+                answered_by: match side.winner {
+                    Some(0) => first,
+                    Some(_) => other.clone(),
+                    None => None,
+                },
+                asked_elsewhere: other,
+                error: side.failure.clone(),
+            }
+        };
+        trace.ran(place, sides.iter().enumerate().map(run));
+    }
 }
 
 impl Answer {
@@ -577,6 +631,7 @@ impl Answer {
             if let (Some((slow, is_silent)), Some(hedges)) = (slow, &mut self.hedges)
                 && let Some((node, request)) = hedges.ask(slow, &self.copy.nodes[slow])
             {
+                self.asked_elsewhere.insert(slow, node.name.clone());
                 self.asked.ask(slow, node, request)?;
                 if is_silent {
                     // The next queries ask others first.
@@ -600,6 +655,7 @@ impl Answer {
                 let name = &self.copy.nodes[number].name;
                 let silent_s = self.silence_max.as_secs_f64();
                 let message = format!("store {name} is away: it says nothing for {silent_s} s");
+                side.failure.get_or_insert_with(|| message.clone());
                 side.error.get_or_insert(NodeError::away(message));
             }
         }
@@ -684,6 +740,8 @@ impl Answer {
             bytes_planned: sum(|counts| counts.bytes_planned).max(before.bytes_planned),
             bytes_scanned: sum(|counts| counts.bytes_scanned).max(before.bytes_scanned),
             lines_scanned: sum(|counts| counts.lines_scanned).max(before.lines_scanned),
+            units_planned: sum(|counts| counts.units_planned).max(before.units_planned),
+            units_done: sum(|counts| counts.units_done).max(before.units_done),
         };
         self.before = now;
         let progress = &self.progress;
@@ -691,6 +749,8 @@ impl Answer {
             (&progress.bytes_planned, now.bytes_planned, before.bytes_planned),
             (&progress.bytes_scanned, now.bytes_scanned, before.bytes_scanned),
             (&progress.lines_scanned, now.lines_scanned, before.lines_scanned),
+            (&progress.units_planned, now.units_planned, before.units_planned),
+            (&progress.units_done, now.units_done, before.units_done),
         ] {
             total.fetch_add(now.saturating_sub(before), Relaxed);
         }

@@ -1,7 +1,6 @@
 //! The programs, sinks, alerts and the watch that run on this node. On one machine they run as long
 //! as the server; in a cluster, on the node that has their lease, as long as it has it.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Result;
@@ -15,6 +14,7 @@ use crate::data_dir::{Documents, SINKS_FOLDER};
 use crate::process::stages::{StageThread, Stages};
 use crate::programs::stage::{self as program_stage, Parts, ProgramOptions, ProgramStage};
 use crate::sinks::config::SinkOptions;
+use crate::sinks::rejected::RejectedDocuments;
 use crate::sinks::stage::{SinkSources, SinkStage};
 use crate::storage::arrivals::{Arrivals, Notes};
 use crate::storage::row_store::RowStore;
@@ -33,7 +33,7 @@ pub struct LeasedWorkOptions {
     sinks: Vec<SinkOptions>,
     alerts: AlertOptions,
     watch: WatchOptions,
-    rejected_dir: PathBuf,
+    rejected: Arc<RejectedDocuments>,
 }
 
 impl LeasedWorkOptions {
@@ -54,8 +54,16 @@ impl LeasedWorkOptions {
             sinks: node.sinks.clone(),
             alerts: node.alerts.clone(),
             watch: node.watch.clone(),
-            rejected_dir: node.data_dir().join(SINKS_FOLDER),
+            rejected: Arc::new(RejectedDocuments::new(
+                node.data_dir().join(SINKS_FOLDER),
+                &node.sinks,
+            )),
         }
+    }
+
+    /// The documents that the destinations of this node's sinks rejected.
+    pub fn rejected(&self) -> &Arc<RejectedDocuments> {
+        &self.rejected
     }
 
     /// Parsers of frames.
@@ -144,7 +152,7 @@ impl LeasedWork {
             programs: Arc::clone(&programs),
             clock: Arc::clone(&options.clock),
             cursors: parts.cursors,
-            rejected_dir: options.rejected_dir.clone(),
+            rejected: Arc::clone(&options.rejected),
             stages: Arc::clone(&stages),
         };
         let sinks = SinkStage::start(&options.sinks, &sources)?;

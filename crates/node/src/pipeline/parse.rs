@@ -18,6 +18,7 @@ use record::Batch;
 use store::{CommittedFrame, FrameHandle, Position, Store, StoreError};
 
 use super::unreadable::Unreadable;
+use crate::cluster::engines::LogPlace;
 use crate::process::stages::{Stages, lock};
 use crate::programs::stage::ProgramStage;
 use crate::programs::summary::stage::SummaryStage;
@@ -268,10 +269,10 @@ impl ParseStage {
     }
 
     /// Hands the records of a frame of a cluster to live tails.
-    pub fn tell_tails(&self, batch: Arc<Batch>) {
+    pub fn tell_tails(&self, batch: Arc<Batch>, place: LogPlace) {
         let lines = batch.len() as u64;
         let lines_total = self.lines.fetch_add(lines, Relaxed) + lines;
-        self.tails.send(TailBatch { batch, lines_total });
+        self.tails.send(TailBatch { batch, lines_total, place: Some(place) });
     }
 
     /// Hands a parsed frame to all its readers.
@@ -280,7 +281,7 @@ impl ParseStage {
         if let Some(batch) = batch {
             self.store.set_times(committed.position, batch.time_range_ns());
             let lines_total = self.lines.load(Relaxed) + lines;
-            self.tails.send(TailBatch { batch, lines_total });
+            self.tails.send(TailBatch { batch, lines_total, place: None });
         }
         self.lines.fetch_add(lines, Relaxed);
         *lock(&self.through) = Some(committed.position);

@@ -14,6 +14,8 @@ use record::Batch;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::cluster::engines::LogPlace;
+
 /// Limit of the batches that wait for the slowest reader. Beyond it, readers miss the oldest. The
 /// last batch is kept whatever its size.
 ///
@@ -29,6 +31,8 @@ pub struct TailBatch {
     /// Lines of all batches so far, including this one: from the difference a reader knows what it
     /// missed.
     pub lines_total: u64,
+    /// Where the log of a cluster has the frame.
+    pub place: Option<LogPlace>,
 }
 
 /// The source of batches.
@@ -184,11 +188,11 @@ mod tests {
         let budget = Budget::new(1 << 30);
         let tails = Tails::new(&budget);
         let large = batch(4 << 20);
-        tails.send(TailBatch { batch: Arc::clone(&large), lines_total: 1 });
+        tails.send(TailBatch { batch: Arc::clone(&large), lines_total: 1, place: None });
         assert_eq!(budget.held(), 0, "nobody follows");
         let (mut quick, mut slow) = (tails.follow(), tails.follow());
         for lines_total in 2..102 {
-            tails.send(TailBatch { batch: Arc::clone(&large), lines_total });
+            tails.send(TailBatch { batch: Arc::clone(&large), lines_total, place: None });
             assert_eq!(quick.recv().await.unwrap().lines_total, lines_total);
             let most = WAITING_BYTES_MAX.max(large.memory_bytes()) as u64;
             assert!(budget.held() <= most + platform::memory::PIECE_BYTES);
@@ -209,8 +213,8 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let tails = Tails::new(&budget);
         let mut reader = tails.follow();
-        tails.send(TailBatch { batch: batch(4 << 20), lines_total: 1 });
-        tails.send(TailBatch { batch: batch(10), lines_total: 2 });
+        tails.send(TailBatch { batch: batch(4 << 20), lines_total: 1, place: None });
+        tails.send(TailBatch { batch: batch(10), lines_total: 2, place: None });
         assert_eq!(reader.recv().await.unwrap().lines_total, 2);
     }
 }

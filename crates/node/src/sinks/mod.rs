@@ -15,5 +15,6 @@ pub mod cursor_file;
 pub mod feed;
 mod lines;
 mod queries;
+pub mod rejected;
 mod rows;
 pub mod stage;

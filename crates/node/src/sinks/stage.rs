@@ -1,7 +1,6 @@
 //! The sinks that run: each reads the store on a thread of its own and hands documents to the
 //! thread that delivers them.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use super::cursor_file::CursorFile;
 use super::feed::Feed;
 use super::lines::LineFeed;
 use super::queries::QueryFeed;
+use super::rejected::{RejectedDocuments, SharedRejects, documents};
 use super::rows::RowFeed;
 use crate::data_dir::Documents;
 use crate::process::lasting::{Lasting, News};
@@ -25,6 +25,8 @@ use crate::storage::arrivals::Arrivals;
 
 /// How often a sink looks for new documents, and whether it has to end.
 const TICK: Duration = Duration::from_millis(250);
+/// Rejected documents that are delivered again in one batch.
+const REDELIVERED_MAX: usize = 500;
 /// How often the cursor is written.
 const CURSOR_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after an error of reading, or of making the destination.
@@ -41,8 +43,8 @@ pub struct SinkSources {
     pub clock: Arc<dyn Clock>,
     /// Keeps the cursors.
     pub cursors: Arc<dyn Documents>,
-    /// The folder of rejected documents.
-    pub rejected_dir: PathBuf,
+    /// Keeps the documents that destinations reject.
+    pub rejected: Arc<RejectedDocuments>,
     /// Signals of all stages.
     pub stages: Arc<Stages>,
 }
@@ -64,6 +66,8 @@ pub struct RunningSink {
     seen: Mutex<Seen>,
     /// The cursor of the last batch that was delivered as a whole.
     acknowledged: Arc<Mutex<Option<String>>>,
+    /// Whether the rejected documents are to be delivered again.
+    redelivers: AtomicBool,
 }
 
 /// What a sink begins with.
@@ -117,6 +121,7 @@ impl SinkStage {
                 runner: Mutex::default(),
                 seen: Mutex::default(),
                 acknowledged: Arc::default(),
+                redelivers: AtomicBool::new(false),
             });
             match sink.begin() {
                 Ok(begun) => *lock(&sink.begun) = Some(begun),
@@ -136,6 +141,13 @@ impl SinkStage {
     /// What all sinks are doing, in the order of the configuration.
     pub fn told(&self) -> Vec<Told> {
         self.sinks.iter().map(|(sink, _)| sink.told()).collect()
+    }
+
+    /// Has the rejected documents of a sink delivered again, as soon as it takes some; false if
+    /// there is no such sink.
+    pub fn redeliver(&self, name: &str) -> bool {
+        let sink = self.sinks.iter().find(|(sink, _)| sink.options.sink.name == name);
+        sink.map(|(sink, _)| sink.redelivers.store(true, Relaxed)).is_some()
     }
 
     /// Ends all sinks after the requests that are under way. What was not delivered is delivered
@@ -208,13 +220,23 @@ impl RunningSink {
         if self.until_ok(|| self.start_runner()).is_none() {
             return;
         }
+        // The cursor of the last batch that the runner took.
+        let mut taken = cursor.clone();
         let mut written = (Some(cursor), Instant::now());
         let mut lasting = Lasting::default();
         while !self.stopped.load(Relaxed) {
+            if self.redelivers.swap(false, Relaxed) {
+                self.redeliver(&taken, &file, &mut written, &mut lasting);
+            }
             let next = feed.next();
             lock(&self.seen).frames_left = feed.frames_left();
             match next {
-                Ok(Some(documents)) => self.hand_on(documents, &file, &mut written, &mut lasting),
+                Ok(Some(documents)) => {
+                    let cursor = documents.cursor.clone();
+                    if self.hand_on(documents, &file, &mut written, &mut lasting) {
+                        taken = cursor;
+                    }
+                }
                 Ok(None) => {
                     lock(&self.seen).has_caught_up = true;
                     std::thread::sleep(TICK);
@@ -236,34 +258,88 @@ impl RunningSink {
         self.write_cursor(&file, &mut written, Duration::ZERO);
     }
 
-    /// Submits documents as soon as there is room.
+    /// Delivers the documents that were rejected so far again, file by file. A file is removed once
+    /// the destination has taken its documents, or has rejected them once more: then they are in a
+    /// new file. After a crash before that, some are delivered twice. `cursor`: that of the last
+    /// batch, since these documents change nothing about where reading resumes.
+    fn redeliver(
+        &self,
+        cursor: &str,
+        file: &CursorFile,
+        written: &mut (Option<String>, Instant),
+        lasting: &mut Lasting,
+    ) {
+        let name = &self.options.sink.name;
+        let rejects = self.sources.rejected.of(name).expect("each sink has a place there");
+        let frozen = lock(rejects).frozen(self.sources.clock.now_ns());
+        let files = match frozen {
+            Ok(files) => files,
+            Err(error) => {
+                tracing::error!("sink {name}: rejected documents are not delivered again: {error}");
+                return;
+            }
+        };
+        for path in files {
+            let documents = match documents(&path) {
+                Ok(documents) => documents,
+                Err(error) => {
+                    tracing::error!("sink {name}: {error}");
+                    continue;
+                }
+            };
+            for some in documents.chunks(REDELIVERED_MAX) {
+                let batch = Batch { documents: some.to_vec(), cursor: cursor.to_owned() };
+                if !self.hand_on(batch, file, written, lasting) {
+                    return;
+                }
+            }
+            // A runner that ended because of a bug leaves them waiting.
+            while lock(&self.runner)
+                .as_ref()
+                .is_none_or(|runner| runner.state().waiting_documents > 0)
+            {
+                if self.stopped.load(Relaxed) {
+                    return;
+                }
+                self.note_delivery(lasting);
+                self.write_cursor(file, written, CURSOR_INTERVAL);
+                std::thread::sleep(TICK / 5);
+            }
+            if let Err(error) = lock(rejects).remove(&path) {
+                tracing::error!("sink {name}: {} stays: {error}", path.display());
+            }
+        }
+    }
+
+    /// Submits documents as soon as there is room; returns whether the runner has them.
     fn hand_on(
         &self,
         documents: Batch,
         file: &CursorFile,
         written: &mut (Option<String>, Instant),
         lasting: &mut Lasting,
-    ) {
+    ) -> bool {
         let mut waiting = documents;
         while !self.stopped.load(Relaxed) {
             let offered = match &*lock(&self.runner) {
                 Some(runner) => runner.offer(waiting),
-                None => return,
+                None => return false,
             };
             waiting = match offered {
-                Ok(()) => return,
+                Ok(()) => return true,
                 Err(NotTaken::Full(documents)) => documents,
                 Err(NotTaken::Closed(_)) => {
                     // A bug ended the thread of the runner. What it had is read again.
                     self.note_error(Some("it ended because of a bug; see the log".to_owned()));
                     self.sleep(ERROR_PAUSE);
-                    return;
+                    return false;
                 }
             };
             self.note_delivery(lasting);
             self.write_cursor(file, written, CURSOR_INTERVAL);
             std::thread::sleep(TICK / 5);
         }
+        false
     }
 
     fn feed(&self, cursor: Option<&str>) -> Result<Box<dyn Feed>, String> {
@@ -287,15 +363,17 @@ impl RunningSink {
     fn start_runner(&self) -> Result<(), String> {
         let sink = &self.options.sink;
         let destination = sink.destination().map_err(|fault| fault.to_string())?;
-        let folder = &self.sources.rejected_dir;
+        let folder = self.sources.rejected.folder();
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-        let rejects = sink.reject_store(folder);
-        if let Err(error) = platform::check_regular(rejects.path())
+        let rejects = self.sources.rejected.of(&sink.name).expect("each sink has a place there");
+        let path = lock(rejects).path().to_owned();
+        if let Err(error) = platform::check_regular(&path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            return Err(format!("{} cannot be written: {error}", rejects.path().display()));
+            return Err(format!("{} cannot be written: {error}", path.display()));
         }
+        let rejects = SharedRejects(Arc::clone(rejects));
         let acknowledged = Arc::clone(&self.acknowledged);
         let parts = RunnerParts::new(destination, Box::new(rejects), move |cursor: &str| {
             *lock(&acknowledged) = Some(cursor.to_owned());

@@ -47,6 +47,8 @@ pub struct Explanation {
     pub own_lines: bool,
     /// Whether the filters have queries inside, which run before the query.
     pub has_queries_inside: bool,
+    /// Whether the lines are on other nodes, which alone know their units.
+    pub are_elsewhere: bool,
     /// Units that may hold lines in the range; the others are not read. `units` and `store` are
     /// None where a filter restricts what the query may see, because they would reveal how much
     /// others keep.
@@ -174,6 +176,7 @@ impl Explanation {
             site: plan.site(place).shown(),
         };
         Ok(Explanation {
+            are_elsewhere: source.sides().is_some(),
             query: plan.query.to_string(),
             range: plan.range,
             own_lines: plan.whose == Whose::All,
@@ -374,6 +377,7 @@ impl fmt::Display for Explanation {
                 (Some(units), Some(store)) => {
                     format!("{units} of {store} may hold lines of that time")
                 }
+                _ if self.are_elsewhere => "they are on other nodes".to_owned(),
                 _ => "how many there are is not told to a query whose lines are restricted"
                     .to_owned(),
             },

@@ -7,7 +7,10 @@ export interface QueueEntry {
   id: string;
   kind: string;
   query: string;
-  state: 'waiting' | 'running' | 'paused' | 'done' | 'cancelled' | 'failed' | 'interrupted';
+  /** `out_of_reach`: a background query of a node of the cluster that does not answer. */
+  state: 'waiting' | 'running' | 'paused' | 'done' | 'cancelled' | 'failed' | 'interrupted' | 'out_of_reach';
+  /** In a cluster: the name of the node that has the query. */
+  node?: string;
   /** Position in the queue while it waits, from 1. */
   position: number | null;
   started: string;
@@ -75,8 +78,10 @@ export interface Queue {
     result_bytes_total: number;
     results_keep_s: number;
   };
-  /** Bytes of all stored rows. */
+  /** Bytes of all stored rows; in a cluster, of those of the node that answers. */
   result_bytes: number;
+  /** In a cluster: the nodes whose queries are not listed, and why. */
+  out_of_reach?: { node: string; error: string }[];
 }
 
 export function queue(options: CallOptions = {}): Promise<Queue> {

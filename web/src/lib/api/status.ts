@@ -42,6 +42,26 @@ export interface Status {
   data_dir: string;
   /** Whether queries read the lines of other nodes. */
   cluster: boolean;
+  /** In a cluster on Kafka: the numbers of all nodes together. */
+  all_nodes?: AllNodes;
+}
+
+/** What all nodes of a cluster received since their starts, and what the cluster holds. */
+export interface AllNodes {
+  /** The nodes that are in the sums. */
+  nodes: { node: string; name: string; started: string }[];
+  lines_received: number;
+  bytes_received: number;
+  lines_dropped: number;
+  /** Null while PostgreSQL is away, as the three below. */
+  lines: number | null;
+  bytes_objects: number | null;
+  oldest: string | null;
+  newest: string | null;
+  /** The fullest local disk. */
+  disk: { node: string; used_bytes: number; free_bytes: number } | null;
+  /** What is in no sum, and why. */
+  missing: { node: string; error: string }[];
 }
 
 /** How a node finds an engine of the cluster. */

@@ -6,6 +6,8 @@ export type Row = Record<string, string>;
 export interface Note {
   error?: string;
   skipped?: number;
+  /** Messages of a cluster's log that a tail missed; they are stored. */
+  missed?: number;
 }
 
 /** Notes, by the row objects they were parsed into. Fields of a log line are strings, a note is an object: no line can pose as one. */
@@ -20,9 +22,9 @@ function toNote(value: object): Note | undefined {
   const entries = Object.entries(value) as [string, unknown][];
   const [name, said] = entries[0] ?? ['', null];
   if (entries.length !== 1 || typeof said !== 'object' || said === null) return undefined;
-  const { message, lines } = said as { message?: unknown; lines?: unknown };
+  const { message, lines, messages } = said as { message?: unknown; lines?: unknown; messages?: unknown };
   if (name === '_error') return { error: typeof message === 'string' ? message : 'The server ended the answer early. Run the query again.' };
-  if (name === '_skipped') return { skipped: typeof lines === 'number' ? lines : 0 };
+  if (name === '_skipped') return { skipped: typeof lines === 'number' ? lines : 0, ...(typeof messages === 'number' ? { missed: messages } : {}) };
   return undefined;
 }
 

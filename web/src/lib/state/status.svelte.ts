@@ -81,9 +81,13 @@ class StatusPoll {
       (counters[''] as Counters).lines += source.lines_received;
       (counters[''] as Counters).bytes += source.bytes_received;
     }
+    const all = answer.all_nodes;
+    if (all) counters[''] = { lines: all.lines_received, bytes: all.bytes_received };
+    // With another node in the sums, or one that was restarted, they are of something else.
+    const started = answer.started + (all?.nodes.map((node) => ` ${node.node} ${node.started}`).join('') ?? '');
     const before = this.#before;
     const seconds = before ? (at - before.at) / 1000 : 0;
-    if (before && before.started === answer.started && seconds > 0.2) {
+    if (before && before.started === started && seconds > 0.2) {
       const rates: Record<string, Rate> = {};
       const history: Record<string, number[]> = {};
       for (const [source, counter] of Object.entries(counters)) {
@@ -97,8 +101,8 @@ class StatusPoll {
       this.rates = rates;
       this.history = history;
     }
-    if (!before || before.started !== answer.started || seconds > 0.2) {
-      this.#before = { at, started: answer.started, counters };
+    if (!before || before.started !== started || seconds > 0.2) {
+      this.#before = { at, started, counters };
     }
   }
 
@@ -121,17 +125,35 @@ class StatusPoll {
 
   /** From the oldest to the newest stored line. */
   stored(): Span | null {
-    const store = this.latest?.store;
+    const store = this.latest?.all_nodes ?? this.latest?.store;
     if (!store?.oldest || !store.newest) return null;
     return { startMs: Math.floor(timeToMs(store.oldest)), endMs: Math.ceil(timeToMs(store.newest)) };
   }
 
+  /** Lines that this node dropped. */
   dropped(): number {
     let sum = 0;
     for (const source of this.latest?.ingest ?? []) {
       for (const count of Object.values(source.dropped)) sum += count;
     }
     return sum;
+  }
+
+  /** Lines that all nodes dropped. */
+  droppedByAll(): number {
+    return this.latest?.all_nodes?.lines_dropped ?? this.dropped();
+  }
+
+  /** Lines that are held, by all nodes of a cluster; null if that is not known. */
+  lines(): number | null {
+    const status = this.latest;
+    return status?.all_nodes ? status.all_nodes.lines : (status?.store?.lines ?? null);
+  }
+
+  /** What the numbers of a cluster lack, a sentence; empty if they are whole. */
+  lacking(): string {
+    const missing = this.latest?.all_nodes?.missing ?? [];
+    return missing.map(({ node, error }) => `Without ${node}: ${error}.`).join(' ');
   }
 
   /** Used and usable space of the disk, without space that is reserved for others. Null if the system does not report it. */
@@ -143,7 +165,7 @@ class StatusPoll {
 
   /** True if the server answers and has never stored a line. */
   isEmpty(): boolean {
-    return this.trouble() === null && this.latest?.store?.lines === 0;
+    return this.trouble() === null && this.lines() === 0;
   }
 }
 

@@ -22,6 +22,8 @@ export class Tail {
   received = $state(0);
   /** Lines that the server skipped because this page was too slow. */
   skipped = $state(0);
+  /** Messages of a cluster's log that the server missed while a partition changed its owner. */
+  missed = $state(0);
   connected = $state(false);
   error = $state.raw<ApiError | null>(null);
   #pending: Row[] = [];
@@ -44,6 +46,7 @@ export class Tail {
     this.rows = [];
     this.received = 0;
     this.skipped = 0;
+    this.missed = 0;
     this.held = 0;
     this.paused = false;
     this.reading = false;
@@ -113,7 +116,8 @@ export class Tail {
 
   #take(rows: Row[]): void {
     for (const row of rows) {
-      const { skipped, error } = noteOf(row);
+      const { skipped, missed, error } = noteOf(row);
+      this.missed += missed ?? 0;
       if (skipped !== undefined) this.skipped += skipped;
       else if (error !== undefined) {
         // It was cancelled in the queue, or a limit ended it: restarting it automatically would defy that.

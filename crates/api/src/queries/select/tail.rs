@@ -5,6 +5,11 @@
 //! reads more slowly than lines arrive makes the channel of batches overflow: the skipped lines are
 //! counted, and the client is told their number. A tail can be cancelled at any time, also while
 //! lines stream or its client reads nothing.
+//!
+//! In a cluster on engines, stores tell where the log has each frame, and the node that is asked
+//! puts their tails together ([`places`]).
+
+mod places;
 
 use std::collections::HashSet;
 use std::io;
@@ -26,7 +31,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::access::audit;
 use crate::access::params::Params;
-use crate::access::principal::Caller;
+use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::queries::stream::rows_answer;
@@ -35,10 +40,12 @@ use crate::wire::error::wrong_query;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::listen::raised;
 use node::cluster::Cluster;
+use node::cluster::engines::LogPlace;
 use node::pipeline::Pipeline;
 use node::queries::export::{Format, error_line, skipped_line, write_json};
 use node::queries::jobs::QUERY_THREADS;
 use node::queries::tails::{TailBatch, TailReader};
+use places::{END, Held, Told};
 
 /// How far back a tail begins by default.
 const START_OFFSET_NS: i64 = 5_000_000_000;
@@ -84,6 +91,10 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     // Another node that puts tails together asks for the lines of this one alone.
     let is_own = params.flag("own_lines");
     if let Some(cluster) = app.cluster().filter(|_| !is_own) {
+        if let Some(engines) = cluster.engines() {
+            let engines = Arc::clone(engines);
+            return places::tail_of_partitions(&app, engines, &caller, &params, restricted).await;
+        }
         return tail_of_stores(&app, &cluster, &caller, &params, restricted).await;
     }
     // From here on no batch is missed: a client that has the head of the answer, or sees the tail
@@ -94,8 +105,15 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
     let account = Account::new(app.memory(), Purpose::Tail);
     let stopping = app.stopping.clone();
+    let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+    // Places tell how much there is of other lines.
+    let is_node = caller.principal.may(Scope::Node) && !caller.principal.is_restricted();
+    let places = match (params.get("places"), engines) {
+        (Some(text), Some(engines)) if is_node => Some(Told::new(engines, text)?),
+        _ => None,
+    };
     let follower =
-        Follower { query, permit, sender, account, stopping, scratch: Scratch::default() };
+        Follower { query, permit, sender, account, stopping, places, scratch: Scratch::default() };
     tokio::spawn(follower.follow(app, pipeline, live, now_ns.saturating_sub(offset_ns)));
     Ok(rows_answer(
         Some(id),
@@ -168,6 +186,8 @@ struct Follower {
     /// Counts the memory of the tail.
     account: Arc<Account>,
     stopping: watch::Receiver<bool>,
+    /// Where the log has the frames, for another node that puts tails together.
+    places: Option<Told>,
     scratch: Scratch,
 }
 
@@ -224,7 +244,10 @@ impl Follower {
         (mut live, mut lines_total): LiveBatches,
         since_ns: i64,
     ) -> Result<(), Gone> {
-        let mut shown = self.show_recent(pipeline, since_ns).await?;
+        let mut shown = match self.places.is_some() {
+            true => self.show_held(since_ns).await?,
+            false => self.show_recent(pipeline, since_ns).await?,
+        };
         let mut last_sent = Instant::now();
         loop {
             let received = match timeout_at(last_sent + KEEP_ALIVE, live.recv()).await {
@@ -236,14 +259,25 @@ impl Follower {
                 }
             };
             match received {
-                Ok(TailBatch { batch, lines_total: total }) => {
+                Ok(TailBatch { batch, lines_total: total, place }) => {
                     let lines = batch.len() as u64;
                     let skipped = (total - lines).saturating_sub(lines_total);
                     if skipped > 0 {
                         app.tail_lines_skipped.fetch_add(skipped, Relaxed);
                         self.send(skipped_line(skipped)).await?;
+                        if let Some(told) = &mut self.places {
+                            told.skipped();
+                        }
                     }
                     lines_total = total;
+                    if self.places.is_some()
+                        && let Some(place) = place
+                    {
+                        if self.show_at(&batch, place, i64::MIN).await? {
+                            last_sent = Instant::now();
+                        }
+                        continue;
+                    }
                     let sequence = batch.frame().map(|frame| frame.header().sequence);
                     if !sequence.is_some_and(|sequence| shown.remove(&sequence))
                         && self.show(&batch, i64::MIN).await?
@@ -256,6 +290,35 @@ impl Follower {
                 Err(RecvError::Closed) => return Ok(()),
             }
         }
+    }
+
+    /// Sends the lines that this node holds of its partitions: from where the other node has seen
+    /// them, else those that arrived since `since_ns`.
+    async fn show_held(&mut self, since_ns: i64) -> Result<HashSet<u64>, Gone> {
+        let held = self.places.as_ref().map(|told| told.held(since_ns)).unwrap_or_default();
+        for Held { owned, frame, place, since_ns } in held {
+            tokio::task::yield_now().await;
+            let batch = tokio::task::block_in_place(|| owned.batch(&frame));
+            self.show_at(&batch, place, since_ns).await?;
+        }
+        Ok(HashSet::new())
+    }
+
+    /// As [`show`](Self::show), between lines that say where the log has the frame; nothing if it
+    /// was sent already. Returns whether anything was sent.
+    async fn show_at(
+        &mut self,
+        batch: &Arc<Batch>,
+        place: LogPlace,
+        since_ns: i64,
+    ) -> Result<bool, Gone> {
+        let Some(head) = self.places.as_mut().and_then(|told| told.head(place)) else {
+            return Ok(false);
+        };
+        self.send(head).await?;
+        self.show(batch, since_ns).await?;
+        self.send(END.to_vec()).await?;
+        Ok(true)
     }
 
     /// Sends the lines that arrived since `since_ns`, frame by frame; returns the sequence numbers
@@ -313,7 +376,7 @@ impl Follower {
         let mut chunk = Vec::new();
         let mut scratch = Scratch::default();
         let mut any = false;
-        let Follower { query, permit, sender, account, stopping, scratch: own } = self;
+        let Follower { query, permit, sender, account, stopping, scratch: own, .. } = self;
         let pass = |bytes: Vec<u8>| -> Result<(), RunError> {
             for piece in bytes.chunks(PIECE_BYTES) {
                 pass(piece, sender, || permit.cancelled.load(Relaxed) || *stopping.borrow())?;

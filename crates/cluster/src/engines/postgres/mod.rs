@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::catalog::{
-    Catalog, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange, Totals,
-    Unsearched, View,
+    Catalog, Held, Mark, NodeInfo, PartitionState, Publication, SegmentRow, Snapshot, TimeRange,
+    Totals, Unsearched, View,
 };
 use crate::deletions::{DeletionRow, Deletions};
 use crate::engines::meter::Metered;
@@ -105,6 +105,11 @@ impl PgCatalog {
     /// The calls so far.
     pub fn metered(&self) -> Metered {
         self.pool.metered()
+    }
+
+    /// What all live segments hold. A million of them take a fraction of a second.
+    pub fn held(&self) -> Result<Held, CatalogError> {
+        self.pool.run(Access::Read, async |client| segments::held(client).await)
     }
 
     /// As [`Catalog::snapshot`], within `time_max`.

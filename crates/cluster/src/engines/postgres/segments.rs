@@ -9,7 +9,7 @@ use super::leases::{node_id, node_number};
 use super::pool::Failed;
 use super::{micros, signed, unsigned};
 use crate::catalog::{
-    DueRules, Owner, PartitionRow, SegmentRow, Snapshot, TimeRange, Totals, Unsearched,
+    DueRules, Held, Owner, PartitionRow, SegmentRow, Snapshot, TimeRange, Totals, Unsearched,
 };
 use crate::error::CatalogError;
 use crate::ids::{NodeId, ObjectName};
@@ -215,6 +215,25 @@ pub async fn totals(client: &Client) -> Result<Totals, Failed> {
         .first()
         .map(|row| Totals { segments: unsigned(row.get(0)), bytes: unsigned(row.get(1)) });
     Ok(totals.unwrap_or_default())
+}
+
+/// What all live segments hold. Reads each of their rows.
+pub async fn held(client: &Client) -> Result<Held, Failed> {
+    let rows = client
+        .query_typed(
+            "SELECT count(*)::bigint, COALESCE(sum(bytes), 0)::bigint,
+                COALESCE(sum(lines), 0)::bigint, min(first_ns), max(last_ns)
+             FROM segments WHERE retired IS NULL",
+            &[],
+        )
+        .await?;
+    let held = rows.first().map(|row| Held {
+        segments: unsigned(row.get(0)),
+        bytes: unsigned(row.get(1)),
+        lines: unsigned(row.get(2)),
+        times_ns: row.get::<_, Option<i64>>(3).zip(row.get(4)),
+    });
+    Ok(held.unwrap_or_default())
 }
 
 /// Begins or prolongs a hold. One that begins waits for the transactions that retire segments at

@@ -11,6 +11,7 @@
 mod append;
 mod ends;
 mod hidden;
+mod known_queries;
 mod log_arrivals;
 mod log_cursor;
 mod log_keeps;
@@ -48,14 +49,15 @@ use query::source::Answers;
 
 pub use append::KafkaAppend;
 pub use cluster::deletions::{DeletionRow, DeletionState, Deletions};
-pub use cluster::{CatalogError, Lease, RetentionRule, RetentionSettings};
+pub use cluster::{CatalogError, Held, Lease, RetentionRule, RetentionSettings};
 pub use hidden::HiddenLines;
+pub use known_queries::{KnownQuery, QueriesOfNode, TOLD_CHARS_MAX};
 pub use log_arrivals::LogArrivals;
 pub use log_notes::LogNotes;
 pub use log_rows::LogRows;
 pub use marks::{Marks, SharedAccess};
 pub use options::{EngineOptions, KafkaOptions};
-pub use owner::{Owner, OwnerSettings, Work};
+pub use owner::{LogPlace, Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, LeftOut, Pieces, PiecesError, PiecesSource, SegmentPiece};
 pub use segments::is_storage_away;
@@ -66,10 +68,16 @@ use crate::data_dir::OBJECTS_FOLDER;
 use cluster::deletions::FILTER_BYTES_MAX;
 use ends::{KnownEnd, LogEnds};
 use hidden::{Compiled, Covering};
+use known_queries::KnownQueries;
 use segments::Segments;
 
 /// How often an engine that is away at the start is tried.
 const RETRY: Duration = Duration::from_secs(2);
+
+/// How soon the catalog is asked again what segments hold: a second later, or so many times as long
+/// as the last answer took, since it reads the rows of all segments.
+const HELD_AGAIN: Duration = Duration::from_secs(1);
+const HELD_FACTOR: u32 = 50;
 
 /// Time for an engine to answer for the status.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(3);
@@ -109,6 +117,24 @@ pub struct Engines {
     nodes: Mutex<HashMap<String, Arc<Node>>>,
     /// The lease under which programs and sinks run on this node, while they do.
     work_lease: Mutex<Option<Lease>>,
+    /// The background queries of all nodes.
+    queries: KnownQueries,
+    /// What segments hold, when that was asked, and how long it took.
+    held: Mutex<Option<(Instant, Duration, Held)>>,
+}
+
+/// Another node of the cluster, as of the last heartbeat.
+pub struct OtherNode {
+    /// Its id.
+    pub id: NodeId,
+    /// Its name, for people.
+    pub name: String,
+    /// What it does.
+    pub roles: Vec<Role>,
+    /// How it is called; none while it does not heartbeat.
+    pub to: Option<Arc<Node>>,
+    /// How long it has not been heard of.
+    pub silent: Duration,
 }
 
 /// The state of a cluster, as far as the engines tell.
@@ -185,6 +211,8 @@ impl Engines {
             refusal: Mutex::default(),
             nodes: Mutex::default(),
             work_lease: Mutex::default(),
+            queries: KnownQueries::default(),
+            held: Mutex::default(),
         })
     }
 
@@ -222,6 +250,22 @@ impl Engines {
         };
         let ends = known.and_then(|known| known.ends.iter().map(now).collect());
         Status { partitions, ends, totals, errors }
+    }
+
+    /// What all segments hold, as of a moment ago. Blocks.
+    ///
+    /// Errors: the catalog does not answer; the text says so.
+    pub fn segments_held(&self) -> Result<Held, String> {
+        let mut known = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((asked, took, held)) = &*known
+            && asked.elapsed() < HELD_AGAIN.max(took.saturating_mul(HELD_FACTOR))
+        {
+            return Ok(*held);
+        }
+        let asked = Instant::now();
+        let held = self.catalog.held().map_err(|error| error.to_string())?;
+        *known = Some((asked, asked.elapsed(), held));
+        Ok(held)
     }
 
     /// Whether the log or the catalog has not answered for longer than a lease: a query does not
@@ -386,6 +430,23 @@ impl Engines {
             view.leases.iter().find(|row| row.resource == Resource::Programs && row.live)?;
         let row = view.nodes.iter().find(|row| Some(row.info.node) == lease.owner)?;
         self.node(&row.info.address).ok()
+    }
+
+    /// All nodes but this one, also those that do not heartbeat.
+    pub fn others(&self) -> Vec<OtherNode> {
+        let view = self.view();
+        let others = view.nodes.into_iter().filter(|row| row.info.node != self.info.node);
+        let other = |row: cluster::NodeRow| {
+            let is_live = row.silent < self.config.lease;
+            OtherNode {
+                id: row.info.node,
+                to: is_live.then(|| self.node(&row.info.address).ok()).flatten(),
+                name: row.info.name,
+                roles: row.info.roles,
+                silent: row.silent,
+            }
+        };
+        others.map(other).collect()
     }
 
     /// The nodes of a role that heartbeat.

@@ -79,8 +79,20 @@ const PUBLISHING: &str = "publishing";
 /// Stays noted as long as the partition is owned: the messages do not come back.
 const RETENTION: &str = "retention of the log";
 
+/// Where the log has a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPlace {
+    /// The partition.
+    pub partition: u32,
+    /// The offset behind the frame before it, of those that this node has told; at first where it
+    /// began to read. Between the two there is no other frame.
+    pub after: u64,
+    /// Its own offset.
+    pub offset: u64,
+}
+
 /// Called with the records of new frames.
-pub type OnBatch = Arc<dyn Fn(Arc<Batch>) + Send + Sync>;
+pub type OnBatch = Arc<dyn Fn(Arc<Batch>, LogPlace) + Send + Sync>;
 
 /// The programs and sinks of the cluster, which run on the node that has their lease.
 pub trait Work: Send + Sync {
@@ -474,6 +486,7 @@ impl Shared {
 
     /// The loop of the thread that reads a partition.
     fn read(&self, owned: &OwnedPartition) {
+        let mut after = owned.hot.position();
         while !self.is_over() && !owned.is_over() {
             let from = owned.hot.position();
             let stepped = lock(&owned.reader).step(&*self.engines.log, READ_WAIT, self.now_ns());
@@ -502,7 +515,10 @@ impl Shared {
                         owned.works(READING);
                     }
                     for hot in owned.hot.frames_from(from) {
-                        (self.on_batch)(owned.batch(&hot));
+                        let (partition, offset) = (owned.number, hot.offset);
+                        let place = LogPlace { partition, after, offset };
+                        (self.on_batch)(owned.batch(&hot), place);
+                        after = offset + 1;
                     }
                     if taken.is_full {
                         std::thread::sleep(PUBLISH_TICK);

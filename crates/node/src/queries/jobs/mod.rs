@@ -52,7 +52,18 @@ pub use self::page::PAGE_ROWS_MAX;
 pub use self::record::{Done, Submission};
 use self::record::{LastId, Record, named};
 use self::results::Results;
-use crate::cluster::QueriedLines;
+use crate::cluster::engines::{KnownQuery, TOLD_CHARS_MAX};
+use crate::cluster::{Engines, QueriedLines};
+
+/// In a cluster on engines, an id has the id of its node above so many bits.
+const NODE_BITS: u32 = 32;
+const NUMBER_MASK: u64 = (1 << NODE_BITS) - 1;
+
+/// The id of the node of a cluster on engines that issued the id of a query; none for an id of one
+/// machine.
+pub fn node_of(id: u64) -> Option<u32> {
+    Some((id >> NODE_BITS) as u32).filter(|node| *node != 0)
+}
 
 /// The threads that queries run on, including those of clients that wait.
 pub static QUERY_THREADS: Threads =
@@ -215,7 +226,7 @@ impl Jobs {
     fn restore(&self) -> io::Result<Vec<u64>> {
         let disk = &*self.disk;
         disk.create_dir_all(&self.dir)?;
-        let last_id = LastId::read(disk, &self.dir)?;
+        let last_id = self.last_id_here(LastId::read(disk, &self.dir)?);
         *lock(&self.last_id) = last_id;
         self.queue.continue_ids(last_id);
         let mut waiting = Vec::new();
@@ -260,6 +271,45 @@ impl Jobs {
         }
         waiting.sort_unstable();
         Ok(waiting)
+    }
+
+    /// The last id that was issued, in the numbers that this node issues: those of a cluster on
+    /// engines have its id in their upper half, so that each names the node that has the query.
+    fn last_id_here(&self, last_id: u64) -> u64 {
+        match self.engines() {
+            Some(engines) if node_of(last_id) != Some(engines.info.node.0) => {
+                u64::from(engines.info.node.0) << NODE_BITS | (last_id & NUMBER_MASK)
+            }
+            _ => last_id,
+        }
+    }
+
+    fn engines(&self) -> Option<&Arc<Engines>> {
+        match &self.lines {
+            QueriedLines::Own(_) => None,
+            QueriedLines::Cluster(cluster) => cluster.engines(),
+        }
+    }
+
+    /// In a cluster on engines, tells the other nodes which queries this one keeps, and hears which
+    /// they keep. Blocks.
+    ///
+    /// Errors: the catalog cannot be reached; the text says so.
+    pub fn share(&self) -> Result<(), String> {
+        let Some(engines) = self.engines() else { return Ok(()) };
+        let jobs: Vec<Arc<Job>> = self.jobs().values().cloned().collect();
+        let known = |job: &Arc<Job>| {
+            let record = job.record();
+            KnownQuery {
+                id: record.id,
+                query: record.submission.query.chars().take(TOLD_CHARS_MAX).collect(),
+                client: record.submission.client.clone(),
+                started_ns: record.started_ns,
+                expires_ns: self.expires_ns(&record),
+            }
+        };
+        let queries = jobs.iter().map(known).collect();
+        engines.share_queries(queries, now_ns(), self.limits().0.keep)
     }
 
     /// As [`submit`](Self::submit), if `check` allows it for the number of queries of the same

@@ -1,0 +1,143 @@
+//! Documents that destinations rejected: listed, delivered again, discarded.
+//!
+//! They are in files of the node that delivered them (`sinks/NAME-rejected…`). A sink that runs
+//! writes there, and so its files are changed under its lock alone; the files of a sink that runs
+//! elsewhere are left over from when it ran here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use sinks::config::Sink;
+use sinks::{
+    Document, Fault, FileRejects, RejectStore, Rejected, rejected_document, rejected_lines,
+};
+
+use super::config::SinkOptions;
+use crate::process::stages::lock;
+
+/// Documents that a list has at most; of more, the number is told.
+pub const LISTED_MAX: usize = 1_000;
+
+/// The rejected documents of all sinks of this node.
+pub struct RejectedDocuments {
+    folder: PathBuf,
+    sinks: BTreeMap<String, Arc<Mutex<FileRejects>>>,
+}
+
+/// The store of a sink that runs.
+pub struct SharedRejects(pub Arc<Mutex<FileRejects>>);
+
+impl RejectStore for SharedRejects {
+    fn keep(&mut self, rejected: &[Rejected<'_>]) -> Result<(), Fault> {
+        lock(&self.0).keep(rejected)
+    }
+
+    fn dropped(&self) -> u64 {
+        lock(&self.0).dropped()
+    }
+}
+
+/// A file of rejected documents.
+pub struct RejectedFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// The documents, a line of JSON each.
+    pub lines: Vec<u8>,
+}
+
+impl RejectedDocuments {
+    /// Those in `folder`, which need not exist.
+    pub fn new(folder: PathBuf, sinks: &[SinkOptions]) -> RejectedDocuments {
+        let store = |sink: &Sink| Arc::new(Mutex::new(sink.reject_store(&folder)));
+        let sinks = sinks.iter().map(|options| (options.sink.name.clone(), store(&options.sink)));
+        let sinks = sinks.collect();
+        RejectedDocuments { folder, sinks }
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Those of a sink of the configuration.
+    pub fn of(&self, sink: &str) -> Option<&Arc<Mutex<FileRejects>>> {
+        self.sinks.get(sink)
+    }
+}
+
+/// The newest documents that were rejected, the newest first, and how many there are.
+pub fn list(rejects: &Mutex<FileRejects>, limit: usize) -> io::Result<(Vec<Value>, u64)> {
+    let rejects = lock(rejects);
+    let (mut newest, mut total) = (VecDeque::new(), 0);
+    for file in rejects.files()? {
+        rejected_lines(&file, &mut |line| {
+            total += 1;
+            newest.push_front(line.to_vec());
+            newest.truncate(limit);
+        })?;
+    }
+    drop(rejects);
+    // What is no JSON is shown as it is.
+    let shown = |line: Vec<u8>| {
+        serde_json::from_slice(&line)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&line).into_owned()))
+    };
+    Ok((newest.into_iter().map(shown).collect(), total))
+}
+
+/// Removes all documents; returns how many there were.
+pub fn discard(rejects: &Mutex<FileRejects>, now_ns: i64) -> io::Result<u64> {
+    let mut rejects = lock(rejects);
+    let mut removed = 0;
+    for file in rejects.frozen(now_ns)? {
+        rejected_lines(&file, &mut |_| removed += 1)?;
+        rejects.remove(&file)?;
+    }
+    Ok(removed)
+}
+
+/// The oldest file with documents, for the node that delivers them again.
+pub fn oldest(rejects: &Mutex<FileRejects>, now_ns: i64) -> io::Result<Option<RejectedFile>> {
+    let mut rejects = lock(rejects);
+    let Some(file) = rejects.frozen(now_ns)?.into_iter().next() else { return Ok(None) };
+    let mut lines = Vec::new();
+    rejected_lines(&file, &mut |line| {
+        lines.extend_from_slice(line);
+        lines.push(b'\n');
+    })?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Some(RejectedFile { name, lines }))
+}
+
+/// Removes the file of that name, whose documents another node has; false if there is none.
+pub fn remove(rejects: &Mutex<FileRejects>, name: &str, now_ns: i64) -> io::Result<bool> {
+    let mut rejects = lock(rejects);
+    let files = rejects.frozen(now_ns)?;
+    let is_it = |file: &&PathBuf| file.file_name().is_some_and(|found| found == name);
+    match files.iter().find(is_it) {
+        Some(file) => rejects.remove(file).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The documents of a file.
+///
+/// Errors: it cannot be read, or has something else; the text says what to do.
+pub fn documents(file: &Path) -> Result<Vec<Document>, String> {
+    let (mut documents, mut is_wrong) = (Vec::new(), false);
+    let read = rejected_lines(file, &mut |line| match rejected_document(line) {
+        Some(document) => documents.push(document),
+        None => is_wrong = true,
+    });
+    read.map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+    match is_wrong {
+        true => Err(format!(
+            "{} has lines that are no rejected documents; correct or remove them",
+            file.display()
+        )),
+        false => Ok(documents),
+    }
+}
