@@ -14,8 +14,8 @@ use crate::frame_log::FrameLog;
 use crate::hot::HotFrame;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::jobs::{
-    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
-    RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeLevel, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionSettings, Settled, Sweep, SweepSettings,
 };
 use crate::member::{Change, LeaseSettings, Member};
 use crate::objects::Objects;
@@ -41,7 +41,7 @@ pub struct StoreNode {
     /// Those that it knows of, which it leaves out when it seals.
     deletions: Deletions,
     /// Where merges of a partition begin to look.
-    settled: BTreeMap<Resource, u64>,
+    settled: BTreeMap<Resource, Settled>,
 }
 
 impl StoreNode {
@@ -229,8 +229,8 @@ impl StoreNode {
             if let Ok(Some(lease)) = self.member.acquire(&catalog, resource, now_ns) {
                 // From the beginning now and then, as after a restart.
                 let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
-                let settled = settled.copied().unwrap_or(0);
-                self.job = Some((lease, begin(world, lease, settled)));
+                let settled = settled.copied().unwrap_or_default();
+                self.job = Some((lease, begin(world, site, lease, settled)));
             }
             return;
         };
@@ -269,14 +269,23 @@ impl StoreNode {
     }
 }
 
-fn begin(world: &World, lease: Lease, settled: u64) -> Job {
+fn begin(world: &World, site: usize, lease: Lease, settled: Settled) -> Job {
     match lease.resource {
         Resource::Merge(partition) if world.chance(500) => {
             Job::Prune(Prune::new(lease, partition, &[]))
         }
         Resource::Merge(partition) => {
-            let settings = MergeSettings { segments_min: 2, bytes_max: 400, span_max: None };
-            Job::Merge(Merge::new(lease, partition, settings, settled))
+            let level = |bytes_max, age_s, is_patient| MergeLevel {
+                bytes_max,
+                bytes_each_max: bytes_max / 2,
+                age_min: Duration::from_secs(age_s),
+                span_max: None,
+                is_patient,
+            };
+            let levels = [level(400, 0, false), level(1_200, 3, true), level(4_000, 6, true)];
+            let settings = MergeSettings { segments_min: 2, span_max: None, levels };
+            let now_ns = world.now_ns() + world.sites[site].clock_wrong_ns.load(Relaxed);
+            Job::Merge(Merge::new(lease, partition, settings, settled, now_ns))
         }
         Resource::Retention => {
             let settings =
@@ -389,6 +398,7 @@ impl Merger for SimSealer<'_> {
             text.push_str(&self.text_of(segment)?);
         }
         self.world.count(Count::Merged, 1);
+        self.world.count(Count::Grown, u64::from(text.len() > 400));
         let received = segments.iter().map(|segment| segment.received_last_ns);
         self.sealed(text, received.max().unwrap_or(0))
     }

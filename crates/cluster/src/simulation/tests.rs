@@ -170,6 +170,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Published, 5.0),
                 (Count::Over, 0.02),
                 (Count::Merged, 1.0),
+                (Count::Grown, 0.1),
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
                 (Count::Deleted, 0.5),

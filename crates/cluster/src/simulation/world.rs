@@ -39,6 +39,8 @@ pub enum Count {
     /// Publishers that were told that their lease is over.
     Over,
     Merged,
+    /// Of them, merges beyond the smallest size.
+    Grown,
     Dropped,
     /// Sealing or merging failed.
     Unsealed,
