@@ -138,6 +138,13 @@ pub fn status(engines: &Engines) -> Value {
     shown["partitions_troubled"] = troubled.into();
     shown["segments"] = json!(status.totals.map(|totals| totals.segments));
     shown["segments_bytes"] = json!(status.totals.map(|totals| totals.bytes));
+    shown["follows"] = json!(engines.follows().map(|follows| {
+        json!({
+            "cluster": format!("{:08x}", follows.cluster),
+            "at_ns": follows.at_ns.to_string(),
+            "lag_s": engines.follow_lag().unwrap_or_default().as_secs_f64(),
+        })
+    }));
     shown["errors"] = status.errors.into();
     shown
 }
