@@ -121,7 +121,8 @@ pub fn status(engines: &Engines) -> Value {
         let ends = status.ends.as_deref();
         let partitions = ends.map_or(0, <[u64]>::len).max(count(rows));
         let of = |number: usize| {
-            let row = rows.iter().find(|row| row.partition as usize == number);
+            let found = rows.binary_search_by_key(&number, |row| row.partition as usize);
+            let row = found.ok().map(|index| &rows[index]);
             let end = ends.and_then(|ends| ends.get(number)).copied();
             partition(number as u32, row, end, &told, &view.nodes)
         };

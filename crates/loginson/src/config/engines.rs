@@ -13,10 +13,11 @@ use crate::config::{bytes, duration};
 use node::cluster::engines::{EngineOptions, KafkaOptions};
 use node::cluster::follow::FollowOptions;
 
-/// Most partitions: each collector numbers the frames of each in a range of its own.
+/// Most partitions: each collector numbers the frames of each in a range of its own, of which there
+/// are twice as many, and has a thread for each.
 ///
 /// limits.md, Nodes of a cluster: partitions | {} | the configuration is refused
-const PARTITIONS_MAX: u32 = 200;
+const PARTITIONS_MAX: u32 = 4_096;
 /// The shortest lease: with less, a pause of the machine moves partitions.
 const LEASE_MIN: Duration = Duration::from_secs(2);
 /// The longest lease: for as long nobody reads the partitions of a node that died.
