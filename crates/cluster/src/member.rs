@@ -577,7 +577,7 @@ mod tests {
         let mut cluster = Cluster::new();
         cluster.join(1);
         cluster.run(5);
-        let Cluster { clock, catalog, members } = &mut cluster;
+        let Cluster { clock, catalog, members, .. } = &mut cluster;
         let (clock, catalog, member) = (&*clock, &*catalog, &mut members[0]);
         let take = |member: &mut Member, resource| {
             member.acquire(catalog, resource, clock.monotonic_ns()).unwrap().unwrap()
