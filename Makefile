@@ -22,7 +22,7 @@ HISTORIES ?= 200000
 TAIL_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab lab-again lab-documents packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-memory bench-protection instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
+.PHONY: help demo demo-bin demo-cluster static quick test test-bin test-long hostile build web documents browser test-binary test-loki test-elastic test-mcp test-otlp test-senders test-kafka test-keycloak test-pushes test-victorialogs test-cluster test-lab lab lab-again lab-documents packages test-packages test-chart bench bench-bin bench-ingest bench-query bench-peers bench-programs bench-storage bench-cluster bench-growth bench-memory bench-protection instructions deny audit test-deps tools clean-demo sql test-sql ways bench-ways test-migrate
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -174,6 +174,9 @@ bench-query: bench-bin ## Measure queries beside ripgrep, and write docs/benchma
 
 bench-cluster: build ## Measure one server, a server for several stores and a cluster on this machine
 	@LOGINSON_BIN="$(BIN)" scripts/bench-cluster.py
+
+bench-growth: build ## Measure how lines/s grow with stores of a quarter of a core; needs root
+	@LOGINSON_BIN="$(BIN)" scripts/bench-growth.py --write
 
 bench-peers: build ## Measure beside VictoriaLogs (needs Go), ripgrep and rsyslog on mixes of lines, and write docs/benchmarks/peers.md
 	@VICTORIALOGS_BIN="$$(scripts/build-victorialogs.sh)" && export VICTORIALOGS_BIN && LOGINSON_BIN="$(BIN)" scripts/bench-peers.py

@@ -9,7 +9,7 @@ mod prune;
 mod retention;
 mod sweep;
 
-pub use merge::{Merge, MergeSettings, Merger};
+pub use merge::{MERGE_LEVELS, Merge, MergeLevel, MergeSettings, Merger, Settled};
 pub use prune::{Orders, Prune, Pruned, Pruner};
 pub use retention::{Retention, RetentionRule, RetentionSettings};
 pub use sweep::{Sweep, SweepSettings};

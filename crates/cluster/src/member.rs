@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::catalog::{Catalog, NodeInfo, Role, View};
+use crate::catalog::{Catalog, LeaseRow, NodeInfo, Role, View};
 use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 
@@ -315,13 +315,14 @@ impl Member {
     fn heard(&mut self, leases: &[Lease], view: View, sent_ns: u64) {
         self.hears_catalog = true;
         self.view = view;
+        // Thousands of partitions are looked for among them.
+        self.view.leases.sort_unstable_by_key(|row| row.resource);
         self.heartbeat_ns = sent_ns + nanos(self.settings.renew_every);
         let until_ns = self.valid_until(sent_ns);
         for lease in leases {
-            let holds = self.view.leases.iter().any(|row| {
-                (row.resource, row.owner, row.epoch)
-                    == (lease.resource, Some(lease.owner), lease.epoch)
-            });
+            let holds = self
+                .lease_row(lease.resource)
+                .is_some_and(|row| (row.owner, row.epoch) == (Some(lease.owner), lease.epoch));
             match self.held.get_mut(&lease.resource) {
                 Some(held) if held.lease != *lease => {}
                 Some(held) if holds => held.until_ns = until_ns,
@@ -375,10 +376,17 @@ impl Member {
         wanted.find(|resource| self.is_free(*resource))
     }
 
+    /// What the last heartbeat told of a lease.
+    fn lease_row(&self, resource: Resource) -> Option<&LeaseRow> {
+        let leases = &self.view.leases;
+        let found = leases.binary_search_by_key(&resource, |row| row.resource);
+        found.ok().map(|index| &leases[index])
+    }
+
     /// Whether nobody has a resource, or the catalog counts it as this node's and this node does
     /// not: from before a restart, or because an answer was lost.
     fn is_free(&self, resource: Resource) -> bool {
-        let row = self.view.leases.iter().find(|row| row.resource == resource);
+        let row = self.lease_row(resource);
         !self.held.contains_key(&resource)
             && row.is_none_or(|row| !row.live || row.owner == Some(self.info.node))
     }
@@ -404,12 +412,14 @@ mod tests {
         clock: Arc<ManualClock>,
         catalog: SimCatalog,
         members: Vec<Member>,
+        partitions: u32,
     }
 
     impl Cluster {
         fn new() -> Cluster {
             let clock = Arc::new(ManualClock::new(0));
-            Cluster { catalog: SimCatalog::new(clock.clone()), clock, members: Vec::new() }
+            let (catalog, members) = (SimCatalog::new(clock.clone()), Vec::new());
+            Cluster { catalog, clock, members, partitions: PARTITIONS }
         }
 
         fn join(&mut self, node: u32) {
@@ -431,7 +441,7 @@ mod tests {
                 self.clock.advance_ns(100_000_000);
                 for member in &mut self.members {
                     let now_ns = self.clock.monotonic_ns();
-                    let change = member.step(&self.catalog, PARTITIONS, now_ns).unwrap();
+                    let change = member.step(&self.catalog, self.partitions, now_ns).unwrap();
                     let is_partition =
                         |lease: Lease| matches!(lease.resource, Resource::Partition(_));
                     lost += usize::from(matches!(change, Some(Change::Lost(l)) if is_partition(l)));
@@ -519,6 +529,21 @@ mod tests {
     }
 
     #[test]
+    fn thousands_of_partitions_are_shared_evenly() {
+        let mut cluster = Cluster::new();
+        cluster.partitions = 4_096;
+        (1..=64).for_each(|node| cluster.join(node));
+        cluster.run(60);
+        assert_eq!(cluster.shares(), [64; 64]);
+        // Those of a store that dies go to all others.
+        cluster.members.remove(10);
+        cluster.run(60);
+        let shares = cluster.shares();
+        assert_eq!(shares.iter().sum::<usize>(), 4_096);
+        assert!(shares.iter().all(|share| (65..=66).contains(share)), "{shares:?}");
+    }
+
+    #[test]
     fn more_stores_than_partitions() {
         let mut cluster = Cluster::new();
         (1..=9).for_each(|node| cluster.join(node));
@@ -552,7 +577,7 @@ mod tests {
         let mut cluster = Cluster::new();
         cluster.join(1);
         cluster.run(5);
-        let Cluster { clock, catalog, members } = &mut cluster;
+        let Cluster { clock, catalog, members, .. } = &mut cluster;
         let (clock, catalog, member) = (&*clock, &*catalog, &mut members[0]);
         let take = |member: &mut Member, resource| {
             member.acquire(catalog, resource, clock.monotonic_ns()).unwrap().unwrap()

@@ -64,6 +64,12 @@ pub fn text(engines: &Engines, out: &mut Text) {
         "1 while this node takes partitions, and reads segments for others.",
         u64::from(engines.refusal().is_none()),
     );
+    if let Some(lag) = engines.follow_lag() {
+        let name = "loginson_cluster_follow_lag_seconds";
+        let help = "How far this region is behind the one that it follows.";
+        out.head(name, "gauge", help);
+        out.sample(name, &[], lag.as_secs_f64());
+    }
     caches(engines, out);
     requests(engines, out);
     partitions(&owned, engines.monotonic_ns(), out);

@@ -121,7 +121,8 @@ pub fn status(engines: &Engines) -> Value {
         let ends = status.ends.as_deref();
         let partitions = ends.map_or(0, <[u64]>::len).max(count(rows));
         let of = |number: usize| {
-            let row = rows.iter().find(|row| row.partition as usize == number);
+            let found = rows.binary_search_by_key(&number, |row| row.partition as usize);
+            let row = found.ok().map(|index| &rows[index]);
             let end = ends.and_then(|ends| ends.get(number)).copied();
             partition(number as u32, row, end, &told, &view.nodes)
         };
@@ -138,6 +139,13 @@ pub fn status(engines: &Engines) -> Value {
     shown["partitions_troubled"] = troubled.into();
     shown["segments"] = json!(status.totals.map(|totals| totals.segments));
     shown["segments_bytes"] = json!(status.totals.map(|totals| totals.bytes));
+    shown["follows"] = json!(engines.follows().map(|follows| {
+        json!({
+            "cluster": format!("{:08x}", follows.cluster),
+            "at_ns": follows.at_ns.to_string(),
+            "lag_s": engines.follow_lag().unwrap_or_default().as_secs_f64(),
+        })
+    }));
     shown["errors"] = status.errors.into();
     shown
 }

@@ -15,7 +15,8 @@ impl FrameLog for Log {
     }
 
     fn append(&self, partition: u32, messages: &[&[u8]]) -> Result<u64, LogError> {
-        Log::append(self, partition, messages).map_err(|error| match error.kind {
+        let appended = Log::append(self, partition, messages);
+        appended.map(|offset| self.counted(partition, offset)).map_err(|error| match error.kind {
             ErrorKind::OutcomeUnknown => LogError::Unknown(error.to_string()),
             _ => of_query(error),
         })
@@ -29,8 +30,8 @@ impl FrameLog for Log {
         wait: Duration,
     ) -> Result<Vec<Message>, LogError> {
         let read =
-            Log::read(self, partition, from, bytes_max, wait).map_err(
-                |error| match Log::bounds(self, partition) {
+            Log::read(self, partition, self.stored(partition, from), bytes_max, wait).map_err(
+                |error| match FrameLog::bounds(self, partition) {
                     Ok(Range { start, end })
                         if error.kind == ErrorKind::NotFound && !(start..=end).contains(&from) =>
                     {
@@ -40,18 +41,20 @@ impl FrameLog for Log {
                 },
             )?;
         let message = |read: crate::engines::kafka::Message| Message {
-            offset: read.offset,
+            offset: self.counted(partition, read.offset),
             bytes: read.bytes.into(),
         };
         Ok(read.into_iter().map(message).collect())
     }
 
     fn bounds(&self, partition: u32) -> Result<Range<u64>, LogError> {
-        Log::bounds(self, partition).map_err(of_query)
+        let Range { start, end } = Log::bounds(self, partition).map_err(of_query)?;
+        Ok(self.counted(partition, start)..self.counted(partition, end))
     }
 
     fn ends(&self) -> Result<Vec<u64>, LogError> {
-        Log::ends(self).map_err(of_query)
+        let ends = Log::ends(self).map_err(of_query)?;
+        Ok((0..).zip(ends).map(|(partition, end)| self.counted(partition, end)).collect())
     }
 
     fn renew(&self, partition: u32) {

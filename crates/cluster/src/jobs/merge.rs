@@ -15,24 +15,50 @@ pub trait Merger: Send + Sync {
     fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError>;
 }
 
-/// What is merged.
+/// One size of merged segments, and when neighbours become one of that size.
 #[derive(Clone, Copy, Debug)]
+pub struct MergeLevel {
+    /// The largest sum of the sizes of segments that are merged.
+    pub bytes_max: u64,
+    /// Segments of up to this size are merged; a larger one stays at this level.
+    pub bytes_each_max: u64,
+    /// The time since the latest arrival of the youngest of them.
+    pub age_min: Duration,
+    /// The longest time between the latest arrivals of two of them; `None`: any.
+    pub span_max: Option<Duration>,
+    /// Whether a run waits until no further neighbour fits, so that few large segments come of it,
+    /// and each line is rewritten once. Otherwise [`MergeSettings::segments_min`] are enough.
+    pub is_patient: bool,
+}
+
+/// What is merged.
+#[derive(Clone, Debug)]
 pub struct MergeSettings {
     /// Neighbours that are merged at least; 8 means that a line is rewritten once for each
     /// eightfold growth.
     pub segments_min: usize,
-    /// The largest sum of the sizes of segments that are merged.
-    pub bytes_max: u64,
-    /// The longest time between the latest arrivals of two of them; `None`: any. A segment is
-    /// dropped when its newest line is too old.
+    /// The longest time between the latest arrivals of two of them, at all levels; `None`: any. A
+    /// segment is dropped when its newest line is too old.
     pub span_max: Option<Duration>,
+    /// The sizes, the smallest first.
+    pub levels: [MergeLevel; MERGE_LEVELS],
 }
+
+/// Sizes that segments grow to, one after the other.
+pub const MERGE_LEVELS: usize = 3;
+/// The most lines of a merged segment: it counts them with 32 bits.
+const LINES_MAX: u64 = u32::MAX as u64;
+
+/// For each level the offset below which segments stay as they are, whatever comes behind them:
+/// they are large, or too few between large ones. Two such groups become neighbours when retention
+/// drops the segments between them, so somebody begins with 0 from time to time.
+pub type Settled = [u64; MERGE_LEVELS];
 
 /// Segments that are looked at with one call.
 const PAGE: usize = 256;
 
 enum State {
-    /// Looks for neighbours from `settled` on.
+    /// Looks for neighbours of a level from where that is settled on.
     Looking,
     Chosen(Vec<SegmentRow>),
     Merged {
@@ -54,22 +80,31 @@ pub struct Merge {
     partition: u32,
     settings: MergeSettings,
     counter: u64,
-    /// Nothing below this offset is to be merged.
-    settled: u64,
+    /// The time by the clock of the node, nanoseconds since 1970 UTC: it decides alone when
+    /// segments are old enough, so a wrong clock costs work or waits, and no line.
+    now_ns: i64,
+    /// The level that is looked at.
+    level: usize,
+    settled: Settled,
     state: State,
 }
 
 impl Merge {
-    /// Looks at the segments of the partition that end behind an offset: 0, or where an earlier
-    /// merge of the partition [`settled`](Self::settled).
-    pub fn new(lease: Lease, partition: u32, settings: MergeSettings, settled: u64) -> Merge {
-        Merge { lease, partition, settings, counter: 0, settled, state: State::Looking }
+    /// Looks at the segments of the partition that end behind offsets: 0, or where an earlier merge
+    /// of the partition [`settled`](Self::settled).
+    pub fn new(
+        lease: Lease,
+        partition: u32,
+        settings: MergeSettings,
+        settled: Settled,
+        now_ns: i64,
+    ) -> Merge {
+        let (counter, level, state) = (0, 0, State::Looking);
+        Merge { lease, partition, settings, counter, now_ns, level, settled, state }
     }
 
-    /// The offset where the next merge of the partition begins to look: the segments below it are
-    /// large, or too few between large ones. Two such groups become neighbours when retention drops
-    /// the segments between them, so somebody begins with 0 from time to time.
-    pub fn settled(&self) -> u64 {
+    /// The offsets where the next merge of the partition begins to look.
+    pub fn settled(&self) -> Settled {
         self.settled
     }
 
@@ -89,14 +124,16 @@ impl Merge {
     ) -> Result<bool, JobError> {
         match std::mem::replace(&mut self.state, State::Looking) {
             State::Looking => {
-                let segments = catalog.segments_of(self.partition, self.settled, PAGE)?;
-                let is_last = segments.len() < PAGE;
-                match choose(segments, &self.settings) {
+                let from = self.settled[self.level];
+                let segments = catalog.segments_of(self.partition, from, PAGE)?;
+                match choose(segments, &self.settings, self.level, self.now_ns) {
                     Found::Run(chosen) => self.state = State::Chosen(chosen),
-                    Found::Settled(offset) => {
-                        // A run that goes on behind the page is shorter than the page.
-                        self.settled = offset.unwrap_or(self.settled);
-                        return Ok(!is_last);
+                    Found::Settled { below, has_more } => {
+                        self.settled[self.level] = below.unwrap_or(from);
+                        if !has_more {
+                            self.level = (self.level + 1) % MERGE_LEVELS;
+                            return Ok(self.level != 0);
+                        }
                     }
                 }
             }
@@ -170,39 +207,71 @@ fn rules_of(segments: &[SegmentRow]) -> u64 {
 enum Found {
     /// The first run of neighbours that is worth merging.
     Run(Vec<SegmentRow>),
-    /// There is none. The segments below this offset stay as they are, whatever comes behind them;
-    /// `None` if there is no segment.
-    Settled(Option<u64>),
+    /// There is none.
+    Settled {
+        /// The segments below this offset stay as they are at this level, whatever comes behind
+        /// them; `None` if there is no segment.
+        below: Option<u64>,
+        /// Whether there may be such a run behind them already.
+        has_more: bool,
+    },
 }
 
-fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings) -> Found {
+/// Chooses from a page of segments, which are in the order of their offsets.
+fn choose(
+    segments: Vec<SegmentRow>,
+    settings: &MergeSettings,
+    level: usize,
+    now_ns: i64,
+) -> Found {
+    let MergeLevel { bytes_max, bytes_each_max, age_min, span_max, is_patient } =
+        settings.levels[level];
     let segments_min = settings.segments_min.max(2);
-    // A segment of this size is not merged again: its run would be too large.
-    let small = settings.bytes_max / segments_min as u64;
+    let span_max = [span_max, settings.span_max].into_iter().flatten().min();
+    let is_last = segments.len() < PAGE;
     let mut run: Vec<SegmentRow> = Vec::new();
-    let (mut bytes, mut settled) = (0, None);
+    let (mut bytes, mut lines, mut below) = (0, 0, None);
+    // Nothing can be added to the run any more.
+    let mut is_closed = false;
+    let mut is_young = false;
     for segment in segments {
-        settled = Some(segment.offsets.end);
+        let age_ns = i128::from(now_ns) - i128::from(segment.received_last_ns);
+        // Segments that are old enough may follow, and have their turn with it.
+        is_young = age_ns < age_min.as_nanos() as i128;
+        if is_young {
+            break;
+        }
+        below = Some(segment.offsets.end);
         let is_near = |first: &SegmentRow| {
             let apart_ns = first.received_last_ns.abs_diff(segment.received_last_ns);
-            settings.span_max.is_none_or(|span| u128::from(apart_ns) <= span.as_nanos())
+            span_max.is_none_or(|span| u128::from(apart_ns) <= span.as_nanos())
         };
-        let fits = bytes + segment.bytes <= settings.bytes_max && run.first().is_none_or(is_near);
-        if segment.bytes > small || !fits {
-            if run.len() >= segments_min {
+        let fits = bytes + segment.bytes <= bytes_max
+            && lines + segment.lines <= LINES_MAX
+            && run.first().is_none_or(is_near);
+        let is_small = segment.bytes <= bytes_each_max;
+        if !is_small || !fits {
+            is_closed = run.len() >= segments_min;
+            if is_closed {
                 break;
             }
             run.clear();
-            bytes = 0;
+            (bytes, lines) = (0, 0);
         }
-        if segment.bytes <= small {
-            bytes += segment.bytes;
+        if is_small {
+            (bytes, lines) = (bytes + segment.bytes, lines + segment.lines);
             run.push(segment);
         }
     }
-    match run.len() >= segments_min {
+    // A run as long as a page would not grow by waiting.
+    let is_enough = is_closed || !is_patient || run.len() == PAGE;
+    match run.len() >= segments_min && is_enough {
         true => Found::Run(run),
-        false => Found::Settled(run.first().map(|segment| segment.offsets.start).or(settled)),
+        false => Found::Settled {
+            below: run.first().map(|segment| segment.offsets.start).or(below),
+            // A run that goes on behind the page is shorter than the page.
+            has_more: !is_last && !is_young,
+        },
     }
 }
 
@@ -211,27 +280,44 @@ mod tests {
     use super::*;
     use crate::catalog::TimeRange;
 
+    /// Levels of 30 bytes for all, and of 300 and 3,000 for those that are older, in seconds.
+    fn settings(span_max: Option<Duration>) -> MergeSettings {
+        let level = |bytes_max, age_s, is_patient| MergeLevel {
+            bytes_max,
+            bytes_each_max: bytes_max / 3,
+            age_min: Duration::from_secs(age_s),
+            span_max: None,
+            is_patient,
+        };
+        let levels = [level(30, 0, false), level(300, 60, true), level(3_000, 600, true)];
+        MergeSettings { segments_min: 3, span_max, levels }
+    }
+
+    fn row(index: u64, bytes: u64, received_s: i64) -> SegmentRow {
+        SegmentRow {
+            name: index.to_string(),
+            partition: 0,
+            offsets: index..index + 1,
+            times: TimeRange::ALL,
+            received_last_ns: received_s * SECOND_NS,
+            lines: 1,
+            bytes,
+            searched: 0,
+            rules: 0,
+            frames: Vec::new(),
+        }
+    }
+
+    const SECOND_NS: i64 = 1_000_000_000;
+
     #[test]
     fn small_neighbours_are_chosen() {
         // The offsets of the run, or the offset that is settled.
         let check = |sizes: &[u64], expected: std::ops::Range<u64>, settled: u64| {
-            let row = |(index, &bytes): (usize, &u64)| SegmentRow {
-                name: index.to_string(),
-                partition: 0,
-                offsets: index as u64..index as u64 + 1,
-                times: TimeRange::ALL,
-                received_last_ns: 0,
-                lines: 1,
-                bytes,
-                searched: 0,
-                rules: 0,
-                frames: Vec::new(),
-            };
-            let segments = sizes.iter().enumerate().map(row).collect();
-            let settings = MergeSettings { segments_min: 3, bytes_max: 30, span_max: None };
-            let (chosen, found) = match choose(segments, &settings) {
+            let segments = (0..).zip(sizes).map(|(index, &bytes)| row(index, bytes, 0)).collect();
+            let (chosen, found) = match choose(segments, &settings(None), 0, 0) {
                 Found::Run(chosen) => (chosen, 0),
-                Found::Settled(offset) => (Vec::new(), offset.unwrap_or(99)),
+                Found::Settled { below, .. } => (Vec::new(), below.unwrap_or(99)),
             };
             assert_eq!(found, settled, "{sizes:?}");
             let offsets: Vec<u64> = chosen.iter().map(|segment| segment.offsets.start).collect();
@@ -250,20 +336,62 @@ mod tests {
     }
 
     #[test]
+    fn large_segments_are_made_of_old_ones_once_no_other_fits() {
+        // Sizes and arrivals, in seconds, at the time 1,000 s; the run, or what is settled.
+        let check = |level: usize, rows: &[(u64, i64)], expected: Result<&[u64], Option<u64>>| {
+            let segments =
+                (0..).zip(rows).map(|(index, &(bytes, s))| row(index, bytes, s)).collect();
+            let found = match choose(segments, &settings(None), level, 1_000 * SECOND_NS) {
+                Found::Run(run) => Ok(run.iter().map(|row| row.offsets.start).collect()),
+                Found::Settled { below, .. } => Err(below),
+            };
+            assert_eq!(found, expected.map(<[u64]>::to_vec), "{level} {rows:?}");
+        };
+        let old = [(90, 0), (90, 1), (90, 2)];
+        check(1, &old, Err(Some(0)));
+        let with = |next: (u64, i64)| [&old[..], &[next]].concat();
+        // The next one does not fit, is too large, or is too young.
+        check(1, &with((90, 3)), Ok(&[0, 1, 2]));
+        check(1, &with((101, 3)), Ok(&[0, 1, 2]));
+        check(1, &with((90, 941)), Err(Some(0)));
+        check(1, &with((90, 940)), Ok(&[0, 1, 2]));
+        check(1, &with((30, 3)), Err(Some(0)));
+        check(1, &[(90, 950)], Err(None));
+        // At the next level they are small, and have to be older.
+        check(2, &old, Err(Some(0)));
+        let many: Vec<(u64, i64)> = (0..12).map(|i| (290, i)).collect();
+        check(2, &many, Ok(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+        check(1, &many, Err(Some(12)));
+        let young: Vec<(u64, i64)> = (0..12).map(|i| (290, 396 + i)).collect();
+        check(2, &young, Err(Some(0)));
+        let older: Vec<(u64, i64)> = (0..12).map(|i| (290, 389 + i)).collect();
+        check(2, &older, Ok(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+        // A page of small ones is enough.
+        let page: Vec<(u64, i64)> = (0..PAGE as i64).map(|i| (1, i)).collect();
+        let whole: Vec<u64> = (0..PAGE as u64).collect();
+        check(1, &page, Ok(&whole));
+    }
+
+    #[test]
+    fn a_segment_has_no_more_lines_than_it_can_count() {
+        let lines = LINES_MAX / 3;
+        let check = |lines: u64, expected: usize| {
+            let rows = (0..4).map(|index| SegmentRow { lines, ..row(index, 5, 0) });
+            let chosen = match choose(rows.collect(), &settings(None), 0, 0) {
+                Found::Run(run) => run.len(),
+                Found::Settled { .. } => 0,
+            };
+            assert_eq!(chosen, expected, "{lines}");
+        };
+        check(lines, 3);
+        check(lines + 1, 0);
+        check(lines / 2, 4);
+    }
+
+    #[test]
     fn rules_count_as_applied_if_they_were_to_all_segments() {
         let check = |rules: &[u64], expected: u64| {
-            let row = |rules: &u64| SegmentRow {
-                name: String::new(),
-                partition: 0,
-                offsets: 0..1,
-                times: TimeRange::ALL,
-                received_last_ns: 0,
-                lines: 1,
-                bytes: 1,
-                searched: 0,
-                rules: *rules,
-                frames: Vec::new(),
-            };
+            let row = |rules: &u64| SegmentRow { rules: *rules, ..row(0, 1, 0) };
             let rows: Vec<SegmentRow> = rules.iter().map(row).collect();
             assert_eq!(rules_of(&rows), expected, "{rules:?}");
         };
@@ -277,23 +405,11 @@ mod tests {
     #[test]
     fn segments_whose_arrivals_are_far_apart_are_not_merged() {
         let check = |span_s: Option<u64>, expected: usize| {
-            let row = |index: u64| SegmentRow {
-                name: index.to_string(),
-                partition: 0,
-                offsets: index..index + 1,
-                times: TimeRange::ALL,
-                received_last_ns: index as i64 * 1_000_000_000,
-                lines: 1,
-                bytes: 1,
-                searched: 0,
-                rules: 0,
-                frames: Vec::new(),
-            };
             let span_max = span_s.map(Duration::from_secs);
-            let settings = MergeSettings { segments_min: 3, bytes_max: 30, span_max };
-            let chosen = match choose((0..10).map(row).collect(), &settings) {
+            let segments = (0..10).map(|index| row(index, 1, index as i64)).collect();
+            let chosen = match choose(segments, &settings(span_max), 0, 0) {
                 Found::Run(run) => run.len(),
-                Found::Settled(_) => 0,
+                Found::Settled { .. } => 0,
             };
             assert_eq!(chosen, expected, "{span_s:?}");
         };

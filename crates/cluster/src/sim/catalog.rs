@@ -79,6 +79,19 @@ impl State {
         }
     }
 
+    /// The node that has a lease which is not expired.
+    #[cfg(test)]
+    pub fn owner(&self, resource: Resource, now_ns: i64) -> Option<NodeId> {
+        self.leases.get(&resource).filter(|row| row.expires_ns > now_ns).and_then(|row| row.owner)
+    }
+
+    #[cfg(test)]
+    pub fn expire(&mut self, resource: Resource) {
+        if let Some(row) = self.leases.get_mut(&resource) {
+            row.expires_ns = 0;
+        }
+    }
+
     pub fn check_offset(
         &self,
         partition: u32,

@@ -50,4 +50,10 @@ enum Weakness {
     SnapshotForEver,
     /// While the log is away, a query takes the ends that it told before for those of now.
     EndsFromBefore,
+    /// A node counts its lease from when it heard of the renewal, and not from before it asked.
+    LeaseFromAnswer,
+    /// The catalog gives a lease to whoever asks, although its owner lives.
+    TakesLive,
+    /// The catalog replaces segments whatever epoch a job has.
+    JobsWithoutEpoch,
 }

@@ -1,4 +1,8 @@
-//! A simulated store: leases, partitions, one job at a time.
+//! A simulated store: leases, partitions, jobs.
+//!
+//! Its threads take leases at the same time, as those of a real one do: one for partitions and
+//! heartbeats, and one for each job. A call of one is under way while others take steps, for longer
+//! than a lease now and then.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,14 +18,75 @@ use crate::frame_log::FrameLog;
 use crate::hot::HotFrame;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::jobs::{
-    JobError, Merge, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
-    RetentionSettings, Sweep, SweepSettings,
+    JobError, Merge, MergeLevel, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
+    RetentionSettings, Settled, Sweep, SweepSettings,
 };
-use crate::member::{Change, LeaseSettings, Member};
+use crate::member::{Answer, Call, Change, LeaseSettings, Member, Next};
 use crate::objects::Objects;
 use crate::partition::Partition;
 use crate::publisher::{Progress, PublishError, PublisherSettings, SealError, Sealed, Sealer};
 use crate::reader::ReaderSettings;
+
+/// Threads of jobs: as on a node, one that drops, and two that search and merge.
+const JOB_THREADS: usize = 3;
+
+/// A call of the catalog whose answer is on its way to the thread that made it.
+struct UnderWay {
+    call: Call,
+    answer: Result<Answer, CatalogError>,
+    sent_ns: u64,
+    /// When the answer is there, by the monotonic clock of the node.
+    at_ns: u64,
+}
+
+impl UnderWay {
+    /// Makes a call, whose answer comes at once, soon, or after more than a lease.
+    fn begin(world: &World, site: usize, call: Call) -> UnderWay {
+        let sent_ns = world.monotonic_ns(site);
+        let answer = call.make(&world.remote_catalog(site), world.ttl);
+        let late_ms = match world.below(20) {
+            _ if world.is_calm() => 0,
+            0 => world.below(2 * world.ttl.as_millis() as usize),
+            1..8 => world.below(500),
+            _ => 0,
+        };
+        let at_ns = world.monotonic_ns(site) + late_ms as u64 * 1_000_000;
+        UnderWay { call, answer, sent_ns, at_ns }
+    }
+
+    /// Hands the member the answer; the lease of an acquisition.
+    fn end(self, world: &World, site: usize, member: &mut Member) -> Option<Lease> {
+        let sent_ns = match world.weakness {
+            Some(Weakness::LeaseFromAnswer) => world.monotonic_ns(site),
+            _ => self.sent_ns,
+        };
+        member.answered(self.call, self.answer, sent_ns).ok().flatten()
+    }
+
+    fn is_there(&self, world: &World, site: usize) -> bool {
+        world.is_calm() || world.monotonic_ns(site) >= self.at_ns
+    }
+}
+
+/// A thread of jobs.
+#[derive(Default)]
+enum JobThread {
+    #[default]
+    Idle,
+    /// It takes a lease.
+    Takes(Resource, Box<UnderWay>),
+    Works(Lease, Box<Job>),
+}
+
+impl JobThread {
+    fn resource(&self) -> Option<Resource> {
+        match self {
+            JobThread::Idle => None,
+            JobThread::Takes(resource, _) => Some(*resource),
+            JobThread::Works(lease, _) => Some(lease.resource),
+        }
+    }
+}
 
 enum Job {
     Merge(Merge),
@@ -37,11 +102,13 @@ pub struct StoreNode {
     partitions: BTreeMap<u32, (Lease, Partition)>,
     /// Partitions whose leases ended because the catalog is away: they answer, and do not publish.
     expired: BTreeMap<u32, Partition>,
-    job: Option<(Lease, Job)>,
+    /// The call of the thread that heartbeats and takes partitions.
+    call: Option<UnderWay>,
+    jobs: [JobThread; JOB_THREADS],
     /// Those that it knows of, which it leaves out when it seals.
     deletions: Deletions,
     /// Where merges of a partition begin to look.
-    settled: BTreeMap<Resource, u64>,
+    settled: BTreeMap<Resource, Settled>,
 }
 
 impl StoreNode {
@@ -61,7 +128,8 @@ impl StoreNode {
             gained: Vec::new(),
             partitions: BTreeMap::new(),
             expired: BTreeMap::new(),
-            job: None,
+            call: None,
+            jobs: Default::default(),
             deletions: Deletions::default(),
             settled: BTreeMap::new(),
         }
@@ -78,22 +146,44 @@ impl StoreNode {
     }
 
     fn step_member(&mut self, world: &World, site: usize) {
-        let catalog = world.remote_catalog(site);
+        if let Some(call) = self.call.take() {
+            if !call.is_there(world, site) {
+                self.call = Some(call);
+                return;
+            }
+            if let Some(lease) = call.end(world, site, &mut self.member) {
+                world.trace(|| format!("{site}: gained {} {}", lease.resource, lease.epoch));
+                self.gained.push(lease);
+            }
+        }
         if let Some(lease) = self.gained.pop() {
             self.open(world, site, lease);
             return;
         }
-        let now_ns = world.monotonic_ns(site);
-        match self.member.step(&catalog, world.partitions, now_ns) {
-            Ok(Some(Change::Gained(lease))) => {
-                world.trace(|| format!("{site}: gained {} {}", lease.resource, lease.epoch));
-                self.gained.push(lease);
+        match self.member.next(world.partitions, world.monotonic_ns(site)) {
+            Next::Call(call) => self.call = Some(UnderWay::begin(world, site, call)),
+            Next::Told(change) => self.change(world, site, change),
+            Next::Idle => {}
+        }
+        if self.member.hears_catalog() {
+            for (number, partition) in std::mem::take(&mut self.expired) {
+                partition.hot.stop();
+                world.unregister_this(site, number, &partition.hot);
             }
-            Ok(Some(Change::Lost(lease))) => {
+        }
+        for (lease, partition) in self.partitions.values() {
+            partition.hot.extend(self.member.until_ns(lease).unwrap_or(0));
+        }
+    }
+
+    fn change(&mut self, world: &World, site: usize, change: Change) {
+        match change {
+            Change::Gained(lease) => self.gained.push(lease),
+            Change::Lost(lease) => {
                 world.trace(|| format!("{site}: lost {} {}", lease.resource, lease.epoch));
                 self.drop_lease(world, site, &lease);
             }
-            Ok(Some(Change::Expired(lease))) => {
+            Change::Expired(lease) => {
                 world.trace(|| format!("{site}: expired {} {}", lease.resource, lease.epoch));
                 if let Resource::Partition(number) = lease.resource
                     && self.partitions.get(&number).is_some_and(|(held, _)| *held == lease)
@@ -104,16 +194,6 @@ impl StoreNode {
                 }
                 self.drop_lease(world, site, &lease);
             }
-            Ok(None) | Err(_) => {}
-        }
-        if self.member.hears_catalog() {
-            for (number, partition) in std::mem::take(&mut self.expired) {
-                partition.hot.stop();
-                world.unregister_this(site, number, &partition.hot);
-            }
-        }
-        for (lease, partition) in self.partitions.values() {
-            partition.hot.extend(self.member.until_ns(lease).unwrap_or(0));
         }
     }
 
@@ -150,8 +230,10 @@ impl StoreNode {
             world.unregister(site, number);
             self.partitions.remove(&number);
         }
-        if self.job.as_ref().is_some_and(|(held, _)| held == lease) {
-            self.job = None;
+        for thread in &mut self.jobs {
+            if matches!(thread, JobThread::Works(held, _) if held == lease) {
+                *thread = JobThread::Idle;
+            }
         }
     }
 
@@ -218,25 +300,45 @@ impl StoreNode {
     }
 
     fn step_job(&mut self, world: &World, site: usize) {
-        let now_ns = world.monotonic_ns(site);
-        let (catalog, objects) = (world.remote_catalog(site), world.remote_objects(site));
-        let Some((lease, job)) = &mut self.job else {
-            let resource = match world.below(4) {
-                0 => Resource::Retention,
-                1 => Resource::Sweep,
-                _ => Resource::Merge(world.below(world.partitions as usize) as u32),
-            };
-            if let Ok(Some(lease)) = self.member.acquire(&catalog, resource, now_ns) {
-                // From the beginning now and then, as after a restart.
-                let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
-                let settled = settled.copied().unwrap_or(0);
-                self.job = Some((lease, begin(world, lease, settled)));
+        let index = world.below(JOB_THREADS);
+        let thread = std::mem::take(&mut self.jobs[index]);
+        self.jobs[index] = match thread {
+            JobThread::Idle => self.take_job(world, site, index),
+            JobThread::Takes(resource, call) if !call.is_there(world, site) => {
+                JobThread::Takes(resource, call)
             }
-            return;
+            JobThread::Takes(resource, call) => match call.end(world, site, &mut self.member) {
+                Some(lease) => {
+                    // From the beginning now and then, as after a restart.
+                    let settled = self.settled.get(&resource).filter(|_| !world.chance(200));
+                    let settled = settled.copied().unwrap_or_default();
+                    JobThread::Works(lease, Box::new(begin(world, site, lease, settled)))
+                }
+                None => JobThread::Idle,
+            },
+            JobThread::Works(lease, job) => self.work(world, site, lease, job),
         };
+    }
+
+    /// Begins to take the lease of a job, which no other thread of the node has.
+    fn take_job(&mut self, world: &World, site: usize, index: usize) -> JobThread {
+        let resource = match (index, world.below(2)) {
+            (0, 0) => Resource::Retention,
+            (0, _) => Resource::Sweep,
+            _ => Resource::Merge(world.below(world.partitions as usize) as u32),
+        };
+        if self.jobs.iter().any(|thread| thread.resource() == Some(resource)) {
+            return JobThread::Idle;
+        }
+        let call = self.member.acquisition(resource);
+        JobThread::Takes(resource, Box::new(UnderWay::begin(world, site, call)))
+    }
+
+    fn work(&mut self, world: &World, site: usize, lease: Lease, mut job: Box<Job>) -> JobThread {
+        let (catalog, objects) = (world.remote_catalog(site), world.remote_objects(site));
         let none = Deletions::default();
         let sealer = SimSealer { world, site, deletions: &none };
-        let result = match job {
+        let result = match &mut *job {
             Job::Merge(merge) => merge.step(&catalog, &objects, &sealer),
             Job::Prune(prune) => prune.step(&catalog, &objects, &sealer),
             Job::Retention(retention) => retention.step(&catalog).map(|count| {
@@ -245,8 +347,7 @@ impl StoreNode {
             }),
             Job::Sweep(sweep) => sweep.step(&catalog, &objects),
         };
-        let lease = *lease;
-        if let Job::Merge(merge) = job {
+        if let Job::Merge(merge) = &*job {
             self.settled.insert(lease.resource, merge.settled());
         }
         let retry = |error: &JobError| match error {
@@ -255,28 +356,46 @@ impl StoreNode {
             JobError::Seal(_) => true,
         };
         match result {
-            Ok(true) => {}
-            Err(error) if retry(&error) => {}
+            Ok(true) => return JobThread::Works(lease, job),
+            Err(error) if retry(&error) => return JobThread::Works(lease, job),
             Err(error) if error.is_over() => {
+                world.count(Count::Overtaken, 1);
                 self.member.is_over(&lease);
-                self.job = None;
             }
-            Ok(false) | Err(_) => {
-                self.member.give_up(lease.resource);
-                self.job = None;
-            }
+            Ok(false) | Err(_) => self.member.give_up(lease.resource),
         }
+        JobThread::Idle
+    }
+
+    /// The leases that the node counts as its own now.
+    pub fn counted(&self, now_ns: u64) -> impl Iterator<Item = Lease> + '_ {
+        let of_jobs = self.jobs.iter().filter_map(|thread| match thread {
+            JobThread::Works(lease, _) => Some(*lease),
+            _ => None,
+        });
+        let of_partitions = self.partitions.values().map(|(lease, _)| *lease);
+        let all = of_partitions.chain(of_jobs).chain(self.gained.iter().copied());
+        all.filter(move |lease| self.member.until_ns(lease).is_some_and(|at_ns| at_ns > now_ns))
     }
 }
 
-fn begin(world: &World, lease: Lease, settled: u64) -> Job {
+fn begin(world: &World, site: usize, lease: Lease, settled: Settled) -> Job {
     match lease.resource {
         Resource::Merge(partition) if world.chance(500) => {
             Job::Prune(Prune::new(lease, partition, &[]))
         }
         Resource::Merge(partition) => {
-            let settings = MergeSettings { segments_min: 2, bytes_max: 400, span_max: None };
-            Job::Merge(Merge::new(lease, partition, settings, settled))
+            let level = |bytes_max, age_s, is_patient| MergeLevel {
+                bytes_max,
+                bytes_each_max: bytes_max / 2,
+                age_min: Duration::from_secs(age_s),
+                span_max: None,
+                is_patient,
+            };
+            let levels = [level(400, 0, false), level(1_200, 3, true), level(4_000, 6, true)];
+            let settings = MergeSettings { segments_min: 2, span_max: None, levels };
+            let now_ns = world.now_ns() + world.sites[site].clock_wrong_ns.load(Relaxed);
+            Job::Merge(Merge::new(lease, partition, settings, settled, now_ns))
         }
         Resource::Retention => {
             let settings =
@@ -389,6 +508,7 @@ impl Merger for SimSealer<'_> {
             text.push_str(&self.text_of(segment)?);
         }
         self.world.count(Count::Merged, 1);
+        self.world.count(Count::Grown, u64::from(text.len() > 400));
         let received = segments.iter().map(|segment| segment.received_last_ns);
         self.sealed(text, received.max().unwrap_or(0))
     }

@@ -35,6 +35,7 @@ fn run(world: &Arc<World>) -> Result<Counts, String> {
     let events = 100 + world.below(300);
     for _ in 0..events {
         world.event();
+        world.check_leases()?;
         if world.chance(200) {
             // Engines that are away are asked again soon.
             let _ = keep(world);
@@ -169,7 +170,9 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Openings, 4.0),
                 (Count::Published, 5.0),
                 (Count::Over, 0.02),
+                (Count::Overtaken, 0.02),
                 (Count::Merged, 1.0),
+                (Count::Grown, 0.1),
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
                 (Count::Deleted, 0.5),
@@ -279,4 +282,19 @@ fn a_snapshot_that_is_used_for_ever_is_caught() {
 #[test]
 fn taking_known_ends_for_those_of_now_is_caught() {
     is_caught(Weakness::EndsFromBefore, 500);
+}
+
+#[test]
+fn counting_a_lease_from_the_answer_is_caught() {
+    is_caught(Weakness::LeaseFromAnswer, 2000);
+}
+
+#[test]
+fn taking_leases_from_live_owners_is_caught() {
+    is_caught(Weakness::TakesLive, 500);
+}
+
+#[test]
+fn jobs_without_epochs_are_caught() {
+    is_caught(Weakness::JobsWithoutEpoch, 10_000);
 }

@@ -38,6 +38,9 @@ impl Catalog for WeakCatalog {
         owner: NodeId,
         ttl: Duration,
     ) -> Result<Option<Lease>, CatalogError> {
+        if self.weakness == Some(Weakness::TakesLive) {
+            self.catalog.with(|state, _| state.expire(resource));
+        }
         self.catalog.acquire(resource, owner, ttl)
     }
 
@@ -99,7 +102,7 @@ impl Catalog for WeakCatalog {
         by: Option<&SegmentRow>,
     ) -> Result<(), CatalogError> {
         match self.weakness {
-            Some(Weakness::NoFence | Weakness::NoEpoch) => self.catalog.with(|state, now_ns| {
+            Some(Weakness::NoFence | Weakness::NoEpoch | Weakness::JobsWithoutEpoch) => self.catalog.with(|state, now_ns| {
                 state.check_name(by)?;
                 state.retire(replaced, now_ns)?;
                 state.add(by);
@@ -181,7 +184,7 @@ impl Catalog for WeakCatalog {
         deleted: &[(u64, u64)],
     ) -> Result<(), CatalogError> {
         match self.weakness {
-            Some(Weakness::NoFence | Weakness::NoEpoch) => self.catalog.with(|state, now_ns| {
+            Some(Weakness::NoFence | Weakness::NoEpoch | Weakness::JobsWithoutEpoch) => self.catalog.with(|state, now_ns| {
                 state.check_name(by)?;
                 state.retire(&[replaced.to_owned()], now_ns)?;
                 state.add(by);

@@ -38,7 +38,11 @@ pub enum Count {
     Published,
     /// Publishers that were told that their lease is over.
     Over,
+    /// Jobs that were told so.
+    Overtaken,
     Merged,
+    /// Of them, merges beyond the smallest size.
+    Grown,
     Dropped,
     /// Sealing or merging failed.
     Unsealed,
@@ -367,6 +371,28 @@ impl World {
             *node = None;
             self.hot_parts.lock().unwrap().retain(|(owner, _), _| *owner != site);
         }
+    }
+
+    /// Whether no node counts a lease as its own that the catalog gave to another one. A machine
+    /// that was suspended may, since its clock stood still.
+    pub fn check_leases(&self) -> Result<(), String> {
+        for (index, site) in self.sites.iter().enumerate() {
+            if site.clock_stood_ns.load(Relaxed) > 0 {
+                continue;
+            }
+            let Ok(node) = site.node.try_lock() else { continue };
+            let Some(Node::Store(store)) = &*node else { continue };
+            for lease in store.counted(self.monotonic_ns(index)) {
+                let owner = self.sim_catalog.with(|state, now_ns| state.owner(lease.resource, now_ns));
+                if owner.is_some_and(|owner| owner != lease.owner) {
+                    return Err(format!(
+                        "{index} counts {} of epoch {} as its own, and the catalog gave it to {owner:?}",
+                        lease.resource, lease.epoch
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     pub fn restart_stores(&self) {

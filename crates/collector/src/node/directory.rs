@@ -23,8 +23,9 @@ use record::NodeIdentity;
 /// Numbers reserved at once: the file is written once per this many frames.
 const RESERVED: u64 = 1 << 20;
 /// Size of a store's range of numbers. Each store has its own range, so a number identifies a frame
-/// of this collector independently of the store.
-const RANGE: u64 = 1 << 40;
+/// of this collector independently of the store. With a hundred frames a second it lasts for ten
+/// years; then its numbers go on in the next one, and ids of lines may repeat.
+const RANGE: u64 = 1 << 35;
 /// How many ranges fit below the greatest number a frame can have. Stores beyond this share the
 /// last range.
 const RANGES: u64 = (FORWARDED_NUMBER_MAX + 1) / RANGE;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::cli::ServerArgs;
 use crate::cli::client::{Client, token};
 use crate::cli::progress::count_bar;
+use crate::cli::region::{self, Follow, Promote};
 use crate::cli::terminal::escaped;
 use node::cluster::{Node, repair};
 
@@ -19,6 +20,8 @@ use node::cluster::{Node, repair};
   loginson cluster status --server http://controller.example:9514
   loginson cluster repair --from http://b1:9514 --to http://a1:9514
                                                copy what a1 lacks from b1, the store at its position in another copy
+  loginson cluster follow --config here.toml   copy another region into this one, until it is ended
+  loginson cluster promote --config here.toml  have this region go on in the place of the other one
 
 docs/several-stores.md describes how one server answers for several stores, docs/cluster.md a cluster on Kafka,
 object storage and PostgreSQL.")]
@@ -35,6 +38,11 @@ enum Action {
     /// Fill a store from the one at its position in another copy, with all lines of collectors that
     /// it lacks. Lines may arrive meanwhile; a repair that was interrupted is continued by another
     Repair(Repair),
+    /// Copy another region, which cluster.follows names, into the bucket and the database of this
+    /// one, again and again, until the process is ended
+    Follow(Follow),
+    /// Have a region that follows another one go on in its place: then stores can be started here
+    Promote(Promote),
 }
 
 #[derive(Args)]
@@ -68,6 +76,8 @@ pub fn run(args: ClusterArgs) -> Result<()> {
     let On { json, server } = match args.action {
         Action::Status(on) => on,
         Action::Repair(args) => return repair(&args),
+        Action::Follow(args) => return region::follow(&args),
+        Action::Promote(args) => return region::promote(&args),
     };
     let status = Client::new(&server)?.get_json("/api/v1/cluster")?;
     match json {
@@ -77,7 +87,7 @@ pub fn run(args: ClusterArgs) -> Result<()> {
     }
     let unowned = status["partitions_unowned"].as_u64().unwrap_or(0);
     anyhow::ensure!(
-        unowned == 0,
+        unowned == 0 || status["follows"].is_object(),
         "partitions without an owner: {unowned}; their newest lines are missing in answers"
     );
     let troubled = status["partitions_troubled"].as_u64().unwrap_or(0);
@@ -233,6 +243,18 @@ fn nodes_and_partitions(status: &Value) -> String {
         ]);
     }
     let mib = |value: &Value| value.as_u64().unwrap_or(0) >> 20;
+    let follows = &status["follows"];
+    if let Some(lag_s) = follows["lag_s"].as_f64() {
+        // Nobody owns a partition here, so that is no trouble.
+        return format!(
+            "{}\n{}\nfollows the cluster {}, and is {lag_s:.0} s behind\n{} segments, {} MiB in object storage\n",
+            aligned(&nodes),
+            aligned(&engines),
+            cell(&follows["cluster"]),
+            cell(&status["segments"]),
+            mib(&status["segments_bytes"])
+        ) + &wrong.iter().map(|text| escaped(text) + "\n").collect::<String>();
+    }
     let mut out = format!("{}\n{}\n{}", aligned(&nodes), aligned(&engines), aligned(&partitions));
     out.push_str(&format!(
         "\n{} segments, {} MiB in object storage\n",

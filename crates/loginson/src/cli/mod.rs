@@ -23,6 +23,7 @@ mod program;
 mod progress;
 mod queries;
 mod query;
+mod region;
 mod reload;
 mod restore;
 mod secrets;

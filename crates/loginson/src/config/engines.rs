@@ -11,11 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::config::stores::{RawStores, address, ca_file, token};
 use crate::config::{bytes, duration};
 use node::cluster::engines::{EngineOptions, KafkaOptions};
+use node::cluster::follow::FollowOptions;
 
-/// Most partitions: each collector numbers the frames of each in a range of its own.
+/// Most partitions: each collector numbers the frames of each in a range of its own, of which there
+/// are twice as many, and has a thread for each.
 ///
 /// limits.md, Nodes of a cluster: partitions | {} | the configuration is refused
-const PARTITIONS_MAX: u32 = 200;
+const PARTITIONS_MAX: u32 = 4_096;
 /// The shortest lease: with less, a pause of the machine moves partitions.
 const LEASE_MIN: Duration = Duration::from_secs(2);
 /// The longest lease: for as long nobody reads the partitions of a node that died.
@@ -28,6 +30,9 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Characters of the name of a node.
 const NAME_CHARS_MAX: usize = 64;
+/// The shortest and the longest pause between two rounds of a region that follows.
+const FOLLOW_EVERY_MIN: Duration = Duration::from_secs(1);
+const FOLLOW_EVERY_MAX: Duration = Duration::from_secs(86_400);
 /// Time for one append of a collector. Then its frames go to the spool, and are appended again.
 const APPEND_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -49,6 +54,7 @@ pub struct RawCluster {
     pub kafka: RawKafka,
     pub objects: RawObjects,
     pub postgresql: RawPostgresql,
+    pub follows: RawFollows,
 }
 
 impl Default for RawCluster {
@@ -65,6 +71,65 @@ impl Default for RawCluster {
             kafka: RawKafka::default(),
             objects: RawObjects::default(),
             postgresql: RawPostgresql::default(),
+            follows: RawFollows::default(),
+        }
+    }
+}
+
+/// `[cluster.follows]` as written in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawFollows {
+    pub every: String,
+    pub objects_kept: String,
+    pub objects: RawFollowsObjects,
+    pub postgresql: RawPostgresql,
+}
+
+impl Default for RawFollows {
+    fn default() -> Self {
+        RawFollows {
+            every: "10s".into(),
+            objects_kept: "1d".into(),
+            objects: RawFollowsObjects::default(),
+            postgresql: RawPostgresql::default(),
+        }
+    }
+}
+
+/// `[cluster.follows.objects]` as written in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawFollowsObjects {
+    pub endpoint: String,
+    pub region: String,
+    pub bucket: String,
+    pub access_key_file: String,
+    pub secret_key_file: String,
+    pub ca_file: String,
+    pub path_style: bool,
+}
+
+impl Default for RawFollowsObjects {
+    fn default() -> Self {
+        let RawObjects {
+            endpoint,
+            region,
+            bucket,
+            access_key_file,
+            secret_key_file,
+            ca_file,
+            path_style,
+            cache_bytes: _,
+        } = RawObjects::default();
+        RawFollowsObjects {
+            endpoint,
+            region,
+            bucket,
+            access_key_file,
+            secret_key_file,
+            ca_file,
+            path_style,
         }
     }
 }
@@ -277,9 +342,10 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOption
         queries: has_role("query"),
         address,
         kafka,
-        objects: bucket(objects)?,
+        objects: bucket("cluster.objects", objects)?,
+        follows: follows(&raw.follows)?,
         cache_bytes: bytes("cluster.objects.cache_bytes", &objects.cache_bytes)?,
-        catalog: catalog(postgresql)?,
+        catalog: catalog("cluster.postgresql", postgresql)?,
         lease,
         segment_bytes: usize::try_from(segment_bytes)?,
         segment_age,
@@ -288,13 +354,51 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOption
     }))
 }
 
-fn bucket(raw: &RawObjects) -> Result<objects::Config> {
+/// Checks `[cluster.follows]`; none where it names no region.
+fn follows(raw: &RawFollows) -> Result<Option<FollowOptions>> {
+    let RawFollows { every, objects_kept, objects, postgresql } = raw;
+    if objects.bucket == "off" && postgresql.connection == "off" {
+        ensure!(
+            *raw == RawFollows::default(),
+            "cluster.follows names no region: give cluster.follows.objects.bucket and \
+             cluster.follows.postgresql.connection, or remove the section"
+        );
+        return Ok(None);
+    }
+    ensure!(
+        objects.bucket != "off" && postgresql.connection != "off",
+        "cluster.follows needs both cluster.follows.objects.bucket and cluster.follows.postgresql.connection"
+    );
+    let every = duration("cluster.follows.every", every)?;
+    ensure!(
+        (FOLLOW_EVERY_MIN..=FOLLOW_EVERY_MAX).contains(&every),
+        "cluster.follows.every must be between 1s and 1d"
+    );
+    let raw_objects = RawObjects {
+        endpoint: objects.endpoint.clone(),
+        region: objects.region.clone(),
+        bucket: objects.bucket.clone(),
+        access_key_file: objects.access_key_file.clone(),
+        secret_key_file: objects.secret_key_file.clone(),
+        ca_file: objects.ca_file.clone(),
+        path_style: objects.path_style,
+        ..RawObjects::default()
+    };
+    Ok(Some(FollowOptions {
+        objects: bucket("cluster.follows.objects", &raw_objects)?,
+        catalog: catalog("cluster.follows.postgresql", postgresql)?,
+        every,
+        objects_kept: duration("cluster.follows.objects_kept", objects_kept)?,
+    }))
+}
+
+fn bucket(key: &'static str, raw: &RawObjects) -> Result<objects::Config> {
     let files = (raw.access_key_file.as_str(), raw.secret_key_file.as_str());
     let credentials = match files {
         ("off", "off") => objects::Credentials::from_environment(),
         (key, secret) => objects::Credentials::from_files(Path::new(key), Path::new(secret)),
     };
-    let credentials = credentials.context("cluster.objects")?;
+    let credentials = credentials.context(key)?;
     let endpoint = (raw.endpoint != "off").then(|| raw.endpoint.clone());
     let class = &raw.storage_class;
     ensure!(
@@ -311,14 +415,15 @@ fn bucket(raw: &RawObjects) -> Result<objects::Config> {
     })
 }
 
-fn catalog(raw: &RawPostgresql) -> Result<cluster::engines::postgres::PgSettings> {
+fn catalog(key: &str, raw: &RawPostgresql) -> Result<cluster::engines::postgres::PgSettings> {
     let mut connection = raw.connection.clone();
     if raw.password_file != "off" {
         ensure!(
             !connection.contains("://"),
-            "cluster.postgresql.connection: beside password_file, write host=… user=… dbname=… in place of an address"
+            "{key}.connection: beside password_file, write host=… user=… dbname=… in place of an address"
         );
-        let password = secret("cluster.postgresql.password_file", Path::new(&raw.password_file))?;
+        let file = Path::new(&raw.password_file);
+        let password = secret(&format!("{key}.password_file"), file)?;
         let quoted = password.replace('\\', "\\\\").replace('\'', "\\'");
         connection.push_str(&format!(" password='{quoted}'"));
     }

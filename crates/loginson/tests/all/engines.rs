@@ -115,6 +115,20 @@ impl Engines {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
+    /// What another region writes that follows this one.
+    pub fn followed(&self) -> String {
+        let (s3, postgresql) = (self.s3, self.postgresql);
+        let keys = ["loginson", "loginson-secret"].map(|key| self.data.join(key));
+        format!(
+            "[cluster.follows.objects]\nendpoint = 'http://127.0.0.1:{s3}'\nbucket = 'loginson'\n\
+             access_key_file = '{}'\nsecret_key_file = '{}'\n\
+             [cluster.follows.postgresql]\n\
+             connection = 'host=127.0.0.1 port={postgresql} user=postgres dbname=postgres'\n",
+            keys[0].display(),
+            keys[1].display()
+        )
+    }
+
     /// The configuration of a node with another bucket and database.
     pub fn config_of(&self, roles: &str, bucket: &str, database: &str) -> String {
         let keys = ["loginson", "loginson-secret"].map(|key| {

@@ -24,6 +24,8 @@ mod cluster_on_engines;
 #[cfg(feature = "real-servers")]
 mod cluster_partitions;
 #[cfg(feature = "real-servers")]
+mod cluster_region;
+#[cfg(feature = "real-servers")]
 mod cluster_upgrade;
 mod common;
 mod copies;

@@ -75,7 +75,7 @@ impl SendBackup for ClusterBackups {
 }
 
 /// The settings of a catalog for calls that take long.
-fn patient(settings: &PgSettings) -> PgSettings {
+pub(super) fn patient(settings: &PgSettings) -> PgSettings {
     PgSettings {
         connections_max: 2,
         statement_timeout: CATALOG_TIME_MAX,
@@ -151,10 +151,10 @@ fn decode(text: &str) -> Result<Vec<(String, String)>> {
 }
 
 /// An object of the bucket.
-struct StoredObject {
-    bucket: Arc<Bucket>,
-    name: String,
-    bytes: u64,
+pub(super) struct StoredObject {
+    pub bucket: Arc<Bucket>,
+    pub name: String,
+    pub bytes: u64,
 }
 
 impl ObjectBody for StoredObject {

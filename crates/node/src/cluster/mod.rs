@@ -9,6 +9,7 @@
 pub mod backup;
 pub mod choice;
 pub mod engines;
+pub mod follow;
 pub mod frames;
 mod hedges;
 pub mod message;

@@ -26,6 +26,7 @@ mod field;
 mod footer;
 mod gather;
 mod ints;
+mod joined;
 mod layout;
 mod numerals;
 mod outlines;
@@ -46,8 +47,9 @@ pub use footer::{
     BlockEntry, Chunk, Effort, Footer, NodeNumbers, SEALED_HEADER_BYTES, SEALED_TRAILER_BYTES,
     SEALED_VERSION, SealedHeader, ValueSet, numbers_of,
 };
+pub use joined::Joined;
 pub use reader::{ColumnInfo, SealedFile};
-pub use rollup::{EachCount, LINES_PER_INTERVAL, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
+pub use rollup::{COUNTS_MAX, EachCount, LINES_PER_INTERVAL, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
 pub use writer::{HELPERS_NAME, SealedWriter};
 
 /// How lines are grouped within a chunk of a segment.

@@ -1,5 +1,6 @@
 //! Reads a sealed segment.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -206,13 +207,21 @@ impl SealedFile {
     ///
     /// Errors: they cannot be read or are damaged; the text names file and byte.
     pub fn stored_block(&self, place: usize) -> Result<Vec<u8>, SegmentError> {
-        let entry = &self.footer.blocks[place];
-        let stored =
-            read_exact(&*self.blob, &self.path, entry.offset, entry.bytes_disk() as usize)?;
+        self.stored_blocks(place..place + 1)
+    }
+
+    /// The bytes of neighbouring blocks, read at once.
+    ///
+    /// Errors: as [`stored_block`](Self::stored_block).
+    pub(super) fn stored_blocks(&self, places: Range<usize>) -> Result<Vec<u8>, SegmentError> {
+        let entries = &self.footer.blocks[places];
+        let begin = entries.first().map_or(0, |entry| entry.offset);
+        let bytes: u64 = entries.iter().map(BlockEntry::bytes_disk).sum();
+        let stored = read_exact(&*self.blob, &self.path, begin, bytes as usize)?;
         let mut from = 0;
-        for chunk in entry.chunks.iter().chain(&entry.filter) {
+        for chunk in entries.iter().flat_map(|entry| entry.chunks.iter().chain(&entry.filter)) {
             let to = from + chunk.bytes_disk as usize;
-            self.check_chunk(chunk, &stored[from..to], entry.offset + from as u64)?;
+            self.check_chunk(chunk, &stored[from..to], begin + from as u64)?;
             from = to;
         }
         Ok(stored)

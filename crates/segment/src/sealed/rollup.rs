@@ -4,9 +4,9 @@
 //! level, per interval of event time. Rows of the summary are not counted.
 //!
 //! The length of an interval adapts: a segment has at most one interval per [`LINES_PER_INTERVAL`]
-//! lines, and one count per [`LINES_PER_COUNT`] lines. A field with more than [`VALUES_MAX`] values
-//! has no counts, nor has a pair of fields with more than [`PAIRS_MAX`] pairs of values. Lines
-//! without a field count under the empty value.
+//! lines, one count per [`LINES_PER_COUNT`] lines, and [`COUNTS_MAX`] counts of a kind. A field
+//! with more than [`VALUES_MAX`] values has no counts, nor has a pair of fields with more than
+//! [`PAIRS_MAX`] pairs of values. Lines without a field count under the empty value.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -40,6 +40,10 @@ pub const LINES_PER_INTERVAL: u64 = 32;
 /// Minimum number of lines per count. Footers of many segments are in memory, with 8 bytes for each
 /// count of eleven kinds, and 16 for each interval.
 pub const LINES_PER_COUNT: u64 = 16;
+/// Most counts of a kind in a segment. With more, they are kept by longer intervals, so that the
+/// footer of a segment of many gigabytes can still be read for a query over a minute of it: counts
+/// of eleven kinds take 12 MiB of memory at most.
+pub const COUNTS_MAX: usize = 1 << 17;
 /// A longer value excludes its field from counting.
 const VALUE_BYTES_MAX: usize = 256;
 /// Possible interval lengths, in seconds.
@@ -368,6 +372,16 @@ impl ValueCounter {
         if self.lines > 0 {
             let lines = self.counts.entry(self.second).or_default();
             *lines = lines.saturating_add(self.lines);
+            self.lines = 0;
+        }
+    }
+
+    /// Joins the counts of all seconds of an interval of this length. All lines are settled.
+    fn join_intervals(&mut self, interval_s: i64) {
+        for (second, lines) in std::mem::take(&mut self.counts) {
+            let start = second.div_euclid(interval_s).saturating_mul(interval_s);
+            let joined = self.counts.entry(start).or_default();
+            *joined = joined.saturating_add(lines);
         }
     }
 }
@@ -421,6 +435,19 @@ impl FieldsCounter {
                 value.add(at.saturating_mul(rollup.interval_s), count.lines);
             }
         }
+        self.bound_counts();
+    }
+
+    /// Joins intervals until there are not too many counts: those of many segments are added one
+    /// after the other, and only the sum is written.
+    fn bound_counts(&mut self) {
+        self.values.iter_mut().for_each(ValueCounter::settle);
+        while self.values.iter().map(|value| value.counts.len()).sum::<usize>() > COUNTS_MAX {
+            let longer_s = INTERVALS_S.into_iter().find(|&longer| longer > self.interval_s_min);
+            let Some(longer_s) = longer_s else { return };
+            self.interval_s_min = longer_s;
+            self.values.iter_mut().for_each(|value| value.join_intervals(longer_s));
+        }
     }
 
     fn finish(mut self, fields: impl Iterator<Item = String>, lines: u64) -> Option<Rollup> {
@@ -441,6 +468,7 @@ impl FieldsCounter {
             if interval_s >= self.interval_s_min
                 && intervals as u64 * LINES_PER_INTERVAL <= lines.max(LINES_PER_INTERVAL)
                 && counts.len() as u64 * LINES_PER_COUNT <= lines.max(LINES_PER_INTERVAL)
+                && counts.len() <= COUNTS_MAX
             {
                 break;
             }
@@ -494,6 +522,43 @@ mod tests {
         let expected: Vec<(String, u64)> =
             expected.iter().map(|(values, lines)| (values.to_string(), *lines)).collect();
         assert_eq!(totals(rollup), expected);
+    }
+
+    #[test]
+    fn more_counts_than_are_kept_are_joined_to_longer_intervals() {
+        // Each second has lines of two hosts, and many lines for each count.
+        let of_seconds = |seconds: Range<i64>| {
+            let mut counter = Counter::default();
+            for host in ["h1", "h2"] {
+                let values = counter.numbers([b"l", host.as_bytes(), b"", b"t", b"", b"", b""]);
+                seconds.clone().for_each(|second| counter.add(second, 50, &values));
+            }
+            let (rollups, pairs) = counter.finish(seconds.count() as u64 * 100);
+            rollups.into_iter().chain(pairs).collect::<Vec<_>>()
+        };
+        let seconds = COUNTS_MAX as i64 * 2 / 5;
+        let parts: Vec<_> =
+            (0..3).map(|part| of_seconds(part * seconds..(part + 1) * seconds)).collect();
+        assert_eq!(parts[0][1].interval_s, 1);
+        assert!(parts[0][1].counts.len() > COUNTS_MAX / 2);
+        let mut counter = Counter::default();
+        parts.iter().for_each(|part| counter.add_counted(part.iter()));
+        // The sum of two was too much already.
+        assert!(counter.counted[1].values.iter().map(|v| v.counts.len()).sum::<usize>() <= COUNTS_MAX);
+        let (rollups, pairs) = counter.finish(3 * seconds as u64 * 100);
+        for rollup in rollups.iter().chain(&pairs) {
+            assert!(rollup.counts.len() <= COUNTS_MAX, "{:?}", rollup.fields);
+            let lines: u64 = rollup.lines.iter().sum();
+            assert_eq!(lines, 3 * seconds as u64 * 100, "{:?}", rollup.fields);
+        }
+        assert_eq!(rollups[1].interval_s, 10);
+        check_totals(&rollups[1], &[("h1", 150 * seconds as u64), ("h2", 150 * seconds as u64)]);
+        // Seconds before 1970 are in the interval that begins before them.
+        let mut value = ValueCounter::default();
+        value.counts.extend([(-1, 1), (-10, 2), (-11, 4), (0, 8)]);
+        value.join_intervals(10);
+        let joined: BTreeMap<i64, u32> = value.counts.into_iter().collect();
+        assert_eq!(joined, BTreeMap::from([(-20, 4), (-10, 3), (0, 8)]));
     }
 
     #[test]

@@ -7,5 +7,6 @@ mod damage_hot;
 mod damage_sealed;
 mod file;
 mod fixtures;
+mod joined;
 mod sealed;
 mod tenants;

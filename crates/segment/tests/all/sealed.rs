@@ -24,7 +24,7 @@ pub(crate) const HEADER: SealedHeader =
     SealedHeader { node: 3, segment: 7, created_ns: 11, sequence_next: 5_000 };
 
 /// Batches of lines, each of one frame.
-fn parse(frames: &[Vec<Vec<u8>>]) -> Vec<Arc<Batch>> {
+pub(crate) fn parse(frames: &[Vec<Vec<u8>>]) -> Vec<Arc<Batch>> {
     let mut parser = Parser::new(&ParserConfig::default()).unwrap();
     let mut batches = Vec::new();
     for (sequence, lines) in frames.iter().enumerate() {

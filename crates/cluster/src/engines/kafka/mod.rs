@@ -36,7 +36,7 @@ mod topic;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use krafka::Kafka;
@@ -72,6 +72,8 @@ pub struct Log {
     /// One for each partition that was read, with connections of its own.
     readers: Mutex<HashMap<u32, Arc<Mutex<Reader>>>>,
     meter: Meter,
+    /// What is added to the offsets of each partition for the catalog; see [`Log::set_bases`].
+    bases: RwLock<Vec<i64>>,
     /// Dropped last.
     runtime: Option<Runtime>,
 }
@@ -98,8 +100,32 @@ impl Log {
             producer: Mutex::default(),
             readers: Mutex::default(),
             meter: Meter::default(),
+            bases: RwLock::default(),
             runtime: Some(runtime),
         })
+    }
+
+    /// From now on, the cluster counts the messages of each partition from another number on: the
+    /// first one here is where another log ended that this one goes on for. It concerns
+    /// [`crate::FrameLog`], [`known_ends`](Self::known_ends) and
+    /// [`written_since`](Self::written_since).
+    pub fn set_bases(&self, bases: Vec<i64>) {
+        *self.bases.write().unwrap_or_else(PoisonError::into_inner) = bases;
+    }
+
+    fn base(&self, partition: u32) -> i64 {
+        let bases = self.bases.read().unwrap_or_else(PoisonError::into_inner);
+        bases.get(partition as usize).copied().unwrap_or(0)
+    }
+
+    /// The offset of the cluster for one of the log.
+    pub(crate) fn counted(&self, partition: u32, offset: u64) -> u64 {
+        offset.saturating_add_signed(self.base(partition))
+    }
+
+    /// The offset of the log for one of the cluster.
+    pub(crate) fn stored(&self, partition: u32, offset: u64) -> u64 {
+        offset.saturating_add_signed(self.base(partition).saturating_neg())
     }
 
     /// The options.
@@ -147,7 +173,11 @@ impl Log {
     /// milliseconds since 1970 by the clocks of producers; `None` where there is no such message.
     /// Takes as long as [`ends`](Log::ends).
     pub fn written_since(&self, time_ms: i64) -> Result<Vec<Option<u64>>, Error> {
-        self.offsets(&self.places()?, OffsetSpec::Timestamp(time_ms))
+        let offsets = self.offsets(&self.places()?, OffsetSpec::Timestamp(time_ms))?;
+        let of = |(partition, offset): (u32, Option<u64>)| {
+            offset.map(|offset| self.counted(partition, offset))
+        };
+        Ok((0..).zip(offsets).map(of).collect())
     }
 
     fn places(&self) -> Result<Vec<TopicPartition>, Error> {
@@ -187,9 +217,11 @@ impl Log {
                 .map_err(|error| explain(&error, Call::Other, &self.config))?;
             let mut failed = None;
             let mut ends = Vec::with_capacity(places.len());
-            for place in &places {
+            for (partition, place) in (0..).zip(&places) {
                 ends.push(match found.remove(place) {
-                    Some(Ok(listed)) => Some(u64::try_from(listed.offset).unwrap_or(0)),
+                    Some(Ok(listed)) => {
+                        Some(self.counted(partition, u64::try_from(listed.offset).unwrap_or(0)))
+                    }
                     Some(Err(error)) => {
                         failed = Some(error);
                         None

@@ -39,8 +39,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults: `us-east-1`, the bucket in the path, parts of 8 MiB of which four are sent in
-    /// parallel, 5 s for connecting, 30 s for a request, a minute for a call.
+    /// The defaults: `us-east-1`, the bucket in the path, parts of 32 MiB of which two are sent in
+    /// parallel, 5 s for connecting, 30 s for a request, a minute for a call. Each part is paid for
+    /// as a request, so large ones make large segments cheap.
     pub fn new(endpoint: Option<String>, bucket: &str, credentials: Credentials) -> Config {
         Config {
             endpoint,
@@ -50,8 +51,8 @@ impl Config {
             credentials,
             ca: None,
             storage_class: None,
-            part_bytes: 8 << 20,
-            parallel_parts_max: 4,
+            part_bytes: 32 << 20,
+            parallel_parts_max: 2,
             connect_time_max: Duration::from_secs(5),
             request_time_max: Duration::from_secs(30),
             call_time_max: Duration::from_secs(60),

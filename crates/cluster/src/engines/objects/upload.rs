@@ -139,7 +139,10 @@ impl Bucket {
         let (size, part_bytes) = (body.size(), self.part_bytes(body) as u64);
         let put = |index: u64| async move {
             let start = index * part_bytes;
-            let bytes = read(body, start, part_bytes.min(size - start), name)?;
+            // A body may be read from a storage, by calls that block.
+            let bytes = tokio::task::block_in_place(|| {
+                read(body, start, part_bytes.min(size - start), name)
+            })?;
             self.repeated(async || {
                 let payload = PutPayload::from(bytes.clone());
                 let put = self.store.put_part(path, id, index as usize, payload).await;

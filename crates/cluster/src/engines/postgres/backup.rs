@@ -20,10 +20,11 @@ const TABLES: [(&str, &str); 8] = [
     ("segments", "SELECT * FROM segments WHERE retired IS NULL"),
     ("frames", "SELECT frames.* FROM frames JOIN segments ON name = segment WHERE retired IS NULL"),
     ("deletions", "SELECT * FROM deletions"),
-    ("marks", "SELECT * FROM marks"),
+    // Which catalog is followed is said of this one alone.
+    ("marks", "SELECT * FROM marks WHERE name NOT IN ('region/follows', 'region/moved')"),
 ];
 /// Rows that are written with one statement.
-const ROWS_MAX: usize = 1_000;
+pub const ROWS_MAX: usize = 1_000;
 
 /// All rows of a catalog at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +131,7 @@ pub async fn restore(client: &Client, rows: &[(String, String)]) -> Result<(), F
 
 /// The columns that rows of a dump have, as a list for SQL. Columns of the table that they lack,
 /// since an earlier release made the dump, get their defaults.
-async fn columns_of(client: &Client, table: &str, json: &str) -> Result<String, Failed> {
+pub async fn columns_of(client: &Client, table: &str, json: &str) -> Result<String, Failed> {
     let found = client
         .query_typed(
             "SELECT quote_ident(name), name, attnum IS NOT NULL

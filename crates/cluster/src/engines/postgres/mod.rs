@@ -14,11 +14,14 @@ mod leases;
 mod marks;
 mod pool;
 mod publishing;
+mod region;
 mod schema;
 mod segments;
 mod tls;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::catalog::{
@@ -31,6 +34,7 @@ use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
 pub use backup::{Dump, DumpedSegment};
+pub use region::{Follows, Moment, REGION};
 use pool::{Access, Pool};
 
 /// How PostgreSQL is reached.
@@ -72,6 +76,8 @@ impl PgSettings {
 /// panic there.
 pub struct PgCatalog {
     pool: Pool,
+    /// Whether it follows another catalog, and is changed by that alone.
+    is_follower: AtomicBool,
 }
 
 impl PgCatalog {
@@ -80,7 +86,7 @@ impl PgCatalog {
         let pool = Pool::new(settings)?;
         let known = schema::Known::here();
         pool.run(Access::Write, async |client| schema::prepare(client, &known).await)?;
-        Ok(PgCatalog { pool })
+        Ok(PgCatalog { pool, is_follower: AtomicBool::new(false) })
     }
 
     /// All that the catalog has at one moment, apart from retired segments and from which nodes are
@@ -100,6 +106,64 @@ impl PgCatalog {
     /// Whether nothing was published here yet, and no node knows it.
     pub fn is_new(&self) -> Result<bool, CatalogError> {
         self.pool.run(Access::Read, async |client| backup::is_new(client).await)
+    }
+
+    /// The names of all live segments.
+    pub fn live_names(&self) -> Result<HashSet<String>, CatalogError> {
+        self.pool.run(Access::Read, async |client| region::live_names(client).await)
+    }
+
+    /// What this catalog is now, for one that follows it and has the live segments `known`.
+    pub fn moment(&self, known: &HashSet<String>) -> Result<Moment, CatalogError> {
+        self.pool.run(Access::Read, async |client| region::moment(client, known).await)
+    }
+
+    /// Makes this catalog what another one was at a moment, in one transaction. The objects of its
+    /// segments have to be there before. The moments of one catalog come in their order.
+    ///
+    /// Errors: this one is a catalog of its own, or follows another cluster.
+    pub fn follow(&self, moment: &Moment) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| region::follow(client, moment).await)
+    }
+
+    /// What this catalog follows; none if it is one of its own. From then on it refuses changes by
+    /// the nodes of this process.
+    pub fn follows(&self) -> Result<Option<Follows>, CatalogError> {
+        let follows = self.pool.run(Access::Read, async |client| region::follows(client).await)?;
+        self.is_follower.store(follows.is_some(), Relaxed);
+        Ok(follows)
+    }
+
+    /// Makes a catalog that follows one of its own. `bases`: what is added to the offsets of each
+    /// partition of its log from now on; none where the log is that of the other catalog.
+    ///
+    /// Errors: it follows nothing.
+    pub fn promote(&self, bases: Option<&[i64]>) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| region::promote(client, bases).await)?;
+        self.is_follower.store(false, Relaxed);
+        Ok(())
+    }
+
+    /// Has no node start with this catalog any more: another region goes on.
+    pub fn leave(&self, why: &str) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| region::leave(client, why).await)
+    }
+
+    /// Why no node may start with this catalog; none if nodes may.
+    pub fn left(&self) -> Result<Option<String>, CatalogError> {
+        self.pool.run(Access::Read, async |client| region::left(client).await)
+    }
+
+    /// What is added to the offsets of each partition of the log.
+    pub fn log_bases(&self) -> Result<Vec<i64>, CatalogError> {
+        self.pool.run(Access::Read, async |client| region::bases(client).await)
+    }
+
+    fn changeable(&self) -> Result<(), CatalogError> {
+        match self.is_follower.load(Relaxed) {
+            true => Err(CatalogError::Refused(FOLLOWER.to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// The calls so far.
@@ -125,6 +189,10 @@ impl PgCatalog {
     }
 }
 
+/// What a change of a catalog is answered with that follows another one.
+const FOLLOWER: &str = "this region follows another one and is read alone: make the change in the region that it follows, or \
+    promote this one with `loginson cluster promote`";
+
 impl Catalog for PgCatalog {
     fn heartbeat(
         &self,
@@ -142,8 +210,16 @@ impl Catalog for PgCatalog {
         owner: NodeId,
         ttl: Duration,
     ) -> Result<Option<Lease>, CatalogError> {
-        self.pool
-            .run(Access::Write, async |client| leases::acquire(client, resource, owner, ttl).await)
+        // Users are copied from the other region; a node may note those that it has before.
+        if resource != Resource::Access && self.is_follower.load(Relaxed) {
+            return Ok(None);
+        }
+        self.pool.run(Access::Write, async |client| {
+            if !region::is_held(client).await? {
+                return Ok(None);
+            }
+            leases::acquire(client, resource, owner, ttl).await
+        })
     }
 
     fn release(&self, lease: &Lease) -> Result<(), CatalogError> {
@@ -155,6 +231,7 @@ impl Catalog for PgCatalog {
     }
 
     fn publish(&self, lease: &Lease, publication: &Publication) -> Result<(), CatalogError> {
+        self.changeable()?;
         self.pool.run(Access::Write, async |client| {
             publishing::publish(client, lease, publication).await
         })
@@ -166,6 +243,7 @@ impl Catalog for PgCatalog {
         replaced: &[String],
         by: Option<&SegmentRow>,
     ) -> Result<(), CatalogError> {
+        self.changeable()?;
         self.pool.run(Access::Write, async |client| {
             publishing::replace(client, lease, replaced, by).await
         })
@@ -210,6 +288,7 @@ impl Catalog for PgCatalog {
     }
 
     fn delete(&self, filter: &str, ends: &[u64]) -> Result<DeletionRow, CatalogError> {
+        self.changeable()?;
         self.pool.run(Access::Write, async |client| deletions::add(client, filter, ends).await)
     }
 
@@ -218,6 +297,7 @@ impl Catalog for PgCatalog {
     }
 
     fn cancel_deletion(&self, id: u64) -> Result<bool, CatalogError> {
+        self.changeable()?;
         self.pool.run(Access::Write, async |client| deletions::cancel(client, id).await)
     }
 
@@ -244,6 +324,7 @@ impl Catalog for PgCatalog {
         by: Option<&SegmentRow>,
         deleted: &[(u64, u64)],
     ) -> Result<(), CatalogError> {
+        self.changeable()?;
         self.pool.run(Access::Write, async |client| {
             publishing::replace(client, lease, &[replaced.to_owned()], by).await?;
             deletions::count(client, deleted).await

@@ -21,6 +21,8 @@ pub fn config(server: &Server) -> Config {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     Config {
         call_time_max: Duration::from_secs(20),
+        // So that uploads in parts need not be large.
+        part_bytes: 8 << 20,
         ..Config::new(Some(endpoint), "loginson", credentials)
     }
 }
@@ -43,6 +45,7 @@ fn a_bucket() {
     let bucket = Bucket::new(config(&server)).unwrap();
     objects_come_back(&bucket);
     names_are_never_taken_twice(&bucket);
+    an_object_is_made_of_others(&bucket);
     objects_are_listed(&bucket);
     assert_eq!(bucket.check_conditions("probes/1").unwrap(), None);
     assert_eq!(bucket.size("probes/1").unwrap_err().kind, ErrorKind::NotFound);
@@ -165,6 +168,66 @@ fn objects_come_back(bucket: &Bucket) {
         bucket.delete(name).unwrap();
         assert_eq!(bucket.size(name).unwrap_err().kind, ErrorKind::NotFound);
         assert_eq!(bucket.read_range(name, 0, &mut [0]).unwrap_err().kind, ErrorKind::NotFound);
+    }
+}
+
+/// The bytes of objects of the bucket, one behind the other, which break off somewhere.
+struct OfOthers<'b> {
+    bucket: &'b Bucket,
+    bytes_each: u64,
+    names: Vec<String>,
+    breaks_at: AtomicUsize,
+}
+
+impl ObjectBody for OfOthers<'_> {
+    fn size(&self) -> u64 {
+        self.bytes_each * self.names.len() as u64
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+        let breaks_at = self.breaks_at.load(Ordering::SeqCst) as u64;
+        if offset + buffer.len() as u64 > breaks_at {
+            return Err(std::io::Error::other("a source is gone"));
+        }
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let at = offset + filled as u64;
+            let (number, within) = ((at / self.bytes_each) as usize, at % self.bytes_each);
+            let count = (buffer.len() - filled).min((self.bytes_each - within) as usize);
+            let part = &mut buffer[filled..filled + count];
+            let read = self.bucket.read_range(&self.names[number], within, part);
+            assert_eq!(read.unwrap(), count);
+            filled += count;
+        }
+        Ok(())
+    }
+}
+
+/// A merge reads its sources while it uploads, from the same bucket.
+fn an_object_is_made_of_others(bucket: &Bucket) {
+    let part = bucket.config().part_bytes;
+    for (folder, bytes_each) in [("small", part / 8), ("large", part + 13)] {
+        let name = |number: usize| format!("{folder}/{number}");
+        let mut expected = Vec::new();
+        for number in 0..3 {
+            let bytes = noise(number as u64, bytes_each);
+            put(bucket, &name(number), &bytes).unwrap();
+            expected.extend(bytes);
+        }
+        let names = (0..3).map(name).collect();
+        let breaks_at = AtomicUsize::new(2 * bytes_each);
+        let body = OfOthers { bucket, bytes_each: bytes_each as u64, names, breaks_at };
+        let whole = format!("{folder}/whole");
+        let error = bucket.put_new(&whole, &body).unwrap_err();
+        assert!(error.to_string().contains("a source is gone"), "{error}");
+        assert_eq!(bucket.size(&whole).unwrap_err().kind, ErrorKind::NotFound);
+        body.breaks_at.store(usize::MAX, Ordering::SeqCst);
+        let before = bucket.requests().put;
+        bucket.put_new(&whole, &body).unwrap();
+        let parts = expected.len().div_ceil(part) as u64;
+        let requests = if parts == 1 { 1 } else { parts + 2 };
+        assert_eq!(bucket.requests().put - before, requests, "{folder}");
+        assert!(get(bucket, &whole, expected.len()) == expected, "{folder}");
     }
 }
 

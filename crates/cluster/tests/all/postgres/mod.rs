@@ -7,5 +7,6 @@ mod dump;
 mod holds;
 mod kill;
 mod random;
+mod region;
 mod server;
 mod size;

@@ -33,12 +33,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use cluster::engines::Metered;
 use cluster::engines::cache::Counts;
 use cluster::engines::kafka::Log;
 use cluster::engines::objects::{Bucket, Requests};
-use cluster::engines::postgres::PgCatalog;
+use cluster::engines::postgres::{Follows, PgCatalog};
 use cluster::{
     Catalog, End, FrameLog, KeptCatalog, NodeId, NodeInfo, PartitionRow, Resource, Role, Totals,
     View,
@@ -47,7 +47,7 @@ use platform::{Clock, RealClock};
 use programs::summary::SummaryConfig;
 use query::source::Answers;
 
-pub use append::KafkaAppend;
+pub use append::{KafkaAppend, connect as connect_log};
 pub use cluster::deletions::{DeletionRow, DeletionState, Deletions};
 pub use cluster::{CatalogError, Held, Lease, RetentionRule, RetentionSettings};
 pub use hidden::HiddenLines;
@@ -121,6 +121,8 @@ pub struct Engines {
     queries: KnownQueries,
     /// What segments hold, when that was asked, and how long it took.
     held: Mutex<Option<(Instant, Duration, Held)>>,
+    /// The region that this one follows, as of a moment ago.
+    follows: RwLock<Option<Follows>>,
 }
 
 /// Another node of the cluster, as of the last heartbeat.
@@ -177,7 +179,24 @@ impl Engines {
         let catalog = until("PostgreSQL", || {
             PgCatalog::open(config.catalog.clone()).map_err(|error| error.to_string())
         });
+        let of_region = || {
+            let region = (catalog.left()?, catalog.follows()?, catalog.log_bases()?);
+            Ok::<_, CatalogError>(region)
+        };
+        let (left, follows, bases) =
+            until("PostgreSQL", || of_region().map_err(|error| error.to_string()));
+        ensure!(
+            left.is_none(),
+            "no node starts with this database: {}",
+            left.unwrap_or_default().escape_default()
+        );
+        ensure!(
+            follows.is_none() || !config.stores,
+            "this region follows another one, and has no stores: write cluster.roles = [\"query\"], or promote it with \
+             `loginson cluster promote`"
+        );
         let log = until("Kafka", || append::connect(&config.kafka));
+        log.set_bases(bases);
         let roles = [
             (config.collects, Role::Collector),
             (config.stores, Role::Store),
@@ -213,12 +232,40 @@ impl Engines {
             work_lease: Mutex::default(),
             queries: KnownQueries::default(),
             held: Mutex::default(),
+            follows: RwLock::new(follows),
         })
     }
 
     /// The object storage.
     pub fn bucket(&self) -> &Arc<Bucket> {
         &self.bucket
+    }
+
+    /// The region that this one follows, and is behind; none if it is one of its own.
+    pub fn follows(&self) -> Option<Follows> {
+        *self.follows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far this region is behind the one that it follows, by the clock of this node; none if it
+    /// follows none.
+    pub fn follow_lag(&self) -> Option<Duration> {
+        let behind_ns = self.clock.now_ns().saturating_sub(self.follows()?.at_ns);
+        Some(Duration::from_nanos(u64::try_from(behind_ns).unwrap_or(0)))
+    }
+
+    /// Looks how far a region is that follows another one, and whether it still does. Blocks.
+    fn look_at_region(&self) -> Result<(), CatalogError> {
+        if self.follows().is_none() {
+            return Ok(());
+        }
+        let follows = self.catalog.follows()?;
+        if follows.is_none() {
+            // It was promoted, and may have another log.
+            self.log.set_bases(self.catalog.log_bases()?);
+            tracing::info!("this region follows no other one any more");
+        }
+        *self.follows.write().unwrap_or_else(PoisonError::into_inner) = follows;
+        Ok(())
     }
 
     /// All nodes and leases, as of the last heartbeat.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use cluster::engines::kafka::{self, TopicSettings};
 use cluster::engines::objects;
 
+use crate::cluster::follow::FollowOptions;
+
 /// The log that collectors append to.
 #[derive(Clone, Debug)]
 pub struct KafkaOptions {
@@ -36,6 +38,8 @@ pub struct EngineOptions {
     pub cache_bytes: u64,
     /// The catalog.
     pub catalog: cluster::engines::postgres::PgSettings,
+    /// The region that this one follows, for the commands that copy it; none where it follows none.
+    pub follows: Option<FollowOptions>,
     /// How long a node that is silent owns its partitions.
     pub lease: Duration,
     /// Bytes of frames that make a segment.

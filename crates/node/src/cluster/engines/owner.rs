@@ -667,7 +667,8 @@ impl Shared {
         while !self.is_over() {
             let begun = Instant::now();
             let Engines { kept, catalog, clock, .. } = &*self.engines;
-            match kept.refresh(catalog, || self.now_ns(), clock.now_ns()) {
+            let kept = kept.refresh(catalog, || self.now_ns(), clock.now_ns());
+            match kept.and_then(|()| self.engines.look_at_region()) {
                 Ok(()) => said.clear(),
                 Err(error) => {
                     let error = error.to_string();

@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::engines::objects::Bucket;
 use cluster::{
-    FileBody, FrameRange, HotFrame, Merger, NodeId, Orders, Pruned, Pruner, RetentionRule,
-    SealError, Sealed, Sealer, SegmentRow, TimeRange,
+    FileBody, FrameRange, HotFrame, Merger, NodeId, ObjectBody, Objects, Orders, Pruned,
+    Pruner, RetentionRule, SealError, Sealed, Sealer, SegmentRow, TimeRange,
 };
 use platform::{Clock, RealDisk};
 use programs::summary::SummaryConfig;
 use record::{Batch, Row};
 use segment::SegmentError;
-use segment::sealed::{Effort, NodeNumbers, SealOptions, SealedHeader, SealedWriter};
+use segment::sealed::{
+    BlockEntry, Effort, Joined, NodeNumbers, SealOptions, SealedFile, SealedHeader, SealedWriter,
+};
 use store::LineFilter;
 
 use super::Engines;
@@ -54,17 +55,42 @@ impl Sealing {
         Ok(Sealing { directory, clock, node, threads, summary, files })
     }
 
+    fn header(&self) -> SealedHeader {
+        SealedHeader {
+            node: self.node,
+            segment: 0,
+            created_ns: self.clock.now_ns(),
+            sequence_next: 0,
+        }
+    }
+
+    /// One segment of the blocks of several.
+    fn joined(&self, segments: &[SegmentRow], files: Vec<SealedFile>) -> Sealed {
+        let joined = Joined::new(&self.header(), files);
+        let footer = joined.footer();
+        let (first_ns, last_ns) = footer.time_ns().unwrap_or((i64::MIN, i64::MAX));
+        let received = segments.iter().map(|row| row.received_last_ns);
+        Sealed {
+            times: TimeRange { first_ns, last_ns },
+            received_last_ns: received.max().unwrap_or(0),
+            lines: footer.lines(),
+            searched: 0,
+            frames: footer.numbers().into_iter().map(frames).collect(),
+            body: Box::new(JoinedBody(joined)),
+        }
+    }
+
     /// Writes a segment of batches, in their order. Its file is deleted at once, and exists as long
     /// as it is open.
     fn seal(
         &self,
         effort: Effort,
         received_last_ns: i64,
-        batches: Batches<'_>,
+        pieces: Pieces<'_>,
     ) -> Result<Sealed, SealError> {
         let number = self.files.fetch_add(1, Relaxed);
         let path = self.directory.join(format!("{number}.sealing"));
-        let sealed = self.write(&path, effort, received_last_ns, batches);
+        let sealed = self.write(&path, effort, received_last_ns, pieces);
         if let Err(error) = fs::remove_file(&path) {
             tracing::warn!("{}: {error}", path.display());
         }
@@ -76,24 +102,22 @@ impl Sealing {
         path: &Path,
         effort: Effort,
         received_last_ns: i64,
-        batches: Batches<'_>,
+        pieces: Pieces<'_>,
     ) -> Result<Sealed, SealError> {
         let failed = |error: SegmentError| SealError(error.to_string());
-        let header = SealedHeader {
-            node: self.node,
-            segment: 0,
-            created_ns: self.clock.now_ns(),
-            sequence_next: 0,
-        };
+        let header = self.header();
         let options = SealOptions::new(effort);
         let mut writer =
             SealedWriter::create(&RealDisk, path, &header, &[], options).map_err(failed)?;
         writer.set_threads(self.threads);
-        for batch in batches {
-            let (batch, gone) = batch.map_err(failed)?;
-            let pushed = match gone {
-                None => writer.push(batch, None),
-                Some(gone) => {
+        for piece in pieces {
+            let pushed = match piece.map_err(failed)? {
+                Piece::Block { entry, stored, batch } => {
+                    writer.count_block(&batch);
+                    writer.copy_block(&entry, &stored)
+                }
+                Piece::Rows(batch, None) => writer.push(batch, None),
+                Piece::Rows(batch, Some(gone)) => {
                     let stays = |row: &Row<'_>| !gone[row.index() as usize];
                     writer.push(batch, Some(&stays))
                 }
@@ -115,9 +139,28 @@ impl Sealing {
     }
 }
 
-/// Batches, each with the rows that are left out, if any.
-type Batches<'a> =
-    &'a mut dyn Iterator<Item = Result<(Arc<Batch>, Option<Vec<bool>>), SegmentError>>;
+/// Segments that are uploaded as one, block by block.
+struct JoinedBody(Joined);
+
+impl ObjectBody for JoinedBody {
+    fn size(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+        self.0.read_exact_at(offset, buffer).map_err(std::io::Error::other)
+    }
+}
+
+/// What a segment is written of, in its order.
+type Pieces<'a> = &'a mut dyn Iterator<Item = Result<Piece, SegmentError>>;
+
+enum Piece {
+    /// Rows, and which of them are left out, if any.
+    Rows(Arc<Batch>, Option<Vec<bool>>),
+    /// A block of another segment that stays as it is, with its lines, which are counted.
+    Block { entry: BlockEntry, stored: Vec<u8>, batch: Arc<Batch> },
+}
 
 fn frames(numbers: NodeNumbers) -> FrameRange {
     let NodeNumbers { node, first, last } = numbers;
@@ -151,7 +194,7 @@ impl Sealer for FrameSealer<'_> {
         let covering = self.engines.covering().map_err(SealError)?;
         let mut batches = batches.into_iter().chain(rows).map(|batch| {
             let gone = covering.select(&batch, 0, &mut |_| {});
-            Ok::<_, SegmentError>((batch, gone))
+            Ok::<_, SegmentError>(Piece::Rows(batch, gone))
         });
         let sealed = self.sealing.seal(Effort::Fast, received_last_ns, &mut batches)?;
         Ok(Sealed { searched: covering.last_id(), ..sealed })
@@ -163,17 +206,29 @@ pub struct SegmentMerger<'a> {
     /// How.
     pub sealing: &'a Sealing,
     /// Where the segments are.
-    pub bucket: &'a Arc<Bucket>,
+    pub bucket: &'a Arc<dyn Objects>,
 }
 
+/// Bytes of segments that were sealed in haste and are made anew, as small as can be: their lines
+/// take that much of the local disk. Larger ones are joined as they are.
+const REMADE_BYTES_MAX: u64 = 1 << 30;
+
 impl Merger for SegmentMerger<'_> {
+    /// Segments that are as small as can be are joined without the local disk: their blocks are
+    /// read when they are uploaded.
     fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError> {
         let open = |row: &SegmentRow| open_once(self.bucket, &row.name, row.bytes);
         let files = segments.iter().map(open).collect::<Result<Vec<_>, _>>();
         let files = files.map_err(|error| SealError(error.to_string()))?;
+        let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        let is_small = files.iter().all(|file| file.footer().effort == Effort::Best);
+        if is_small || bytes > REMADE_BYTES_MAX {
+            return Ok(self.sealing.joined(segments, files));
+        }
         let mut batches = files.iter().flat_map(|file| {
             (0..file.footer().blocks.len())
-                .map(move |block| Ok::<_, SegmentError>((Arc::new(file.read_block(block)?), None)))
+                .map(move |block| file.read_block(block))
+                .map(|batch| Ok::<_, SegmentError>(Piece::Rows(Arc::new(batch?), None)))
         });
         let received_last_ns = segments.iter().map(|row| row.received_last_ns).max().unwrap_or(0);
         self.sealing.seal(Effort::Best, received_last_ns, &mut batches)
@@ -190,7 +245,7 @@ pub struct SegmentPruner<'a> {
     /// How.
     pub sealing: &'a Sealing,
     /// Where the segments are.
-    pub bucket: &'a Arc<Bucket>,
+    pub bucket: &'a Arc<dyn Objects>,
     /// The filters of deletions.
     pub deletions: &'a Compiled,
     /// The filters of rules.
@@ -288,14 +343,21 @@ impl Pruner for SegmentPruner<'_> {
             return Ok(Pruned::Kept);
         }
         let mut batches = (0..blocks.len()).map(|number| {
-            let batch = Arc::new(file.read_block(number)?);
+            let stored = file.stored_block(number)?;
+            let batch = Arc::new(file.block_of(number, &stored)?);
             let gone = match filters.concern(blocks[number].time_ns) {
                 true => filters.select(&batch, &mut BTreeMap::new(), &mut 0),
                 false => None,
             };
-            Ok::<_, SegmentError>((batch, gone))
+            let entry = blocks[number].clone();
+            Ok::<_, SegmentError>(match gone {
+                // To encode a block anew takes ten times as long as to read it.
+                None => Piece::Block { entry, stored, batch },
+                gone => Piece::Rows(batch, gone),
+            })
         });
-        let sealed = self.sealing.seal(Effort::Best, segment.received_last_ns, &mut batches)?;
+        let effort = file.footer().effort;
+        let sealed = self.sealing.seal(effort, segment.received_last_ns, &mut batches)?;
         let lines: u64 = deleted.values().sum();
         tracing::info!(
             target: "audit",
@@ -309,3 +371,6 @@ impl Pruner for SegmentPruner<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,7 +166,7 @@ impl CachedObject {
 
 /// The bytes of an object, without a cache: for what is read once.
 struct WholeObject {
-    bucket: Arc<Bucket>,
+    bucket: Arc<dyn Objects>,
     name: String,
     bytes: u64,
 }
@@ -177,12 +177,16 @@ impl Blob for WholeObject {
     }
 
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        Objects::read_range(&*self.bucket, &self.name, offset, buffer).map_err(io::Error::other)
+        self.bucket.read_range(&self.name, offset, buffer).map_err(io::Error::other)
     }
 }
 
 /// Opens a segment for reading it once.
-pub fn open_once(bucket: &Arc<Bucket>, name: &str, bytes: u64) -> Result<SealedFile, SegmentError> {
+pub fn open_once(
+    bucket: &Arc<dyn Objects>,
+    name: &str,
+    bytes: u64,
+) -> Result<SealedFile, SegmentError> {
     let blob = WholeObject { bucket: Arc::clone(bucket), name: name.to_owned(), bytes };
     SealedFile::of_blob(Arc::new(blob), Path::new(name))
 }

@@ -19,6 +19,7 @@ use foldhash::quality::FixedState;
 use query::source::TimeRange;
 use record::LineId;
 
+use super::ends::KnownEnds;
 use super::{Engines, HiddenLines, HotPiece, Pieces, SegmentPiece};
 use crate::cluster::Node;
 
@@ -118,7 +119,11 @@ impl Engines {
         catalog_age: Option<(Duration, String)>,
         avoided: &Avoided,
     ) -> Result<Spread, String> {
-        let known = self.log_ends.ask(&self.log, LOG_TIME_MAX)?;
+        // A region that follows has the lines that were published when it was copied.
+        let known = match self.follows() {
+            Some(_) => KnownEnds { ends: Vec::new(), error: String::new() },
+            None => self.log_ends.ask(&self.log, LOG_TIME_MAX)?,
+        };
         let ends: Vec<End> = known.ends.iter().map(|known| known.end).collect();
         let plan = plan_of(snapshot, &ends).map_err(|error| error.to_string())?;
         let mut pieces: BTreeMap<String, Pieces> = BTreeMap::new();

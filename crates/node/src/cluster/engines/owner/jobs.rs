@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{
-    JobError, Lease, Merge, MergeSettings, Prune, Resource, Retention, RetentionSettings, Sweep,
-    SweepSettings,
+    JobError, Lease, Merge, MergeLevel, MergeSettings, Objects, Prune, Resource, Retention,
+    RetentionSettings, Settled, Sweep, SweepSettings,
 };
 
 use super::super::Engines;
@@ -23,7 +23,8 @@ use super::super::sealing::{CompiledRules, SegmentMerger, SegmentPruner};
 use super::{MEMBER_TICK, Shared, lock};
 
 /// Partitions of a store whose segments are searched or merged at a time. Each takes the processor
-/// of one sealing, and a file on the local disk as large as the new segment.
+/// of one sealing, and a file on the local disk: of up to 1 GiB for a merge, and as large as the
+/// segment for a search that finds something.
 ///
 /// limits.md, Nodes of a cluster: partitions of a store whose segments are searched or merged at a
 /// time | {} | others wait for their turns
@@ -37,8 +38,37 @@ const TURN: Duration = Duration::from_secs(60);
 const JOBS_TICK: Duration = Duration::from_secs(10);
 /// Neighbouring segments that are merged at least.
 const MERGED_MIN: usize = 8;
-/// The largest sum of the sizes of segments that are merged.
-const MERGED_BYTES_MAX: u64 = 256 << 20;
+/// The sizes that segments grow to: new ones soon, so that a query over the last hour opens few;
+/// large ones only of old lines, since a query over a minute opens whole footers, and since a
+/// segment is the part of a query that one node reads. Decision 0122 has the calculation.
+const LEVELS: [MergeLevel; 3] = [
+    MergeLevel {
+        bytes_max: 128 << 20,
+        bytes_each_max: 16 << 20,
+        age_min: Duration::ZERO,
+        span_max: None,
+        is_patient: false,
+    },
+    MergeLevel {
+        bytes_max: 1 << 30,
+        bytes_each_max: 128 << 20,
+        age_min: Duration::from_secs(300),
+        span_max: Some(Duration::from_secs(6 * 3600)),
+        is_patient: true,
+    },
+    MergeLevel {
+        bytes_max: LARGEST_BYTES_MAX,
+        bytes_each_max: 1 << 30,
+        age_min: Duration::from_secs(6 * 3600),
+        span_max: Some(Duration::from_secs(6 * 3600)),
+        is_patient: true,
+    },
+];
+/// The largest object of a merge.
+///
+/// limits.md, Nodes of a cluster: bytes of segments that are merged, together | {} | they stay as
+/// they are
+const LARGEST_BYTES_MAX: u64 = 8 << 30;
 /// How often all segments of a partition are looked at again, not only those behind the settled
 /// ones.
 const MERGED_ANEW: Duration = Duration::from_secs(6 * 3600);
@@ -70,7 +100,7 @@ pub(super) struct Turn {
 #[derive(Clone, Copy)]
 struct Merged {
     /// Where the next merge begins to look.
-    settled: u64,
+    settled: Settled,
     /// Up to where the partition was published when this one began.
     published: u64,
     /// When all segments were looked at.
@@ -219,7 +249,7 @@ impl Shared {
             return (Ended::Whole, known);
         }
         let searched_at = Instant::now();
-        let settled = Cell::new(known.map_or(0, |known| known.settled));
+        let settled = Cell::new(known.map_or(Settled::default(), |known| known.settled));
         let all_at = known.map_or_else(Instant::now, |known| known.all_at);
         let resource = Resource::Merge(owned.number);
         match self.search_and_merge(owned.number, &retention, &settled) {
@@ -231,7 +261,7 @@ impl Shared {
             // The next turn begins to merge where this one settled, and searches what it left.
             Ok(Ended::Cut) => {
                 let known = known.unwrap_or(Merged {
-                    settled: 0,
+                    settled: Settled::default(),
                     published: u64::MAX,
                     all_at,
                     deleted_ns: None,
@@ -254,19 +284,26 @@ impl Shared {
         &self,
         partition: u32,
         retention: &RetentionSettings,
-        settled: &Cell<u64>,
+        settled: &Cell<Settled>,
     ) -> Result<Ended, JobError> {
         let Engines { catalog, bucket, compiled, .. } = &*self.engines;
         let merging = MergeSettings {
             segments_min: MERGED_MIN,
-            bytes_max: MERGED_BYTES_MAX,
             span_max: retention.merged_span(),
+            levels: LEVELS,
         };
-        let merger = SegmentMerger { sealing: &self.sealing, bucket };
+        let now_ns = self.engines.clock.now_ns();
+        let sources: Arc<dyn Objects> = Arc::clone(bucket) as _;
+        let merger = SegmentMerger { sealing: &self.sealing, bucket: &sources };
         let rules = CompiledRules::default();
-        let pruner = SegmentPruner { sealing: &self.sealing, bucket, deletions: compiled, rules };
+        let pruner = SegmentPruner {
+            sealing: &self.sealing,
+            bucket: &sources,
+            deletions: compiled,
+            rules,
+        };
         self.do_job(Resource::Merge(partition), |lease| {
-            let mut merge = Merge::new(lease, partition, merging, settled.get());
+            let mut merge = Merge::new(lease, partition, merging, settled.get(), now_ns);
             let mut prune = Some(Prune::new(lease, partition, &retention.rules));
             let mut unsearched: Option<JobError> = None;
             Box::new(move || {
@@ -344,7 +381,7 @@ mod tests {
     fn segments_are_searched_for_a_deletion_although_nothing_is_published() {
         let now = Instant::now();
         let merged =
-            Merged { settled: 3, published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
+            Merged { settled: [3; 3], published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
         assert!(merged.is_all(7, Some(5), false) && merged.is_all(7, Some(5), true));
         assert!(!merged.is_all(8, Some(5), false));
         assert!(!merged.is_all(7, Some(6), false));
@@ -386,7 +423,7 @@ mod tests {
     fn what_a_turn_learned_by_other_rules_is_forgotten() {
         let now = Instant::now();
         let merged =
-            Merged { settled: 3, published: 7, all_at: now, deleted_ns: None, searched_at: now };
+            Merged { settled: [3; 3], published: 7, all_at: now, deleted_ns: None, searched_at: now };
         let mut turns = BTreeMap::from([
             (1, Turn { is_busy: true, merged: Some(merged), ..Turn::default() }),
             (2, Turn { merged: Some(merged), ..Turn::default() }),
