@@ -218,12 +218,7 @@ enum Found {
 }
 
 /// Chooses from a page of segments, which are in the order of their offsets.
-fn choose(
-    segments: Vec<SegmentRow>,
-    settings: &MergeSettings,
-    level: usize,
-    now_ns: i64,
-) -> Found {
+fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings, level: usize, now_ns: i64) -> Found {
     let MergeLevel { bytes_max, bytes_each_max, age_min, span_max, is_patient } =
         settings.levels[level];
     let segments_min = settings.segments_min.max(2);

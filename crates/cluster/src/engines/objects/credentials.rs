@@ -24,15 +24,9 @@ const OF_PLATFORM: [(&str, AmazonS3ConfigKey); 7] = [
     ("AWS_ROLE_ARN", AmazonS3ConfigKey::RoleArn),
     ("AWS_ROLE_SESSION_NAME", AmazonS3ConfigKey::RoleSessionName),
     ("AWS_ENDPOINT_URL_STS", AmazonS3ConfigKey::StsEndpoint),
-    (
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
-    ),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", AmazonS3ConfigKey::ContainerCredentialsRelativeUri),
     ("AWS_CONTAINER_CREDENTIALS_FULL_URI", AmazonS3ConfigKey::ContainerCredentialsFullUri),
-    (
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-        AmazonS3ConfigKey::ContainerAuthorizationTokenFile,
-    ),
+    ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", AmazonS3ConfigKey::ContainerAuthorizationTokenFile),
 ];
 /// `false` lets a process use the role of its machine.
 const MACHINE_ROLE_OFF: &str = "AWS_EC2_METADATA_DISABLED";
