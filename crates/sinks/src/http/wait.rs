@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-/// What `Retry-After` asks for: a number of seconds, or a date (RFC 9110, section 10.2.3). `date` is
-/// the time of the answer by the clock of the server, `now` by ours where it tells none. A date
+/// What `Retry-After` asks for: a number of seconds, or a date (RFC 9110, section 10.2.3). `date`
+/// is the time of the answer by the clock of the server, `now` by ours where it tells none. A date
 /// that is over asks for no wait.
 pub fn asked(value: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
