@@ -29,17 +29,15 @@ impl FrameLog for Log {
         bytes_max: usize,
         wait: Duration,
     ) -> Result<Vec<Message>, LogError> {
-        let read =
-            Log::read(self, partition, self.stored(partition, from), bytes_max, wait).map_err(
-                |error| match FrameLog::bounds(self, partition) {
-                    Ok(Range { start, end })
-                        if error.kind == ErrorKind::NotFound && !(start..=end).contains(&from) =>
-                    {
-                        LogError::OutOfRange { wanted: from, start, end }
-                    }
-                    _ => of_query(error),
-                },
-            )?;
+        let read = Log::read(self, partition, self.stored(partition, from), bytes_max, wait)
+            .map_err(|error| match FrameLog::bounds(self, partition) {
+                Ok(Range { start, end })
+                    if error.kind == ErrorKind::NotFound && !(start..=end).contains(&from) =>
+                {
+                    LogError::OutOfRange { wanted: from, start, end }
+                }
+                _ => of_query(error),
+            })?;
         let message = |read: crate::engines::kafka::Message| Message {
             offset: self.counted(partition, read.offset),
             bytes: read.bytes.into(),

@@ -218,12 +218,7 @@ enum Found {
 }
 
 /// Chooses from a page of segments, which are in the order of their offsets.
-fn choose(
-    segments: Vec<SegmentRow>,
-    settings: &MergeSettings,
-    level: usize,
-    now_ns: i64,
-) -> Found {
+fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings, level: usize, now_ns: i64) -> Found {
     let MergeLevel { bytes_max, bytes_each_max, age_min, span_max, is_patient } =
         settings.levels[level];
     let segments_min = settings.segments_min.max(2);
@@ -236,8 +231,10 @@ fn choose(
     let mut is_young = false;
     for segment in segments {
         let age_ns = i128::from(now_ns) - i128::from(segment.received_last_ns);
-        // Segments that are old enough may follow, and have their turn with it.
-        is_young = age_ns < age_min.as_nanos() as i128;
+        // Segments that are old enough may follow, and have their turn with it. Nobody waits for
+        // one whose arrivals are far in the future: the clock of a collector was wrong.
+        let age_min_ns = age_min.as_nanos() as i128;
+        is_young = age_ns < age_min_ns && age_ns > -age_min_ns;
         if is_young {
             break;
         }
@@ -357,6 +354,9 @@ mod tests {
         check(1, &with((90, 940)), Ok(&[0, 1, 2]));
         check(1, &with((30, 3)), Err(Some(0)));
         check(1, &[(90, 950)], Err(None));
+        // The clock of a collector was wrong.
+        check(1, &with((90, 1_030)), Err(Some(0)));
+        check(1, &with((90, 9_000)), Ok(&[0, 1, 2]));
         // At the next level they are small, and have to be older.
         check(2, &old, Err(Some(0)));
         let many: Vec<(u64, i64)> = (0..12).map(|i| (290, i)).collect();

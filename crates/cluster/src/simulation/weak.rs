@@ -102,12 +102,14 @@ impl Catalog for WeakCatalog {
         by: Option<&SegmentRow>,
     ) -> Result<(), CatalogError> {
         match self.weakness {
-            Some(Weakness::NoFence | Weakness::NoEpoch | Weakness::JobsWithoutEpoch) => self.catalog.with(|state, now_ns| {
-                state.check_name(by)?;
-                state.retire(replaced, now_ns)?;
-                state.add(by);
-                Ok(())
-            }),
+            Some(Weakness::NoFence | Weakness::NoEpoch | Weakness::JobsWithoutEpoch) => {
+                self.catalog.with(|state, now_ns| {
+                    state.check_name(by)?;
+                    state.retire(replaced, now_ns)?;
+                    state.add(by);
+                    Ok(())
+                })
+            }
             _ => self.catalog.replace(lease, replaced, by),
         }
     }
@@ -184,12 +186,14 @@ impl Catalog for WeakCatalog {
         deleted: &[(u64, u64)],
     ) -> Result<(), CatalogError> {
         match self.weakness {
-            Some(Weakness::NoFence | Weakness::NoEpoch | Weakness::JobsWithoutEpoch) => self.catalog.with(|state, now_ns| {
-                state.check_name(by)?;
-                state.retire(&[replaced.to_owned()], now_ns)?;
-                state.add(by);
-                Ok(())
-            }),
+            Some(Weakness::NoFence | Weakness::NoEpoch | Weakness::JobsWithoutEpoch) => {
+                self.catalog.with(|state, now_ns| {
+                    state.check_name(by)?;
+                    state.retire(&[replaced.to_owned()], now_ns)?;
+                    state.add(by);
+                    Ok(())
+                })
+            }
             _ => self.catalog.rewrite(lease, replaced, by, deleted),
         }
     }

@@ -383,7 +383,8 @@ impl World {
             let Ok(node) = site.node.try_lock() else { continue };
             let Some(Node::Store(store)) = &*node else { continue };
             for lease in store.counted(self.monotonic_ns(index)) {
-                let owner = self.sim_catalog.with(|state, now_ns| state.owner(lease.resource, now_ns));
+                let owner =
+                    self.sim_catalog.with(|state, now_ns| state.owner(lease.resource, now_ns));
                 if owner.is_some_and(|owner| owner != lease.owner) {
                     return Err(format!(
                         "{index} counts {} of epoch {} as its own, and the catalog gave it to {owner:?}",

@@ -97,8 +97,7 @@ fn say(round: &Round) {
 /// Has this region go on in the place of the other one.
 pub fn promote(args: &Promote) -> Result<()> {
     let (engines, follows) = options(&args.config)?;
-    let promotion =
-        Promotion { is_first_lost: args.first_is_lost, is_same_log: args.same_kafka };
+    let promotion = Promotion { is_first_lost: args.first_is_lost, is_same_log: args.same_kafka };
     let promoted = follow::promote(&engines, &follows, promotion)?;
     let at = text::time::format_time(promoted.at_ns);
     match promoted.is_whole {

@@ -149,9 +149,9 @@ impl Follower {
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..COPIES_MAX).map(|_| scope.spawn(work)).collect();
-            let done = workers.into_iter().map(|worker| {
-                worker.join().unwrap_or_else(|_| Err(anyhow!("a bug; see the log")))
-            });
+            let done = workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|_| Err(anyhow!("a bug; see the log"))));
             done.fold(Ok(()), Result::and)
         })?;
         self.own.follow(&moment)?;

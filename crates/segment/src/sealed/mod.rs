@@ -49,7 +49,9 @@ pub use footer::{
 };
 pub use joined::Joined;
 pub use reader::{ColumnInfo, SealedFile};
-pub use rollup::{COUNTS_MAX, EachCount, LINES_PER_INTERVAL, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX};
+pub use rollup::{
+    COUNTS_MAX, EachCount, LINES_PER_INTERVAL, ROLLUP_FIELDS, ROLLUP_PAIRS, Rollup, VALUES_MAX,
+};
 pub use writer::{HELPERS_NAME, SealedWriter};
 
 /// How lines are grouped within a chunk of a segment.

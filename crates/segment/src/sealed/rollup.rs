@@ -544,7 +544,9 @@ mod tests {
         let mut counter = Counter::default();
         parts.iter().for_each(|part| counter.add_counted(part.iter()));
         // The sum of two was too much already.
-        assert!(counter.counted[1].values.iter().map(|v| v.counts.len()).sum::<usize>() <= COUNTS_MAX);
+        assert!(
+            counter.counted[1].values.iter().map(|v| v.counts.len()).sum::<usize>() <= COUNTS_MAX
+        );
         let (rollups, pairs) = counter.finish(3 * seconds as u64 * 100);
         for rollup in rollups.iter().chain(&pairs) {
             assert!(rollup.counts.len() <= COUNTS_MAX, "{:?}", rollup.fields);

@@ -10,8 +10,7 @@ use segment::sealed::{Clustering, Effort, Joined, SealOptions, SealedFile, Seale
 use crate::sealed::{blocks_of, options, parse, path, rows_of, seal};
 
 /// A header other than that of the sources.
-const JOINED: SealedHeader =
-    SealedHeader { node: 9, segment: 0, created_ns: 12, sequence_next: 0 };
+const JOINED: SealedHeader = SealedHeader { node: 9, segment: 0, created_ns: 12, sequence_next: 0 };
 
 fn lines(from: usize, count: usize) -> Vec<Vec<u8>> {
     let line = |i: usize| {

@@ -34,8 +34,8 @@ use crate::error::CatalogError;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::ObjectInfo;
 pub use backup::{Dump, DumpedSegment};
-pub use region::{Follows, Moment, REGION};
 use pool::{Access, Pool};
+pub use region::{Follows, Moment, REGION};
 
 /// How PostgreSQL is reached.
 #[derive(Clone, Debug)]

@@ -165,9 +165,9 @@ pub async fn follow(client: &Client, moment: &Moment) -> Result<(), Failed> {
 /// What this catalog follows; none if it is one of its own.
 pub async fn follows(client: &Client) -> Result<Option<Follows>, Failed> {
     let Some(text) = mark(client, FOLLOWS).await? else { return Ok(None) };
-    let parsed = text.split_once(' ').and_then(|(cluster, at)| {
-        Some((cluster.parse::<u32>().ok()?, at.parse::<i64>().ok()?))
-    });
+    let parsed = text
+        .split_once(' ')
+        .and_then(|(cluster, at)| Some((cluster.parse::<u32>().ok()?, at.parse::<i64>().ok()?)));
     let Some((cluster, at_ns)) = parsed else {
         return refused(format!("the mark {FOLLOWS} of the catalog is damaged"));
     };

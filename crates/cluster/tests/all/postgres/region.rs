@@ -96,12 +96,10 @@ fn a_catalog_becomes_what_the_other_one_is_and_goes_on_when_it_is_promoted() {
     for refused in [
         own.delete("x", &[]).map(drop),
         own.cancel_deletion(1).map(drop),
-        own.publish(&merge, &Publication {
-            offsets: 0..1,
-            segment: None,
-            producers: Vec::new(),
-            lost: 0,
-        }),
+        own.publish(
+            &merge,
+            &Publication { offsets: 0..1, segment: None, producers: Vec::new(), lost: 0 },
+        ),
         own.replace(&merge, &["c".to_owned()], None),
     ] {
         assert!(matches!(&refused, Err(CatalogError::Refused(why)) if why.contains("promote")));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::{
-    FileBody, FrameRange, HotFrame, Merger, NodeId, ObjectBody, Objects, Orders, Pruned,
-    Pruner, RetentionRule, SealError, Sealed, Sealer, SegmentRow, TimeRange,
+    FileBody, FrameRange, HotFrame, Merger, NodeId, ObjectBody, Objects, Orders, Pruned, Pruner,
+    RetentionRule, SealError, Sealed, Sealer, SegmentRow, TimeRange,
 };
 use platform::{Clock, RealDisk};
 use programs::summary::SummaryConfig;

@@ -296,12 +296,8 @@ impl Shared {
         let sources: Arc<dyn Objects> = Arc::clone(bucket) as _;
         let merger = SegmentMerger { sealing: &self.sealing, bucket: &sources };
         let rules = CompiledRules::default();
-        let pruner = SegmentPruner {
-            sealing: &self.sealing,
-            bucket: &sources,
-            deletions: compiled,
-            rules,
-        };
+        let pruner =
+            SegmentPruner { sealing: &self.sealing, bucket: &sources, deletions: compiled, rules };
         self.do_job(Resource::Merge(partition), |lease| {
             let mut merge = Merge::new(lease, partition, merging, settled.get(), now_ns);
             let mut prune = Some(Prune::new(lease, partition, &retention.rules));
@@ -380,8 +376,13 @@ mod tests {
     #[test]
     fn segments_are_searched_for_a_deletion_although_nothing_is_published() {
         let now = Instant::now();
-        let merged =
-            Merged { settled: [3; 3], published: 7, all_at: now, deleted_ns: Some(5), searched_at: now };
+        let merged = Merged {
+            settled: [3; 3],
+            published: 7,
+            all_at: now,
+            deleted_ns: Some(5),
+            searched_at: now,
+        };
         assert!(merged.is_all(7, Some(5), false) && merged.is_all(7, Some(5), true));
         assert!(!merged.is_all(8, Some(5), false));
         assert!(!merged.is_all(7, Some(6), false));
@@ -422,8 +423,13 @@ mod tests {
     #[test]
     fn what_a_turn_learned_by_other_rules_is_forgotten() {
         let now = Instant::now();
-        let merged =
-            Merged { settled: [3; 3], published: 7, all_at: now, deleted_ns: None, searched_at: now };
+        let merged = Merged {
+            settled: [3; 3],
+            published: 7,
+            all_at: now,
+            deleted_ns: None,
+            searched_at: now,
+        };
         let mut turns = BTreeMap::from([
             (1, Turn { is_busy: true, merged: Some(merged), ..Turn::default() }),
             (2, Turn { merged: Some(merged), ..Turn::default() }),

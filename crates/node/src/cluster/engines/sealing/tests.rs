@@ -21,8 +21,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
         let directory = folder.path().join("sealing");
-        let sealing =
-            Sealing::new(&directory, clock, 7, 1, SummaryConfig::default()).unwrap();
+        let sealing = Sealing::new(&directory, clock, 7, 1, SummaryConfig::default()).unwrap();
         let bucket = Arc::new(SimObjects::new(Arc::new(ManualClock::new(0))));
         Bench { _folder: folder, sealing, bucket, rows: Vec::new() }
     }
@@ -31,7 +30,8 @@ impl Bench {
         let mut builder = FrameBuilder::new();
         let origin = Origin::new(Transport::Http, Format::Auto, None);
         for line in 0..400 {
-            let text = format!("<1>1 2026-10-11T22:14:{:02}Z h{number} a{line} - - - m {line}", line % 60);
+            let text =
+                format!("<1>1 2026-10-11T22:14:{:02}Z h{number} a{line} - - - m {line}", line % 60);
             builder.push_line(&origin, number as i64 * SECOND_NS, text.as_bytes(), false);
         }
         let frame = builder.finish(3, number).unwrap();
