@@ -370,7 +370,8 @@ impl Member {
             return None;
         }
         // Nodes begin at different places, so that they seldom want the same one.
-        let first = self.info.node.0 % partitions.max(1);
+        let spread = u64::from(self.info.node.0.wrapping_mul(0x9E37_79B1));
+        let first = ((spread * u64::from(partitions)) >> 32) as u32;
         let all = (0..partitions).map(|index| Resource::Partition((first + index) % partitions));
         let mut wanted = all.filter(|_| wants_partition).chain([Resource::Programs]);
         wanted.find(|resource| self.is_free(*resource))

@@ -117,7 +117,7 @@ pub fn status(engines: &Engines) -> Value {
     let rows = status.partitions.as_deref();
     let count = |rows: &[PartitionRow]| rows.last().map_or(0, |row| row.partition as usize + 1);
     // Without the catalog, nobody knows of owners: that is no reason to call all of them missing.
-    let partitions: Vec<Value> = rows.map_or_else(Vec::new, |rows| {
+    let mut partitions: Vec<Value> = rows.map_or_else(Vec::new, |rows| {
         let ends = status.ends.as_deref();
         let partitions = ends.map_or(0, <[u64]>::len).max(count(rows));
         let of = |number: usize| {
@@ -128,9 +128,15 @@ pub fn status(engines: &Engines) -> Value {
         };
         (0..partitions).map(of).collect()
     });
+    let follows = engines.follows();
+    if follows.is_some() {
+        // Nobody owns a partition in a region that follows, and nothing is wrong with that.
+        partitions.iter_mut().for_each(|partition| partition["trouble"] = Value::Null);
+    }
     let nodes: Vec<Value> =
         view.nodes.iter().map(|row| node_row(row, engines, rows, &told)).collect();
     let unowned = partitions.iter().filter(|partition| partition["owner"].is_null()).count();
+    let unowned = if follows.is_some() { 0 } else { unowned };
     let troubled = partitions.iter().filter(|partition| !partition["trouble"].is_null()).count();
     let mut shown = own(engines);
     shown["nodes"] = nodes.into();
@@ -139,7 +145,7 @@ pub fn status(engines: &Engines) -> Value {
     shown["partitions_troubled"] = troubled.into();
     shown["segments"] = json!(status.totals.map(|totals| totals.segments));
     shown["segments_bytes"] = json!(status.totals.map(|totals| totals.bytes));
-    shown["follows"] = json!(engines.follows().map(|follows| {
+    shown["follows"] = json!(follows.map(|follows| {
         json!({
             "cluster": format!("{:08x}", follows.cluster),
             "at_ns": follows.at_ns.to_string(),

@@ -231,8 +231,10 @@ fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings, level: usize, now
     let mut is_young = false;
     for segment in segments {
         let age_ns = i128::from(now_ns) - i128::from(segment.received_last_ns);
-        // Segments that are old enough may follow, and have their turn with it.
-        is_young = age_ns < age_min.as_nanos() as i128;
+        // Segments that are old enough may follow, and have their turn with it. Nobody waits for
+        // one whose arrivals are far in the future: the clock of a collector was wrong.
+        let age_min_ns = age_min.as_nanos() as i128;
+        is_young = age_ns < age_min_ns && age_ns > -age_min_ns;
         if is_young {
             break;
         }
@@ -352,6 +354,9 @@ mod tests {
         check(1, &with((90, 940)), Ok(&[0, 1, 2]));
         check(1, &with((30, 3)), Err(Some(0)));
         check(1, &[(90, 950)], Err(None));
+        // The clock of a collector was wrong.
+        check(1, &with((90, 1_030)), Err(Some(0)));
+        check(1, &with((90, 9_000)), Ok(&[0, 1, 2]));
         // At the next level they are small, and have to be older.
         check(2, &old, Err(Some(0)));
         let many: Vec<(u64, i64)> = (0..12).map(|i| (290, i)).collect();

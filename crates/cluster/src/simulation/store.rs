@@ -392,7 +392,7 @@ fn begin(world: &World, site: usize, lease: Lease, settled: Settled) -> Job {
                 span_max: None,
                 is_patient,
             };
-            let levels = [level(400, 0, false), level(1_200, 3, true), level(4_000, 6, true)];
+            let levels = [level(400, 0, false), level(700, 1, true), level(2_000, 2, true)];
             let settings = MergeSettings { segments_min: 2, span_max: None, levels };
             let now_ns = world.now_ns() + world.sites[site].clock_wrong_ns.load(Relaxed);
             Job::Merge(Merge::new(lease, partition, settings, settled, now_ns))

@@ -172,7 +172,7 @@ fn every_acknowledged_line_is_there_once() {
                 (Count::Over, 0.02),
                 (Count::Overtaken, 0.02),
                 (Count::Merged, 1.0),
-                (Count::Grown, 0.1),
+                (Count::Grown, 0.02),
                 (Count::Dropped, 1.0),
                 (Count::Unsealed, 0.1),
                 (Count::Deleted, 0.5),
