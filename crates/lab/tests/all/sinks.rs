@@ -79,8 +79,7 @@ fn the_limit_of_a_store_behind_a_program_is_that_of_the_pipe() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let program = format!("slow={}", slow.display());
     let port = format!("slow.port={free}");
-    let [reached, limit] =
-        rates(&["--stores", "slow", "--program", &program, "--set", &port]);
+    let [reached, limit] = rates(&["--stores", "slow", "--program", &program, "--set", &port]);
     assert_eq!((reached.len(), limit.len()), (1, 1));
     assert!(limit[0] > 2.0 * reached[0], "{limit:?} of the pipe, {reached:?} with the store");
 }
