@@ -418,6 +418,14 @@ fn rules(summary: &Summary, reference: Option<&Reference>) -> Vec<String> {
         ),
         "Every answer that is known beforehand is checked. One wrong answer ends a trial, and the trial has no number.".into(),
     ];
+    // Results of older versions have no such values.
+    if measured(summary).any(|experiment| doubts::usual_speed(experiment).is_some()) {
+        points.push(format!(
+            "Before each trial all processors do a fixed computation for 40 ms. A trial before which it was more than {} slower than the \
+             median of its experiment is named.",
+            percent(SLOWER_SHARE_MAX)
+        ));
+    }
     if summary.restart_servers {
         points.push(
             "The servers are started again for each repetition, which has a trial of every experiment, so that repetitions also show how \

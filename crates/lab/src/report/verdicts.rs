@@ -33,7 +33,7 @@ const CELL: usize = 22;
 const ROW: usize = CELL + 24;
 
 /// Letters of the name of a store, and of a title for each pixel; the tables have whole names.
-const NAME_LETTERS_MAX: usize = 20;
+const NAME_LETTERS_MAX: usize = 22;
 const PIXELS_PER_LETTER: usize = 7;
 
 /// A larger ratio is not told exactly.
