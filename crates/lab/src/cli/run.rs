@@ -598,35 +598,31 @@ mod tests {
     #[test]
     fn published_runs_can_be_resumed() {
         // The definition of logstores has what this version does not know any more.
-        for name in ["collectors-small"] {
-            let folder = tempfile::tempdir().unwrap();
-            for file in ["run.json", "trials.jsonl.zst"] {
-                let from = Path::new("../../docs/lab").join(name).join(file);
-                std::fs::copy(from, folder.path().join(file)).unwrap();
-            }
-            let (directory, run) = Directory::open(folder.path()).unwrap();
-            let args = kept_arguments(folder.path(), &run).unwrap();
-            let study = Study::parse(&run.study, &run.definition, args.scale).unwrap();
-            let stores = args.stores(&study).unwrap();
-            let mut steps = plan(&study, &stores, &args.choices(&study).unwrap());
-            keep_places(&mut steps, &directory.known().unwrap());
-            let missing = |directory: &Directory| {
-                let missing = steps.iter().filter(|step| !directory.has(&step.name));
-                missing.map(|step| step.trial.store.name.clone()).collect::<Vec<String>>()
-            };
-            assert_eq!(missing(&directory), [""; 0], "{name}");
-            let moved = directory.set_aside("kafka").unwrap();
-            let of_kafka = steps.iter().filter(|step| step.trial.store.name == "kafka").count();
-            assert_eq!((missing(&directory).len(), moved > 0), (of_kafka, of_kafka > 0), "{name}");
-            assert!(missing(&directory).iter().all(|store| store == "kafka"), "{name}");
-            assert!(moved >= of_kafka, "with those that warm it up: {moved}");
-            let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
-            keep_places(&mut steps, &directory.known().unwrap());
-            assert!(
-                steps.iter().map(|step| &step.name).eq(&names),
-                "{name}: they keep their places"
-            );
+        let name = "collectors-small";
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["run.json", "trials.jsonl.zst"] {
+            let from = Path::new("../../docs/lab").join(name).join(file);
+            std::fs::copy(from, folder.path().join(file)).unwrap();
         }
+        let (directory, run) = Directory::open(folder.path()).unwrap();
+        let args = kept_arguments(folder.path(), &run).unwrap();
+        let study = Study::parse(&run.study, &run.definition, args.scale).unwrap();
+        let stores = args.stores(&study).unwrap();
+        let mut steps = plan(&study, &stores, &args.choices(&study).unwrap());
+        keep_places(&mut steps, &directory.known().unwrap());
+        let missing = |directory: &Directory| {
+            let missing = steps.iter().filter(|step| !directory.has(&step.name));
+            missing.map(|step| step.trial.store.name.clone()).collect::<Vec<String>>()
+        };
+        assert_eq!(missing(&directory), [""; 0], "{name}");
+        let moved = directory.set_aside("kafka").unwrap();
+        let of_kafka = steps.iter().filter(|step| step.trial.store.name == "kafka").count();
+        assert_eq!((missing(&directory).len(), moved > 0), (of_kafka, of_kafka > 0), "{name}");
+        assert!(missing(&directory).iter().all(|store| store == "kafka"), "{name}");
+        assert!(moved >= of_kafka, "with those that warm it up: {moved}");
+        let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
+        keep_places(&mut steps, &directory.known().unwrap());
+        assert!(steps.iter().map(|step| &step.name).eq(&names), "{name}: they keep their places");
     }
 
     #[test]

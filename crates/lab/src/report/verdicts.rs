@@ -2,7 +2,8 @@
 //! times worse than the best the store is.
 //!
 //! The figure is as wide as the screen of a phone ([`WIDTH_MIN`]) and its letters are as large as
-//! those of the text around it, so that nobody has to zoom. With more than eight stores it is wider.
+//! those of the text around it, so that nobody has to zoom. With more than eight stores it is
+//! wider.
 
 use std::fmt::Write;
 

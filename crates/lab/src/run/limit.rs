@@ -6,8 +6,8 @@
 //! counted in the unit of the experiment. A sink holds no rows: work that adds rows has a table of
 //! its own meanwhile, in which reads find nothing, so that this limit is an upper bound.
 //!
-//! Of a store that is reached through a program ([`crate::servers::client`]) the sink takes the place
-//! of the program: the limit is that of the pipe to it, without the work of the program.
+//! Of a store that is reached through a program ([`crate::servers::client`]) the sink takes the
+//! place of the program: the limit is that of the pipe to it, without the work of the program.
 //!
 //! Left out, with an unknown limit: stores whose protocol no sink speaks, clusters, several
 //! generators, work at rates of its own, and kills.

@@ -85,8 +85,8 @@ mod tests {
 
     /// `fit <- lm(y ~ x)` of R with x = 1, 1, 2, 2, 3, 3 and y = 1, 1.2, 2.1, 1.9, 3.3, 2.9;
     /// `confint`, `predict(fit, data.frame(x = 5), interval = "confidence")`, and
-    /// `anova(fit, lm(y ~ factor(x)))`, worked out by hand: Sxx = 4, Sxy = 4, the slope is 1 and the
-    /// mean is 31/15 at x = 2; left are 0.1333, of which 0.12 are
+    /// `anova(fit, lm(y ~ factor(x)))`, worked out by hand: Sxx = 4, Sxy = 4, the slope is 1 and
+    /// the mean is 31/15 at x = 2; left are 0.1333, of which 0.12 are
     /// within the three groups.
     #[test]
     fn a_line_is_that_of_least_squares() {

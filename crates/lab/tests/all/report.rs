@@ -52,8 +52,8 @@ fn a_report_of_study_1_is_as_read() {
     assert!(!page.contains("https://") && !page.contains("<b>slowly"));
 }
 
-/// The pages that the documents show are made from the trials beside them. With `LAB_REWRITE` in the
-/// environment they are written again, as `make lab-documents` does after a new run.
+/// The pages that the documents show are made from the trials beside them. With `LAB_REWRITE` in
+/// the environment they are written again, as `make lab-documents` does after a new run.
 #[test]
 fn published_reports_follow_from_their_trials() {
     let mut made = 0;

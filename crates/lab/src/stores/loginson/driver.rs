@@ -42,7 +42,8 @@ use crate::driver::{
 use crate::options::Known;
 use crate::row::Schema;
 
-/// Loginson stores times as nanoseconds in 64 bits, and replaces invalid ones by the time of arrival.
+/// Loginson stores times as nanoseconds in 64 bits, and replaces invalid ones by the time of
+/// arrival.
 static DIALECT: Dialect = Dialect {
     table: None,
     times: 1..9_000_000_000,

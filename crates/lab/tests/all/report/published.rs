@@ -2,8 +2,8 @@
 //! from the published trials beside them, by nothing of the lab's own statistics: only its
 //! histograms are decoded by its own code.
 //!
-//! With `LAB_REWRITE` in the environment (`make lab-documents`) a number that is not right any more is
-//! written anew instead. Bold letters and sentences stay as they are: they are for people to change.
+//! With `LAB_REWRITE` in the environment (`make lab-documents`) a number that is not right any more
+//! is written anew instead. Bold letters and sentences stay as they are: people change them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
