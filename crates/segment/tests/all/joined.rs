@@ -46,9 +46,9 @@ fn bytes_of(joined: &Joined) -> Vec<u8> {
 
 #[test]
 fn a_joined_file_has_the_lines_and_counts_of_its_sources() {
-    let dir = tempfile::tempdir().unwrap();
     // Files without a line, in front, between and behind.
     for counts in [&[900, 700, 800][..], &[0, 300, 0, 0, 500, 0], &[1], &[0], &[]] {
+        let dir = tempfile::tempdir().unwrap();
         let (paths, rows) = files(&dir, counts, Effort::Best);
         let joined = joined(&paths);
         let bytes = bytes_of(&joined);
