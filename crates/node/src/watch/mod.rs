@@ -39,7 +39,8 @@ pub use options::WatchOptions;
 
 /// A watch that is so far behind leaves minutes out.
 const BEHIND_MAX_NS: i64 = 10 * MINUTE_NS;
-/// How often the fields are chosen anew.
+/// How often the fields are chosen anew. After a start it is a minute, and doubles up to this: the
+/// store of a new server is empty, and its senders come one after the other.
 const FIELDS_EVERY_NS: i64 = 60 * MINUTE_NS;
 /// How often the board is kept for the next start. A crash loses what was learnt since.
 const KEPT_EVERY_NS: i64 = 10 * MINUTE_NS;
@@ -205,6 +206,8 @@ struct Shared {
 struct Loop {
     fields: Fields,
     fields_at_ns: i64,
+    /// When they are chosen anew, after that.
+    fields_every_ns: i64,
     kept_at_ns: i64,
     told_at_ns: i64,
     /// The last minutes and their lines, as they were counted first.
@@ -270,7 +273,7 @@ impl Watcher {
     fn minute(&self, minute_ns: i64, at: &mut Loop) {
         let started = Instant::now();
         let mut errors = Vec::new();
-        if minute_ns - at.fields_at_ns >= FIELDS_EVERY_NS {
+        if minute_ns - at.fields_at_ns >= at.fields_every_ns {
             self.choose_fields(minute_ns + MINUTE_NS, at, &mut errors);
         }
         let end_ns = minute_ns + MINUTE_NS;
@@ -348,6 +351,7 @@ impl Watcher {
                 lock(&self.shared).left_out.clone_from(&fields.left_out);
                 at.fields = fields;
                 at.fields_at_ns = end_ns - MINUTE_NS;
+                at.fields_every_ns = (at.fields_every_ns * 2).clamp(MINUTE_NS, FIELDS_EVERY_NS);
             }
             Err(error) => errors.push(error),
         }

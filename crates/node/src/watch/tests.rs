@@ -124,6 +124,32 @@ fn open(told: &Told) -> Vec<(String, String, Kind)> {
 }
 
 #[test]
+fn the_fields_of_a_new_server_are_found_within_minutes() {
+    let fixture = Fixture::new();
+    let watcher = fixture.watcher(NOW_NS);
+    let mut at = Loop::default();
+    let board = watcher.past(NOW_NS, &mut at);
+    lock(&watcher.shared).board = board;
+    let mut chosen = Vec::new();
+    for minute_at in 0..130 {
+        if minute_at >= 3 {
+            fixture.send(&minute(minute_at, &[("a", 8), ("b", 7)]));
+        }
+        let before_ns = at.fields_at_ns;
+        watcher.minute(NOW_NS + minute_at * MINUTE_NS, &mut at);
+        if at.fields_at_ns != before_ns {
+            chosen.push(minute_at);
+        }
+    }
+    assert_eq!(chosen, [0, 2, 6, 14, 30, 62, 122]);
+    let told = watcher.told();
+    let service = told.fields.iter().find(|view| view.field == "service").unwrap();
+    assert_eq!(service.series, 2);
+    // What was there when it began to be watched is not new.
+    assert!(open(&told).is_empty(), "{:?}", told.findings);
+}
+
+#[test]
 fn a_service_that_ends_is_said_and_kept_for_the_next_start() {
     let fixture = Fixture::new();
     fixture.send(&past());
