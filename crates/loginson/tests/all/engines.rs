@@ -89,7 +89,7 @@ impl Engines {
     pub fn marks(&self, prefix: &str) -> String {
         let asked = Command::new("psql")
             .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.postgresql.to_string()])
-            .args(["-d", "loginson", "-A", "-t", "-c"])
+            .args(["-d", "postgres", "-A", "-t", "-c"])
             .arg(format!(
                 "SELECT convert_from(body, 'UTF8') FROM marks WHERE starts_with(name, '{prefix}')"
             ))
