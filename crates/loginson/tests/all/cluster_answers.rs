@@ -330,7 +330,8 @@ fn a_tail_shows_each_line_once_whoever_owns_the_partitions() {
     assert!(metrics.contains("loginson_tail_messages_missed_total 0"), "{metrics}");
 }
 
-/// A destination that answers every request with a status, and keeps the ids of what it took.
+/// A destination that answers requests with documents of one host with a status, and keeps the ids
+/// of what it took.
 struct Destination {
     url: String,
     status: Arc<AtomicU16>,
@@ -371,7 +372,8 @@ impl Destination {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let status = status.load(Relaxed);
+        let is_refused = body.windows(5).any(|bytes| bytes == b"\"db1\"");
+        let status = if is_refused { status.load(Relaxed) } else { 200 };
         if status == 200 {
             let documents = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let id = |line: &[u8]| {
@@ -411,7 +413,7 @@ fn rejected_documents_are_listed_delivered_and_discarded_from_every_node() {
     let third = start(2, "'query'");
     send(&[&second], None, 0..300);
     for node in [&third, &second, &first] {
-        node.wait_for("the rejected documents", |node| rejected(node)["documents_total"] == 30);
+        node.wait_for("the rejected documents", |node| rejected(node)["documents_total"] == 10);
     }
     let list = rejected(&third);
     assert_eq!((list["out_of_reach"].clone(), names(&list).len()), (json!([]), 1), "{list}");
@@ -427,27 +429,21 @@ fn rejected_documents_are_listed_delivered_and_discarded_from_every_node() {
     send(&[&second], None, 300..600);
     third.wait_for("the documents of the other store", |node| {
         let list = rejected(node);
-        list["documents_total"].as_u64() >= Some(30) && list["out_of_reach"][0]["node"].is_string()
+        list["documents_total"].as_u64() >= Some(10) && list["out_of_reach"][0]["node"].is_string()
     });
     assert_eq!(names(&rejected(&third)).len(), 1);
     let first = start(0, "'store'");
     third.wait_for("the documents of both", |node| {
         let list = rejected(node);
-        list["documents_total"].as_u64() >= Some(60) && names(&list).len() == 2
+        list["documents_total"].as_u64() >= Some(20) && names(&list).len() == 2
     });
 
-    // Those that are still not taken are kept again.
-    let path = "/api/v1/sinks/errors/rejected/retry";
-    let begun = third.post(path, b"");
-    assert_eq!(begun.status, 202, "{}", begun.text());
-    assert!(begun.json()["documents"].as_u64() >= Some(60), "{}", begun.text());
-    third.wait_for("the documents at one store", |node| {
-        let list = rejected(node);
-        list["documents_total"].as_u64() >= Some(60) && names(&list).len() == 1
-    });
-    assert!(destination.ids.lock().unwrap().is_empty());
+    // The cause is mended, and they are delivered again, from a node that does not run the sinks.
     destination.status.store(200, Relaxed);
-    assert_eq!(first.post(path, b"").status, 202);
+    let begun = third.post("/api/v1/sinks/errors/rejected/retry", b"");
+    assert_eq!(begun.status, 202, "{}", begun.text());
+    assert!(begun.json()["documents"].as_u64() >= Some(20), "{}", begun.text());
+    assert_eq!(begun.json()["out_of_reach"], json!([]), "{}", begun.text());
     for node in [&third, &first] {
         node.wait_for("an empty list", |node| rejected(node)["documents_total"] == 0);
     }
@@ -455,11 +451,11 @@ fn rejected_documents_are_listed_delivered_and_discarded_from_every_node() {
 
     // Or they are discarded.
     destination.status.store(400, Relaxed);
-    send(&[&second], None, 600..700);
-    third.wait_for("rejected documents", |node| rejected(node)["documents_total"] == 10);
+    send(&[&second], None, 600..750);
+    third.wait_for("rejected documents", |node| rejected(node)["documents_total"] == 5);
     let path = "/api/v1/sinks/errors/rejected";
     let removed = third.request("DELETE", path, &[], b"");
-    assert_eq!((removed.status, &removed.json()["documents"]), (200, &json!(10)));
+    assert_eq!((removed.status, &removed.json()["documents"]), (200, &json!(5)));
     assert_eq!(rejected(&second)["documents_total"], 0);
-    assert_eq!(destination.ids.lock().unwrap().len(), 60);
+    assert_eq!(destination.ids.lock().unwrap().len(), 70);
 }
