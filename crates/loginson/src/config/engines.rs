@@ -120,6 +120,7 @@ impl Default for RawFollowsObjects {
             secret_key_file,
             ca_file,
             path_style,
+            storage_class: _,
             cache_bytes: _,
         } = RawObjects::default();
         RawFollowsObjects {
