@@ -40,11 +40,14 @@ enum Variable {
 
 static LANGUAGE: Language<Variable> = language(variable, check, TEMPLATE_BYTES_MAX);
 
+/// Checks the arguments of a function, and how many it gets with the one of the pipe.
+type Check<V> = fn(Option<&Function>, &[Term<V>], usize) -> Result<(), String>;
+
 /// The language of templates of alerts: the functions of Prometheus and vmalert, without
 /// conditions. `variable` says what may be named, and `check` which arguments a function takes.
 pub(crate) const fn language<V>(
     variable: fn(&str) -> Result<Option<V>, String>,
-    check: fn(Option<&Function>, &[Term<V>], usize) -> Result<(), String>,
+    check: Check<V>,
     template_bytes_max: usize,
 ) -> Language<V> {
     Language {
