@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use cluster::engines::kafka::Log;
 use cluster::engines::objects::{self, Bucket};
 use cluster::engines::postgres::{PgCatalog, PgSettings};
@@ -174,20 +174,15 @@ impl Follower {
         }
         let name = name.to_owned();
         let body = StoredObject { bucket: Arc::clone(&self.from), name: name.clone(), bytes };
-        for is_again in [false, true] {
-            match Objects::put_new(&*self.to, &name, &body) {
-                Ok(()) => return Ok(true),
-                Err(ObjectError::Exists(_)) => {}
-                Err(error) => return Err(error).with_context(|| format!("cannot copy {name}")),
-            }
+        match Objects::put_new(&*self.to, &name, &body) {
+            Ok(()) => {}
             // A round that broke off has copied it. Objects are written whole, so one of another
             // size is of somebody else.
-            if is_again || Objects::size(&*self.to, &name)? == bytes {
-                break;
-            }
-            bail!(
+            Err(ObjectError::Exists(_)) => ensure!(
+                Objects::size(&*self.to, &name)? == bytes,
                 "the bucket of cluster.objects has another object {name}: a region that follows begins with an empty bucket"
-            );
+            ),
+            Err(error) => return Err(error).with_context(|| format!("cannot copy {name}")),
         }
         Ok(true)
     }
