@@ -1,5 +1,6 @@
 //! A real Kafka, S3 server and PostgreSQL for a cluster.
 
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +12,16 @@ pub struct Engines {
     kafka: u16,
     s3: u16,
     postgresql: u16,
+    _reserved: Vec<File>,
 }
 
 impl Engines {
     /// Starts them for the test `name`. None where the S3 server cannot be built because Go is
     /// missing: the test is left out then, and says so.
     pub fn start(name: &str) -> Option<Engines> {
-        let [kafka, s3, postgresql] = free_ports(name);
+        let ([kafka, s3, postgresql], reserved) = free_ports(name);
         let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let engines = Engines { data, kafka, s3, postgresql };
+        let engines = Engines { data, kafka, s3, postgresql, _reserved: reserved };
         engines.wipe();
         let installed = engines.script("s3", "install").output().unwrap();
         let why = String::from_utf8_lossy(&installed.stderr);
@@ -160,14 +162,23 @@ impl Drop for Engines {
     }
 }
 
-/// Ports from a range that each test has for itself.
-fn free_ports(test: &str) -> [u16; 3] {
-    // The controller of Kafka is 100 above its broker.
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+/// Three ports, and the files whose locks reserve them: between the choice of a port and the start
+/// of its server, a test beside this one would find it free, too.
+fn free_ports(test: &str) -> ([u16; 3], Vec<File>) {
+    let locks = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ports");
+    std::fs::create_dir_all(&locks).unwrap();
+    let reserve = |port: u16| {
+        let lock = File::create(locks.join(port.to_string())).unwrap();
+        lock.try_lock().ok()?;
+        TcpListener::bind(("127.0.0.1", port)).ok()?;
+        Some(lock)
+    };
     let begin = 20_100 + 100 * test.bytes().map(u16::from).sum::<u16>().rem_euclid(80);
-    let first = (begin..30_000)
-        .step_by(7)
-        .find(|port| [0, 1, 2, 100].into_iter().all(|distance| is_free(port + distance)));
-    let first = first.expect("there are free ports");
-    [first, first + 1, first + 2]
+    // The controller of Kafka is 100 above its broker.
+    let all = |first: u16| -> Option<Vec<File>> {
+        [0, 1, 2, 100].into_iter().map(|distance| reserve(first + distance)).collect()
+    };
+    let found = (begin..30_000).step_by(7).find_map(|first| Some((first, all(first)?)));
+    let (first, reserved) = found.expect("there are free ports");
+    ([first, first + 1, first + 2], reserved)
 }
