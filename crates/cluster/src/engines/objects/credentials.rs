@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use object_store::CredentialProvider;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider};
+use object_store::{CredentialProvider, RetryConfig};
 
 use super::http::Client;
 use super::{Config, errors};
@@ -134,6 +134,8 @@ impl Credentials {
                 let mut builder = AmazonS3Builder::new()
                     .with_bucket_name(&config.bucket)
                     .with_region(&config.region)
+                    // The call that wants the key is repeated, and says why it fails.
+                    .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
                     .with_http_connector(Client::of_system(config)?);
                 for (key, value) in settings {
                     builder = builder.with_config(*key, value);
