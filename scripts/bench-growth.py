@@ -38,6 +38,8 @@ PARTITIONS = 16
 BATCH_LINES = 2_000
 SHARE = 0.25
 PERIOD_US = 100_000
+# Without a new segment for so long, the stores have published what fills one.
+QUIET_S = 5
 # Longer than any honest run on a slow machine: beyond it, something hangs.
 HANGS_S = 3_600
 GROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -151,7 +153,7 @@ class Engines:
 [cluster]
 roles = [{roles}]
 lease = "10s"
-segment_bytes = "8MiB"
+segment_bytes = "1MiB"
 segment_age = "10m"
 [cluster.kafka]
 brokers = ["127.0.0.1:{self.ports['KAFKA_PORT']}"]
@@ -235,18 +237,20 @@ def drain(bin, engines, directory, name, stores, lines):
             node = serve(bin, directory, f"store{number}", port, engines.config(name, "'store'"), group)
             nodes.append(node)
         reached = {}
-        begun = time.monotonic()
+        begun, moved, before = time.monotonic(), time.monotonic(), 0
         while 1.0 not in reached:
             if any(node.poll() is not None for node in nodes) or time.monotonic() - begun > HANGS_S:
                 sys.exit(f"{stores} stores do not drain the topic; see {directory}")
             published = state()[1]
             if published >= total:
-                # The last segments are below the size at which they are published by themselves.
                 reached.setdefault(1.0, (time.monotonic(), published))
             for part in (0.1, 0.9):
                 if published >= part * total:
                     reached.setdefault(part, (time.monotonic(), published))
-            if published >= 0.9 * total and 1.0 not in reached:
+            if published > before:
+                moved, before = time.monotonic(), published
+            # What is left is below the size at which it is published by itself.
+            if published and time.monotonic() - moved > QUIET_S and 1.0 not in reached:
                 urllib.request.urlopen(f"http://127.0.0.1:{PORT}/api/v1/seal", data=b"", timeout=60).read()
             time.sleep(0.1)
         (from_s, first), (until_s, second) = reached[0.1], reached[0.9]
@@ -300,7 +304,7 @@ def main():
     text = [
         BEGIN,
         f"Machine: {cores} cores; version {version}; {datetime.date.today().isoformat()}; "
-        f"{options.lines:,} JSON lines, {options.runs} runs, medians; each store {SHARE} of a core.",
+        f"{options.lines:,} JSON lines, medians of runs: {options.runs}; each store {SHARE} of a core.",
         "",
         "| stores | lines/s | MB/s | beside one store | of what the first suggests |",
         "|---|---|---|---|---|",
