@@ -5,6 +5,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// How long a node is not heard of until others take its partitions. A test with a dead node waits
+/// this long; on a slow machine a node that lives is silent for some seconds.
+const LEASE: &str = "8s";
+
 /// The engines, in processes of their own.
 pub struct Engines {
     /// The directory of their data.
@@ -140,7 +144,7 @@ impl Engines {
         });
         let (kafka, s3, postgresql) = (self.kafka, self.s3, self.postgresql);
         format!(
-            "[cluster]\nroles = [{roles}]\nlease = '3s'\nsegment_age = '2s'\n\
+            "[cluster]\nroles = [{roles}]\nlease = '{LEASE}'\nsegment_age = '2s'\n\
              [cluster.kafka]\nbrokers = ['127.0.0.1:{kafka}']\npartitions = 3\nreplicas = 1\n\
              replicas_min = 1\n\
              [cluster.objects]\nendpoint = 'http://127.0.0.1:{s3}'\nbucket = '{bucket}'\n\
