@@ -8,8 +8,8 @@ const EXPECT_MS = 240_000;
 
 export default defineConfig({
   testDir: 'e2e',
-  // The logins need a server with users.
-  testIgnore: hasBinary ? [] : ['**/login.spec.ts', '**/provider.spec.ts'],
+  // These start servers of their own from the binary.
+  testIgnore: hasBinary ? [] : ['**/login.spec.ts', '**/provider.spec.ts', '**/sinks.spec.ts'],
   timeout: TEST_MS,
   expect: { timeout: EXPECT_MS },
   // A worker takes the next test that is left, so that both end at the same time.

@@ -199,3 +199,42 @@ export async function startWithProvider(): Promise<Server> {
     },
   };
 }
+
+export interface WithSink extends Server {
+  /** From now on the destination takes documents. */
+  accept: () => void;
+  /** How many it took. */
+  taken: () => number;
+}
+
+/** A server with the sink `errors`, whose destination rejects every document until it is told to take them. */
+export async function startWithSink(): Promise<WithSink> {
+  const processes = new Processes();
+  let takes = false;
+  let taken = 0;
+  const destination = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (text: string) => (body += text));
+    request.on('end', () => {
+      if (takes) taken += body.trim().split('\n').length;
+      response.writeHead(takes ? 200 : 422).end();
+    });
+  }).listen(0, '127.0.0.1');
+  await new Promise((done) => destination.once('listening', done));
+  const config = join(processes.folder, 'sink.toml');
+  const url = `http://127.0.0.1:${(destination.address() as AddressInfo).port}/`;
+  writeFileSync(config, `[[sinks]]\nname = "errors"\nof = "lines"\nfilter = "level:error"\nurls = ["${url}"]\ncompression = "none"\n[sinks.json_lines]\n`);
+  const ready = await processes.serve('sink', ['--config', config, '--syslog-tcp-listen', 'off', '--syslog-udp-listen', 'off']);
+  const page = servesPage ? await servePage(`http://${ready['http']}`) : null;
+  return {
+    url: page?.url ?? `http://${ready['http']}`,
+    accept: () => void (takes = true),
+    taken: () => taken,
+    stop: async () => {
+      await page?.stop();
+      await processes.stop();
+      destination.closeAllConnections();
+      destination.close();
+    },
+  };
+}

@@ -127,6 +127,37 @@ export interface Sink {
   last_error_time: string | null;
 }
 
+/** A node of a cluster that does not tell, and why. */
+export interface OutOfReach {
+  node: string;
+  error: string;
+}
+
+export interface RejectedDocument {
+  rejected_at: string;
+  reason: string;
+  id: string;
+  time: string | null;
+  fields: Fields;
+  /** Where it is kept, in a cluster. */
+  node?: string;
+}
+
+export interface Rejected {
+  documents: RejectedDocument[];
+  /** All that are kept, not only those that are listed. */
+  documents_total: number;
+  out_of_reach?: OutOfReach[];
+}
+
+/** What became of the documents. */
+export interface RejectedDone {
+  documents: number;
+  out_of_reach?: OutOfReach[];
+  /** Another call is needed. */
+  more?: boolean;
+}
+
 /** Rows of one answer; further ones are left out, and the answer says so. */
 export const ROWS_MAX = 10_000;
 
@@ -140,6 +171,23 @@ export function programs(options: CallOptions = {}): Promise<ProgramList> {
 
 export async function sinks(options: CallOptions = {}): Promise<Sink[]> {
   return (await json<{ sinks: Sink[] }>('/api/v1/sinks', {}, options)).sinks;
+}
+
+const rejectedAt = (sink: string, action = ''): string => `/api/v1/sinks/${encodeURIComponent(sink)}/rejected${action}`;
+
+/** The newest documents that the destination rejected. */
+export function rejected(sink: string, limit: number, options: CallOptions = {}): Promise<Rejected> {
+  return json(rejectedAt(sink), { limit }, options);
+}
+
+/** Has all of them delivered again. */
+export function retryRejected(sink: string): Promise<RejectedDone> {
+  return json(rejectedAt(sink, '/retry'), {}, {}, 'POST');
+}
+
+/** Removes all of them. */
+export function discardRejected(sink: string): Promise<RejectedDone> {
+  return json(rejectedAt(sink), {}, {}, 'DELETE');
 }
 
 export function programWithText(name: string, options: CallOptions = {}): Promise<Program & { text: string }> {
