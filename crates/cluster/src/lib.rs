@@ -51,7 +51,7 @@ pub use kept::{KeptCatalog, KeptError, KeptSnapshot};
 pub use member::{Answer, Call, Change, LeaseSettings, Member, Next};
 pub use objects::{FileBody, ObjectBody, ObjectInfo, Objects};
 pub use partition::Partition;
-pub use plan::{End, Gathered, HotRange, Plan, PlanError, gather, plan, plan_of};
+pub use plan::{End, Gathered, HotRange, Plan, PlanError, WentBack, gather, plan, plan_of};
 pub use publisher::{
     Progress, PublishError, Publisher, PublisherSettings, SealError, Sealed, Sealer,
 };

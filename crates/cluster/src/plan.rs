@@ -51,9 +51,36 @@ pub struct Plan {
     /// Hot parts, whatever the times of their lines are. They are asked first: if an owner cannot
     /// answer, the query plans again before it read segments in vain.
     pub hot: Vec<HotRange>,
+    /// Partitions whose log ends before what is published.
+    pub went_back: Vec<WentBack>,
     /// The deletions whose lines the query hides: all of them in hot parts, and in a segment those
     /// that it was not searched for.
     pub tombstones: Vec<Tombstone>,
+}
+
+impl Plan {
+    /// The plan, if every partition has what is published.
+    pub fn checked(self) -> Result<Plan, PlanError> {
+        match self.went_back.first() {
+            Some(went_back) => Err((*went_back).into()),
+            None => Ok(self),
+        }
+    }
+}
+
+/// A partition whose log ends before an offset that is published already: what it has now was
+/// either read before, or is not reached by the offsets of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "partition {partition} of the log ends at {end}, but {offset} is published: the log lost acknowledged messages, or is not the log of this catalog"
+)]
+pub struct WentBack {
+    /// The partition.
+    pub partition: u32,
+    /// Where it ends.
+    pub end: u64,
+    /// The offset of the catalog.
+    pub offset: u64,
 }
 
 /// Why no plan could be made.
@@ -66,17 +93,8 @@ pub enum PlanError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// The log ends before an offset that is published already.
-    #[error(
-        "partition {partition} of the log ends at {end}, but {offset} is published: the log lost acknowledged messages, or is not the log of this catalog"
-    )]
-    LogWentBack {
-        /// The partition.
-        partition: u32,
-        /// Where it ends.
-        end: u64,
-        /// The offset of the catalog.
-        offset: u64,
-    },
+    #[error(transparent)]
+    LogWentBack(#[from] WentBack),
 }
 
 /// What a query over `times` must read, with one call of the catalog and one of the log.
@@ -88,20 +106,20 @@ pub fn plan(
 ) -> Result<Plan, PlanError> {
     let snapshot = catalog.snapshot(times, segments_max)?;
     let ends: Vec<End> = log.ends()?.into_iter().map(End::Now).collect();
-    plan_of(snapshot, &ends)
+    plan_of(snapshot, &ends).checked()
 }
 
 /// What a query must read, by a snapshot of the catalog and the ends of the partitions, in their
 /// order. The ends are those of the time of the snapshot or later.
-pub fn plan_of(snapshot: Snapshot, ends: &[End]) -> Result<Plan, PlanError> {
+pub fn plan_of(snapshot: Snapshot, ends: &[End]) -> Plan {
     let mut rows = snapshot.partitions.into_iter().peekable();
-    let mut hot = Vec::new();
+    let (mut hot, mut went_back) = (Vec::new(), Vec::new());
     for (partition, end) in (0..).zip(ends) {
         let row = rows.next_if(|row| row.partition == partition);
         let (offset, owner) = row.map_or((0, None), |row| (row.offset, row.owner));
         match *end {
             End::Now(end) if end < offset => {
-                return Err(PlanError::LogWentBack { partition, end, offset });
+                went_back.push(WentBack { partition, end, offset });
             }
             End::Now(end) if offset < end => {
                 hot.push(HotRange { partition, offsets: offset..end, owner, is_open: false });
@@ -114,7 +132,7 @@ pub fn plan_of(snapshot: Snapshot, ends: &[End]) -> Result<Plan, PlanError> {
             }
         }
     }
-    Ok(Plan { segments: snapshot.segments, hot, tombstones: snapshot.tombstones })
+    Plan { segments: snapshot.segments, hot, went_back, tombstones: snapshot.tombstones }
 }
 
 /// A plan with the answers of the owners.

@@ -16,7 +16,7 @@ use crate::hot::{HotError, HotFrame, HotPart, Lag};
 use crate::ids::{Lease, NodeId, Resource};
 use crate::objects::Objects;
 use crate::partition::Partition;
-use crate::plan::{HotRange, PlanError, gather, plan};
+use crate::plan::{HotRange, PlanError, WentBack, gather, plan};
 use crate::publisher::{Progress, PublishError, PublisherSettings, SealError, Sealed, Sealer};
 use crate::reader::{ReaderSettings, Taken};
 use crate::sim::{Network, Remote, SimCatalog, SimLog, SimObjects, Verdict};
@@ -185,7 +185,7 @@ fn a_log_that_went_back_is_an_error() {
     let error = bench.partition.reader.step(&bench.log, Duration::ZERO, 0).unwrap_err();
     assert_eq!(error, LogError::OutOfRange { wanted: 2, start: 0, end: 0 });
     let error = plan(&*bench.catalog, &bench.log, TimeRange::ALL, 99).unwrap_err();
-    assert_eq!(error, PlanError::LogWentBack { partition: 0, end: 0, offset: 2 });
+    assert_eq!(error, PlanError::LogWentBack(WentBack { partition: 0, end: 0, offset: 2 }));
 }
 
 #[test]

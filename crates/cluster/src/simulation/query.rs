@@ -163,7 +163,7 @@ fn plan(
             ends.into_iter().enumerate().map(end).collect()
         }
     };
-    plan_of(snapshot, &ends)
+    plan_of(snapshot, &ends).checked()
 }
 
 /// Keeps what the engines tell, for queries while they do not answer.

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -12,6 +12,8 @@ use crate::cli::client::{Client, token};
 use crate::cli::progress::count_bar;
 use crate::cli::region::{self, Follow, Promote};
 use crate::cli::terminal::escaped;
+use crate::settings::Settings;
+use node::cluster::log_replacement::{self, Replaced};
 use node::cluster::{Node, repair};
 
 #[derive(Args)]
@@ -22,6 +24,8 @@ use node::cluster::{Node, repair};
                                                copy what a1 lacks from b1, the store at its position in another copy
   loginson cluster follow --config here.toml   copy another region into this one, until it is ended
   loginson cluster promote --config here.toml  have this region go on in the place of the other one
+  loginson cluster replace-log --config here.toml
+                                               go on with another Kafka, when what the earlier one had is lost
 
 docs/several-stores.md describes how one server answers for several stores, docs/cluster.md a cluster on Kafka,
 object storage and PostgreSQL.")]
@@ -43,6 +47,16 @@ enum Action {
     Follow(Follow),
     /// Have a region that follows another one go on in its place: then stores can be started here
     Promote(Promote),
+    /// Go on with another Kafka, or with a topic that was made anew, when what the earlier one had
+    /// and was not published is lost. Stores and query nodes are stopped before
+    ReplaceLog(ReplaceLog),
+}
+
+#[derive(Args)]
+struct ReplaceLog {
+    /// Configuration of a store: [cluster] with its bucket, its database and the new Kafka
+    #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
+    config: PathBuf,
 }
 
 #[derive(Args)]
@@ -78,6 +92,7 @@ pub fn run(args: ClusterArgs) -> Result<()> {
         Action::Repair(args) => return repair(&args),
         Action::Follow(args) => return region::follow(&args),
         Action::Promote(args) => return region::promote(&args),
+        Action::ReplaceLog(args) => return replace_log(&args),
     };
     let status = Client::new(&server)?.get_json("/api/v1/cluster")?;
     match json {
@@ -95,6 +110,22 @@ pub fn run(args: ClusterArgs) -> Result<()> {
     let errors = list(&status["errors"]);
     anyhow::ensure!(errors.is_empty(), "not everything is known of the cluster; see above");
     anyhow::ensure!(status["copies_whole"] != 0, "no copy of the lines is whole");
+    Ok(())
+}
+
+/// Has the cluster go on with another log.
+fn replace_log(args: &ReplaceLog) -> Result<()> {
+    let config = Settings::new(Some(args.config.clone()), |_| {}).load()?.config;
+    let engines = config.node.engines.with_context(|| {
+        format!("{} has no [cluster] that names a bucket and a database", args.config.display())
+    })?;
+    let Replaced { partitions, messages } = log_replacement::replace_log(&engines)?;
+    println!(
+        "the cluster goes on with this Kafka: {partitions} partitions, {messages} messages that are read when stores start"
+    );
+    println!(
+        "what the earlier one had and was not published is not here; spools of collectors have what it did not take"
+    );
     Ok(())
 }
 

@@ -110,6 +110,12 @@ impl Engines {
         self.config_of(roles, "loginson", "postgres")
     }
 
+    /// Has an engine lose everything, and start again.
+    pub fn empty(&self, engine: &str) {
+        self.run(engine, "wipe");
+        self.run(engine, "start");
+    }
+
     /// Makes an empty bucket and an empty database of a name.
     pub fn make_empty(&self, name: &str) {
         std::fs::create_dir_all(self.data.join("s3/objects").join(name)).unwrap();

@@ -19,6 +19,7 @@ mod cluster_answers;
 mod cluster_backup;
 #[cfg(feature = "real-servers")]
 mod cluster_deletions;
+mod cluster_log;
 #[cfg(feature = "real-servers")]
 mod cluster_on_engines;
 #[cfg(feature = "real-servers")]

@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use cluster::engines::kafka::Log;
 use cluster::engines::objects::{self, Bucket};
 use cluster::engines::postgres::{PgCatalog, PgSettings};
 use cluster::{Catalog, ObjectError, Objects, TimeRange};
 
 use super::backup::{StoredObject, patient};
-use super::engines::{EngineOptions, KafkaOptions};
+use super::engines::{EngineOptions, connect_log};
+use super::log_replacement::bases;
 
 /// How long the first region keeps objects after the last sign of life of a round.
 const HOLD: Duration = Duration::from_secs(3_600);
@@ -265,7 +265,10 @@ pub fn promote(
     };
     let bases = match promotion.is_same_log {
         true => None,
-        false => Some(bases(&own, &engines.kafka)?),
+        false => {
+            let log = connect_log(&engines.kafka).map_err(|error| anyhow!(error))?;
+            Some(bases(&own, &log)?.0)
+        }
     };
     let at_ns = own.follows()?.map_or(0, |follows| follows.at_ns);
     own.promote(bases.as_deref())?;
@@ -277,22 +280,4 @@ fn owners(catalog: &PgCatalog) -> Result<usize> {
     let none = TimeRange { first_ns: i64::MAX, last_ns: i64::MIN };
     let snapshot = catalog.snapshot(none, 0)?;
     Ok(snapshot.partitions.iter().filter(|row| row.owner.is_some()).count())
-}
-
-/// What has to be added to the offsets of the log of this region, so that it goes on where the
-/// other one ended: for each of its partitions.
-fn bases(own: &PgCatalog, kafka: &KafkaOptions) -> Result<Vec<i64>> {
-    let log: Log = super::engines::connect_log(kafka).map_err(|error| anyhow!(error))?;
-    let none = TimeRange { first_ns: i64::MAX, last_ns: i64::MIN };
-    let offsets = own.snapshot(none, 0)?.partitions;
-    let partitions = log.partitions()?;
-    let mut bases = Vec::new();
-    for partition in 0..partitions {
-        let row = offsets.iter().find(|row| row.partition == partition);
-        let published = row.map_or(0, |row| row.offset);
-        let begin = log.bounds(partition)?.start;
-        let base = i64::try_from(i128::from(published) - i128::from(begin));
-        bases.push(base.context("an offset is beyond all that Kafka counts")?);
-    }
-    Ok(bases)
 }

@@ -63,7 +63,7 @@ struct Facts {
     /// Partitions whose owners had not read so far, with the messages.
     behind: BTreeMap<u32, u64>,
     /// Partitions that no node answers for, with the messages and the reason.
-    unanswered: BTreeMap<u32, (u64, String)>,
+    unanswered: BTreeMap<u32, (Option<u64>, String)>,
     segments: BTreeMap<String, MissingLines>,
     /// The age of the snapshot of the catalog, and why it is not newer.
     catalog: Option<(Duration, String)>,
@@ -100,7 +100,7 @@ impl Missing {
     }
 
     /// The newest messages of a partition are missing, because nobody answers for them.
-    pub fn add_unanswered(&self, partition: u32, messages: u64, why: &str) {
+    pub fn add_unanswered(&self, partition: u32, messages: Option<u64>, why: &str) {
         let mut facts = self.lock();
         let known = facts.unanswered.entry(partition).or_default();
         *known = (known.0.max(messages), short(why));
@@ -226,13 +226,22 @@ impl Facts {
                 ),
             );
         }
+        // Partitions of a log that is lost all have the same reason.
+        let mut lost: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (partition, (messages, why)) in &self.unanswered {
-            add(
-                "partition",
-                format!(
-                    "the newest {messages} messages of partition {partition} are missing: {why}"
+            match messages {
+                Some(messages) => add(
+                    "partition",
+                    format!(
+                        "the newest {messages} messages of partition {partition} are missing: {why}"
+                    ),
                 ),
-            );
+                None => lost.entry(why).or_default().push(*partition),
+            }
+        }
+        for (why, partitions) in lost {
+            let of = partitions_named(&partitions);
+            add("partition", format!("the newest messages of {of} are missing: {why}"));
         }
         if let Some((_, first)) = self.segments.first_key_value() {
             let all = || self.segments.values();
@@ -302,7 +311,10 @@ mod tests {
                 "refused",
             );
         }
-        missing.add_unanswered(7, 12, "store a is away");
+        missing.add_unanswered(7, Some(12), "store a is away");
+        for partition in [8, 9] {
+            missing.add_unanswered(partition, None, "the topic was made anew");
+        }
         let lines = MissingLines {
             lines: 40,
             times_ns: (0, 60 * SECOND_NS),
@@ -318,6 +330,8 @@ mod tests {
                 "partition 2",
                 "partition 5",
                 "partition 7",
+                "partition 8",
+                "partition 9",
                 "segment segments/partition-1/7-0000000a-12 with 40 lines"
             ]
         );
@@ -326,16 +340,18 @@ mod tests {
             notices.iter().map(|notice| (notice.what, notice.text.as_str())).collect();
         assert_eq!(
             texts.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
-            ["log", "partition", "objects", "catalog"]
+            ["log", "partition", "partition", "objects", "catalog"]
         );
         assert!(
             texts[0].1.contains("of partitions 0 to 2, 5, so lines that it took after 2026-09-21T")
         );
         assert!(texts[1].1.contains("12 messages of partition 7"), "{}", texts[1].1);
-        assert!(texts[2].1.starts_with("40 lines between 1970-01-01T00:00:00"), "{}", texts[2].1);
-        assert!(texts[3].1.contains("state of 42 s ago"), "{}", texts[3].1);
+        let lost = "the newest messages of partitions 8 to 9 are missing: the topic was made anew";
+        assert_eq!(texts[2].1, lost);
+        assert!(texts[3].1.starts_with("40 lines between 1970-01-01T00:00:00"), "{}", texts[3].1);
+        assert!(texts[4].1.contains("state of 42 s ago"), "{}", texts[4].1);
         // The catalog's age is no missing line.
-        assert_eq!(missing.lacks().len(), 3);
+        assert_eq!(missing.lacks().len(), 4);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod engines;
 pub mod follow;
 pub mod frames;
 mod hedges;
+pub mod log_replacement;
 pub mod message;
 mod missing;
 pub mod node;

@@ -205,7 +205,7 @@ impl ClusterSource {
                     Some(_) => is_patient && !is_open_alone,
                     None => is_patient && !(is_open_alone && engines.are_away()),
                 };
-                if waits {
+                if waits && !plan.is_log_lost {
                     std::thread::sleep(PLAN_PAUSE);
                     // An owner that was away may be back, or another one may have the partition.
                     avoided = Avoided::default();

@@ -61,6 +61,14 @@ impl Log {
         Ok(Retention::of(&self.settings()?))
     }
 
+    /// The id of the topic, which another one of its name has not; none if brokers tell none. Takes
+    /// at most [`Config::request_time_max`](super::Config::request_time_max).
+    pub fn topic_id(&self) -> Result<Option<String>, Error> {
+        let id = self.describe()?.topic_id;
+        let hex = || id.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((id != [0; 16]).then(hex))
+    }
+
     /// The settings of the topic, by their names in Kafka.
     fn settings(&self) -> Result<HashMap<String, String>, Error> {
         let missing = || krafka::KrafkaError::timeout("the settings of the topic");

@@ -11,6 +11,7 @@
 mod backup;
 mod deletions;
 mod leases;
+mod log;
 mod marks;
 mod pool;
 mod publishing;
@@ -157,6 +158,35 @@ impl PgCatalog {
     /// What is added to the offsets of each partition of the log.
     pub fn log_bases(&self) -> Result<Vec<i64>, CatalogError> {
         self.pool.run(Access::Read, async |client| region::bases(client).await)
+    }
+
+    /// The id of the topic that the catalog goes with; none before the first store.
+    pub fn log_topic(&self) -> Result<Option<String>, CatalogError> {
+        self.pool.run(Access::Read, async |client| log::topic(client).await)
+    }
+
+    /// Has the catalog go with a topic if it goes with none yet; returns the one that it goes with.
+    pub fn adopt_log(&self, topic: &str) -> Result<String, CatalogError> {
+        self.pool.run(Access::Write, async |client| log::adopt(client, topic).await)
+    }
+
+    /// For each of the first partitions the offset behind all messages that the catalog knows of.
+    pub fn log_next(&self, partitions: u32) -> Result<Vec<u64>, CatalogError> {
+        self.pool.run(Access::Read, async |client| log::next(client, partitions).await)
+    }
+
+    /// Has the catalog go on with another log, whose offsets get `bases` added. `lease`: how long a
+    /// node lives after its last sign.
+    ///
+    /// Errors: stores or query nodes run, which the text names.
+    pub fn replace_log(
+        &self,
+        topic: &str,
+        bases: &[i64],
+        lease: Duration,
+    ) -> Result<(), CatalogError> {
+        self.changeable()?;
+        self.pool.run(Access::Write, async |client| log::replace(client, topic, bases, lease).await)
     }
 
     fn changeable(&self) -> Result<(), CatalogError> {

@@ -26,7 +26,7 @@ const FOLLOWS: &str = "region/follows";
 /// Says that another region goes on, so that no node starts here.
 const MOVED: &str = "region/moved";
 /// What is added to the offsets of each partition of the log.
-const BASES: &str = "region/log-bases";
+pub(super) const BASES: &str = "region/log-bases";
 /// The tables that are copied whole, in the order in which they are filled.
 const SMALL: [(&str, &str); 6] = [
     ("identity", "SELECT * FROM identity"),
@@ -230,11 +230,11 @@ pub async fn bases(client: &Client) -> Result<Vec<i64>, Failed> {
     }
 }
 
-fn text_of(bases: &[i64]) -> String {
+pub(super) fn text_of(bases: &[i64]) -> String {
     bases.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-async fn mark(client: &Client, name: &str) -> Result<Option<String>, Failed> {
+pub(super) async fn mark(client: &Client, name: &str) -> Result<Option<String>, Failed> {
     let rows = client
         .query_typed("SELECT body FROM marks WHERE name = $1", &[(&name, Type::TEXT)])
         .await?;
@@ -242,7 +242,7 @@ async fn mark(client: &Client, name: &str) -> Result<Option<String>, Failed> {
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
-async fn put(client: &Client, name: &str, body: &str) -> Result<(), Failed> {
+pub(super) async fn put(client: &Client, name: &str, body: &str) -> Result<(), Failed> {
     client
         .query_typed(
             "INSERT INTO marks (name, body, written) VALUES ($1, $2, now())
@@ -253,6 +253,6 @@ async fn put(client: &Client, name: &str, body: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-fn refused<T>(error: String) -> Result<T, Failed> {
+pub(super) fn refused<T>(error: String) -> Result<T, Failed> {
     Err(CatalogError::Refused(error).into())
 }

@@ -6,6 +6,7 @@ mod contract;
 mod dump;
 mod holds;
 mod kill;
+mod log;
 mod random;
 mod region;
 mod server;

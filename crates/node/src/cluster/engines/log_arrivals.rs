@@ -53,7 +53,11 @@ impl LogArrivals {
         if let Some(log) = &state.log {
             return Ok(Arc::clone(log));
         }
+        if let Some(why) = self.engines.other_log() {
+            return Err(why);
+        }
         let log = Arc::new(append::connect(&self.engines.config.kafka)?);
+        log.set_bases(self.engines.catalog.log_bases().map_err(|error| error.to_string())?);
         state.log = Some(Arc::clone(&log));
         Ok(log)
     }
@@ -73,6 +77,9 @@ impl LogArrivals {
         from: u64,
         bytes: usize,
     ) -> Result<(Vec<Arc<Batch>>, u64, u64), String> {
+        if let Some(why) = self.engines.other_log() {
+            return Err(why);
+        }
         let messages = match FrameLog::read(log, partition, from, bytes, READ_WAIT) {
             Ok(messages) => messages,
             Err(LogError::OutOfRange { start, end, .. }) if start > from && end >= start => {

@@ -123,6 +123,8 @@ pub struct Engines {
     held: Mutex<Option<(Instant, Duration, Held)>>,
     /// The region that this one follows, as of a moment ago.
     follows: RwLock<Option<Follows>>,
+    /// Why the log is not the one of the catalog, as of a moment ago.
+    other_log: RwLock<Option<String>>,
 }
 
 /// Another node of the cluster, as of the last heartbeat.
@@ -210,7 +212,7 @@ impl Engines {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             accepting: config.stores || config.queries,
         };
-        Ok(Engines {
+        let engines = Engines {
             config,
             info,
             log: Arc::new(log),
@@ -233,7 +235,11 @@ impl Engines {
             queries: KnownQueries::default(),
             held: Mutex::default(),
             follows: RwLock::new(follows),
-        })
+            other_log: RwLock::default(),
+        };
+        // Before anything is read.
+        until("PostgreSQL", || engines.look_at_log().map_err(|error| error.to_string()));
+        Ok(engines)
     }
 
     /// The object storage.
@@ -268,6 +274,37 @@ impl Engines {
         Ok(())
     }
 
+    /// Why the log is not the one of the catalog; none if it is.
+    pub fn other_log(&self) -> Option<String> {
+        self.other_log.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks whether the log is the one of the catalog. A log that does not tell stays what it was.
+    /// Blocks.
+    fn look_at_log(&self) -> Result<(), CatalogError> {
+        if self.follows().is_some() {
+            return Ok(());
+        }
+        let Ok(Some(found)) = self.log.topic_id() else { return Ok(()) };
+        let known = match self.catalog.log_topic()? {
+            Some(known) => known,
+            None if self.config.stores => self.catalog.adopt_log(&found)?,
+            None => return Ok(()),
+        };
+        let topic = &self.config.kafka.log.topic;
+        let other = (known != found).then(|| {
+            format!(
+                "the topic {topic} is not the one of this cluster: it was made anew, or cluster.kafka names another Kafka.                  If the earlier one is lost for good, stop stores and query nodes, and run `loginson cluster replace-log`"
+            )
+        });
+        let mut before = self.other_log.write().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(other), None) = (&other, &*before) {
+            tracing::error!("{other}");
+        }
+        *before = other;
+        Ok(())
+    }
+
     /// All nodes and leases, as of the last heartbeat.
     pub fn view(&self) -> View {
         self.view_locked().clone()
@@ -288,6 +325,9 @@ impl Engines {
         let of_catalog = of_catalog().map_err(|error| failed(error.to_string())).ok();
         let (partitions, totals) = of_catalog.unzip();
         let known = self.log_ends.ask(&self.log, STATUS_TIME_MAX).map_err(&mut failed).ok();
+        if let Some(why) = self.other_log() {
+            failed(why);
+        }
         if let Some(known) = known.as_ref().filter(|known| !known.error.is_empty()) {
             failed(format!("Kafka does not tell where its partitions end: {}", known.error));
         }

@@ -488,6 +488,11 @@ impl Shared {
     fn read(&self, owned: &OwnedPartition) {
         let mut after = owned.hot.position();
         while !self.is_over() && !owned.is_over() {
+            if let Some(why) = self.engines.other_log() {
+                owned.note(READING, &why);
+                std::thread::sleep(RETRY);
+                continue;
+            }
             let from = owned.hot.position();
             let stepped = lock(&owned.reader).step(&*self.engines.log, READ_WAIT, self.now_ns());
             match stepped {
@@ -668,7 +673,8 @@ impl Shared {
             let begun = Instant::now();
             let Engines { kept, catalog, clock, .. } = &*self.engines;
             let kept = kept.refresh(catalog, || self.now_ns(), clock.now_ns());
-            match kept.and_then(|()| self.engines.look_at_region()) {
+            let looked = || self.engines.look_at_region().and_then(|()| self.engines.look_at_log());
+            match kept.and_then(|()| looked()) {
                 Ok(()) => said.clear(),
                 Err(error) => {
                     let error = error.to_string();

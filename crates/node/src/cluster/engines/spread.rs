@@ -13,7 +13,7 @@ use std::time::Duration;
 use cluster::deletions::Tombstone;
 use cluster::{
     Catalog, CatalogError, End, HotRange, KeptError, NodeId, Role, SegmentRow, Snapshot,
-    TimeRange as Times, plan_of,
+    TimeRange as Times, WentBack, plan_of,
 };
 use foldhash::quality::FixedState;
 use query::source::TimeRange;
@@ -52,8 +52,8 @@ const HOLDING_MAX: usize = 1_000;
 pub struct Unanswered {
     /// The partition.
     pub partition: u32,
-    /// Messages that are missing.
-    pub messages: u64,
+    /// Messages that are missing; none if nobody knows how many.
+    pub messages: Option<u64>,
     /// Why.
     pub why: String,
 }
@@ -62,7 +62,14 @@ impl Unanswered {
     /// The whole sentence.
     pub fn message(&self) -> String {
         let Unanswered { partition, messages, why } = self;
-        format!("the newest {messages} messages of partition {partition} are missing: {why}")
+        match messages {
+            Some(messages) => {
+                format!(
+                    "the newest {messages} messages of partition {partition} are missing: {why}"
+                )
+            }
+            None => format!("the newest messages of partition {partition} are missing: {why}"),
+        }
     }
 }
 
@@ -82,6 +89,8 @@ pub struct Spread {
     pub shares: Vec<(Arc<Node>, Pieces)>,
     /// Partitions whose newest lines nobody answers for.
     pub unanswered: Vec<Unanswered>,
+    /// Whether the log is another one, or has lost messages: waiting does not help.
+    pub is_log_lost: bool,
     /// Partitions whose end is not known at present: what the log took after the time
     /// (nanoseconds since 1970 UTC) may be missing.
     pub open: Vec<(u32, i64)>,
@@ -125,9 +134,22 @@ impl Engines {
             None => self.log_ends.ask(&self.log, LOG_TIME_MAX)?,
         };
         let ends: Vec<End> = known.ends.iter().map(|known| known.end).collect();
-        let plan = plan_of(snapshot, &ends).map_err(|error| error.to_string())?;
+        let other = self.other_log();
+        let ends = if other.is_some() { Vec::new() } else { ends };
+        let partitions: Vec<u32> = snapshot.partitions.iter().map(|row| row.partition).collect();
+        let plan = plan_of(snapshot, &ends);
         let mut pieces: BTreeMap<String, Pieces> = BTreeMap::new();
         let (mut unanswered, mut open) = (Vec::new(), Vec::new());
+        // The offsets of another log say nothing about what this catalog has.
+        if let Some(why) = &other {
+            let of = |partition| Unanswered { partition, messages: None, why: why.clone() };
+            unanswered.extend(partitions.into_iter().map(of));
+        }
+        for WentBack { partition, offset, end } in plan.went_back.iter().copied() {
+            let why = WentBack { partition, offset, end }.to_string();
+            unanswered.push(Unanswered { partition, messages: None, why });
+        }
+        let is_log_lost = !unanswered.is_empty();
         for hot in plan.hot {
             let HotRange { partition, offsets, owner, is_open } = hot;
             if is_open {
@@ -152,7 +174,7 @@ impl Engines {
                 }
                 (_, why) => unanswered.push(Unanswered {
                     partition,
-                    messages: offsets.end - offsets.start,
+                    messages: Some(offsets.end - offsets.start),
                     why: why.unwrap_or_else(nobody),
                 }),
             }
@@ -180,7 +202,16 @@ impl Engines {
         let shares = pieces.into_iter().map(share).collect::<Result<_, _>>()?;
         let readers = readers.iter().filter_map(|address| self.node(address).ok()).collect();
         let log_error = known.error;
-        Ok(Spread { shares, unanswered, open, log_error, catalog_age, readers, segments })
+        Ok(Spread {
+            shares,
+            unanswered,
+            is_log_lost,
+            open,
+            log_error,
+            catalog_age,
+            readers,
+            segments,
+        })
     }
 
     /// A snapshot of the catalog, or the last one that is known while the catalog is away.
