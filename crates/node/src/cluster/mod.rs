@@ -23,6 +23,8 @@ mod trace;
 mod trust;
 mod watch;
 
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
@@ -154,18 +156,27 @@ impl Cluster {
         nodes: &[Arc<Node>],
         work: impl Fn(&Node) -> Result<T, NodeError> + Sync,
     ) -> Vec<Result<T, NodeError>> {
-        let mut results = Vec::with_capacity(nodes.len());
-        for some in nodes.chunks(CALLS_MAX) {
-            std::thread::scope(|scope| {
-                let calls: Vec<_> = some.iter().map(|node| scope.spawn(|| work(node))).collect();
-                results.extend(calls.into_iter().zip(some).map(|(call, node)| {
-                    call.join().unwrap_or_else(|_| {
-                        Err(NodeError::new(format!("the call of store {} failed", node.name)))
-                    })
-                }));
-            });
-        }
-        results
+        let next = AtomicUsize::new(0);
+        let call = |node: &Arc<Node>| {
+            let called = std::panic::catch_unwind(AssertUnwindSafe(|| work(node)));
+            called.unwrap_or_else(|_| {
+                Err(NodeError::new(format!("the call of store {} failed", node.name)))
+            })
+        };
+        // Each thread takes the next node as soon as it is free, so that a silent one holds up no
+        // other call.
+        let calls = || {
+            let places = std::iter::from_fn(|| Some(next.fetch_add(1, Relaxed)));
+            let nodes = places.map_while(|place| Some((place, nodes.get(place)?)));
+            nodes.map(|(place, node)| (place, call(node))).collect::<Vec<_>>()
+        };
+        let mut results: Vec<(usize, Result<T, NodeError>)> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..nodes.len().min(CALLS_MAX)).map(|_| scope.spawn(calls)).collect();
+            threads.into_iter().flat_map(|t| t.join().expect("panics are caught")).collect()
+        });
+        results.sort_unstable_by_key(|(place, _)| *place);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
     /// The results of `work` for stores that have all lines together.
