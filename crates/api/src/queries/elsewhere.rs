@@ -22,7 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use query::SHARE;
+use query::{RELAY, SHARE};
 use serde_json::{Value, json};
 use text::time::format_time;
 
@@ -238,7 +238,9 @@ impl Elsewhere {
     fn add(&mut self, mut list: Value, asker: &Asker) {
         let Some(queries) = list["queries"].as_array_mut() else { return };
         let is_seen = |entry: &Value| {
-            entry["kind"] != SHARE && asker.may_touch(entry["client"].as_str().unwrap_or_default())
+            entry["kind"] != SHARE
+                && entry["kind"] != RELAY
+                && asker.may_touch(entry["client"].as_str().unwrap_or_default())
         };
         self.queries.extend(std::mem::take(queries).into_iter().filter(is_seen));
     }
@@ -291,6 +293,7 @@ mod tests {
             {"id": "1", "kind": "background", "client": "ann 127.0.0.1:7"},
             {"id": "2", "kind": "query", "client": "bob 127.0.0.1:7"},
             {"id": "3", "kind": SHARE, "client": "ann 127.0.0.1:7"},
+            {"id": "4", "kind": RELAY, "client": "ann 127.0.0.1:7"},
         ]});
         let seen = |asker: &Asker| {
             let mut found = Elsewhere::default();

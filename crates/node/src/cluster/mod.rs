@@ -6,6 +6,7 @@
 //! stores that lack nothing ([`choice`]), as far as their frames tell ([`frames`], [`watch`]), and
 //! changes to others when a store is away.
 
+mod answer;
 pub mod backup;
 pub mod choice;
 pub mod engines;
@@ -17,6 +18,7 @@ mod missing;
 pub mod node;
 mod options;
 mod reachable;
+pub mod relays;
 pub mod repair;
 mod source;
 mod trace;
@@ -269,23 +271,24 @@ impl Cluster {
     }
 }
 
-impl Copy {
-    /// An error if two stores of the copy are the same one under two addresses: its lines would
-    /// count twice.
-    fn same_store(&self, numbers: impl Iterator<Item = Option<u32>>) -> Option<NodeError> {
-        let mut seen: Vec<(u32, &str)> = Vec::new();
-        for (number, node) in numbers.zip(&self.nodes) {
-            let Some(number) = number else { continue };
-            if let Some((_, other)) = seen.iter().find(|(known, _)| *known == number) {
-                return Some(NodeError::new(format!(
-                    "stores {other} and {} of [stores] are the same one; list it once",
-                    node.name
-                )));
-            }
-            seen.push((number, &node.name));
+/// An error if two stores of a copy are the same one under two addresses: its lines would count
+/// twice.
+fn same_store(
+    nodes: &[Arc<Node>],
+    numbers: impl Iterator<Item = Option<u32>>,
+) -> Option<NodeError> {
+    let mut seen: Vec<(u32, &str)> = Vec::new();
+    for (number, node) in numbers.zip(nodes) {
+        let Some(number) = number else { continue };
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == number) {
+            return Some(NodeError::new(format!(
+                "stores {other} and {} of [stores] are the same one; list it once",
+                node.name
+            )));
         }
-        None
+        seen.push((number, &node.name));
     }
+    None
 }
 
 /// What a store lacks.

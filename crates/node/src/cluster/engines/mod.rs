@@ -437,6 +437,17 @@ impl Engines {
         Ok(node)
     }
 
+    /// The node at an address, if this one has heard of it.
+    pub fn known_node(&self, address: &str) -> Option<Arc<Node>> {
+        let is_known = self.view_locked().nodes.iter().any(|row| row.info.address == address);
+        is_known.then(|| self.node(address).ok()).flatten()
+    }
+
+    /// The nodes that read segments.
+    pub fn reading_nodes(&self) -> Vec<Arc<Node>> {
+        self.readers().iter().filter_map(|address| self.node(address).ok()).collect()
+    }
+
     /// The requests to the object storage so far.
     pub fn object_requests(&self) -> Requests {
         self.bucket.requests()
