@@ -319,6 +319,11 @@ impl App {
         self.cluster.get().cloned()
     }
 
+    /// The engines of the cluster that this node is part of; none without such a cluster.
+    pub fn engines(&self) -> Option<Arc<Engines>> {
+        self.cluster.get().and_then(|cluster| cluster.engines().cloned())
+    }
+
     /// The engines of the cluster are connected: queries read the cluster from now on.
     pub fn join(&self, cluster: Arc<Cluster>) {
         if let Some(engines) = cluster.engines() {

@@ -36,7 +36,7 @@ pub use base::{
     Progress, Pulse, RowKey, RunError, TimeOrder, time,
 };
 pub use block::{Change, Scratch};
-pub use dist::{PartialState, answer_share, run, run_merged, run_partial};
+pub use dist::{PartialState, answer_share, relay_share, run, run_merged, run_partial};
 pub use endpoint::{
     Facet, HitsRequest, HitsSeries, StatsQuery, StatsRow, ValueHits, facets, field_names,
     field_values, hits, stream_field_names, stream_field_values, stream_id, streams,
@@ -45,7 +45,7 @@ pub use exec::ResultRows;
 pub use exec::explain::{Amount, ExplainedPipe, Explanation, explain};
 pub use exec::queue::{
     BACKGROUND, Cancel, EXPORT, OwnerLimits, OwnerUsage, Permit, QueryInfo, QueryQueue, QueryState,
-    QueueChange, QueueError, QueueLimits, SHARE, TAIL, Ticket, USAGE_MINUTES, Used,
+    QueueChange, QueueError, QueueLimits, RELAY, SHARE, TAIL, Ticket, USAGE_MINUTES, Used,
 };
 pub use exec::tail::TailQuery;
 pub use lang::context::Context;

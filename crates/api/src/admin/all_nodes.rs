@@ -8,14 +8,12 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use text::time::format_time;
 
 use crate::app::App;
-use node::cluster::engines::OtherNode;
-use node::cluster::node::{HandedOn, NodeAnswer};
-use node::cluster::{Cluster, Engines};
+use node::cluster::Engines;
+use node::cluster::engines::OutOfReach;
 
 /// Time for another node to tell its numbers.
 ///
@@ -44,37 +42,13 @@ pub fn sums(app: &App, engines: &Engines, own: &Value) -> Value {
 fn ask_all(engines: &Engines, own: &Value) -> Value {
     let mut sums = Sums::default();
     sums.add(&engines.info.node.to_string(), &engines.info.name, own);
-    let others = engines.others();
-    let (live, silent): (Vec<OtherNode>, Vec<OtherNode>) =
-        others.into_iter().partition(|other| other.to.as_ref().is_some_and(|to| !to.is_away()));
-    let nodes: Vec<_> = live.iter().filter_map(|other| other.to.clone()).collect();
-    let answers = Cluster::each(&nodes, |node| {
-        let path = "/api/v1/status".to_owned();
-        let call = HandedOn { method: Method::GET, path, content_type: None, body: Vec::new() };
-        node.hand_on_within(TIME_MAX, call)
-    });
-    for ((other, node), answer) in live.iter().zip(&nodes).zip(answers) {
-        match answer {
-            Ok(NodeAnswer { status: StatusCode::OK, body, .. }) => {
-                let status: Value = serde_json::from_slice(&body).unwrap_or_default();
-                sums.add(&other.id.to_string(), &other.name, &status);
-            }
-            Ok(answer) => {
-                let why = format!("it answers with status {}", answer.status.as_u16());
-                sums.miss(&other.name, &why);
-            }
-            Err(error) => {
-                node.was_silent();
-                sums.miss(&other.name, &error.message);
-            }
-        }
+    let answered = engines.ask_others(TIME_MAX, "/api/v1/status");
+    for (other, status) in &answered.answers {
+        sums.add(&other.id.to_string(), &other.name, status);
     }
-    for other in silent.iter().filter(|other| other.silent < MISSED) {
-        let why = match other.to {
-            Some(_) => "it does not answer".to_owned(),
-            None => format!("it has not been heard of for {} s", other.silent.as_secs()),
-        };
-        sums.miss(&other.name, &why);
+    let is_missed = |other: &OutOfReach| other.gone.is_none_or(|gone| gone < MISSED);
+    for other in answered.out_of_reach.iter().filter(|other| is_missed(other)) {
+        sums.miss(&other.node, &other.error);
     }
     let held = engines.segments_held().map_err(|error| sums.miss("PostgreSQL", &error)).ok();
     let mut shown = sums.shown();

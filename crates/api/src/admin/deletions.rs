@@ -35,7 +35,7 @@ pub fn routes() -> Routes<Arc<App>> {
 }
 
 async fn list(State(app): State<Arc<App>>) -> ApiResult {
-    if let Some(engines) = engines(&app) {
+    if let Some(engines) = app.engines() {
         let all = of_catalog(move || engines.deletions()).await?;
         let entries: Vec<Value> = all.rows.iter().map(cluster_entry).collect();
         return Ok(Json(json!({ "deletions": entries })).into_response());
@@ -50,10 +50,6 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
 }
 
 /// The engines of the cluster that this node is part of.
-fn engines(app: &App) -> Option<Arc<Engines>> {
-    app.cluster().and_then(|cluster| cluster.engines().cloned())
-}
-
 /// Calls the catalog of a cluster, on a thread that may block.
 async fn of_catalog<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, CatalogError> + Send + 'static,
@@ -111,7 +107,7 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
         return Err(ApiError::bad_request(text.to_owned()));
     }
     let filter = caller.principal.tenants.narrowed(&filter);
-    if let Some(engines) = engines(&app) {
+    if let Some(engines) = app.engines() {
         return begin_on_engines(&app, engines, &caller, filter).await;
     }
     if let Some(cluster) = app.cluster() {
@@ -155,7 +151,7 @@ fn not_reached(backups: &[String]) -> Vec<String> {
 }
 
 async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
-    if let Some(engines) = engines(&app) {
+    if let Some(engines) = app.engines() {
         let all = of_catalog(move || engines.deletions()).await?;
         let found = all.rows.iter().find(|row| row.tombstone.id.to_string() == id);
         return Ok(Json(cluster_entry(found.ok_or_else(|| unknown(&id))?)).into_response());
@@ -172,7 +168,7 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
 
 async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
     let number: u64 = id.parse().map_err(|_| unknown(&id))?;
-    if let Some(engines) = engines(&app) {
+    if let Some(engines) = app.engines() {
         return cancel_on_engines(engines, &caller, number).await;
     }
     let pipeline = app.pipeline()?;

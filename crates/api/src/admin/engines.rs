@@ -43,8 +43,8 @@ async fn seal_own(State(app): State<Arc<App>>) -> ApiResult {
 }
 
 fn engines(app: &App) -> Result<Arc<Engines>, ApiError> {
-    let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
-    engines.ok_or_else(|| ApiError::not_found("this node is not part of a cluster with Kafka"))
+    app.engines()
+        .ok_or_else(|| ApiError::not_found("this node is not part of a cluster with Kafka"))
 }
 
 /// What a node knows itself.

@@ -112,7 +112,7 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
         if let Some(forwarder) = &pipeline.forwarder {
             crate::admin::forwarding::metrics(&forwarder.status(), &mut out);
         }
-        if let Some(engines) = app.cluster().and_then(|cluster| cluster.engines().cloned()) {
+        if let Some(engines) = app.engines() {
             crate::admin::cluster_metrics::text(&engines, &mut out);
         }
         crate::admin::cluster_metrics::lacks(lacks, &mut out);

@@ -30,7 +30,7 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn seal(State(app): State<Arc<App>>, caller: Caller, _: Params) -> ApiResult {
     let pipeline = app.pipeline()?;
-    if let Some(engines) = app.cluster().and_then(|cluster| cluster.engines().cloned()) {
+    if let Some(engines) = app.engines() {
         let sealed = tokio::task::spawn_blocking(move || super::engines::seal(&engines)).await;
         let sealed = sealed.map_err(|error| ApiError::internal(error.to_string()))??;
         audit::note(&caller, "publication of all partitions asked for", "");

@@ -69,7 +69,7 @@ fn not_ready(app: &App) -> Option<ApiError> {
 
 async fn status(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult {
     let mut body = own_status(&app);
-    let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+    let engines = app.engines();
     if let Some(engines) = engines {
         let owned = engines.all_owned();
         let unpublished: u64 = owned.iter().map(|owned| owned.hot.lines_unpublished()).sum();

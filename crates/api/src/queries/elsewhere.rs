@@ -22,7 +22,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use query::SHARE;
+use query::{RELAY, SHARE};
 use serde_json::{Value, json};
 use text::time::format_time;
 
@@ -31,9 +31,9 @@ use crate::access::audit;
 use crate::access::principal::{Caller, Scope};
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::engines::{KnownQuery, OtherNode};
+use node::cluster::engines::{KnownQuery, OtherNode, OutOfReach};
 use node::cluster::node::{HANDED_ON, HandedOn, NodeAnswer};
-use node::cluster::{Cluster, Engines};
+use node::cluster::{Engines, Node};
 use node::queries::jobs::{Submission, node_of};
 
 /// Time for another node to list its queries.
@@ -72,11 +72,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
     }
 }
 
-/// The engines of the cluster that this node is part of.
-pub fn engines(app: &App) -> Option<Arc<Engines>> {
-    app.cluster().and_then(|cluster| cluster.engines().cloned())
-}
-
 /// Hands a call about one query on to the node that has it.
 pub fn to_its_node(request: Request, next: Next) -> Pin<Box<dyn Future<Output = Response> + Send>> {
     Box::pin(async move {
@@ -103,7 +98,7 @@ fn elsewhere(app: &App, request: &Request) -> Option<Place> {
     if request.headers().contains_key(HANDED_ON) {
         return None;
     }
-    let engines = engines(app)?;
+    let engines = app.engines()?;
     let id = request.uri().path().strip_prefix("/api/v1/queries/")?;
     let id: u64 = id.split('/').next()?.parse().ok()?;
     let node = node_of(id)?;
@@ -135,7 +130,7 @@ async fn at_its_node(app: &Arc<App>, place: Place, request: Request) -> ApiResul
     match found.status {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Err(unknown(&id.to_string())),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(no_node(&to.name)),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(no_node(&to)),
         _ => return Ok(passed(found)),
     }
     let mut entry: Value = serde_json::from_slice(&found.body).unwrap_or_default();
@@ -167,7 +162,7 @@ async fn at_its_node(app: &Arc<App>, place: Place, request: Request) -> ApiResul
     let path = parts.uri.path_and_query().map_or(path, |path| path.as_str().to_owned());
     let answer = call(parts.method, path).await?;
     match answer.status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(no_node(&to.name)),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(no_node(&to)),
         _ => Ok(passed(answer)),
     }
 }
@@ -184,23 +179,16 @@ fn passed(answer: NodeAnswer) -> Response {
     response
 }
 
-fn no_node(name: &str) -> ApiError {
-    ApiError::new(
-        StatusCode::BAD_GATEWAY,
-        format!(
-            "{name} has the query, and does not take this node for another one of the cluster: give [cluster] token_file \
-             a token with the role node, which sees all lines"
-        ),
-    )
+fn no_node(node: &Node) -> ApiError {
+    ApiError::new(StatusCode::BAD_GATEWAY, node.is_stranger())
 }
 
 /// The node of a query cannot be asked.
 fn out_of_reach(engines: &Engines, id: u64, node: u32, other: Option<OtherNode>) -> ApiError {
     match other {
         Some(other) => ApiError::unavailable(format!(
-            "query {id} is at {}, which {}; start that node again: the rows are on its disk",
-            other.name,
-            silence(&other)
+            "query {id} is at a node that cannot be asked: {}; start that node again: the rows are on its disk",
+            other.silence()
         )),
         None => match engines.queries_elsewhere().into_iter().find(|list| list.node == node) {
             Some(list) => ApiError::unavailable(format!(
@@ -213,64 +201,30 @@ fn out_of_reach(engines: &Engines, id: u64, node: u32, other: Option<OtherNode>)
     }
 }
 
-fn silence(other: &OtherNode) -> String {
-    match other.to {
-        Some(_) => "does not answer".to_owned(),
-        None => format!("has not been heard of for {} s", other.silent.as_secs()),
-    }
-}
-
 /// The queries of the other nodes.
 #[derive(Default)]
 pub struct Elsewhere {
     /// The entries that the caller may see.
     pub queries: Vec<Value>,
     /// The nodes whose queries are not known, and why.
-    pub out_of_reach: Vec<Value>,
+    pub out_of_reach: Vec<OutOfReach>,
 }
 
 /// Asks all other nodes for their queries. Blocks.
 pub fn list(engines: &Engines, asker: &Asker) -> Elsewhere {
-    let others = engines.others();
-    let (live, silent): (Vec<OtherNode>, Vec<OtherNode>) =
-        others.into_iter().partition(|other| other.to.as_ref().is_some_and(|to| !to.is_away()));
-    let nodes: Vec<_> = live.iter().filter_map(|other| other.to.clone()).collect();
-    let answers = Cluster::each(&nodes, |node| {
-        let path = "/api/v1/queries".to_owned();
-        let call = HandedOn { method: Method::GET, path, content_type: None, body: Vec::new() };
-        node.hand_on_within(LIST_TIME_MAX, call)
-    });
+    let answered = engines.ask_others(LIST_TIME_MAX, "/api/v1/queries");
     let mut found = Elsewhere::default();
     let mut reached: Vec<u32> = vec![engines.info.node.0];
+    for (other, list) in answered.answers {
+        reached.push(other.id.0);
+        found.add(list, asker);
+    }
     let lists = engines.queries_elsewhere();
     let told = |node: u32| lists.iter().find(|list| list.node == node);
-    for ((other, node), answer) in live.iter().zip(&nodes).zip(answers) {
-        let why = match answer {
-            Ok(NodeAnswer { status: StatusCode::OK, body, .. }) => {
-                reached.push(other.id.0);
-                found.add(body, asker);
-                continue;
-            }
-            Ok(NodeAnswer { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. }) => {
-                no_node(&other.name).to_string()
-            }
-            Ok(answer) => format!("{} answers with status {}", other.name, answer.status.as_u16()),
-            Err(error) => {
-                // The next lists do not wait for it.
-                node.was_silent();
-                error.message
-            }
-        };
-        found.out_of_reach.push(json!({ "node": other.name, "error": why }));
-    }
-    for other in silent {
-        // One that told that it keeps nothing is not missed.
-        let keeps_none = told(other.id.0).is_some_and(|list| list.queries.is_empty());
-        if other.to.is_some() || !keeps_none {
-            let why = format!("{} {}", other.name, silence(&other));
-            found.out_of_reach.push(json!({ "node": other.name, "error": why }));
-        }
-    }
+    // One that is gone and told that it keeps nothing is not missed.
+    let keeps_none = |id: u32| told(id).is_some_and(|list| list.queries.is_empty());
+    found.out_of_reach = answered.out_of_reach;
+    found.out_of_reach.retain(|other| other.gone.is_none() || !keeps_none(other.id.0));
     for list in lists.iter().filter(|list| !reached.contains(&list.node)) {
         let seen = list.queries.iter().filter(|query| asker.may_touch(&query.client));
         found.queries.extend(seen.rev().map(|query| kept_there(&list.name, query)));
@@ -281,11 +235,12 @@ pub fn list(engines: &Engines, asker: &Asker) -> Elsewhere {
 impl Elsewhere {
     /// Adds the entries of a node that the caller may see. Shares belong to queries of other nodes,
     /// which are listed themselves.
-    fn add(&mut self, body: Vec<u8>, asker: &Asker) {
-        let mut list: Value = serde_json::from_slice(&body).unwrap_or_default();
+    fn add(&mut self, mut list: Value, asker: &Asker) {
         let Some(queries) = list["queries"].as_array_mut() else { return };
         let is_seen = |entry: &Value| {
-            entry["kind"] != SHARE && asker.may_touch(entry["client"].as_str().unwrap_or_default())
+            entry["kind"] != SHARE
+                && entry["kind"] != RELAY
+                && asker.may_touch(entry["client"].as_str().unwrap_or_default())
         };
         self.queries.extend(std::mem::take(queries).into_iter().filter(is_seen));
     }
@@ -338,10 +293,11 @@ mod tests {
             {"id": "1", "kind": "background", "client": "ann 127.0.0.1:7"},
             {"id": "2", "kind": "query", "client": "bob 127.0.0.1:7"},
             {"id": "3", "kind": SHARE, "client": "ann 127.0.0.1:7"},
+            {"id": "4", "kind": RELAY, "client": "ann 127.0.0.1:7"},
         ]});
         let seen = |asker: &Asker| {
             let mut found = Elsewhere::default();
-            found.add(body.to_string().into_bytes(), asker);
+            found.add(body.clone(), asker);
             let ids = found.queries.iter().map(|entry| entry["id"].as_str().unwrap().to_owned());
             ids.collect::<Vec<String>>()
         };

@@ -57,7 +57,7 @@ fn listed(app: &App, asker: &Asker) -> Value {
     let seen = all.iter().filter(|info| asker.may_touch(&info.client));
     let mut queries: Vec<Value> = seen.map(|info| entry(app, info)).collect();
     let mut out_of_reach = None;
-    if let Some(engines) = elsewhere::engines(app).filter(|_| !asker.is_node) {
+    if let Some(engines) = app.engines().filter(|_| !asker.is_node) {
         let found = elsewhere::list(&engines, asker);
         queries.extend(found.queries);
         // Without the letter behind their digits, texts of times are in the order of the times.
@@ -66,7 +66,7 @@ fn listed(app: &App, asker: &Asker) -> Value {
             time.trim_end_matches('Z').to_owned()
         };
         queries.sort_by_cached_key(|entry| Reverse(started(entry)));
-        out_of_reach = Some(found.out_of_reach);
+        out_of_reach = Some(json!(found.out_of_reach));
     }
     let limits = app.query_options();
     let mut body = json!({
@@ -462,7 +462,7 @@ fn entry(app: &App, info: &QueryInfo) -> Value {
         "error": info.error,
         "client": info.client,
     });
-    if let Some(engines) = elsewhere::engines(app) {
+    if let Some(engines) = app.engines() {
         entry["node"] = engines.info.name.as_str().into();
     }
     if let Some(range) = info.range {

@@ -1,4 +1,5 @@
-//! `POST /api/v1/shares`: this node's share of a query that another node answers.
+//! `POST /api/v1/shares`: this node's share of a query that another node answers, or those of other
+//! nodes, which it asks and whose answers it merges (`node::cluster::relays`).
 //!
 //! The node that asks says how long the share may run, but not longer than this node lets a query
 //! of its own run, be it in the background ([`run_time`]). Memory is limited by the settings of
@@ -17,7 +18,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use query::source::{Damages, Source, TimeRange};
-use query::{Outcome, Progress, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
+use query::{Outcome, Progress, RELAY, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
 use record::{LineId, RowsWriter};
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -34,6 +35,7 @@ use node::cluster::engines::{Engines, Pieces, PiecesError, PiecesSource, is_stor
 use node::cluster::message::{
     Counts, FramesWanted, HEARTBEAT, Message, ShareHead, ShareRequest, Spoken,
 };
+use node::cluster::relays::RelaySides;
 use node::queries::QueryOptions;
 use node::storage::stored::Stored;
 
@@ -84,7 +86,8 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     };
     checked.map_err(ApiError::bad_request)?;
     let shown: String = request.query.chars().take(SHOWN_CHARS_MAX).collect();
-    let mut pending = PendingQuery::new(&app, SHARE, &shown, &caller)?;
+    let kind = if request.relayed.is_some() { RELAY } else { SHARE };
+    let mut pending = PendingQuery::new(&app, kind, &shown, &caller)?;
     pending.lines = LinesOf::ThisNode;
     pending.context.restriction = caller.principal.restriction.clone();
     pending.context.range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
@@ -96,13 +99,31 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     pending.context.damages.clone_from(&damages);
     let node = pending.pipeline().stored.store().node();
 
+    let of_engines = || {
+        let none = || ApiError::bad_request("this node is not part of a cluster with Kafka");
+        app.engines().ok_or_else(none)
+    };
+    let version = request.version;
+    let relay = match request.relayed.is_some() {
+        false => None,
+        // The other nodes know this node alone, which sees all lines.
+        true if caller.principal.is_restricted() => {
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "only a caller that sees all lines has shares relayed; give [cluster] token_file a token with the role node \
+                 that is not restricted",
+            ));
+        }
+        true => {
+            let engines = of_engines()?;
+            let sides = RelaySides::of_engines(request.clone(), &engines);
+            Some(sides.map_err(ApiError::bad_request)?)
+        }
+    };
     let pieces = match request.pieces.take() {
         None => None,
         Some(pieces) => {
-            let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
-            let engines = engines.ok_or_else(|| {
-                ApiError::bad_request("this node is not part of a cluster with Kafka")
-            })?;
+            let engines = of_engines()?;
             if let Some(name) = pieces.wrong_name() {
                 return Err(ApiError::bad_request(format!(
                     "'{name}' is not the name of a segment"
@@ -112,7 +133,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         }
     };
 
-    let hello: Bytes = Message::Hello(request.version, node).encode().into();
+    let hello: Bytes = Message::Hello(version, node).encode().into();
     let client = Client::default();
     let link = client.link();
     let (sender, messages) = mpsc::channel::<Bytes>(MESSAGES_MAX);
@@ -142,6 +163,9 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
         };
         let outcome = pending.run(&link, |running| {
             let _ = tell_progress.send(Arc::clone(&running.context.progress));
+            if let Some(relay) = &relay {
+                return relayed(relay, running, &sender);
+            }
             if let Some(frames) = request.frames_wanted() {
                 let frames = frames.map_err(RunError::Failed)?;
                 return send_frames(&stored, frames, running, &sender);
@@ -172,9 +196,11 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
             }
             outcome
         });
-        let message = match &outcome {
-            Ok(outcome) => Message::Done(*outcome),
-            Err(error) => {
+        let failure = relay.as_ref().and_then(RelaySides::failure);
+        let message = match (&outcome, failure) {
+            (Ok(outcome), _) => Message::Done(*outcome),
+            (Err(_), Some(failure)) => Message::RelayFailed(failure),
+            (Err(error), None) => {
                 let text = error.to_string();
                 // The same query may succeed later, or at another node.
                 let status = match is_storage_away(&text) {
@@ -196,6 +222,20 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     let messages = tokio_stream::once(hello).chain(rest).map(Ok::<_, io::Error>);
     let body = Body::from_stream(messages);
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// Asks other nodes for their shares and sends what they answer, merged.
+fn relayed(
+    relay: &RelaySides,
+    running: &Running,
+    sender: &mpsc::Sender<Bytes>,
+) -> Result<Outcome, RunError> {
+    let mut send = |message: Message| pass(message.encode().into(), sender, running);
+    let outcome = relay.answer(&running.context, &mut send)?;
+    running.check()?;
+    let counts = Counts::of(&running.context.progress);
+    let _ = send(Message::Progress(counts));
+    Ok(outcome)
 }
 
 /// How long a share may run: as long as the node that asks lets it, and at most as long as the

@@ -7,6 +7,7 @@
 //! and only then removed where they were: after a crash they are there twice, with the same ids.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -22,8 +23,9 @@ use crate::app::App;
 use crate::hand_on::elsewhere;
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::node::{HANDED_ON, HandedOn, NodeAnswer};
-use node::cluster::{Engines, Node};
+use node::cluster::engines::OthersAnswered;
+use node::cluster::node::HANDED_ON;
+use node::cluster::{Engines, Node, NodeError};
 use node::sinks::rejected::{self, LISTED_MAX};
 use sinks::FileRejects;
 
@@ -34,6 +36,16 @@ const LISTED: usize = 100;
 /// limits.md, Nodes of a cluster: files of rejected documents that are taken over from another node
 /// in one call | {} | the answer says that there are more
 const FILES_MAX: usize = 64;
+/// Time for another node to list its documents.
+///
+/// limits.md, Nodes of a cluster: the list of rejected documents of another node | {} | the list is
+/// without them, and names the node
+const LIST_TIME_MAX: Duration = Duration::from_secs(3);
+/// Time for another node to give or remove one file, or to remove all.
+///
+/// limits.md, Nodes of a cluster: a call that takes over or discards rejected documents of another
+/// node | {} | the answer names the node
+const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -57,10 +69,6 @@ fn of(app: &App, name: &str) -> ApiResult<Rejects> {
             "the configuration of this node has no sink '{name}'; /api/v1/sinks lists those that run"
         ))
     })
-}
-
-fn engines(app: &App) -> Option<Arc<Engines>> {
-    app.cluster().and_then(|cluster| cluster.engines().cloned())
 }
 
 /// Runs work on files.
@@ -87,7 +95,7 @@ async fn list(
         return Err(ApiError::bad_request(message));
     }
     let rejects = of(&app, &name)?;
-    let engines = engines(&app).filter(|_| !headers.contains_key(HANDED_ON));
+    let engines = app.engines().filter(|_| !headers.contains_key(HANDED_ON));
     let listed = blocking(move || {
         let (documents, total) = rejected::list(&rejects, limit).map_err(|e| failed(&e))?;
         let mut body = json!({ "documents": documents, "documents_total": total });
@@ -114,12 +122,12 @@ fn add_others(body: &mut Value, engines: &Engines, path: &str, limit: usize) {
     };
     let mut documents = named(&body["documents"], &engines.info.name);
     let mut total = body["documents_total"].as_u64().unwrap_or(0);
-    let out_of_reach = each_other(engines, |node, name| {
-        let list = answer(node, Method::GET, path)?;
-        documents.extend(named(&list["documents"], name));
+    let OthersAnswered { answers, out_of_reach } =
+        engines.each_other(|node| answer(node, LIST_TIME_MAX, Method::GET, path));
+    for (other, list) in &answers {
+        documents.extend(named(&list["documents"], &other.name));
         total += list["documents_total"].as_u64().unwrap_or(0);
-        Ok(())
-    });
+    }
     documents.sort_by(|a, b| b["rejected_at"].as_str().cmp(&a["rejected_at"].as_str()));
     documents.truncate(limit);
     *body = json!({
@@ -127,46 +135,10 @@ fn add_others(body: &mut Value, engines: &Engines, path: &str, limit: usize) {
     });
 }
 
-/// Does something with each other node; returns those with which it failed, and why. A node that
-/// does not know the sink has none of its documents.
-fn each_other(
-    engines: &Engines,
-    mut work: impl FnMut(&Node, &str) -> Result<(), String>,
-) -> Vec<Value> {
-    let mut failed = Vec::new();
-    for other in engines.others() {
-        let done = match &other.to {
-            Some(node) => work(node, &other.name),
-            None => Err(format!(
-                "{} has not been heard of for {} s",
-                other.name,
-                other.silent.as_secs()
-            )),
-        };
-        if let Err(why) = done {
-            failed.push(json!({ "node": other.name, "error": why }));
-        }
-    }
-    failed
-}
-
-/// The JSON that a node answers with; null where it does not know the sink.
-fn answer(node: &Node, method: Method, path: &str) -> Result<Value, String> {
-    let call = HandedOn { method, path: path.to_owned(), content_type: None, body: Vec::new() };
-    let NodeAnswer { status, body, .. } = node.hand_on(call).map_err(|error| error.message)?;
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match status {
-        StatusCode::NOT_FOUND => Ok(Value::Null),
-        status if status.is_success() => Ok(body),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(format!(
-            "{} does not take this node for another one of the cluster; give [cluster] token_file a token with the role node",
-            node.name
-        )),
-        status => {
-            let why = body["error"].as_str().map_or_else(|| status.to_string(), str::to_owned);
-            Err(format!("{}: {why}", node.name))
-        }
-    }
+/// The JSON that a node answers with; null where it does not know the sink, and so has none of its
+/// documents.
+fn answer(node: &Node, time_max: Duration, method: Method, path: &str) -> Result<Value, NodeError> {
+    node.asked(time_max, method, path).map(Option::unwrap_or_default)
 }
 
 async fn discard(
@@ -176,18 +148,17 @@ async fn discard(
 ) -> ApiResult {
     let rejects = of(&app, &name)?;
     audit::note(&caller, &format!("rejected documents of sink {name} discarded"), "");
-    let engines = engines(&app);
+    let engines = app.engines();
     let done = blocking(move || {
         let mut total = rejected::discard(&rejects, now_ns()).map_err(|e| failed(&e))?;
         let mut body = json!({});
         if let Some(engines) = engines {
             let path = format!("/api/v1/sinks/{name}/rejected/file");
-            let out_of_reach = each_other(&engines, |node, _| {
-                let removed = answer(node, Method::DELETE, &path)?;
-                total += removed["documents"].as_u64().unwrap_or(0);
-                Ok(())
-            });
-            body["out_of_reach"] = out_of_reach.into();
+            let OthersAnswered { answers, out_of_reach } =
+                engines.each_other(|node| answer(node, CALL_TIME_MAX, Method::DELETE, &path));
+            let removed = answers.iter().filter_map(|(_, removed)| removed["documents"].as_u64());
+            total += removed.sum::<u64>();
+            body["out_of_reach"] = json!(out_of_reach);
         }
         body["documents"] = total.into();
         Ok(body)
@@ -202,11 +173,12 @@ async fn retry(State(app): State<Arc<App>>, caller: Caller, Path(name): Path<Str
     if app.pipeline()?.work().is_some() {
         return deliver_here(app, name).await;
     }
-    let node = engines(&app).and_then(|engines| engines.programs_node());
+    let node = app.engines().and_then(|engines| engines.programs_node());
     let node = node.ok_or_else(|| elsewhere(&app))?;
     let begun = blocking(move || {
         let path = format!("/api/v1/sinks/{name}/rejected/deliver");
-        let begun = answer(&node, Method::POST, &path).map_err(ApiError::unavailable)?;
+        let begun = answer(&node, CALL_TIME_MAX, Method::POST, &path)
+            .map_err(|error| ApiError::unavailable(error.message))?;
         match begun {
             Value::Null => Err(ApiError::new(
                 StatusCode::CONFLICT,
@@ -228,16 +200,14 @@ async fn deliver(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiRe
 async fn deliver_here(app: Arc<App>, name: String) -> ApiResult {
     let rejects = of(&app, &name)?;
     let work = app.pipeline()?.work().ok_or_else(|| elsewhere(&app))?;
-    let engines = engines(&app);
+    let engines = app.engines();
     let begun = blocking(move || {
         let mut body = json!({});
         if let Some(engines) = engines {
-            let mut more = false;
-            let out_of_reach = each_other(&engines, |node, _| {
-                more |= take_over(&rejects, node, &name)?;
-                Ok(())
-            });
-            (body["out_of_reach"], body["more"]) = (out_of_reach.into(), more.into());
+            let OthersAnswered { answers, out_of_reach } =
+                engines.each_other(|node| take_over(&rejects, node, &name));
+            let more = answers.iter().any(|(_, more)| *more);
+            (body["out_of_reach"], body["more"]) = (json!(out_of_reach), more.into());
         }
         let (_, total) = rejected::list(&rejects, 0).map_err(|e| failed(&e))?;
         body["documents"] = total.into();
@@ -250,10 +220,10 @@ async fn deliver_here(app: Arc<App>, name: String) -> ApiResult {
 }
 
 /// Keeps the documents that another node has; returns whether it has more.
-fn take_over(rejects: &Rejects, node: &Node, name: &str) -> Result<bool, String> {
+fn take_over(rejects: &Rejects, node: &Node, name: &str) -> Result<bool, NodeError> {
     let path = format!("/api/v1/sinks/{name}/rejected/file");
     for _ in 0..FILES_MAX {
-        let file = answer(node, Method::GET, &path)?;
+        let file = answer(node, CALL_TIME_MAX, Method::GET, &path)?;
         let (Some(file), Some(lines)) = (file["file"].as_str(), file["lines"].as_str()) else {
             return Ok(false);
         };
@@ -261,9 +231,10 @@ fn take_over(rejects: &Rejects, node: &Node, name: &str) -> Result<bool, String>
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .adopt(lines.as_bytes(), now_ns());
-        adopted
-            .map_err(|error| format!("documents of {} cannot be kept here: {error}", node.name))?;
-        answer(node, Method::DELETE, &format!("{path}?file={file}"))?;
+        adopted.map_err(|error| {
+            NodeError::new(format!("documents of {} cannot be kept here: {error}", node.name))
+        })?;
+        answer(node, CALL_TIME_MAX, Method::DELETE, &format!("{path}?file={file}"))?;
     }
     Ok(true)
 }

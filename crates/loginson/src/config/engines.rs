@@ -46,6 +46,9 @@ pub struct RawCluster {
     pub name: String,
     pub address: String,
     pub lease: String,
+    /// limits.md, Nodes of a cluster: nodes that a query asks itself | `cluster.direct_nodes_max`,
+    /// 64 | groups of them are asked by one node each
+    pub direct_nodes_max: usize,
     /// limits.md, Nodes of a cluster: frames in memory of a partition that are in no segment |
     /// twice `cluster.segment_bytes` | nothing is read until a segment is published; the frames
     /// wait in Kafka
@@ -66,6 +69,7 @@ impl Default for RawCluster {
             name: "auto".into(),
             address: "auto".into(),
             lease: "10s".into(),
+            direct_nodes_max: 64,
             segment_bytes: "64MiB".into(),
             segment_age: "1m".into(),
             kafka: RawKafka::default(),
@@ -314,6 +318,7 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOption
     let has_role = |role: &str| raw.roles.iter().any(|given| given == role);
     let lease = duration("cluster.lease", &raw.lease)?;
     ensure!((LEASE_MIN..=LEASE_MAX).contains(&lease), "cluster.lease must be between 2s and 5m");
+    ensure!(raw.direct_nodes_max > 0, "cluster.direct_nodes_max must be above zero");
     let segment_bytes = bytes("cluster.segment_bytes", &raw.segment_bytes)?;
     ensure!(
         (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes),
@@ -348,6 +353,7 @@ pub fn check(raw: &RawCluster, stores: &RawStores) -> Result<Option<EngineOption
         cache_bytes: bytes("cluster.objects.cache_bytes", &objects.cache_bytes)?,
         catalog: catalog("cluster.postgresql", postgresql)?,
         lease,
+        direct_nodes_max: raw.direct_nodes_max,
         segment_bytes: usize::try_from(segment_bytes)?,
         segment_age,
         token: token("cluster", &raw.token_file)?,
@@ -473,7 +479,7 @@ mod tests {
         assert_eq!((config.stores, config.queries, config.collects), (true, false, false));
         assert_eq!(config.catalog.connection, r"host=c user=d password='it\'s\\secret'");
         assert_eq!(config.kafka.topic.partitions, 12);
-        assert_eq!(config.name, None);
+        assert_eq!((config.name, config.direct_nodes_max), (None, 64));
         let named = checked(&format!("name = 'east-1'\n{engines}")).unwrap().unwrap();
         assert_eq!(named.name.as_deref(), Some("east-1"));
         for (text, expected) in [
@@ -483,6 +489,7 @@ mod tests {
             (&engines.replace("roles = ['store']", "roles = ['shop']"), "'shop' is not known"),
             (&format!("name = 'a b'\n{engines}"), "cluster.name: 'a b' must be"),
             (&format!("lease = '1s'\n{engines}"), "between 2s and 5m"),
+            (&format!("direct_nodes_max = 0\n{engines}"), "direct_nodes_max must be above zero"),
             (&engines.replace("host=c user=d", "postgresql://c/d"), "beside password_file"),
             (&engines.replace("['a:9092']", "['a:9092'], partitions = 0"), "partitions must be"),
             (&engines.replace("['a:9092']", "['a:9092'], login = 'x'"), "'x' is not known"),

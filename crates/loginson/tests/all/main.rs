@@ -27,6 +27,8 @@ mod cluster_partitions;
 #[cfg(feature = "real-servers")]
 mod cluster_region;
 #[cfg(feature = "real-servers")]
+mod cluster_relays;
+#[cfg(feature = "real-servers")]
 mod cluster_upgrade;
 mod common;
 mod copies;

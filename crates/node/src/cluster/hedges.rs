@@ -3,6 +3,7 @@
 //!
 //! Left out: newest frames, which one node alone has; shares that have sent something.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -44,6 +45,8 @@ pub struct Hedges {
     requests: Vec<Option<Arc<ShareRequest>>>,
     /// The nodes that read segments.
     readers: Vec<Arc<Node>>,
+    /// For each side whose node relays shares, the nodes that may do so, too.
+    relays: HashMap<usize, Vec<Arc<Node>>>,
     /// How many more may be asked.
     left: usize,
     /// Counted in [`AT_ONCE`].
@@ -51,14 +54,28 @@ pub struct Hedges {
 }
 
 impl Hedges {
-    /// For shares that were asked for, and the nodes that read segments.
-    pub fn new(shares: &[(Arc<Node>, Arc<ShareRequest>)], readers: Vec<Arc<Node>>) -> Hedges {
-        let request = |(_, request): &(Arc<Node>, Arc<ShareRequest>)| {
+    /// For shares that were asked for, the nodes that read segments, and those that may relay, by
+    /// side.
+    pub fn new(
+        shares: &[(Arc<Node>, Arc<ShareRequest>)],
+        readers: Vec<Arc<Node>>,
+        relays: HashMap<usize, Vec<Arc<Node>>>,
+    ) -> Hedges {
+        let request = |(side, (_, request)): (usize, &(Arc<Node>, Arc<ShareRequest>))| {
+            if relays.contains_key(&side) {
+                return Some(Arc::clone(request));
+            }
             let pieces = request.pieces.as_ref()?;
             (pieces.hot.is_empty() && !pieces.segments.is_empty()).then(|| Arc::clone(request))
         };
-        let requests = shares.iter().map(request).collect();
-        Hedges { requests, readers, left: HEDGES_MAX, asked: 0 }
+        let requests = shares.iter().enumerate().map(request).collect();
+        Hedges { requests, readers, relays, left: HEDGES_MAX, asked: 0 }
+    }
+
+    /// With at most so many requests.
+    pub fn at_most(mut self, requests: usize) -> Hedges {
+        self.left = self.left.min(requests);
+        self
     }
 
     /// The side that another node is to be asked for, if there is one, and whether its node is
@@ -70,14 +87,17 @@ impl Hedges {
         let slowest_of_others = sides.iter().filter_map(|side| side.began).max();
         let are_others_done = sides.iter().filter(|side| side.began.is_none()).count() == 1;
         let is_silent = |side: &Began| side.heard.unwrap_or(begun).elapsed() >= SILENT;
-        let is_slow = |side: &Began| {
+        // A relay tells its progress, and asks a second node itself for what is slow of its group.
+        let is_slow = |place: usize, side: &Began| {
             let slow = slowest_of_others.filter(|_| are_others_done).is_some_and(|others| {
                 begun.elapsed() >= SLOW_MIN.max(others.saturating_mul(SLOW_FACTOR))
             });
+            let slow = slow && !self.relays.contains_key(&place);
             side.began.is_none() && (is_silent(side) || slow)
         };
-        let mut places = sides.iter().zip(&self.requests);
-        let slow = places.position(|(side, request)| request.is_some() && is_slow(side))?;
+        let mut places = sides.iter().zip(&self.requests).enumerate();
+        let slow = places
+            .position(|(place, (side, request))| request.is_some() && is_slow(place, side))?;
         Some((slow, is_silent(&sides[slow])))
     }
 
@@ -85,7 +105,8 @@ impl Hedges {
     /// there is no other node, or enough are asked.
     pub fn ask(&mut self, side: usize, first: &Node) -> Option<(Arc<Node>, Arc<ShareRequest>)> {
         let request = self.requests[side].take()?;
-        let others = || self.readers.iter().filter(|node| node.url() != first.url());
+        let nodes = self.relays.get(&side).unwrap_or(&self.readers);
+        let others = || nodes.iter().filter(|node| node.url() != first.url());
         let other = others().find(|node| !node.is_away()).or_else(|| others().next())?;
         if AT_ONCE.fetch_add(1, Relaxed) >= HEDGES_AT_ONCE_MAX {
             AT_ONCE.fetch_sub(1, Relaxed);
@@ -126,7 +147,7 @@ mod tests {
     #[test]
     fn a_slow_share_of_segments_is_asked_for_elsewhere_and_once() {
         let shares = [share(1, 0), share(2, 0), share(3, 1)];
-        let mut hedges = Hedges::new(&shares, vec![node(1), node(2)]);
+        let mut hedges = Hedges::new(&shares, vec![node(1), node(2)], HashMap::new());
         let now = Instant::now();
         let Some(long_ago) = now.checked_sub(Duration::from_secs(60)) else { return };
         let quick = Began { began: Some(Duration::from_millis(5)), heard: Some(now) };
@@ -148,7 +169,16 @@ mod tests {
         assert_eq!(AT_ONCE.load(Relaxed), 2);
         drop(hedges);
         assert_eq!(AT_ONCE.load(Relaxed), 0);
-        let mut alone = Hedges::new(&shares, vec![node(1)]);
+        let mut alone = Hedges::new(&shares, vec![node(1)], HashMap::new());
         assert!(alone.ask(0, &shares[0].0).is_none(), "there is no other node");
+        // Another node of its group may relay in the place of one that is silent, also where the
+        // group has newest frames. One that tells its progress sees to its group itself.
+        let relays = HashMap::from([(2, vec![node(4)])]);
+        let mut hedges = Hedges::new(&shares, vec![node(1)], relays).at_most(1);
+        assert_eq!(hedges.slow(&[quick, quick, working], long_ago), None);
+        assert_eq!(hedges.slow(&[quick, quick, silent], long_ago), Some((2, true)));
+        let (other, _) = hedges.ask(2, &shares[2].0).unwrap();
+        assert_eq!(other.url(), "http://127.0.0.1:4");
+        assert_eq!(hedges.slow(&[silent, silent, silent], long_ago), None, "one is the most");
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! The request is JSON. The answer is a sequence of messages, each a kind (one byte), a length
 //! (four bytes, little-endian) and that many bytes. It begins with [`Message::Hello`] and ends with
-//! [`Message::Done`] or [`Message::Failed`]; an answer that ends otherwise is incomplete. Messages
+//! [`Message::Done`], [`Message::Failed`] or [`Message::RelayFailed`]; an answer that ends otherwise is
+//! incomplete. Messages
 //! come at least every [`HEARTBEAT`], so that both ends notice soon when the other is gone.
 
 use std::io::{self, Read};
@@ -15,10 +16,13 @@ use query::{Outcome, Progress, RowKey, Share, SharePiece, Wanted};
 use record::LineId;
 use serde::{Deserialize, Serialize};
 
-use super::engines::{LeftOut, Pieces};
+use super::engines::{HiddenLines, LeftOut, Pieces};
+use super::trace::TracedRun;
 
 /// The newest version of requests and messages that this program speaks.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// The first version in which a node relays shares to others ([`Relayed`]).
+pub const RELAYS_SINCE: u32 = 3;
 /// The oldest one. A release speaks the version of the release before, so that nodes can be
 /// upgraded one after the other.
 const VERSION_MIN: u32 = 2;
@@ -121,6 +125,53 @@ pub struct ShareRequest {
     /// What is read; none: the lines of the node's own store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<Pieces>,
+    /// The shares that the node asks others for, in place of one of its own; it merges what they
+    /// answer. Since [`RELAYS_SINCE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relayed: Option<Relayed>,
+}
+
+/// Shares that a node asks others for, on behalf of the node that answers the query.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Relayed {
+    /// The shares.
+    pub shares: Vec<RelayedShare>,
+    /// The deletions of all of them, which their pieces do not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<HiddenLines>,
+}
+
+/// A share that a node asks another one for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelayedShare {
+    /// The address of the other node, as the catalog has it.
+    pub address: String,
+    /// What it reads.
+    pub pieces: Pieces,
+}
+
+/// What became of a share that a node asked another one for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RelayedRun {
+    /// The address of the node that was asked first.
+    pub address: String,
+    /// What it took.
+    pub run: TracedRun,
+}
+
+/// A node that did not do its share, as the node tells that asked it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayedFailure {
+    /// Its address.
+    pub address: String,
+    /// See [`NodeError`](super::NodeError).
+    pub is_away: bool,
+    /// See [`NodeError`](super::NodeError).
+    pub is_stale: bool,
+    /// Why, as a sentence with its name.
+    pub message: String,
 }
 
 /// The name of what a share sends.
@@ -150,6 +201,7 @@ impl ShareRequest {
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
             may_leave_out: false,
             pieces: None,
+            relayed: None,
         }
     }
 
@@ -195,6 +247,11 @@ impl ShareRequest {
         };
         let wrong = || format!("'{}' does not name frames", self.query);
         (self.wanted == "frames").then(|| read().ok_or_else(wrong))
+    }
+
+    /// Whether a partial state is wanted, which is there only once all is read.
+    pub fn wants_state(&self) -> bool {
+        self.wanted == name(Wanted::State)
     }
 
     /// How long the node that asks lets the share run.
@@ -275,6 +332,12 @@ pub enum Message {
     Done(Outcome),
     /// The share failed: an HTTP status, and why.
     Failed(u16, String),
+    /// The node relays so many shares. It comes before the first piece.
+    Relays(u32),
+    /// What became of the relayed shares. It comes before the end.
+    Ran(Vec<RelayedRun>),
+    /// One of the relayed shares failed, and so has all. In the place of [`Message::Failed`].
+    RelayFailed(RelayedFailure),
 }
 
 impl Message {
@@ -310,6 +373,11 @@ impl Message {
             }
             Message::Failed(status, why) => {
                 (b'F', [&status.to_le_bytes()[..], why.as_bytes()].concat())
+            }
+            Message::Relays(shares) => (b'G', numbers(&[u64::from(*shares)])),
+            Message::Ran(runs) => (b'T', serde_json::to_vec(runs).expect("it is plain data")),
+            Message::RelayFailed(failure) => {
+                (b'X', serde_json::to_vec(failure).expect("it is plain data"))
             }
         };
         let mut out = Vec::with_capacity(content.len() + 5);
@@ -375,6 +443,9 @@ impl Message {
                 let why = String::from_utf8_lossy(why).into_owned();
                 Message::Failed(u16::from_le_bytes(*status), why)
             }
+            b'G' => Message::Relays(u32::try_from(number(0)?).ok()?),
+            b'T' => Message::Ran(serde_json::from_slice(content).ok()?),
+            b'X' => Message::RelayFailed(serde_json::from_slice(content).ok()?),
             _ => return None,
         })
     }
@@ -426,6 +497,17 @@ mod tests {
             Message::LeftOut(vec![LeftOut::Behind { partition: 3, messages: 9 }]),
             Message::Done(Outcome { lines_scanned: 8, ..Outcome::default() }),
             Message::Failed(503, "it is closed".into()),
+            Message::Relays(32),
+            Message::Ran(vec![RelayedRun {
+                address: "http://a:1".into(),
+                run: TracedRun { complete: true, lines_scanned: 9, ..TracedRun::default() },
+            }]),
+            Message::RelayFailed(RelayedFailure {
+                address: "http://a:1".into(),
+                is_away: true,
+                is_stale: false,
+                message: "store a is away".into(),
+            }),
         ]
     }
 

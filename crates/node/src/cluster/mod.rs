@@ -6,6 +6,7 @@
 //! stores that lack nothing ([`choice`]), as far as their frames tell ([`frames`], [`watch`]), and
 //! changes to others when a store is away.
 
+mod answer;
 pub mod backup;
 pub mod choice;
 pub mod engines;
@@ -18,12 +19,15 @@ mod missing;
 pub mod node;
 mod options;
 mod reachable;
+pub mod relays;
 pub mod repair;
 mod source;
 mod trace;
 mod trust;
 mod watch;
 
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
@@ -155,18 +159,27 @@ impl Cluster {
         nodes: &[Arc<Node>],
         work: impl Fn(&Node) -> Result<T, NodeError> + Sync,
     ) -> Vec<Result<T, NodeError>> {
-        let mut results = Vec::with_capacity(nodes.len());
-        for some in nodes.chunks(CALLS_MAX) {
-            std::thread::scope(|scope| {
-                let calls: Vec<_> = some.iter().map(|node| scope.spawn(|| work(node))).collect();
-                results.extend(calls.into_iter().zip(some).map(|(call, node)| {
-                    call.join().unwrap_or_else(|_| {
-                        Err(NodeError::new(format!("the call of store {} failed", node.name)))
-                    })
-                }));
-            });
-        }
-        results
+        let next = AtomicUsize::new(0);
+        let call = |node: &Arc<Node>| {
+            let called = std::panic::catch_unwind(AssertUnwindSafe(|| work(node)));
+            called.unwrap_or_else(|_| {
+                Err(NodeError::new(format!("the call of store {} failed", node.name)))
+            })
+        };
+        // Each thread takes the next node as soon as it is free, so that a silent one holds up no
+        // other call.
+        let calls = || {
+            let places = std::iter::from_fn(|| Some(next.fetch_add(1, Relaxed)));
+            let nodes = places.map_while(|place| Some((place, nodes.get(place)?)));
+            nodes.map(|(place, node)| (place, call(node))).collect::<Vec<_>>()
+        };
+        let mut results: Vec<(usize, Result<T, NodeError>)> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..nodes.len().min(CALLS_MAX)).map(|_| scope.spawn(calls)).collect();
+            threads.into_iter().flat_map(|t| t.join().expect("panics are caught")).collect()
+        });
+        results.sort_unstable_by_key(|(place, _)| *place);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
     /// The results of `work` for stores that have all lines together.
@@ -259,23 +272,24 @@ impl Cluster {
     }
 }
 
-impl Copy {
-    /// An error if two stores of the copy are the same one under two addresses: its lines would
-    /// count twice.
-    fn same_store(&self, numbers: impl Iterator<Item = Option<u32>>) -> Option<NodeError> {
-        let mut seen: Vec<(u32, &str)> = Vec::new();
-        for (number, node) in numbers.zip(&self.nodes) {
-            let Some(number) = number else { continue };
-            if let Some((_, other)) = seen.iter().find(|(known, _)| *known == number) {
-                return Some(NodeError::new(format!(
-                    "stores {other} and {} of [stores] are the same one; list it once",
-                    node.name
-                )));
-            }
-            seen.push((number, &node.name));
+/// An error if two stores of a copy are the same one under two addresses: its lines would count
+/// twice.
+fn same_store(
+    nodes: &[Arc<Node>],
+    numbers: impl Iterator<Item = Option<u32>>,
+) -> Option<NodeError> {
+    let mut seen: Vec<(u32, &str)> = Vec::new();
+    for (number, node) in numbers.zip(nodes) {
+        let Some(number) = number else { continue };
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == number) {
+            return Some(NodeError::new(format!(
+                "stores {other} and {} of [stores] are the same one; list it once",
+                node.name
+            )));
         }
-        None
+        seen.push((number, &node.name));
     }
+    None
 }
 
 /// What a store lacks.

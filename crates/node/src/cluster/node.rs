@@ -13,7 +13,7 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, R
 use ureq::http::{Method, StatusCode};
 
 use super::frames::{FRAMES_PATH, StoreFrames, Told};
-use super::message::{Message, ShareRequest, Spoken};
+use super::message::{Message, RELAYS_SINCE, ShareRequest, Spoken};
 use super::trust::tls_config;
 
 /// Marks a call that was handed on: the node that gets it does not hand it on once more.
@@ -55,12 +55,31 @@ pub struct NodeError {
     pub is_stale: bool,
     /// The versions of the protocol that the node speaks, where it refused the one of the request.
     pub speaks: Option<Spoken>,
+    /// Whether it answered that it does not do its part.
+    pub is_refusal: bool,
+    /// Whether it was asked to relay shares and did not: it may do one of its own.
+    pub is_no_relay: bool,
+    /// The address of the node that failed, where it is not the one that was asked.
+    pub of: Option<String>,
 }
 
 impl NodeError {
     /// A failure of which the text says all.
     pub fn new(message: String) -> NodeError {
-        NodeError { message, is_away: false, is_stale: false, speaks: None }
+        NodeError {
+            message,
+            is_away: false,
+            is_stale: false,
+            speaks: None,
+            is_refusal: false,
+            is_no_relay: false,
+            of: None,
+        }
+    }
+
+    /// The node does not relay shares.
+    pub fn no_relay(message: String) -> NodeError {
+        NodeError { is_no_relay: true, ..NodeError::new(message) }
     }
 
     /// The node cannot be reached.
@@ -164,6 +183,12 @@ impl Node {
         *self.away() = Some(Instant::now());
     }
 
+    /// Whether it relays shares, as far as it is known: a node that was never asked is taken for one
+    /// of this version.
+    pub fn relays(&self) -> bool {
+        self.version.load(Relaxed) >= RELAYS_SINCE
+    }
+
     /// Sends a request for a share, and calls `each` with the messages of the answer until `each`
     /// breaks. Blocks; a store that falls silent blocks until `request.timeout_ms` and some seconds
     /// have passed.
@@ -181,6 +206,9 @@ impl Node {
                 Some(version) if version != asked => {
                     self.version.store(version, Relaxed);
                     self.is_foreign.store(false, Relaxed);
+                    if request.relayed.is_some() && version < RELAYS_SINCE {
+                        return Err(NodeError::no_relay(format!("{message}: it relays no shares")));
+                    }
                     result = self.try_share(request, version, each);
                 }
                 _ => {
@@ -227,7 +255,8 @@ impl Node {
         let mut reader = BufReader::with_capacity(256 << 10, response.into_body().into_reader());
         loop {
             let message = Message::read(&mut reader).map_err(|error| self.broken(&error))?;
-            let is_last = matches!(message, Message::Done(_) | Message::Failed(..));
+            let is_last =
+                matches!(message, Message::Done(_) | Message::Failed(..) | Message::RelayFailed(_));
             if each(message).is_break() || is_last {
                 return Ok(());
             }
@@ -452,6 +481,8 @@ impl Node {
             is_away: matches!(status, 404 | 502..=504),
             is_stale: status == 409,
             speaks: serde_json::from_value(body["speaks"].clone()).ok(),
+            is_refusal: true,
+            ..NodeError::new(String::new())
         }
     }
 }

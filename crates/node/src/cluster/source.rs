@@ -1,41 +1,23 @@
 //! The nodes of a cluster as a source of lines: queries run as shares on stores that have all lines
 //! together, or on the nodes that have the parts of a plan.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use platform::placement::Role;
-use platform::threads::Threads;
 use query::source::{Revisions, ScanUnit, Source, SourceError, TimeRange, Whose};
-use query::{Context, Outcome, Progress, RunError, Share, SharePiece, SharePieces, Sides};
+use query::{Context, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId, read_rows};
 
-use super::engines::{Avoided, Engines, LeftOut, Pieces as PieceList, Spread, Unanswered};
-use super::hedges::{Began, Hedges};
-use super::message::{Counts, Message, ShareRequest};
-use super::node::{Node, NodeError};
-use super::trace::{ShareTrace, TracedRun, ms};
-use super::{Cluster, Copy, Missing, MissingLines};
+use super::answer::{Answer, SILENCE_MAX, SILENCE_MAX_PARTIAL, TracedShares};
+use super::engines::{Avoided, Engines, Pieces as PieceList, Spread, Unanswered};
+use super::hedges::Hedges;
+use super::message::{Message, ShareRequest};
+use super::node::Node;
+use super::relays::{self, Route};
+use super::{Cluster, Copy, Missing};
 
-/// Bytes of pieces that wait for the query, for each store. Beyond it the store waits.
-///
-/// limits.md, Several stores: what a store sent and the query has not read | {} and one message,
-/// for each store | the store waits
-const QUEUED_BYTES_MAX: usize = 4 << 20;
-/// How often a query that waits for stores checks whether it must stop.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// A store that says nothing for this long is away.
-///
-/// limits.md, Several stores: silence of a store | {} | the same
-const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// The same where the answer may leave out what the store has.
-///
-/// limits.md, Nodes of a cluster: silence of a node, with `allow_partial_response=1` | {} | what it
-/// alone has is missing
-const SILENCE_MAX_PARTIAL: Duration = Duration::from_millis(2_500);
 /// How long a query waits for an owner of a partition: longer than a lease that has to expire.
 const OWNER_WAIT_FACTOR: u32 = 3;
 /// How long it waits when it may leave out what nobody answers for.
@@ -47,11 +29,6 @@ const PARTIAL_WAIT: Duration = Duration::from_secs(1);
 const PLAN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a store has for the line of an id.
 const LINE_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// Reads the answers of stores, a thread for each share. The number of shares is bounded by the
-/// places of the queue and the number of stores.
-static READERS: Threads =
-    Threads::new("cluster-share", Role::Query, crate::process::memory::give_back_own);
 
 /// The source of one query.
 pub struct ClusterSource {
@@ -126,11 +103,11 @@ impl Sides for ClusterSource {
     /// Waits until each of the stores has sent its first piece, or has none. Until then others can
     /// be asked in place of one that is away.
     fn begin(&self, share: &Share, context: &Context) -> Result<Box<dyn SharePieces>, RunError> {
-        let request = ShareRequest::new(share, context.limits.run_time);
         let started = Instant::now();
         if let Some(engines) = self.cluster.engines() {
-            return self.begin_on_engines(engines, &request, context, started);
+            return self.begin_on_engines(engines, share, context, started);
         }
+        let request = ShareRequest::new(share, context.limits.run_time);
         let mut readers = self.cluster.readers();
         loop {
             context.check(started)?;
@@ -140,18 +117,7 @@ impl Sides for ClusterSource {
                 (_, Some(error)) => return Err(RunError::Side(error.message)),
                 (_, None) => {}
             }
-            let mut answer = Answer {
-                asked: Asked::begin(same_for_all(&chosen.copy, &request))?,
-                copy: chosen.copy.clone(),
-                progress: Arc::clone(&context.progress),
-                before: Counts::default(),
-                missing: None,
-                segments: HashMap::new(),
-                silence_max: SILENCE_MAX,
-                hedges: None,
-                asked_elsewhere: HashMap::new(),
-                trace: None,
-            };
+            let mut answer = Answer::ask(same_for_all(&chosen.copy, &request), context)?;
             match answer.begins(&|| context.check(started))? {
                 Ok(()) if readers.are_same(&chosen, &answer.ids()) => {
                     if let Some(missing) = &self.missing {
@@ -168,106 +134,177 @@ impl Sides for ClusterSource {
 }
 
 impl ClusterSource {
-    /// Plans, and asks the nodes of the plan. Plans again while an owner of a partition is away or
-    /// does not have what the plan says, until a lease would have gone to another node. What an
-    /// answer may leave out is not waited for as long.
     fn begin_on_engines(
         &self,
         engines: &Engines,
-        request: &ShareRequest,
+        share: &Share,
         context: &Context,
         started: Instant,
     ) -> Result<Box<dyn SharePieces>, RunError> {
-        let range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
-        let patience = match &self.missing {
-            None => engines.config.lease * OWNER_WAIT_FACTOR,
-            Some(_) => PARTIAL_WAIT,
+        let planning = OfEngines { engines, range: share.range, run_time: context.limits.run_time };
+        let told = (self.missing.as_ref(), self.told.as_ref());
+        begin_planned(&planning, share, context, told, started)
+    }
+}
+
+/// Plans the shares of a query.
+pub(super) trait Planning {
+    /// Who reads what.
+    ///
+    /// Errors: an engine has not told enough yet, or no node can read; the text says so.
+    fn spread(&self, avoided: &Avoided) -> Result<Spread, String>;
+
+    /// Whether an engine has been away for so long that a query does not wait for it.
+    fn are_away(&self) -> bool;
+
+    /// How long a node that is silent owns its partitions.
+    fn lease(&self) -> Duration;
+
+    /// Most nodes that a query asks without relays.
+    fn direct_max(&self) -> usize;
+}
+
+struct OfEngines<'e> {
+    engines: &'e Engines,
+    range: TimeRange,
+    run_time: Duration,
+}
+
+impl Planning for OfEngines<'_> {
+    fn spread(&self, avoided: &Avoided) -> Result<Spread, String> {
+        self.engines.spread(self.range, self.run_time, avoided)
+    }
+
+    fn are_away(&self) -> bool {
+        self.engines.are_away()
+    }
+
+    fn lease(&self) -> Duration {
+        self.engines.config.lease
+    }
+
+    fn direct_max(&self) -> usize {
+        self.engines.config.direct_nodes_max
+    }
+}
+
+/// Plans, and asks the nodes of the plan, or relays. Plans again while an owner of a partition is
+/// away or does not have what the plan says, until a lease would have gone to another node. What an
+/// answer may leave out is not waited for as long. `missing` and `told` as for [`ClusterSource`].
+pub(super) fn begin_planned(
+    planning: &dyn Planning,
+    share: &Share,
+    context: &Context,
+    (missing, told): (Option<&Arc<Missing>>, Option<&Arc<Missing>>),
+    started: Instant,
+) -> Result<Box<dyn SharePieces>, RunError> {
+    let patience = match missing {
+        None => planning.lease() * OWNER_WAIT_FACTOR,
+        Some(_) => PARTIAL_WAIT,
+    };
+    let request = &ShareRequest {
+        may_leave_out: missing.is_some(),
+        ..ShareRequest::new(share, context.limits.run_time)
+    };
+    let direct_max = if share.can_be_relayed() { planning.direct_max() } else { usize::MAX };
+    let mut avoided = Avoided::default();
+    let mut no_relays = BTreeSet::new();
+    loop {
+        context.check(started)?;
+        let is_patient = started.elapsed() < patience;
+        let mut plan = match planning.spread(&avoided) {
+            // Nothing may be left out, so the query waits for the engine, and not for long if
+            // that is away.
+            Err(_) if is_patient && !planning.are_away() => {
+                std::thread::sleep(PLAN_PAUSE);
+                continue;
+            }
+            plan => plan.map_err(RunError::Side)?,
         };
-        let request = &ShareRequest { may_leave_out: self.missing.is_some(), ..request.clone() };
-        let mut avoided = Avoided::default();
-        loop {
-            context.check(started)?;
-            let is_patient = started.elapsed() < patience;
-            let plan = engines.spread(range, context.limits.run_time, &avoided);
-            let plan = match plan {
-                // Nothing may be left out, so the query waits for the engine, and not for long if
-                // that is away.
-                Err(_) if is_patient && !engines.are_away() => {
-                    std::thread::sleep(PLAN_PAUSE);
-                    continue;
-                }
-                plan => plan.map_err(RunError::Side)?,
+        if let Some(why) = lacking(&plan) {
+            let is_open_alone = plan.unanswered.is_empty();
+            // The log was waited for already.
+            let waits = match missing {
+                Some(_) => is_patient && !is_open_alone,
+                None => is_patient && !(is_open_alone && planning.are_away()),
             };
-            if let Some(why) = lacking(&plan) {
-                let is_open_alone = plan.unanswered.is_empty();
-                // The log was waited for already.
-                let waits = match &self.missing {
-                    Some(_) => is_patient && !is_open_alone,
-                    None => is_patient && !(is_open_alone && engines.are_away()),
-                };
-                if waits && !plan.is_log_lost {
-                    std::thread::sleep(PLAN_PAUSE);
-                    // An owner that was away may be back, or another one may have the partition.
-                    avoided = Avoided::default();
-                    continue;
-                }
-                if self.missing.is_none() {
-                    return Err(RunError::Side(why));
-                }
+            if waits && !plan.is_log_lost() {
+                std::thread::sleep(PLAN_PAUSE);
+                // An owner that was away may be back, or another one may have the partition.
+                avoided = Avoided::default();
+                continue;
             }
-            let trace = self.missing.as_ref().or(self.told.as_ref()).and_then(|told| told.trace());
-            let traced = trace.and_then(|trace| Some((Arc::clone(trace), trace.plan(&plan)?)));
-            let nodes = plan.shares.iter().map(|(node, _)| Arc::clone(node)).collect();
-            let shares = with_pieces(plan.shares, request);
-            let mut answer = Answer {
-                hedges: Some(Hedges::new(&shares, plan.readers)),
-                asked: Asked::begin(shares)?,
-                copy: Copy { nodes },
-                progress: Arc::clone(&context.progress),
-                before: Counts::default(),
-                missing: self.missing.clone(),
-                segments: plan.segments,
-                asked_elsewhere: HashMap::new(),
-                trace: traced.clone(),
-                silence_max: match &self.missing {
-                    Some(_) => SILENCE_MAX_PARTIAL,
-                    None => SILENCE_MAX,
-                },
-            };
-            let Err((number, error)) = answer.begins(&|| context.check(started))? else {
-                if let Some(missing) = &self.missing {
-                    for (partition, since_ns) in &plan.open {
-                        missing.add_open(*partition, *since_ns, &plan.log_error);
-                    }
-                    for Unanswered { partition, messages, why } in &plan.unanswered {
-                        missing.add_unanswered(*partition, *messages, why);
-                    }
-                }
-                let told = self.missing.as_ref().or(self.told.as_ref());
-                if let (Some(told), Some((age, error))) = (told, &plan.catalog_age) {
-                    told.add_catalog_age(*age, error);
-                }
-                return Ok(Box::new(answer));
-            };
-            let address = answer.copy.nodes[number].url().to_owned();
-            tracing::debug!("{}; the query is planned again", error.message);
-            if let Some((trace, place)) = &traced {
-                trace.planned_again(*place, &error.message);
-            }
-            match (error.is_away, error.is_stale) {
-                (false, false) => return Err(RunError::Side(error.message)),
-                // Its segments are read by others at once; its newest frames are waited for.
-                (true, _) if !avoided.nodes.contains_key(&address) => {
-                    avoided.nodes.insert(address, error.message);
-                }
-                (_, true) if is_patient => std::thread::sleep(PLAN_PAUSE),
-                (_, true) if self.missing.is_some() => {
-                    avoided.owners.insert(address, error.message);
-                }
-                _ if is_patient => std::thread::sleep(PLAN_PAUSE),
-                _ => return Err(RunError::Side(error.message)),
+            if missing.is_none() {
+                return Err(RunError::Side(why));
             }
         }
+        let trace = missing.or(told).and_then(|told| told.trace());
+        let traced = trace.and_then(|trace| Some((Arc::clone(trace), trace.plan(&plan)?)));
+        let shares = std::mem::take(&mut plan.shares);
+        let routes = relays::routes(&shares, direct_max, &plan.readers, &no_relays);
+        let requests = relays::requests(&routes, &shares, request);
+        let readers = std::mem::take(&mut plan.readers);
+        let hedges = Hedges::new(&requests, readers, relays::others(&routes));
+        let mut answer = Answer::ask(requests, context)?;
+        answer.hedges = Some(hedges);
+        answer.missing = missing.cloned();
+        answer.segments = std::mem::take(&mut plan.segments);
+        answer.silence_max = match missing {
+            Some(_) => SILENCE_MAX_PARTIAL,
+            None => SILENCE_MAX,
+        };
+        answer.trace = traced.clone().map(|(trace, plan)| {
+            let address = |place: &usize| (*place, shares[*place].0.url().to_owned());
+            let of_route = |route: &Route| route.shares.iter().map(address).collect();
+            TracedShares { trace, plan, shares: routes.iter().map(of_route).collect() }
+        });
+        let Err((number, error)) = answer.begins(&|| context.check(started))? else {
+            tell(&plan, missing, told);
+            return Ok(Box::new(answer));
+        };
+        let address = error.of.clone().unwrap_or_else(|| answer.node(number).url().to_owned());
+        // The next attempt is beside none of this one.
+        drop(answer);
+        tracing::debug!("{}; the query is planned again", error.message);
+        if let Some((trace, place)) = &traced {
+            trace.planned_again(*place, &error.message);
+        }
+        if error.is_no_relay && no_relays.insert(address.clone()) {
+            continue;
+        }
+        if error.is_away && error.of.is_some() {
+            // Who asked it noticed; the next queries of this node ask others first, too.
+            let failed = shares.iter().find(|(node, _)| node.url() == address);
+            failed.inspect(|(node, _)| node.was_silent());
+        }
+        match (error.is_away, error.is_stale) {
+            (false, false) => return Err(RunError::Side(error.message)),
+            // Its segments are read by others at once; its newest frames are waited for.
+            (true, _) if !avoided.nodes.contains_key(&address) => {
+                avoided.nodes.insert(address, error.message);
+            }
+            (_, true) if is_patient => std::thread::sleep(PLAN_PAUSE),
+            (_, true) if missing.is_some() => {
+                avoided.owners.insert(address, error.message);
+            }
+            _ if is_patient => std::thread::sleep(PLAN_PAUSE),
+            _ => return Err(RunError::Side(error.message)),
+        }
+    }
+}
+
+/// Tells what an answer by a plan lacks.
+fn tell(plan: &Spread, missing: Option<&Arc<Missing>>, told: Option<&Arc<Missing>>) {
+    if let Some(missing) = missing {
+        for (partition, since_ns) in &plan.open {
+            missing.add_open(*partition, *since_ns, &plan.log_error);
+        }
+        for Unanswered { partition, messages, why } in &plan.unanswered {
+            missing.add_unanswered(*partition, *messages, why);
+        }
+    }
+    if let (Some(told), Some((age, error))) = (missing.or(told), &plan.catalog_age) {
+        told.add_catalog_age(*age, error);
     }
 }
 
@@ -294,19 +331,7 @@ pub fn ask(
 ) -> Result<Box<dyn SharePieces>, RunError> {
     let started = Instant::now();
     let request = ShareRequest::new(share, context.limits.run_time);
-    let nodes = shares.iter().map(|(node, _)| Arc::clone(node)).collect();
-    let mut answer = Answer {
-        asked: Asked::begin(with_pieces(shares, &request))?,
-        copy: Copy { nodes },
-        progress: Arc::clone(&context.progress),
-        before: Counts::default(),
-        missing: None,
-        segments: HashMap::new(),
-        silence_max: SILENCE_MAX,
-        hedges: None,
-        asked_elsewhere: HashMap::new(),
-        trace: None,
-    };
+    let mut answer = Answer::ask(with_pieces(shares, &request), context)?;
     match answer.begins(&|| context.check(started))? {
         Ok(()) => Ok(Box::new(answer)),
         Err((_, error)) => Err(RunError::Side(error.message)),
@@ -372,427 +397,5 @@ fn line_of(node: &Node, request: &ShareRequest) -> Result<Option<Arc<Batch>>, St
     match failed.or_else(|| result.err().map(|error| error.message)) {
         Some(why) => Err(why),
         None => Ok(None),
-    }
-}
-
-/// What one store has sent.
-#[derive(Default)]
-struct Side {
-    /// Which of the nodes that were asked for the share gives it: the first with a piece.
-    winner: Option<usize>,
-    /// How many nodes were asked, and how many of them have failed.
-    asked: usize,
-    failed: usize,
-    node: Option<u32>,
-    pieces: VecDeque<SharePiece>,
-    bytes: usize,
-    counts: Counts,
-    /// What it left out, until that is recorded.
-    left_out: Vec<LeftOut>,
-    outcome: Outcome,
-    error: Option<NodeError>,
-    /// The answer is complete, or not wanted any more.
-    has_ended: bool,
-    /// The query knows that it has ended.
-    end_is_known: bool,
-    /// How long it took until its first piece, and until its end.
-    began: Option<Duration>,
-    ended: Option<Duration>,
-    /// Why it failed, as the query was told.
-    failure: Option<String>,
-    /// The reader waits for room.
-    is_blocked: bool,
-    heard: Option<Instant>,
-}
-
-impl Side {
-    /// Notes that one of the nodes has failed. That is an error of the side when no other one is
-    /// left.
-    fn fail(&mut self, place: usize, error: NodeError) {
-        self.failed += 1;
-        let is_wanted = self.winner.is_none_or(|winner| winner == place);
-        let is_last = self.winner.is_some() || self.failed >= self.asked;
-        if is_wanted && is_last && !self.has_ended {
-            self.failure.get_or_insert_with(|| error.message.clone());
-            self.error.get_or_insert(error);
-        }
-    }
-}
-
-/// A share that the stores of a copy were asked for. Dropping it ends the share everywhere.
-struct Asked {
-    shared: Arc<Shared>,
-    begun: Instant,
-}
-
-struct Shared {
-    sides: Mutex<Vec<Side>>,
-    changed: Condvar,
-    is_over: AtomicBool,
-    begun: Instant,
-}
-
-impl Asked {
-    fn begin(shares: Vec<(Arc<Node>, Arc<ShareRequest>)>) -> Result<Asked, RunError> {
-        let sides = shares.iter().map(|_| Side::default()).collect();
-        let is_over = AtomicBool::new(false);
-        let (sides, changed, begun) = (Mutex::new(sides), Condvar::new(), Instant::now());
-        let shared = Arc::new(Shared { sides, changed, is_over, begun });
-        let asked = Asked { shared, begun };
-        for (side, (node, request)) in shares.into_iter().enumerate() {
-            asked.ask(side, node, request)?;
-        }
-        Ok(asked)
-    }
-
-    /// Asks a node for the share of a side.
-    fn ask(
-        &self,
-        side: usize,
-        node: Arc<Node>,
-        request: Arc<ShareRequest>,
-    ) -> Result<(), RunError> {
-        let mut sides = self.shared.lock();
-        let place = sides[side].asked;
-        sides[side].asked += 1;
-        drop(sides);
-        let shared = Arc::clone(&self.shared);
-        let started = READERS.run(move || shared.read((side, place), &node, &request));
-        started.map_err(|error| {
-            RunError::Failed(format!("no thread can be started for a store: {error}"))
-        })
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Relaxed);
-        self.shared.changed.notify_all();
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Vec<Side>> {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits a moment for a change.
-    fn wait(&self) {
-        let _ = self.changed.wait_timeout(self.lock(), CHECK_INTERVAL);
-    }
-
-    /// Reads the answer of one store. The loop of a reader. `at`: the side, and the place of the
-    /// node among those that were asked for its share.
-    fn read(&self, at: (usize, usize), node: &Node, request: &ShareRequest) {
-        let mut is_complete = false;
-        let result = node.share(request, &mut |message| {
-            is_complete = matches!(message, Message::Done(_));
-            self.take(at, node, message)
-        });
-        let mut sides = self.lock();
-        let own = &mut sides[at.0];
-        if let Err(error) = result {
-            own.fail(at.1, error);
-        }
-        if is_complete && own.winner == Some(at.1) {
-            own.has_ended = true;
-            own.ended.get_or_insert(self.begun.elapsed());
-        }
-        drop(sides);
-        self.changed.notify_all();
-    }
-
-    fn take(&self, at: (usize, usize), node: &Node, message: Message) -> ControlFlow<()> {
-        let (side, place) = at;
-        let mut sides = self.lock();
-        let own = &mut sides[side];
-        if own.winner.is_some_and(|winner| winner != place) {
-            return ControlFlow::Break(());
-        }
-        own.heard = Some(Instant::now());
-        if matches!(message, Message::Piece(_) | Message::LeftOut(_) | Message::Done(_)) {
-            own.winner = Some(place);
-        }
-        match message {
-            Message::Hello(_, number) => own.node = Some(number),
-            Message::Progress(counts) => own.counts = counts,
-            Message::LeftOut(all) => own.left_out = all,
-            Message::Done(outcome) => own.outcome = outcome,
-            Message::Failed(status, why) => {
-                let message = format!("store {}: {why}", node.name);
-                let is_away = status == 503;
-                own.fail(
-                    place,
-                    NodeError { is_away, is_stale: status == 409, ..NodeError::new(message) },
-                );
-            }
-            Message::Piece(piece) => {
-                let bytes = piece.bytes();
-                while sides[side].bytes > 0
-                    && sides[side].bytes + bytes > QUEUED_BYTES_MAX
-                    && !sides[side].has_ended
-                    && !self.is_over.load(Relaxed)
-                {
-                    sides[side].is_blocked = true;
-                    let waited = self.changed.wait_timeout(sides, CHECK_INTERVAL);
-                    sides = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-                let own = &mut sides[side];
-                own.is_blocked = false;
-                own.heard = Some(Instant::now());
-                own.bytes += bytes;
-                own.pieces.push_back(piece);
-                own.began.get_or_insert(self.begun.elapsed());
-            }
-        }
-        let is_wanted = !sides[side].has_ended && !self.is_over.load(Relaxed);
-        drop(sides);
-        self.changed.notify_all();
-        if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-}
-
-/// The answers of the stores to one share.
-struct Answer {
-    copy: Copy,
-    asked: Asked,
-    progress: Arc<Progress>,
-    /// What is counted in the progress already.
-    before: Counts,
-    /// How long a store may say nothing.
-    silence_max: Duration,
-    /// Other nodes for the segments of slow ones; none where the stores have different lines.
-    hedges: Option<Hedges>,
-    /// Receives what sides leave out.
-    missing: Option<Arc<Missing>>,
-    /// Lines and event times of the segments that are read.
-    segments: HashMap<String, (u64, (i64, i64))>,
-    /// The names of the second nodes that were asked, by side.
-    asked_elsewhere: HashMap<usize, String>,
-    /// Receives what the shares took, and the place of their plan there.
-    trace: Option<(Arc<ShareTrace>, usize)>,
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        let Some((trace, place)) = self.trace.take() else { return };
-        let sides = self.asked.shared.lock();
-        let run = |(number, side): (usize, &Side)| {
-            let first = self.copy.nodes.get(number).map(|node| node.name.clone());
-            let other = self.asked_elsewhere.get(&number).cloned();
-            TracedRun {
-                complete: side.ended.is_some(),
-                first_ms: side.began.map(ms),
-                ms: ms(side.ended.unwrap_or_else(|| self.asked.begun.elapsed())),
-                blocks_planned: side.counts.units_planned,
-                blocks_done: side.counts.units_done,
-                blocks_skipped: side.outcome.units_skipped,
-                bytes_scanned: side.counts.bytes_scanned,
-                lines_scanned: side.counts.lines_scanned.max(side.outcome.lines_scanned),
-                answered_by: match side.winner {
-                    Some(0) => first,
-                    Some(_) => other.clone(),
-                    None => None,
-                },
-                asked_elsewhere: other,
-                error: side.failure.clone(),
-            }
-        };
-        trace.ran(place, sides.iter().enumerate().map(run));
-    }
-}
-
-impl Answer {
-    /// Waits until each store has a piece or has ended. The inner error is that of a store.
-    fn begins(
-        &mut self,
-        check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<Result<(), (usize, NodeError)>, RunError> {
-        loop {
-            let shared = Arc::clone(&self.asked.shared);
-            let mut sides = shared.lock();
-            if let Some(failed) = self.failed(&mut sides) {
-                return Ok(Err(failed));
-            }
-            let begins = |side: &Side| !side.pieces.is_empty() || side.has_ended;
-            if sides.iter().all(begins) {
-                return Ok(Ok(()));
-            }
-            let begun = self.asked.begun;
-            for side in sides.iter_mut() {
-                if side.began.is_none() && begins(side) {
-                    side.began = Some(begun.elapsed());
-                }
-            }
-            let began = sides.iter().map(|side| Began { began: side.began, heard: side.heard });
-            let began: Vec<Began> = began.collect();
-            drop(sides);
-            let slow = self.hedges.as_ref().and_then(|hedges| hedges.slow(&began, begun));
-            if let (Some((slow, is_silent)), Some(hedges)) = (slow, &mut self.hedges)
-                && let Some((node, request)) = hedges.ask(slow, &self.copy.nodes[slow])
-            {
-                self.asked_elsewhere.insert(slow, node.name.clone());
-                self.asked.ask(slow, node, request)?;
-                if is_silent {
-                    // The next queries ask others first.
-                    self.copy.nodes[slow].was_silent();
-                }
-            }
-            check()?;
-            shared.wait();
-        }
-    }
-
-    /// The error of a store, if one has failed or fallen silent.
-    fn failed(&mut self, sides: &mut [Side]) -> Option<(usize, NodeError)> {
-        self.count(sides);
-        for (number, side) in sides.iter_mut().enumerate() {
-            if side.has_ended || side.is_blocked {
-                continue;
-            }
-            let heard = side.heard.unwrap_or(self.asked.begun);
-            if side.pieces.is_empty() && heard.elapsed() > self.silence_max {
-                let name = &self.copy.nodes[number].name;
-                let silent_s = self.silence_max.as_secs_f64();
-                let message = format!("store {name} is away: it says nothing for {silent_s} s");
-                side.failure.get_or_insert_with(|| message.clone());
-                side.error.get_or_insert(NodeError::away(message));
-            }
-        }
-        for (number, side) in sides.iter_mut().enumerate() {
-            let left_out = std::mem::take(&mut side.left_out);
-            if let Err(why) = left_out.into_iter().try_for_each(|one| self.record(one)) {
-                return Some((number, NodeError::new(why)));
-            }
-        }
-        if let Some(number) = sides.iter().position(|side| side.error.is_some()) {
-            return sides[number].error.take().map(|error| (number, error));
-        }
-        // In a cluster on engines, one node may have two shares.
-        let nodes = sides.iter().map(|side| side.node);
-        match self.hedges.is_some() {
-            true => None,
-            false => self.copy.same_store(nodes).map(|error| (0, error)),
-        }
-    }
-
-    /// Records what a side left out. An error says that it is too late for that.
-    fn record(&self, left_out: LeftOut) -> Result<(), String> {
-        let Some(missing) = &self.missing else { return Ok(()) };
-        match left_out {
-            LeftOut::Segment { name, lines, error } => {
-                let known = self.segments.get(&name);
-                // A name that stands for several may be any of those that are read.
-                let of_all = || {
-                    let times = self.segments.values().map(|(_, times_ns)| *times_ns);
-                    times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default()
-                };
-                let (all, times_ns) = known.copied().unwrap_or_else(|| (0, of_all()));
-                let lines = lines.unwrap_or(all);
-                missing.add_segment(&name, &MissingLines { lines, times_ns, error })
-            }
-            LeftOut::Behind { partition, messages } => missing.add_behind(partition, messages),
-        }
-    }
-
-    /// The node ids of the stores, as far as they have said them.
-    fn ids(&self) -> Vec<Option<u32>> {
-        self.asked.shared.lock().iter().map(|side| side.node).collect()
-    }
-
-    /// The next piece of a store, or its end, if there is one. No store: of any.
-    fn look(
-        &mut self,
-        wanted: Option<usize>,
-    ) -> Result<Option<(usize, Option<SharePiece>)>, RunError> {
-        let shared = Arc::clone(&self.asked.shared);
-        let mut sides = shared.lock();
-        if let Some((_, error)) = self.failed(&mut sides) {
-            return Err(RunError::Side(error.message));
-        }
-        for (number, side) in sides.iter_mut().enumerate() {
-            if wanted.is_some_and(|wanted| wanted != number) {
-                continue;
-            }
-            if let Some(piece) = side.pieces.pop_front() {
-                side.bytes -= piece.bytes();
-                drop(sides);
-                shared.changed.notify_all();
-                return Ok(Some((number, Some(piece))));
-            }
-            if side.has_ended && !side.end_is_known {
-                side.end_is_known = true;
-                return Ok(Some((number, None)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Adds what the stores did since the last look to the progress of the query.
-    fn count(&mut self, sides: &[Side]) {
-        let sum = |count: fn(&Counts) -> u64| -> u64 {
-            sides.iter().map(|side| count(&side.counts)).sum()
-        };
-        // Two nodes may tell in turn how far they are with the same share: only what is more than
-        // ever before is new.
-        let before = self.before;
-        let now = Counts {
-            bytes_planned: sum(|counts| counts.bytes_planned).max(before.bytes_planned),
-            bytes_scanned: sum(|counts| counts.bytes_scanned).max(before.bytes_scanned),
-            lines_scanned: sum(|counts| counts.lines_scanned).max(before.lines_scanned),
-            units_planned: sum(|counts| counts.units_planned).max(before.units_planned),
-            units_done: sum(|counts| counts.units_done).max(before.units_done),
-        };
-        self.before = now;
-        let progress = &self.progress;
-        for (total, now, before) in [
-            (&progress.bytes_planned, now.bytes_planned, before.bytes_planned),
-            (&progress.bytes_scanned, now.bytes_scanned, before.bytes_scanned),
-            (&progress.lines_scanned, now.lines_scanned, before.lines_scanned),
-            (&progress.units_planned, now.units_planned, before.units_planned),
-            (&progress.units_done, now.units_done, before.units_done),
-        ] {
-            total.fetch_add(now.saturating_sub(before), Relaxed);
-        }
-    }
-}
-
-impl SharePieces for Answer {
-    fn sides(&self) -> usize {
-        self.copy.nodes.len()
-    }
-
-    fn next(
-        &mut self,
-        side: Option<usize>,
-        check: &dyn Fn() -> Result<(), RunError>,
-    ) -> Result<(usize, Option<SharePiece>), RunError> {
-        loop {
-            if let Some(found) = self.look(side)? {
-                return Ok(found);
-            }
-            check()?;
-            self.asked.shared.wait();
-        }
-    }
-
-    fn end(&mut self, side: usize) {
-        let mut sides = self.asked.shared.lock();
-        let own = &mut sides[side];
-        own.has_ended = true;
-        own.pieces.clear();
-        own.bytes = 0;
-        drop(sides);
-        self.asked.shared.changed.notify_all();
-    }
-
-    fn outcome(&self) -> Outcome {
-        let sides = self.asked.shared.lock();
-        sides.iter().fold(Outcome::default(), |sum, side| Outcome {
-            lines_scanned: sum.lines_scanned + side.outcome.lines_scanned,
-            units_skipped: sum.units_skipped + side.outcome.units_skipped,
-            units_gone: sum.units_gone + side.outcome.units_gone,
-            ..sum
-        })
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Node;
 use super::engines::{HotPiece, Pieces, SegmentPiece, Spread, Unanswered};
@@ -49,12 +49,16 @@ pub struct TracedShare {
     pub segments_named: Vec<String>,
     /// Offsets of partitions whose newest frames the node has.
     pub partitions: Vec<HotPiece>,
+    /// The node that asked for it in the place of the one that answers the query; none: that one
+    /// asked itself, or the query was only planned.
+    pub relay: Option<String>,
     /// What was done; none before that, or where the query was only planned.
     pub run: Option<TracedRun>,
 }
 
 /// What one share took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TracedRun {
     /// Whether the share ended by itself. If not, the query had enough, or failed.
     pub complete: bool,
@@ -92,12 +96,18 @@ impl ShareTrace {
         Some(plans.0.len() - 1)
     }
 
-    /// Notes what the shares of a plan took, in their order.
-    pub fn ran(&self, place: usize, runs: impl IntoIterator<Item = TracedRun>) {
+    /// Notes what shares of a plan took: their places, and the nodes that relayed them.
+    pub fn ran(
+        &self,
+        place: usize,
+        runs: impl IntoIterator<Item = (usize, Option<String>, TracedRun)>,
+    ) {
         let mut plans = self.lock();
         let Some(plan) = plans.0.get_mut(place) else { return };
-        for (share, run) in plan.shares.iter_mut().zip(runs) {
-            share.run = Some(run);
+        for (share, relay, run) in runs {
+            if let Some(share) = plan.shares.get_mut(share) {
+                (share.relay, share.run) = (relay, Some(run));
+            }
         }
     }
 
@@ -130,6 +140,7 @@ impl TracedPlan {
                 segments_bytes: pieces.segments.iter().map(|SegmentPiece(_, bytes, _)| bytes).sum(),
                 segments_named: names.take(SEGMENTS_NAMED_MAX).cloned().collect(),
                 partitions: pieces.hot.clone(),
+                relay: None,
                 run: None,
             }
         };
@@ -181,6 +192,9 @@ impl fmt::Display for TracedShare {
             let end = if *open { " and all behind" } else { "" };
             write!(f, ", partition {partition} from offset {from} to before {until}{end}")?;
         }
+        if let Some(relay) = &self.relay {
+            write!(f, "; asked by {relay}")?;
+        }
         self.run.as_ref().map_or(Ok(()), |run| write!(f, "{run}"))
     }
 }
@@ -224,6 +238,9 @@ mod tests {
         };
         let asked = "a: 3 segments (70 lines, 900 bytes in object storage), partition 2 from offset 7 to before 9";
         assert_eq!(share.to_string(), asked);
+        share.relay = Some("c".to_owned());
+        assert_eq!(share.to_string(), format!("{asked}; asked by c"));
+        share.relay = None;
         share.run = Some(TracedRun {
             complete: true,
             first_ms: Some(1.5),

@@ -2,15 +2,19 @@
 //!
 //! A query runs in two parts where that is possible: one where the lines are ([`partial`]), one
 //! where the answer is given. Where the lines of a source are on other nodes, each carries out a
-//! [share](share) of the query, and [`sides`] puts together what they send.
+//! [share](share) of the query, and [`sides`] puts together what they send. With many of them, some
+//! put together what others send ([`relay`]).
 //!
 //! `exec` does not know this folder. The queries inside a query get here through the function
 //! [`carry_out`] in their execution context.
 
 mod keyed_rows;
 pub(crate) mod partial;
+mod relay;
 mod share;
 mod sides;
+#[cfg(test)]
+mod together;
 
 use std::ops::ControlFlow;
 
@@ -24,6 +28,7 @@ use crate::lang::syntax::query::Query;
 use crate::plan::QueryPlan;
 
 pub use partial::{PartialState, run_merged, run_partial};
+pub use relay::relay_share;
 pub use share::answer_share;
 
 /// Runs `query` over `source` and calls `out` with its rows; `out` ends the query by breaking.

@@ -158,6 +158,20 @@ mod tests {
     }
 
     #[test]
+    fn a_side_sends_no_sorted_rows_that_cannot_come_out() {
+        let side = &sides()[0];
+        let bytes = |text: &str| {
+            let query = Query::parse(text, 0).unwrap();
+            run_partial(&query, side, &Context::default()).unwrap().unwrap().bytes.len()
+        };
+        let (few, all) = (bytes("* | sort by (took) limit 3"), bytes("* | sort by (took)"));
+        // Of sixty rows.
+        assert!(few * 10 < all, "{few} {all}");
+        let offset = bytes("* | sort by (took) limit 3 offset 3");
+        assert!(few < offset && offset < 3 * few, "{few} {offset}");
+    }
+
+    #[test]
     fn what_cannot_be_taken_apart_is_not() {
         for text in [
             "*",

@@ -10,7 +10,7 @@ use record::{Batch, LineId, RowsWriter};
 
 use super::carry_out;
 use super::keyed_rows::encode_rows;
-use crate::base::{Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
+use crate::base::{Meter, Outcome, RunError, SourceError, TimeOrder, TimeRange, Whose};
 use crate::block::Scratch;
 use crate::exec::executor::{collect, execute};
 use crate::exec::latest::narrowed;
@@ -40,12 +40,8 @@ pub fn answer_share(
     context: &Context,
     out: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
-    // The tree of a long query is counted before it is made.
     let mut tree = context.meter();
-    tree.take(share.query.len().saturating_mul(TREE_FACTOR))?;
-    let query = Query::parse_share(&share.query).map_err(|error| {
-        RunError::Failed(format!("the share of a query cannot be read: {}", error.message))
-    })?;
+    let query = parsed(share, &mut tree)?;
     let (query, mut context) = prepared(&query, source, context)?;
     let hiding = Hiding::of(source, &context.restriction);
     let source: &dyn Source = &hiding;
@@ -81,6 +77,15 @@ pub fn answer_share(
     }
 }
 
+/// The query of a share. `tree` counts its memory, and is kept as long as the query.
+pub(super) fn parsed(share: &Share, tree: &mut Meter) -> Result<Query, RunError> {
+    // The tree of a long query is counted before it is made.
+    tree.take(share.query.len().saturating_mul(TREE_FACTOR))?;
+    Query::parse_share(&share.query).map_err(|error| {
+        RunError::Failed(format!("the share of a query cannot be read: {}", error.message))
+    })
+}
+
 /// Runs the query and sends its rows with their keys.
 fn send_rows(
     query: &Query,
@@ -89,30 +94,35 @@ fn send_rows(
     context: &Context,
     out: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
+    send_encoded(context, out, |each| run_planned(query, whose, source, context, each))
+}
+
+/// Sends the rows that `run` calls its argument with. They have keys.
+pub(super) fn send_encoded(
+    context: &Context,
+    out: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
+    run: impl FnOnce(RowsOut<'_>) -> Result<Outcome, RunError>,
+) -> Result<Outcome, RunError> {
     let mut meter = context.meter();
     let mut scratch = Scratch::default();
     let mut failed = None;
     let mut flow = ControlFlow::Continue(());
-    let outcome = run_planned(query, whose, source, context, &mut |rows| match encode_rows(
-        &rows,
-        &context.include,
-        &mut scratch,
-        &mut meter,
-    ) {
-        Ok(pieces) => {
-            for piece in pieces {
-                flow = out(SharePiece::Rows(piece));
-                if flow.is_break() {
-                    break;
+    let outcome =
+        run(&mut |rows| match encode_rows(&rows, &context.include, &mut scratch, &mut meter) {
+            Ok(pieces) => {
+                for piece in pieces {
+                    flow = out(SharePiece::Rows(piece));
+                    if flow.is_break() {
+                        break;
+                    }
                 }
+                flow
             }
-            flow
-        }
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
-    })?;
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
     failed.map_or(Ok(outcome), Err)
 }
 

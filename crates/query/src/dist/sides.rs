@@ -64,8 +64,7 @@ pub(super) fn run_over_sides(
         Outcome::default()
     } else if let Some(place) = plan.split_at() {
         let mut pieces = sides.begin(&share, context)?;
-        let states =
-            States { pieces: &mut *pieces, plan, place, execution: execution.clone(), ended: 0 };
+        let states = States::new(&mut *pieces, plan, place, execution.clone());
         let outcome = finish_merged(plan, execution, place, states, out)?;
         with_counts(outcome, pieces.outcome())
     } else if plan.order != Order::Stream {
@@ -89,7 +88,7 @@ pub(super) fn run_over_sides(
 }
 
 /// An outcome with the counts of the sides added.
-fn with_counts(outcome: Outcome, sides: Outcome) -> Outcome {
+pub(super) fn with_counts(outcome: Outcome, sides: Outcome) -> Outcome {
     Outcome {
         lines_scanned: outcome.lines_scanned + sides.lines_scanned,
         units_skipped: outcome.units_skipped + sides.units_skipped,
@@ -99,13 +98,25 @@ fn with_counts(outcome: Outcome, sides: Outcome) -> Outcome {
 }
 
 /// The partial states of the sides as stages, in the order of their arrival.
-struct States<'p, 'a> {
+pub(super) struct States<'p, 'a> {
     pieces: &'p mut dyn SharePieces,
     plan: &'p QueryPlan<'p>,
     place: usize,
     execution: ExecutionContext<'a>,
     /// Sides that have ended.
     ended: usize,
+}
+
+impl<'p, 'a> States<'p, 'a> {
+    /// `place`: the stage that the states are of.
+    pub(super) fn new(
+        pieces: &'p mut dyn SharePieces,
+        plan: &'p QueryPlan<'p>,
+        place: usize,
+        execution: ExecutionContext<'a>,
+    ) -> States<'p, 'a> {
+        States { pieces, plan, place, execution, ended: 0 }
+    }
 }
 
 impl Iterator for States<'_, '_> {
@@ -137,7 +148,7 @@ struct Queued {
 }
 
 /// Merges rows that each side sends in order.
-fn merge_rows(
+pub(super) fn merge_rows(
     share: &Share,
     execution: &ExecutionContext<'_>,
     sides: &dyn Sides,
@@ -195,102 +206,15 @@ fn merge_rows(
 #[cfg(test)]
 mod tests {
     use std::ops::ControlFlow;
-    use std::sync::Arc;
-
-    use record::{Batch, LineId};
 
     use super::*;
     use crate::Query;
-    use crate::base::{SourceError, TimeOrder, TimeRange, Whose};
+    use crate::base::{TimeOrder, TimeRange, Whose};
     use crate::dist::answer_share;
+    use crate::dist::together::{Side, Together};
     use crate::lang::context::Context;
-    use crate::lang::source::{ScanUnit, Source, arrived};
+    use crate::lang::source::{Source, arrived};
     use crate::testing::{Memory, Record, batch, collect, record};
-
-    /// Sides in memory. Pieces are made at once, and handed out one by one.
-    struct Together {
-        sides: Vec<Memory>,
-        piece_count: std::sync::atomic::AtomicUsize,
-    }
-
-    struct Kept {
-        pieces: Vec<VecDeque<SharePiece>>,
-        ended: Vec<bool>,
-        outcome: Outcome,
-    }
-
-    impl Source for Together {
-        fn units(&self, _: TimeRange, _: Whose) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
-            Err(SourceError("the lines are elsewhere".into()))
-        }
-
-        fn sides(&self) -> Option<&dyn Sides> {
-            Some(self)
-        }
-
-        fn find(&self, _: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
-            Ok(None)
-        }
-    }
-
-    impl Sides for Together {
-        fn begin(
-            &self,
-            share: &Share,
-            context: &Context,
-        ) -> Result<Box<dyn SharePieces>, RunError> {
-            let mut kept =
-                Kept { pieces: Vec::new(), ended: Vec::new(), outcome: Outcome::default() };
-            for side in &self.sides {
-                let mut pieces = VecDeque::new();
-                let own = Context { limits: context.limits, ..Context::default() };
-                let outcome = answer_share(share, side, &own, &mut |piece| {
-                    pieces.push_back(piece);
-                    ControlFlow::Continue(())
-                })?;
-                let count = &self.piece_count;
-                count.fetch_add(pieces.len(), std::sync::atomic::Ordering::Relaxed);
-                kept.outcome = with_counts(kept.outcome, outcome);
-                kept.pieces.push(pieces);
-                kept.ended.push(false);
-            }
-            Ok(Box::new(kept))
-        }
-    }
-
-    impl SharePieces for Kept {
-        fn sides(&self) -> usize {
-            self.pieces.len()
-        }
-
-        fn next(
-            &mut self,
-            side: Option<usize>,
-            check: &dyn Fn() -> Result<(), RunError>,
-        ) -> Result<(usize, Option<SharePiece>), RunError> {
-            check()?;
-            // Sides take turns. An end is told once.
-            let fullest = (0..self.pieces.len()).max_by_key(|&side| self.pieces[side].len());
-            let fullest = fullest.expect("there are sides");
-            let other = || match self.pieces[fullest].is_empty() {
-                true => self.ended.iter().position(|ended| !ended).expect("one goes on"),
-                false => fullest,
-            };
-            let side = side.unwrap_or_else(other);
-            assert!(!self.ended[side], "nobody waits for a side that has ended");
-            let piece = self.pieces[side].pop_front();
-            self.ended[side] |= piece.is_none();
-            Ok((side, piece))
-        }
-
-        fn end(&mut self, side: usize) {
-            self.pieces[side].clear();
-        }
-
-        fn outcome(&self) -> Outcome {
-            self.outcome
-        }
-    }
 
     fn records(from: usize, to: usize) -> Vec<Record> {
         let record = |i: usize| {
@@ -312,7 +236,7 @@ mod tests {
         };
         let sides: Vec<Memory> = (0..3).map(|side| Memory::new(batches(side).collect())).collect();
         let all = sides.iter().flat_map(|side| side.batches.clone()).collect();
-        (Memory::new(all), Together { sides, piece_count: 0.into() })
+        (Memory::new(all), Together::new(sides.into_iter().map(Side::Lines).collect()))
     }
 
     fn rows(text: &str, source: &dyn Source, context: &Context) -> Vec<String> {
@@ -423,7 +347,8 @@ mod tests {
             ("* | fields a", Wanted::Lines),
         ] {
             let share = share(query, wanted);
-            let (side, context) = (&together.sides[0], Context::default());
+            let Side::Lines(side) = &together.sides[0] else { panic!("it has lines") };
+            let context = Context::default();
             let answer = answer_share(&share, side, &context, &mut |_| ControlFlow::Continue(()));
             assert!(answer.is_err(), "{query} {wanted:?}");
         }

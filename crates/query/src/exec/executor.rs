@@ -74,6 +74,24 @@ pub(crate) fn finish_merged(
     Ok(executor.outcome())
 }
 
+/// Merges the partial states for the stage at index `place`, and returns that stage.
+pub(crate) fn merge_states(
+    plan: &QueryPlan<'_>,
+    execution: &ExecutionContext<'_>,
+    place: usize,
+    collected: impl IntoIterator<Item = Result<Box<dyn Processor>, RunError>>,
+) -> Result<Box<dyn Processor>, RunError> {
+    let mut stages = stages(plan);
+    stages.truncate(place + 1);
+    let mut out = |_| ControlFlow::Continue(());
+    let mut executor = Executor::new(plan, Task::new(plan, execution, 0), stages, &mut out);
+    for other in collected {
+        execution.check()?;
+        executor.merge(place, &mut *other?)?;
+    }
+    Ok(executor.thread.stages.pop().expect("it is the last"))
+}
+
 /// The stages that run the pipes of a plan.
 fn stages(plan: &QueryPlan<'_>) -> Vec<Box<dyn Processor>> {
     let pipes = plan.query.pipes().iter().zip(&plan.rows_wanted);

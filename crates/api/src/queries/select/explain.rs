@@ -18,7 +18,6 @@ use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::access::routes::Routes;
 use crate::app::App;
-use crate::queries::elsewhere::engines;
 use crate::queries::run::{PendingQuery, Running, answer};
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::engines::Avoided;
@@ -47,7 +46,7 @@ async fn explain(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
     };
     let analyze = params.flag("analyze");
     // How much there is would tell a restricted caller of other lines.
-    let engines = engines(&app).filter(|_| pending.context.restriction.is_none());
+    let engines = app.engines().filter(|_| pending.context.restriction.is_none());
     let trace = engines.as_ref().map(|_| caller.missing.trace_shares());
     let explained = answer(pending, move |running| {
         let explanation = query::explain(&query, running.source(), &running.context)?;

@@ -105,7 +105,7 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let (sender, chunks) = mpsc::channel(PIECES_MAX);
     let account = Account::new(app.memory(), Purpose::Tail);
     let stopping = app.stopping.clone();
-    let engines = app.cluster().and_then(|cluster| cluster.engines().cloned());
+    let engines = app.engines();
     // Places tell how much there is of other lines.
     let is_node = caller.principal.may(Scope::Node) && !caller.principal.is_restricted();
     let places = match (params.get("places"), engines) {

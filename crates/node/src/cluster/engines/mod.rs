@@ -19,6 +19,7 @@ mod log_notes;
 mod log_rows;
 mod marks;
 mod options;
+mod others;
 mod outage;
 mod owner;
 mod partition;
@@ -57,6 +58,7 @@ pub use log_notes::LogNotes;
 pub use log_rows::LogRows;
 pub use marks::{Marks, SharedAccess};
 pub use options::{EngineOptions, KafkaOptions};
+pub use others::{OtherNode, OthersAnswered, OutOfReach};
 pub use owner::{LogPlace, Owner, OwnerSettings, Work};
 pub use partition::OwnedPartition;
 pub use pieces::{HotPiece, LeftOut, Pieces, PiecesError, PiecesSource, SegmentPiece};
@@ -125,20 +127,6 @@ pub struct Engines {
     follows: RwLock<Option<Follows>>,
     /// Why the log is not the one of the catalog, as of a moment ago.
     other_log: RwLock<Option<String>>,
-}
-
-/// Another node of the cluster, as of the last heartbeat.
-pub struct OtherNode {
-    /// Its id.
-    pub id: NodeId,
-    /// Its name, for people.
-    pub name: String,
-    /// What it does.
-    pub roles: Vec<Role>,
-    /// How it is called; none while it does not heartbeat.
-    pub to: Option<Arc<Node>>,
-    /// How long it has not been heard of.
-    pub silent: Duration,
 }
 
 /// The state of a cluster, as far as the engines tell.
@@ -489,6 +477,17 @@ impl Engines {
         Ok(node)
     }
 
+    /// The node at an address, if this one has heard of it.
+    pub fn known_node(&self, address: &str) -> Option<Arc<Node>> {
+        let is_known = self.view_locked().nodes.iter().any(|row| row.info.address == address);
+        is_known.then(|| self.node(address).ok()).flatten()
+    }
+
+    /// The nodes that read segments.
+    pub fn reading_nodes(&self) -> Vec<Arc<Node>> {
+        self.readers().iter().filter_map(|address| self.node(address).ok()).collect()
+    }
+
     /// The requests to the object storage so far.
     pub fn object_requests(&self) -> Requests {
         self.bucket.requests()
@@ -517,23 +516,6 @@ impl Engines {
             view.leases.iter().find(|row| row.resource == Resource::Programs && row.live)?;
         let row = view.nodes.iter().find(|row| Some(row.info.node) == lease.owner)?;
         self.node(&row.info.address).ok()
-    }
-
-    /// All nodes but this one, also those that do not heartbeat.
-    pub fn others(&self) -> Vec<OtherNode> {
-        let view = self.view();
-        let others = view.nodes.into_iter().filter(|row| row.info.node != self.info.node);
-        let other = |row: cluster::NodeRow| {
-            let is_live = row.silent < self.config.lease;
-            OtherNode {
-                id: row.info.node,
-                to: is_live.then(|| self.node(&row.info.address).ok()).flatten(),
-                name: row.info.name,
-                roles: row.info.roles,
-                silent: row.silent,
-            }
-        };
-        others.map(other).collect()
     }
 
     /// The nodes of a role that heartbeat.

@@ -42,6 +42,8 @@ pub struct EngineOptions {
     pub follows: Option<FollowOptions>,
     /// How long a node that is silent owns its partitions.
     pub lease: Duration,
+    /// Most nodes that a query asks itself. `cluster.direct_nodes_max`.
+    pub direct_nodes_max: usize,
     /// Bytes of frames that make a segment.
     pub segment_bytes: usize,
     /// The age at which fewer frames make one.

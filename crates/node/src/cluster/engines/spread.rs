@@ -89,8 +89,6 @@ pub struct Spread {
     pub shares: Vec<(Arc<Node>, Pieces)>,
     /// Partitions whose newest lines nobody answers for.
     pub unanswered: Vec<Unanswered>,
-    /// Whether the log is another one, or has lost messages: waiting does not help.
-    pub is_log_lost: bool,
     /// Partitions whose end is not known at present: what the log took after the time
     /// (nanoseconds since 1970 UTC) may be missing.
     pub open: Vec<(u32, i64)>,
@@ -102,6 +100,13 @@ pub struct Spread {
     pub readers: Vec<Arc<Node>>,
     /// Lines and event times of the segments, by name.
     pub segments: HashMap<String, (u64, (i64, i64))>,
+}
+
+impl Spread {
+    /// Whether the log is another one, or has lost messages: waiting does not help.
+    pub fn is_log_lost(&self) -> bool {
+        self.unanswered.iter().any(|one| one.messages.is_none())
+    }
 }
 
 impl Engines {
@@ -149,7 +154,6 @@ impl Engines {
             let why = WentBack { partition, offset, end }.to_string();
             unanswered.push(Unanswered { partition, messages: None, why });
         }
-        let is_log_lost = !unanswered.is_empty();
         for hot in plan.hot {
             let HotRange { partition, offsets, owner, is_open } = hot;
             if is_open {
@@ -202,16 +206,7 @@ impl Engines {
         let shares = pieces.into_iter().map(share).collect::<Result<_, _>>()?;
         let readers = readers.iter().filter_map(|address| self.node(address).ok()).collect();
         let log_error = known.error;
-        Ok(Spread {
-            shares,
-            unanswered,
-            is_log_lost,
-            open,
-            log_error,
-            catalog_age,
-            readers,
-            segments,
-        })
+        Ok(Spread { shares, unanswered, open, log_error, catalog_age, readers, segments })
     }
 
     /// A snapshot of the catalog, or the last one that is known while the catalog is away.

@@ -40,6 +40,8 @@ const TURN_LOOK: Duration = Duration::from_millis(100);
 pub const TAIL: &str = "tail";
 /// The kind of shares of queries that other nodes answer.
 pub const SHARE: &str = "share";
+/// The kind of shares that this node asks other nodes for, for a node that answers a query.
+pub const RELAY: &str = "relay";
 /// The kind of exports.
 pub const EXPORT: &str = "export";
 /// The kind of background queries, whose results are kept.
@@ -49,6 +51,7 @@ fn class_of(kind: &str) -> Class {
     match kind {
         TAIL => Class::Tail,
         SHARE => Class::Share,
+        RELAY => Class::Relay,
         EXPORT | BACKGROUND => Class::Background,
         _ => Class::Interactive,
     }
@@ -251,7 +254,9 @@ impl QueryQueue {
             return Ok(Ticket { id, shared: Arc::clone(&self.shared), used: false });
         }
         Err(match class {
-            Class::Interactive | Class::Share => QueueError::Full(limits.waiting_max),
+            Class::Interactive | Class::Share | Class::Relay => {
+                QueueError::Full(limits.waiting_max)
+            }
             Class::Background => QueueError::BackgroundFull(limits.background_waiting_max),
             Class::Tail => QueueError::TailsFull(limits.tails_max),
         })
@@ -336,13 +341,14 @@ impl QueryQueue {
 }
 
 /// The limits of each class, in their order.
-fn of_classes(limits: QueueLimits) -> [ClassLimits; 4] {
+fn of_classes(limits: QueueLimits) -> [ClassLimits; 5] {
     let class = |running_max, waiting_max| ClassLimits { running_max, waiting_max };
     [
         class(limits.concurrent_max, limits.waiting_max),
         class(limits.background_concurrent_max, limits.background_waiting_max),
         class(limits.tails_max, 0),
         // A share of an export takes hours. Other shares must not wait behind it.
+        class(limits.concurrent_max + limits.background_concurrent_max, limits.waiting_max),
         class(limits.concurrent_max + limits.background_concurrent_max, limits.waiting_max),
     ]
 }
@@ -445,7 +451,7 @@ impl Inner {
                 "query.background_waiting_max",
             ),
             Class::Tail => (limits.tails_max, "live tails", "query.tails_max"),
-            Class::Share => return None,
+            Class::Share | Class::Relay => return None,
         };
         let owner = self.entries[&id].owner();
         let (mut held, mut of_others) = (0, 0);

@@ -76,7 +76,7 @@ pub(super) fn refusal(
         Class::Interactive => limits.queries_max.map(|most| (most, "queries_max")),
         Class::Background => limits.background_max.map(|most| (most, "background_max")),
         Class::Tail => limits.tails_max.map(|most| (most, "tails_max")),
-        Class::Share => None,
+        Class::Share | Class::Relay => None,
     };
     match own {
         Some((most, setting)) if held >= most => {

@@ -24,6 +24,9 @@ pub enum Class {
     /// Shares of queries that other nodes answer. They have places of their own: a node that
     /// answers a query may be asked for a share of it, and must not wait for itself.
     Share,
+    /// Shares that this node asks other nodes for. They have places of their own for the same
+    /// reason: one of these other nodes may be this one, or wait for this one.
+    Relay,
 }
 
 /// The state of a query.
@@ -87,7 +90,7 @@ pub(super) struct ClassLimits {
 /// The queries that wait, run or are paused.
 #[derive(Debug)]
 pub(super) struct Places {
-    classes: [ClassPlaces; 4],
+    classes: [ClassPlaces; 5],
     live: BTreeMap<u64, (Class, QueryState)>,
     /// Queries that got a place and were not told yet.
     admitted: Vec<u64>,
@@ -106,8 +109,8 @@ struct ClassPlaces {
 }
 
 impl Places {
-    /// Places for interactive queries, background queries, tails and shares, in this order.
-    pub fn new(limits: [ClassLimits; 4]) -> Places {
+    /// Places for interactive queries, background queries, tails, shares and relays, in this order.
+    pub fn new(limits: [ClassLimits; 5]) -> Places {
         let class = |limits| ClassPlaces {
             limits,
             line: VecDeque::new(),
@@ -120,11 +123,13 @@ impl Places {
     }
 
     /// Changes the limits. What runs goes on, also where it is more than the new limits allow.
-    pub fn set_limits(&mut self, limits: [ClassLimits; 4]) {
+    pub fn set_limits(&mut self, limits: [ClassLimits; 5]) {
         for (places, limits) in self.classes.iter_mut().zip(limits) {
             places.limits = limits;
         }
-        for class in [Class::Interactive, Class::Background, Class::Tail, Class::Share] {
+        for class in
+            [Class::Interactive, Class::Background, Class::Tail, Class::Share, Class::Relay]
+        {
             self.admit(class);
         }
     }
@@ -275,13 +280,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: [ClassLimits; 4] = [
+    const LIMITS: [ClassLimits; 5] = [
         ClassLimits { running_max: 2, waiting_max: 3 },
         ClassLimits { running_max: 1, waiting_max: 2 },
         ClassLimits { running_max: 2, waiting_max: 0 },
         ClassLimits { running_max: 1, waiting_max: 1 },
+        ClassLimits { running_max: 1, waiting_max: 2 },
     ];
-    const CLASSES: [Class; 4] = [Class::Interactive, Class::Background, Class::Tail, Class::Share];
+    const CLASSES: [Class; 5] =
+        [Class::Interactive, Class::Background, Class::Tail, Class::Share, Class::Relay];
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
@@ -335,7 +342,7 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            3 => (0..4usize).prop_map(|class| Step::Enter(CLASSES[class])),
+            3 => (0..5usize).prop_map(|class| Step::Enter(CLASSES[class])),
             2 => any::<usize>().prop_map(Step::Leave),
             1 => any::<usize>().prop_map(Step::Pause),
             1 => any::<usize>().prop_map(Step::Resume),

@@ -600,10 +600,17 @@ impl Processor for Sorter {
         Ok(())
     }
 
-    /// Format of each group: its values, then its rows, each behind its sort position.
+    /// Format of each group: its values, then its rows, each behind its sort position. Rows that
+    /// cannot come out are left out.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), RunError> {
         out.number(self.groups.len() as u64)?;
+        let kept = self.sort.kept();
         for (group, Group { entries, .. }) in &self.groups {
+            let mut entries: Vec<&Entry> = entries.iter().collect();
+            if kept > 0 && entries.len() > kept {
+                entries.select_nth_unstable_by(kept - 1, |a, b| a.place.cmp(&b.place));
+            }
+            entries.truncate(kept);
             out.bytes(group)?;
             out.number(entries.len() as u64)?;
             for Entry { place, row } in entries {
