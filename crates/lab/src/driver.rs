@@ -124,56 +124,6 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// The abilities with single rows.
-    pub const ROWS: &[Ability] = &[
-        Ability::Insert,
-        Ability::InsertMany,
-        Ability::Read,
-        Ability::Update,
-        Ability::Scan,
-        Ability::Count,
-        Ability::Delete,
-    ];
-
-    /// [`Ability::ROWS`], and functions over rows.
-    pub const ROWS_AND_AGGREGATE: &[Ability] = &[
-        Ability::Insert,
-        Ability::InsertMany,
-        Ability::Read,
-        Ability::Update,
-        Ability::Scan,
-        Ability::Count,
-        Ability::Delete,
-        Ability::Aggregate,
-    ];
-
-    /// [`Ability::ROWS_AND_AGGREGATE`], and searches without regular expressions.
-    pub const ALL_BUT_REGEX: &[Ability] = &[
-        Ability::Insert,
-        Ability::InsertMany,
-        Ability::Read,
-        Ability::Update,
-        Ability::Scan,
-        Ability::Count,
-        Ability::Delete,
-        Ability::Aggregate,
-        Ability::Search,
-    ];
-
-    /// All that is asked of a store of rows.
-    pub const ALL_OF_ROWS: &[Ability] = &[
-        Ability::Insert,
-        Ability::InsertMany,
-        Ability::Read,
-        Ability::Update,
-        Ability::Scan,
-        Ability::Count,
-        Ability::Delete,
-        Ability::Aggregate,
-        Ability::Search,
-        Ability::Regex,
-    ];
-
     /// The abilities of a store that can do everything.
     pub const ALL: &[Ability] = &[
         Ability::Insert,
@@ -188,6 +138,19 @@ impl Ability {
         Ability::Regex,
         Ability::Stream,
     ];
+
+    /// All that is asked of a store of rows.
+    pub const ALL_OF_ROWS: &[Ability] = Ability::ALL.split_at(10).0;
+
+    /// The abilities with single rows, functions over rows, and searches without regular
+    /// expressions.
+    pub const ALL_BUT_REGEX: &[Ability] = Ability::ALL.split_at(9).0;
+
+    /// The abilities with single rows, and functions over rows.
+    pub const ROWS_AND_AGGREGATE: &[Ability] = Ability::ALL.split_at(8).0;
+
+    /// The abilities with single rows.
+    pub const ROWS: &[Ability] = Ability::ALL.split_at(7).0;
 
     /// The name in reports.
     pub fn name(self) -> &'static str {

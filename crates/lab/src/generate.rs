@@ -32,8 +32,8 @@ pub struct GeneratorArgs {
 pub struct Generators {
     agents: Vec<String>,
     secret: Option<String>,
-    /// Stopped at the end of the run.
-    _processes: Option<Processes>,
+    /// The agents, where they are processes of this machine; stopped at the end of the run.
+    processes: Option<Processes>,
 }
 
 impl Generators {
@@ -41,14 +41,14 @@ impl Generators {
     pub async fn start(args: &GeneratorArgs, programs: &[String]) -> std::io::Result<Generators> {
         let secret = args.secret_file.as_deref().map(agent::read_secret).transpose()?;
         let Some(count) = args.processes.filter(|count| *count > 1) else {
-            return Ok(Generators { agents: args.agents.clone(), secret, _processes: None });
+            return Ok(Generators { agents: args.agents.clone(), secret, processes: None });
         };
         let program: PathBuf = std::env::current_exe()?;
         let own: Vec<String> = programs.iter().map(|own| format!("--program={own}")).collect();
         let starting = tokio::task::spawn_blocking(move || Processes::start(&program, count, &own));
         let processes = starting.await.map_err(std::io::Error::other)??;
         let agents = processes.addresses().to_vec();
-        Ok(Generators { agents, secret, _processes: Some(processes) })
+        Ok(Generators { agents, secret, processes: Some(processes) })
     }
 
     /// Whether trials are sent from this process alone.
@@ -56,11 +56,16 @@ impl Generators {
         self.agents.is_empty()
     }
 
+    /// Whether trials are sent from this machine alone.
+    pub fn are_on_this_machine(&self) -> bool {
+        self.is_here_alone() || self.processes.is_some()
+    }
+
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
     /// the generator and the host to `lines`. Returns the outcome, and what to read back later, or
     /// `None` if it was stopped. Agents read back by themselves, right after the trial. Data is
-    /// always loaded from here; the delay of new rows, which needs one clock, and the limit of the
-    /// generator, whose sink is here, are always measured from here.
+    /// always loaded from here, and the delay of new rows, which needs one clock, is measured from
+    /// here.
     pub async fn run(
         &self,
         driver: Arc<dyn Driver>,
@@ -70,7 +75,7 @@ impl Generators {
         stop: Stop,
     ) -> Option<(End, Option<ReadBack>)> {
         let watched = store.into_iter().chain([Watched::generator()]).collect();
-        let here = matches!(trial.role, Role::Prepare | Role::Limit)
+        let here = trial.role == Role::Prepare
             || trial.crash_after_s.is_some()
             || matches!(trial.work, Work::RealTime(_));
         if here || self.agents.is_empty() {

@@ -101,8 +101,9 @@ pub struct Runner<'a> {
     warm: BTreeMap<(String, String), Vec<u32>>,
     /// What [`probe::probe`] found wrong, by label of the store.
     probed: BTreeMap<String, Option<String>>,
-    /// Where the limit of the generator was measured, or could not be, by experiment and label.
-    limited: BTreeSet<(String, String)>,
+    /// Where the limit of the generator was measured, or could not be, by experiment, label and
+    /// number of nodes.
+    limited: BTreeSet<(String, String, u32)>,
 }
 
 impl<'a> Runner<'a> {

@@ -30,14 +30,14 @@ pub(crate) mod python;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{Open, StoreSpec};
+use crate::driver::StoreSpec;
 use crate::options::{Known, Options};
 pub use error::ServerError;
 pub(crate) use error::io;
@@ -75,8 +75,12 @@ pub trait Server: Send + Sync {
         Ok(())
     }
 
-    /// Sends a node, one of the running `nodes`, a real request; the error has its answer.
-    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String>;
+    /// Sends a node, one of the running `nodes`, a real request: the driver of the store asks it for
+    /// its version. The error has its answer.
+    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+        let _ = nodes;
+        driver_answers(self.name(), std::slice::from_ref(node)).await
+    }
 
     /// Whether each node has to answer before the next is started.
     fn in_turn(&self) -> bool {
@@ -138,6 +142,54 @@ pub struct Node {
     pub launch: Launch,
     /// The configuration that the lab set, for the report.
     pub configuration: Vec<String>,
+}
+
+/// What is a node's own among those of a store that are alike.
+pub(crate) struct Place {
+    /// Its name.
+    pub name: String,
+    /// The directory of everything that it stores.
+    pub data: PathBuf,
+    /// Its port, which is also that of its endpoint.
+    pub port: u16,
+    /// Its addresses; the first is its endpoint.
+    pub listen: Vec<SocketAddr>,
+}
+
+impl Place {
+    /// The node at this place, without files.
+    pub fn node(self, launch: Launch, configuration: Vec<String>) -> Node {
+        Node {
+            endpoint: self.listen[0].to_string(),
+            name: self.name,
+            data: self.data,
+            listen: self.listen,
+            files: Vec::new(),
+            launch,
+            configuration,
+        }
+    }
+}
+
+/// The places of nodes on loopback, with ports from the option `port` on. A node listens at its
+/// port, and at those that are `apart` from it.
+pub(crate) fn places(
+    name: &str,
+    site: &Site,
+    options: &Options,
+    nodes: u32,
+    apart: &[u16],
+) -> Result<impl Iterator<Item = Place>, ServerError> {
+    let most = apart.iter().max().unwrap_or(&0);
+    let first: u16 = options.number("port", 1024, u16::MAX - most - nodes as u16)?;
+    let place = |index: u32| {
+        let port = first + index as u16;
+        let ports = std::iter::once(port).chain(apart.iter().map(|apart| port + apart));
+        let name = format!("{name}{}", index + 1);
+        let listen = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).collect();
+        Place { data: site.data.join(&name), name, port, listen }
+    };
+    Ok((0..nodes).map(place).collect::<Vec<Place>>().into_iter())
 }
 
 /// A store with running servers.
@@ -394,20 +446,15 @@ fn endpoints(nodes: &[Node]) -> Vec<String> {
     endpoints.filter(|endpoint| !endpoint.is_empty()).cloned().collect()
 }
 
-/// Asks a node for its version with the driver of its store, which `open` makes.
-pub(crate) async fn driver_answers(open: Open, name: &str, node: &Node) -> Result<(), String> {
-    all_answer(open, name, std::slice::from_ref(node)).await
-}
-
-/// Like [`driver_answers`], for a driver that knows all nodes.
-pub(crate) async fn all_answer(open: Open, name: &str, nodes: &[Node]) -> Result<(), String> {
+/// Asks nodes for their version with the driver of their store.
+pub(crate) async fn driver_answers(name: &str, nodes: &[Node]) -> Result<(), String> {
     let spec = StoreSpec {
         name: name.to_owned(),
         label: name.to_owned(),
         endpoints: endpoints(nodes),
         options: BTreeMap::new(),
     };
-    let driver = open(&spec).map_err(|e| e.to_string())?;
+    let driver = crate::stores::open(&spec).map_err(|e| e.to_string())?;
     driver.version().await.map(|_| ()).map_err(|e| e.to_string())
 }
 

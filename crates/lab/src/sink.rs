@@ -43,51 +43,68 @@ type Answers = HashMap<Key, Bytes>;
 /// What a sink does with connections that it accepts.
 #[derive(Clone)]
 enum Mode {
-    /// Passes everything on to the store at this address.
-    Record(String),
+    /// Passes everything on to the node in whose place the connection was made.
+    Record,
     Replay(Arc<Answers>),
 }
 
-/// A sink for one address of a store. It ends when it is dropped.
-pub struct Sink {
-    address: SocketAddr,
+/// What all connections of a sink share: an answer of one node is as good as that of another.
+struct Shared {
     wire: Wire,
-    mode: Arc<Mutex<Mode>>,
-    tape: Arc<Mutex<Answers>>,
+    /// The address of each node, and that of the sink in its place.
+    places: Vec<(String, SocketAddr)>,
+    mode: Mutex<Mode>,
+    tape: Mutex<Answers>,
+}
+
+/// A sink for all nodes of a store. It ends when it is dropped.
+pub struct Sink {
+    shared: Arc<Shared>,
     _accepting: JoinSet<()>,
 }
 
 impl Sink {
-    /// Stands before the store at `upstream` (`host:port`) and records. A protocol without answers
+    /// Stands before the nodes at `upstreams` (`host:port`) and records. A protocol without answers
     /// swallows everything from the beginning, and the store gets nothing. Fails if no port can be
-    /// had.
-    pub async fn before(upstream: &str, wire: Wire) -> std::io::Result<Sink> {
-        let host = upstream.rsplit_once(':').map_or(upstream, |(host, _)| host);
-        // Clients of clusters learn the addresses of nodes, and take the port of the first.
-        let at = host.parse().ok().filter(IpAddr::is_loopback);
-        let listener =
-            TcpListener::bind((at.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), 0)).await?;
-        let address = listener.local_addr()?;
-        let mode = match wire {
+    /// had, and before brokers of Kafka on another machine, to whose own addresses clients go.
+    pub async fn before(upstreams: &[String], wire: Wire) -> std::io::Result<Sink> {
+        let (mut listeners, mut places) = (Vec::new(), Vec::<(String, SocketAddr)>::new());
+        for upstream in upstreams {
+            let host = upstream.rsplit_once(':').map_or(&**upstream, |(host, _)| host);
+            let at = host.parse().ok().filter(IpAddr::is_loopback);
+            if at.is_none() && wire == Wire::Kafka {
+                return Err(std::io::Error::other("its brokers are not on this machine"));
+            }
+            let at = at.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            // Clients of Cassandra learn the hosts of nodes, and take the port of the first.
+            let first = places.first().map(|(_, first)| *first);
+            let port = first.filter(|first| first.ip() != at).map_or(0, |first| first.port());
+            let listener = TcpListener::bind((at, port)).await?;
+            places.push((upstream.clone(), listener.local_addr()?));
+            listeners.push(listener);
+        }
+        let mode = Mutex::new(match wire {
             Wire::Lines => Mode::Replay(Arc::default()),
-            _ => Mode::Record(upstream.to_owned()),
-        };
-        let (mode, tape) = (Arc::new(Mutex::new(mode)), Arc::default());
+            _ => Mode::Record,
+        });
+        let shared = Arc::new(Shared { wire, places, mode, tape: Mutex::default() });
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, wire, Arc::clone(&mode), Arc::clone(&tape)));
-        Ok(Sink { address, wire, mode, tape, _accepting: accepting })
+        for (place, listener) in listeners.into_iter().enumerate() {
+            accepting.spawn(accept(listener, place, Arc::clone(&shared)));
+        }
+        Ok(Sink { shared, _accepting: accepting })
     }
 
-    /// Its address, as an endpoint of a store.
-    pub fn endpoint(&self) -> String {
-        self.address.to_string()
+    /// Its addresses, as endpoints of the store, in the order of the nodes.
+    pub fn endpoints(&self) -> Vec<String> {
+        self.shared.places.iter().map(|(_, own)| own.to_string()).collect()
     }
 
     /// From now on answers new connections by itself, with what was recorded.
     pub fn replay(&self) {
-        if self.wire != Wire::Lines {
-            let answers = std::mem::take(&mut *locked(&self.tape));
-            *locked(&self.mode) = Mode::Replay(Arc::new(answers));
+        if self.shared.wire != Wire::Lines {
+            let answers = std::mem::take(&mut *locked(&self.shared.tape));
+            *locked(&self.shared.mode) = Mode::Replay(Arc::new(answers));
         }
     }
 }
@@ -96,25 +113,18 @@ fn locked<T>(what: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accept(
-    listener: TcpListener,
-    wire: Wire,
-    mode: Arc<Mutex<Mode>>,
-    tape: Arc<Mutex<Answers>>,
-) {
+async fn accept(listener: TcpListener, place: usize, shared: Arc<Shared>) {
     // Dropped with the sink, and the connections with it.
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         let _ = client.set_nodelay(true);
-        let tape = Arc::clone(&tape);
-        match locked(&mode).clone() {
-            Mode::Record(upstream) => {
-                connections.spawn(async move { drop(record(client, upstream, wire, tape).await) })
+        let (shared, mode) = (Arc::clone(&shared), locked(&shared.mode).clone());
+        connections.spawn(async move {
+            match mode {
+                Mode::Record => drop(record(client, place, &shared).await),
+                Mode::Replay(answers) => drop(replay(client, shared.wire, answers).await),
             }
-            Mode::Replay(answers) => {
-                connections.spawn(async move { drop(replay(client, wire, answers).await) })
-            }
-        };
+        });
         while connections.try_join_next().is_some() {}
     }
 }
@@ -123,18 +133,14 @@ async fn accept(
 #[derive(Default)]
 struct Waiting {
     in_order: VecDeque<Key>,
-    numbered: HashMap<[u8; 2], Key>,
+    numbered: HashMap<u32, Key>,
 }
 
-async fn record(
-    mut client: TcpStream,
-    upstream: String,
-    wire: Wire,
-    tape: Arc<Mutex<Answers>>,
-) -> std::io::Result<()> {
-    let mut store = TcpStream::connect(upstream).await?;
+async fn record(mut client: TcpStream, place: usize, shared: &Shared) -> std::io::Result<()> {
+    let mut store = TcpStream::connect(&shared.places[place].0).await?;
     store.set_nodelay(true)?;
     let (mut asked, mut answered) = (BytesMut::new(), BytesMut::new());
+    let wire = shared.wire;
     let (mut talk, mut waiting) = (Talk::new(wire), Waiting::default());
     loop {
         tokio::select! {
@@ -166,7 +172,9 @@ async fn record(
                         None => waiting.in_order.pop_front(),
                     };
                     if let Some(key) = key {
-                        keep(&tape, key, &answered[passed..passed + bytes]);
+                        let answer = &mut answered[passed..passed + bytes];
+                        wire.lead_here(&key, answer, &shared.places)?;
+                        keep(&shared.tape, key, answer);
                     }
                     passed += bytes;
                 }
@@ -204,7 +212,7 @@ async fn replay(mut client: TcpStream, wire: Wire, answers: Arc<Answers>) -> std
             let begin = out.len();
             out.extend_from_slice(answer);
             if let Some(number) = number {
-                wire::set_number(&mut out[begin..], number);
+                wire.set_number(&mut out[begin..], number);
             }
         }
         asked.advance(passed);

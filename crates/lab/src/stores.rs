@@ -115,9 +115,8 @@ pub struct Store {
     /// The server that the lab fetches and starts; none for a store that needs none, or that no
     /// package registry has.
     pub server: Option<&'static dyn Server>,
-    /// The protocol of its client, if a sink can speak it; otherwise the limit of the generator is
-    /// unknown.
-    pub wire: Option<Wire>,
+    /// The protocol of its client, which sinks speak too.
+    pub wire: Wire,
     /// The options that the contract test varies.
     pub contract: Contract,
 }
@@ -210,7 +209,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&cassandra::server::Cassandra),
-        wire: Some(Wire::Cassandra),
+        wire: Wire::Cassandra,
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("index", "sai")], &[("index", "none"), ("connections", "2")]],
@@ -226,7 +225,7 @@ pub const STORES: &[Store] = &[
         durability: FSYNC,
         states: &[],
         server: Some(&chdb::server::Chdb),
-        wire: Some(Wire::Http),
+        wire: Wire::Http,
         contract: Contract {
             variants: &[&[], &[("order", "timestamp"), ("fsync", "yes"), ("words", "yes")]],
             ..TABLE
@@ -239,7 +238,7 @@ pub const STORES: &[Store] = &[
         durability: FSYNC,
         states: &[],
         server: Some(&clickhouse::server::ClickHouse),
-        wire: Some(Wire::Http),
+        wire: Wire::Http,
         contract: Contract { variants: &[&[], &[("order", "timestamp:machine")]], ..TABLE },
     },
     Store {
@@ -249,7 +248,7 @@ pub const STORES: &[Store] = &[
         durability: TRANSLOG,
         states: REQUEST_CACHE,
         server: Some(&elasticsearch::server::Elasticsearch),
-        wire: Some(Wire::Http),
+        wire: Wire::Http,
         contract: Contract {
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")], AUTO_IDS],
             spread: &[("shards", "2"), ("replicas", "1")],
@@ -278,7 +277,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&ferretdb::server::Ferretdb),
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract { variants: &[&[], &[("database", "another")]], ..TABLE },
     },
     Store {
@@ -296,7 +295,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&files::server::Files),
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("sync", "each")]],
@@ -311,7 +310,7 @@ pub const STORES: &[Store] = &[
         durability: UNSYNCED,
         states: &[],
         server: Some(&flume::server::Flume),
-        wire: Some(Wire::Lines),
+        wire: Wire::Lines,
         contract: Contract { server: &[("heap", "512m")], long: true, ..STREAMS },
     },
     Store {
@@ -326,7 +325,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&hbase::server::HBase),
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract {
             variants: &[&[], &[("regions", "3"), ("wal", "async")]],
             spread: &[("regions", "2")],
@@ -349,7 +348,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&kafka::server::Broker),
-        wire: None,
+        wire: Wire::Kafka,
         contract: Contract {
             spread: &[("replicas", "2")],
             server: &[("heap", "512m")],
@@ -371,7 +370,7 @@ pub const STORES: &[Store] = &[
             ),
         ],
         server: Some(&loginson::server::Loginson),
-        wire: Some(Wire::Http),
+        wire: Wire::Http,
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", "")]],
@@ -386,7 +385,7 @@ pub const STORES: &[Store] = &[
         durability: INNODB,
         states: &[],
         server: Some(&mariadb::server::Mariadb),
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract { variants: &[&[], &[("database", "another")]], ..TABLE },
     },
     Store {
@@ -399,7 +398,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: None,
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract { variants: &[], long: false, ..TABLE },
     },
     Store {
@@ -409,7 +408,7 @@ pub const STORES: &[Store] = &[
         durability: INNODB,
         states: &[],
         server: Some(&mysql::server::Mysql),
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract { variants: &[&[], &[("database", "another")]], ..TABLE },
     },
     Store {
@@ -419,7 +418,7 @@ pub const STORES: &[Store] = &[
         durability: TRANSLOG,
         states: REQUEST_CACHE,
         server: Some(&opensearch::server::OpenSearch),
-        wire: Some(Wire::Http),
+        wire: Wire::Http,
         contract: Contract {
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")]],
             spread: &[("shards", "2"), ("replicas", "1")],
@@ -448,7 +447,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&postgres::server::Postgres),
-        wire: Some(Wire::Postgres),
+        wire: Wire::Postgres,
         contract: Contract {
             variants: &[
                 &[],
@@ -479,7 +478,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&redis::server::Redis),
-        wire: Some(Wire::Redis),
+        wire: Wire::Redis,
         contract: Contract { variants: &[&[], &[("scans", "off")]], long: false, ..TABLE },
     },
     Store {
@@ -489,7 +488,7 @@ pub const STORES: &[Store] = &[
         durability: UNSYNCED,
         states: &[],
         server: Some(&rsyslog::server::Rsyslog),
-        wire: Some(Wire::Lines),
+        wire: Wire::Lines,
         contract: STREAMS,
     },
     Store {
@@ -499,7 +498,7 @@ pub const STORES: &[Store] = &[
         durability: UNSYNCED,
         states: &[],
         server: Some(&syslog_ng::server::SyslogNg),
-        wire: Some(Wire::Lines),
+        wire: Wire::Lines,
         contract: STREAMS,
     },
     Store {
@@ -512,7 +511,7 @@ pub const STORES: &[Store] = &[
         ],
         states: &[],
         server: Some(&victorialogs::server::VictoriaLogs),
-        wire: Some(Wire::Http),
+        wire: Wire::Http,
         contract: Contract {
             ordered: false,
             variants: &[&[], &[("time", ""), ("stream", "")]],
@@ -526,7 +525,7 @@ pub const STORES: &[Store] = &[
         durability: &[level(Durability::None, "everything", &[], &[])],
         states: &[],
         server: Some(&voltdb::server::VoltDb),
-        wire: Some(Wire::Json),
+        wire: Wire::Json,
         contract: Contract {
             server: &[("heap", "512m"), ("direct", "128m"), ("memory_gb", "2")],
             ..TABLE

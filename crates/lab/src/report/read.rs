@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ReportError;
-use super::summary::{Experiment, Group, NO_CLIENT, Summary};
+use super::summary::{Experiment, Group, Limit, NO_CLIENT, Summary};
 use crate::histogram;
 use crate::reference::subject;
 use crate::results::{Directory, ResultsError, Run};
@@ -51,7 +51,11 @@ impl Summary {
             match trial.role {
                 // Older versions measured a limit for such work too, which says nothing.
                 Role::Limit if trial.work.is_paced() => {}
-                Role::Limit => experiment.limits.push((trial.store.label.clone(), repetition)),
+                Role::Limit => experiment.limits.push(Limit {
+                    store: trial.store.label.clone(),
+                    nodes: trial.nodes,
+                    trial: repetition,
+                }),
                 Role::Measure | Role::Prepare | Role::WarmUp => {
                     experiment.add(&trial, repetition, histograms)
                 }

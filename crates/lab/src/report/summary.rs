@@ -56,8 +56,19 @@ pub struct Experiment {
     pub writes: bool,
     /// Groups by nodes, then target, then in the order of the stores of the run.
     pub groups: Vec<Group>,
-    /// Trials of the generator's limit, with the label of the store whose client they used.
-    pub limits: Vec<(String, Repetition)>,
+    /// Trials of the generator's limit.
+    pub limits: Vec<Limit>,
+}
+
+/// A trial of the generator's limit.
+#[derive(Debug)]
+pub struct Limit {
+    /// Label of the store whose client it used.
+    pub store: String,
+    /// Nodes or shards in whose place sinks were.
+    pub nodes: u32,
+    /// What was measured.
+    pub trial: Repetition,
 }
 
 /// The repetitions of one experiment with one store, one size of the cluster and one target.
@@ -165,24 +176,26 @@ impl Experiment {
     /// lowest value, in the unit of [`Experiment::rate_measure`]; `None` if it is unknown.
     pub fn limit(&self, group: &Group) -> Option<f64> {
         let of = |label: &str| {
-            let own = self.limits.iter().filter(|(store, _)| store == label);
-            own.map(|(_, trial)| trial).filter(|trial| trial.completed()).collect::<Vec<_>>()
+            let own = self.limits.iter().filter(|limit| limit.store == label);
+            own.filter(|limit| limit.trial.completed()).collect::<Vec<_>>()
         };
-        let own = of(&group.store);
+        // Older versions measured it on one node only.
+        let mut own = of(&group.store);
+        if own.iter().any(|limit| limit.nodes == group.nodes) {
+            own.retain(|limit| limit.nodes == group.nodes);
+        }
         // No client was used, so that batches and streams, which clients encode, have no limit.
         let any = || if self.measure == Measure::Rows { Vec::new() } else { of(NO_CLIENT) };
-        let trials = if own.is_empty() { any() } else { own };
+        let limits = if own.is_empty() { any() } else { own };
+        let trials = limits.into_iter().map(|limit| &limit.trial);
         match &self.measure {
             value @ Measure::Value(_) => {
-                trials.iter().filter_map(|trial| value.of(trial)).min_by(f64::total_cmp)
+                trials.filter_map(|trial| value.of(trial)).min_by(f64::total_cmp)
             }
             Measure::Rows => {
-                trials.iter().filter_map(|trial| Measure::Rows.of(trial)).max_by(f64::total_cmp)
+                trials.filter_map(|trial| Measure::Rows.of(trial)).max_by(f64::total_cmp)
             }
-            _ => trials
-                .iter()
-                .filter_map(|trial| Measure::Throughput.of(trial))
-                .max_by(f64::total_cmp),
+            _ => trials.filter_map(|trial| Measure::Throughput.of(trial)).max_by(f64::total_cmp),
         }
     }
 
@@ -232,7 +245,7 @@ impl Summary {
                 .groups
                 .iter()
                 .flat_map(|group| &group.repetitions)
-                .chain(experiment.limits.iter().map(|(_, trial)| trial))
+                .chain(experiment.limits.iter().map(|limit| &limit.trial))
         });
         let end = |trial: &Repetition| {
             let started: jiff::Timestamp = trial.started.parse().ok()?;

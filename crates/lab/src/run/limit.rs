@@ -9,8 +9,9 @@
 //! Of a store that is reached through a program ([`crate::servers::client`]) the sink takes the
 //! place of the program: the limit is that of the pipe to it, without the work of the program.
 //!
-//! Left out, with an unknown limit: stores whose protocol no sink speaks, clusters, several
-//! generators, work at rates of its own, and kills.
+//! Several generators have a limit where all of them can reach the sink and no program is between
+//! them and the store: as processes of this machine. Left out, with an unknown limit: agents on
+//! other machines, brokers of Kafka on another machine, work at rates of its own, and kills.
 
 use std::sync::Arc;
 
@@ -43,22 +44,24 @@ const SYSLOG: &str = "syslog";
 
 impl Runner<'_> {
     /// Measures the limit for the store of a step whose trial was completed, once for each
-    /// experiment and store. A limit that cannot be measured has the reason in its file.
+    /// experiment, store and number of nodes. A limit that cannot be measured has the reason in its file.
     pub(super) async fn limit(
         &mut self,
         step: &Step,
         watch: &mut dyn Watch,
     ) -> Result<(), RunError> {
         let trial = &step.trial;
-        let of = (trial.experiment.clone(), trial.store.label.clone());
-        let Some(wire) = stores::find(&trial.store.name).ok().and_then(|store| store.wire) else {
-            return Ok(());
+        let of = (trial.experiment.clone(), trial.store.label.clone(), trial.nodes);
+        let wire = stores::find(&trial.store.name).expect("its driver is open").wire;
+        let is_reached = match stores::client(&trial.store.name) {
+            // Other processes have programs of their own.
+            Some(_) => self.generators.is_here_alone(),
+            None => self.generators.are_on_this_machine(),
         };
         let is_wanted = trial.role == Role::Measure
-            && trial.nodes == 1
             && trial.crash_after_s.is_none()
             && !trial.work.is_paced()
-            && self.generators.is_here_alone();
+            && is_reached;
         if !is_wanted || !self.limited.insert(of) {
             return Ok(());
         }
@@ -66,7 +69,8 @@ impl Runner<'_> {
         let Ok(up) = self.up(trial.store.server(), trial.nodes).await? else { return Ok(()) };
         address(&mut trial.store, &up);
         let is_stream = trial.work.needs().contains(&Ability::Stream);
-        let has_own_table = !is_stream && trial.work.inserts();
+        // Sinks of lines pass none of them on; brokers take a topic of any name.
+        let has_own_table = trial.work.inserts() && (!is_stream || wire == Wire::Kafka);
         if has_own_table {
             trial.schema.table += TABLE_SUFFIX;
             let made = match stores::open(&trial.store) {
@@ -108,12 +112,9 @@ impl Runner<'_> {
         let (mut sinks, mut detour) = (Vec::new(), None);
         let client = stores::client(&trial.store.name);
         let mut before = async |endpoints: &[String], wire| {
-            let mut replaced = Vec::new();
-            for endpoint in endpoints {
-                let sink = Sink::before(endpoint, wire).await.map_err(|e| e.to_string())?;
-                replaced.push(sink.endpoint());
-                sinks.push(sink);
-            }
+            let sink = Sink::before(endpoints, wire).await.map_err(|e| e.to_string())?;
+            let replaced = sink.endpoints();
+            sinks.push(sink);
             Ok::<_, String>(replaced)
         };
         match client {

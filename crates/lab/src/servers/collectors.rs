@@ -1,39 +1,31 @@
 //! What the servers of collectors have in common: see [`crate::driver::collector`].
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Launch, Node, ServerError, Site, io};
+use super::{Launch, Node, Place, ServerError, Site, io, places};
 use crate::driver::collector;
+use crate::options::Options;
 
-/// The nodes of a collector, from the port `first` on. `settings` makes the lines of a node's
+/// The nodes of a collector. `settings` makes the lines of a node's
 /// configuration from its port and its directory of data, and `launch` its command from that
 /// directory and the file with those lines.
 pub(crate) fn nodes(
     name: &str,
     site: &Site,
-    (first, nodes): (u16, u32),
+    options: &Options,
+    nodes: u32,
     settings: impl Fn(u16, &Path) -> Vec<String>,
     launch: impl Fn(&Path, &Path) -> Launch,
-) -> Vec<Node> {
-    let node = |index: u32| {
-        let port = first + index as u16;
-        let name = format!("{name}{}", index + 1);
-        let data = site.data.join(&name);
-        let file = site.run.join(format!("{name}.conf"));
-        let settings = settings(port, &data);
-        Node {
-            endpoint: format!("127.0.0.1:{port}"),
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-            files: vec![(file.clone(), settings.join("\n") + "\n")],
-            launch: launch(&data, &file),
-            configuration: settings,
-            name,
-            data,
-        }
+) -> Result<Vec<Node>, ServerError> {
+    let node = |place: Place| {
+        let file = site.run.join(format!("{}.conf", place.name));
+        let settings = settings(place.port, &place.data);
+        let files = vec![(file.clone(), settings.join("\n") + "\n")];
+        let launch = launch(&place.data, &file);
+        Node { files, ..place.node(launch, settings) }
     };
-    (0..nodes).map(node).collect()
+    Ok(places(name, site, options, nodes, &[])?.map(node).collect())
 }
 
 /// The directory of the output of a node with this directory of data.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::Error;
+use std::net::SocketAddr;
 
 /// The protocol between the client of a store and its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub enum Wire {
     /// Versions 3 and 4 of the native protocol of Cassandra: `native_protocol_v4.spec` of its
     /// source.
     Cassandra,
+    /// The protocol of Kafka, with `Produce` from version 9 on: "Kafka protocol guide" of its
+    /// manual. Other requests may have any version.
+    Kafka,
     /// Lines over TCP without any answer, as syslog sends them.
     Lines,
     /// A line of JSON for a request, and one for its answer: the pipe to a program that knows the
@@ -52,7 +56,7 @@ pub(super) struct Request {
     /// Its kind; `None` for a request without an answer.
     pub key: Option<Key>,
     /// Its number, with which the answer comes back, in protocols that answer in any order.
-    pub number: Option<[u8; 2]>,
+    pub number: Option<u32>,
 }
 
 /// The state of one connection.
@@ -69,6 +73,10 @@ const FORM_BYTES: usize = 256;
 
 /// The type of pushed messages of Cassandra, which answer no request.
 const PUSHED: [u8; 2] = [0xFF, 0xFF];
+
+/// The numbers of two requests of Kafka: records to write, and the addresses of brokers.
+const PRODUCE: &[u8] = &[0, 0];
+const METADATA: &[u8] = &[0, 3];
 
 fn malformed(what: &str) -> Error {
     Error::other(format!("this is not what the protocol has: {what}"))
@@ -110,6 +118,12 @@ impl Talk {
                 let head = head.ok_or_else(|| malformed("a statement without an identifier"))?;
                 let key = Key::of(&[&[frame.opcode], head].concat());
                 Ok(Some(Request { bytes: frame.bytes, key: Some(key), number: Some(frame.number) }))
+            }
+            Wire::Kafka => {
+                let Some((length, message)) = sized(bytes) else { return Ok(None) };
+                let key = kafka_key(message).ok_or_else(|| malformed("a request of Kafka"))?;
+                let number = Some(number_of_kafka(&message[4..])?);
+                Ok(Some(Request { bytes: length, key: Some(key), number }))
             }
             Wire::Postgres => self.postgres(bytes),
         }
@@ -164,7 +178,7 @@ impl Talk {
 }
 
 /// The length of an answer, and the number of its request where the protocol has one.
-type FirstAnswer = (usize, Option<[u8; 2]>);
+type FirstAnswer = (usize, Option<u32>);
 
 impl Wire {
     /// The first answer in `bytes`; `None` until it is whole.
@@ -178,6 +192,10 @@ impl Wire {
             Wire::Redis => resp(bytes)?.map(|length| (length, None)),
             Wire::Http => http(bytes, Kind::Response)?.map(|length| (length, None)),
             Wire::Cassandra => Frame::of(bytes)?.map(|frame| (frame.bytes, Some(frame.number))),
+            Wire::Kafka => match sized(bytes) {
+                Some((length, message)) => Some((length, Some(number_of_kafka(message)?))),
+                None => None,
+            },
             Wire::Postgres => {
                 let mut at = 0;
                 loop {
@@ -191,19 +209,54 @@ impl Wire {
             }
         })
     }
-}
 
-/// Gives an answer of Cassandra the number of its request, unless it answers none.
-pub(super) fn set_number(answer: &mut [u8], number: [u8; 2]) {
-    if let Some(place) = answer.get_mut(2..4).filter(|place| *place != PUSHED) {
-        place.copy_from_slice(&number);
+    /// Gives an answer the number of its request, unless it answers none.
+    pub(super) fn set_number(self, answer: &mut [u8], number: u32) {
+        let bytes = number.to_be_bytes();
+        let (place, number) = match self {
+            Wire::Kafka => (4..8, &bytes[..]),
+            _ => (2..4, &bytes[2..]),
+        };
+        if let Some(place) = answer.get_mut(place).filter(|place| *place != PUSHED) {
+            place.copy_from_slice(number);
+        }
+    }
+
+    /// Puts the addresses of a sink in the place of those of the store, where an answer names them
+    /// and the client would go there. `places` has those of the store and those of the sink, on the
+    /// same hosts.
+    pub(super) fn lead_here(
+        self,
+        key: &Key,
+        answer: &mut [u8],
+        places: &[(String, SocketAddr)],
+    ) -> Result<(), Error> {
+        if self != Wire::Kafka || !key.head.starts_with(METADATA) {
+            return Ok(());
+        }
+        let mut is_here = false;
+        for (upstream, own) in places {
+            let Some((host, port)) = upstream.rsplit_once(':') else { continue };
+            let port: u32 = port.parse().map_err(|_| malformed("a port that is no number"))?;
+            // A host is followed by its port.
+            let theirs = [host.as_bytes(), &port.to_be_bytes()].concat();
+            let ends: Vec<usize> = (theirs.len()..=answer.len())
+                .filter(|end| answer[..*end].ends_with(&theirs))
+                .collect();
+            for end in ends {
+                answer[end - 4..end].copy_from_slice(&u32::from(own.port()).to_be_bytes());
+                is_here = true;
+            }
+        }
+        // The client would go on with the store, and nobody would see it.
+        is_here.then_some(()).ok_or_else(|| malformed("brokers at other addresses"))
     }
 }
 
 /// A frame of Cassandra.
 struct Frame<'a> {
     bytes: usize,
-    number: [u8; 2],
+    number: u32,
     opcode: u8,
     body: &'a [u8],
 }
@@ -217,7 +270,8 @@ impl Frame<'_> {
             return Err(malformed("a frame of another version"));
         }
         let end = 9 + u32::from_be_bytes(*length) as usize;
-        let frame = |body| Frame { bytes: end, number: [*n1, *n2], opcode: *opcode, body };
+        let number = u16::from_be_bytes([*n1, *n2]).into();
+        let frame = |body| Frame { bytes: end, number, opcode: *opcode, body };
         Ok(bytes.get(9..end).map(frame))
     }
 }
@@ -225,6 +279,36 @@ impl Frame<'_> {
 fn short(bytes: &[u8]) -> Result<usize, Error> {
     let short = bytes.first_chunk().ok_or_else(|| malformed("a body without a length"))?;
     Ok(u16::from_be_bytes(*short).into())
+}
+
+/// The length of the first message of Kafka, and what stands behind its size.
+fn sized(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let end = 4 + u32::from_be_bytes(*bytes.first_chunk()?) as usize;
+    Some((end, bytes.get(4..end)?))
+}
+
+/// The number of a request of Kafka, or of its answer.
+fn number_of_kafka(bytes: &[u8]) -> Result<u32, Error> {
+    let number = bytes.first_chunk().ok_or_else(|| malformed("a message without a number"))?;
+    Ok(u32::from_be_bytes(*number))
+}
+
+/// The head is the kind of the request with its version, and of records also their place: the topic
+/// and the partition, which the answer repeats. The form is the rest.
+fn kafka_key(request: &[u8]) -> Option<Key> {
+    let (head, rest) = (request.get(..4)?, request.get(8..)?);
+    if !head.starts_with(PRODUCE) {
+        return Some(Key { head: head.to_vec(), form: rest.to_vec() });
+    }
+    let version = u16::from_be_bytes([head[2], head[3]]);
+    // Short texts and lists have their size plus one in a byte.
+    let text = |at: usize| Some(at + 1 + usize::from(*rest.get(at)?).saturating_sub(1));
+    // The name of the client and no further fields, the transaction, two bytes and four that say
+    // when and for how long, the number of topics.
+    let topic = text(2 + short(rest).ok()? + 1)? + 2 + 4 + 1;
+    let partition = if version < 13 { text(topic)? } else { topic + 16 } + 1;
+    let place = rest.get(..partition + 4).filter(|_| version >= 9)?;
+    Some(Key::of(&[head, place].concat()))
 }
 
 /// The type and the body of the first message of PostgreSQL.
@@ -493,9 +577,55 @@ mod tests {
         assert_ne!(kinds[1], kinds[2]);
         let mut answer = frame(9, 8, b"rows");
         let number = Wire::Cassandra.answer(&answer).unwrap().unwrap().1;
-        assert_eq!(number, Some([0, 9]));
-        set_number(&mut answer, [1, 2]);
+        assert_eq!(number, Some(9));
+        Wire::Cassandra.set_number(&mut answer, 0x0102);
         assert_eq!(&answer[2..4], [1, 2]);
         assert!(Talk::new(Wire::Cassandra).request(&[9; 20]).is_err());
+    }
+
+    /// A message of Kafka with its size.
+    fn kafka(parts: &[&[u8]]) -> Vec<u8> {
+        let message = parts.concat();
+        [&(message.len() as u32).to_be_bytes()[..], &message].concat()
+    }
+
+    #[test]
+    fn requests_of_kafka_are_told_by_the_place_of_their_records() {
+        let produce = |number: u8, partition: u8, records: &[u8]| {
+            let client = b"\0\x03lab\0";
+            let place = [b"\x02\x06topic\x02\0\0\0", &[partition][..]].concat();
+            let head = [0, 0, 0, 11, 0, 0, 0, number];
+            kafka(&[&head, client, b"\0\xff\xff\0\0\x75\x30", &place, records])
+        };
+        let metadata = |topic: &[u8]| kafka(&[&[0, 3, 0, 12, 0, 0, 0, 9], b"\0\x03lab\0", topic]);
+        let stream = [
+            produce(1, 0, b"one"),
+            produce(2, 0, b"another"),
+            produce(3, 1, b"one"),
+            metadata(b"a"),
+            metadata(b"b"),
+        ]
+        .concat();
+        let kinds = kinds(Wire::Kafka, &stream);
+        assert_eq!(kinds[0], kinds[1]);
+        assert_ne!(kinds[0], kinds[2]);
+        let similar = |at: usize| kinds[at].as_ref().unwrap().similar();
+        assert!(kinds[3] != kinds[4] && similar(3) == similar(4) && similar(3).is_some());
+        assert!(Talk::new(Wire::Kafka).request(&kafka(&[b"\0\0\0\x03\0\0\0\0"])).is_err());
+
+        let mut answer = kafka(&[&[0, 0, 0, 7], b"\x0a127.0.0.1\0\0\x4c\xec rest"]);
+        let number = Wire::Kafka.answer(&answer).unwrap().unwrap().1;
+        assert_eq!(number, Some(7));
+        Wire::Kafka.set_number(&mut answer, 0xFFFF_0102);
+        assert_eq!(&answer[4..8], [0xFF, 0xFF, 1, 2]);
+        let own: SocketAddr = "127.0.0.1:513".parse().unwrap();
+        let (brokers, produced) = (kinds[3].as_ref().unwrap(), kinds[0].as_ref().unwrap());
+        let mut led = |key: &Key, upstream: &str| {
+            Wire::Kafka.lead_here(key, &mut answer, &[(upstream.to_owned(), own)]).is_ok()
+        };
+        assert!(!led(brokers, "127.0.0.1:19693"), "the client would go to another broker");
+        assert!(led(produced, "127.0.0.1:19693"), "nobody goes anywhere by it");
+        assert!(led(brokers, "127.0.0.1:19692"));
+        assert!(answer.ends_with(b"127.0.0.1\0\0\x02\x01 rest"));
     }
 }

@@ -52,6 +52,19 @@ fn a_sink_answers_with_what_the_server_answered_and_does_not_wait() {
     assert_eq!(server.rows_of("limit"), 0, "the table of the limit is empty afterwards");
 }
 
+/// Each shard has a sink in its place, and processes of this machine reach them all.
+#[test]
+fn shards_have_a_limit_also_of_several_processes() {
+    let servers = [(), ()].map(|()| Redis::waiting(Lie::None, Duration::from_millis(50)));
+    let endpoints = servers.each_ref().map(|server| server.endpoint());
+    let endpoints = format!("redis={}", endpoints.join(","));
+    let store = ["--stores", "redis", "--endpoint", &endpoints, "--processes", "2"];
+    let [reached, limit] = rates(&store);
+    assert_eq!((reached.len(), limit.len()), (1, 1));
+    assert!(limit[0] > 2.0 * reached[0], "{limit:?} without the servers, {reached:?} with them");
+    assert!(servers.iter().all(|server| server.rows_of("limit") == 0), "emptied on each");
+}
+
 /// Stands between the lab and the program of a store, and waits before each request.
 const SLOW: &str = r#"#!/usr/bin/env python3
 import os, subprocess, sys, time

@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 
-use super::{Line, TimeColumn, end_line, push_field, quoted};
+use super::{Line, TimeColumn, end_line, push_field, quoted, value_of};
 use crate::driver::Answer;
 use crate::driver::aggregate::{Aggregation, Function, Within};
-use crate::driver::search::{Search, Wanted};
+use crate::driver::search::{Match, Search, Wanted};
 use crate::row::{ColumnKind, Row, Schema, Value};
 
 /// The field of the key. No column has this name, because columns have no capitals.
@@ -199,40 +199,104 @@ impl Table {
     /// The query for a search. Columns of the stream choose streams, as in a count.
     pub fn search_query(&self, search: &Search) -> String {
         let (streams, others): (Vec<_>, Vec<_>) =
-            search.equals.iter().cloned().partition(|(at, _)| self.stream.contains(at));
+            search.equals.iter().partition(|(at, _)| self.stream.contains(at));
         let texts: Vec<(usize, String)> =
             streams.iter().map(|(at, value)| (*at, value.to_string())).collect();
         let streams: Vec<(usize, &str)> =
             texts.iter().map(|(at, text)| (*at, text.as_str())).collect();
-        let rest = Search { equals: others, ..search.clone() };
-        let query = super::query(&self.streams(&streams), |column| self.field(column), &rest);
-        match search.wanted {
-            Wanted::Latest { .. } => query + &self.fields,
-            _ => query,
+        let mut query = self.streams(&streams);
+        let time = |ms| Timestamp::from_millisecond(ms).ok();
+        if let Some((from, to)) = search.time.and_then(|(from, to)| time(from).zip(time(to))) {
+            query += &format!(" _time:[{from}, {to})");
         }
+        for (column, value) in others {
+            query += &format!(" {}:={}", self.field(*column), quoted(&value.to_string()));
+        }
+        match &search.text {
+            None => {}
+            Some((column, Match::Word(text) | Match::Phrase(text))) => {
+                query += &format!(" {}:{}", self.field(*column), quoted(text));
+            }
+            Some((column, Match::Regex(regex))) => {
+                query += &format!(" {}:~{}", self.field(*column), quoted(regex));
+            }
+        }
+        query += &match &search.wanted {
+            Wanted::Count => format!(" | stats count() as {COUNT}"),
+            Wanted::Latest { rows_max } => {
+                format!(" | sort by (_time desc) limit {rows_max}{}", self.fields)
+            }
+            Wanted::CountBy { column } => {
+                format!(" | stats by ({}) count() as {COUNT}", self.field(*column))
+            }
+            Wanted::CountOver { step_ms } => {
+                format!(" | stats by (_time:{step_ms}ms) count() as {COUNT}")
+            }
+        };
+        query
     }
 
     /// The answer to a search, in the lines of a response.
     pub fn found(&self, search: &Search, lines: &[Line]) -> Result<Answer, String> {
-        super::answer(
-            &self.schema,
-            |column| self.field(column),
-            search,
-            lines,
-            |line| self.row(line),
-        )
+        let count = |line: &Line| {
+            let count = line.get(COUNT).and_then(|count| count.parse().ok());
+            count.ok_or_else(|| format!("a line without a count: {line:?}"))
+        };
+        let groups = |value: &dyn Fn(&Line) -> Result<Value, String>| {
+            let groups = lines.iter().map(|line| Ok((value(line)?, count(line)?)));
+            let mut groups = groups.collect::<Result<Vec<_>, String>>()?;
+            groups.sort();
+            Ok(Answer::Groups(groups))
+        };
+        match &search.wanted {
+            Wanted::Count => match lines {
+                [line] => Ok(Answer::Count(count(line)?)),
+                _ => Err(format!("a count has {} lines", lines.len())),
+            },
+            Wanted::Latest { .. } => {
+                let rows = lines.iter().map(|line| self.row(line));
+                Ok(Answer::Rows(rows.collect::<Result<_, _>>()?))
+            }
+            Wanted::CountBy { column } => {
+                let kind = self.schema.columns[*column].kind;
+                groups(&|line| value_of(text(line, self.field(*column)), kind))
+            }
+            Wanted::CountOver { .. } => {
+                groups(&|line| Ok(Value::Integer(time(line)?.as_millisecond())))
+            }
+        }
     }
 
-    /// The row of a line.
+    /// The row of a line. A missing field is empty, and a time that has no field of its own is that
+    /// of the line.
     pub fn row(&self, fields: &Line) -> Result<Row, String> {
-        super::row(&self.schema, KEY, self.time.as_ref(), |column| self.field(column), fields)
+        let columns = self.schema.columns.iter().enumerate();
+        let values = columns.map(|(at, column)| {
+            let named = text(fields, self.field(at));
+            match &self.time {
+                Some(own) if own.is(at) && named.is_empty() => Ok(own.value(time(fields)?)),
+                _ => value_of(named, column.kind),
+            }
+        });
+        let values = values.collect::<Result<_, String>>()?;
+        Ok(Row { key: value_of(text(fields, KEY), self.schema.key)?, values })
     }
+}
+
+fn text<'a>(line: &'a Line, field: &str) -> &'a str {
+    line.get(field).map_or("", String::as_str)
+}
+
+fn time(line: &Line) -> Result<Timestamp, String> {
+    let text = text(line, "_time");
+    text.parse().map_err(|_| format!("`{text}` is not a time"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::row::Column;
+    use crate::workload::lines::line;
 
     const STREAMS: Dialect = Dialect {
         table: Some("Table"),
@@ -360,5 +424,73 @@ mod tests {
             );
             assert_eq!(table(&TYPES).aggregate_query(&asked), expected);
         }
+    }
+
+    fn search(text: Option<Match>, wanted: Wanted) -> Search {
+        let text = text.map(|text| (line::MESSAGE, text));
+        Search { text, equals: Vec::new(), time: None, wanted }
+    }
+
+    #[test]
+    fn searches_are_queries() {
+        let schema = line::schema("lines");
+        let host = (line::HOST, Value::Text("web\"1".to_owned()));
+        let filtered = Search {
+            equals: vec![host],
+            time: Some((1_700_000_000_000, 1_700_000_000_250)),
+            ..search(None, Wanted::CountBy { column: line::PROGRAM })
+        };
+        for (search, expected) in [
+            (
+                search(Some(Match::Word("failed".into())), Wanted::Count),
+                "_msg:\"failed\" | stats count() as n",
+            ),
+            (
+                search(Some(Match::Regex("a\\.b".into())), Wanted::Count),
+                "_msg:~\"a\\\\.b\" | stats count() as n",
+            ),
+            (
+                search(Some(Match::Phrase("a b".into())), Wanted::Latest { rows_max: 7 }),
+                "_msg:\"a b\" | sort by (_time desc) limit 7",
+            ),
+            (
+                search(None, Wanted::CountOver { step_ms: 60_000 }),
+                "| stats by (_time:60000ms) count() as n",
+            ),
+            (
+                filtered,
+                "_time:[2023-11-14T22:13:20Z, 2023-11-14T22:13:20.25Z) host:=\"web\\\"1\" | stats by (program) count() as n",
+            ),
+        ] {
+            let expected = format!("_type:=\"lines\" {expected}");
+            assert_eq!(Table::new(&TYPES, &schema, "", &[]).search_query(&search), expected);
+        }
+    }
+
+    #[test]
+    fn lines_are_answers() {
+        let schema = line::schema("lines");
+        let lines = |fields: &[&[(&str, &str)]]| -> Vec<Line> {
+            let of = |line: &&[(&str, &str)]| {
+                line.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+            };
+            fields.iter().map(of).collect()
+        };
+        let found = |wanted: Wanted, fields: &[&[(&str, &str)]]| {
+            let table = Table::new(&TYPES, &schema, "", &[]);
+            table.found(&search(None, wanted), &lines(fields))
+        };
+        assert_eq!(found(Wanted::Count, &[&[("n", "12")]]), Ok(Answer::Count(12)));
+        assert!(found(Wanted::Count, &[]).is_err());
+        assert!(found(Wanted::Count, &[&[("n", "x")]]).is_err());
+        let by = found(
+            Wanted::CountBy { column: line::PROGRAM },
+            &[&[("program", "sshd"), ("n", "2")], &[("program", "nova"), ("n", "1")]],
+        );
+        assert_eq!(by, Ok(Answer::Groups(vec![(text("nova"), 1), (text("sshd"), 2)])));
+        let over = Wanted::CountOver { step_ms: 1000 };
+        let bars = found(over.clone(), &[&[("_time", "2023-11-14T22:13:20Z"), ("n", "3")]]);
+        assert_eq!(bars, Ok(Answer::Groups(vec![(Value::Integer(1_700_000_000_000), 3)])));
+        assert!(found(over, &[&[("_time", "yesterday"), ("n", "3")]]).is_err());
     }
 }

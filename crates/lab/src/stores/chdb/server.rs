@@ -2,13 +2,12 @@
 //! (`front.py`) that runs one query at a time. No registry of packages has a current ClickHouse
 //! server. Several nodes are independent: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, python};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, places, python};
 
 const FRONT: &str = include_str!("front.py");
 
@@ -43,7 +42,7 @@ impl Server for Chdb {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places("chdb", site, options, nodes, &[])?;
         let memory = options.number("memory_mb", 64_u64, 1 << 20)? << 20;
         let cache = options.number("cache_mb", 1_u64, 1 << 20)? << 20;
         let python = python::python(options)?;
@@ -52,36 +51,18 @@ impl Server for Chdb {
             format!("mark_cache_size={cache}"),
             format!("primary_index_cache_size={cache}"),
         ];
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("chdb{}", index + 1);
-            let data = site.data.join(&name);
-            let front = site.run.join(format!("{name}.py"));
-            let database = format!("{}?{}", data.join("store").display(), settings.join("&"));
-            let arguments = [front.display().to_string(), port.to_string(), database];
+        let node = |place: Place| {
+            let front = site.run.join(format!("{}.py", place.name));
+            let database = format!("{}?{}", place.data.join("store").display(), settings.join("&"));
+            let arguments = [front.display().to_string(), place.port.to_string(), database];
             let mut configuration = settings.to_vec();
             configuration.push("one query at a time".to_owned());
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: vec![(front, FRONT.to_owned())],
-                launch: Launch::new(&python, arguments)
-                    .variable("PYTHONPATH", software(site, options).display().to_string()),
-                configuration,
-                name,
-                data,
-            }
+            let launch = Launch::new(&python, arguments)
+                .variable("PYTHONPATH", software(site, options).display().to_string());
+            let files = vec![(front, FRONT.to_owned())];
+            Node { files, ..place.node(launch, configuration) }
         };
-        Ok((0..nodes).map(node).collect())
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(
-            crate::stores::clickhouse::driver::open_chdb,
-            self.name(),
-            node,
-        )
-        .await
+        Ok(places.map(node).collect())
     }
 }
 

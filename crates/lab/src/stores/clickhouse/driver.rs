@@ -9,7 +9,6 @@
 //! and single deletes are not supported. With several endpoints each is a shard ([`Ring`]). Left
 //! out: replicated and distributed tables, asynchronous inserts, and authentication.
 
-mod row_binary;
 mod statements;
 
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use reqwest::Method;
+use serde::Deserialize;
 
 use self::statements::Statements;
 use crate::driver::http::Http;
@@ -176,8 +176,10 @@ impl Driver for ClickHouse {
 }
 
 async fn release(node: &Http) -> Result<String, StoreError> {
-    let version = ask(node, "SELECT version() FORMAT RowBinary").await?;
-    row_binary::text(&version).map_err(|reason| node.answer(reason))
+    match one(node, "SELECT version() FORMAT JSONCompact", ColumnKind::Text).await? {
+        Value::Text(release) => Ok(release),
+        Value::Integer(release) => Ok(release.to_string()),
+    }
 }
 
 /// The year of a release; 0 if it has none.
@@ -196,8 +198,55 @@ async fn merged(node: &Http, statements: &Statements) -> Result<(), StoreError> 
 }
 
 async fn number(node: &Http, query: String) -> Result<u64, StoreError> {
-    let bytes = ask(node, query).await?;
-    row_binary::number(&bytes).map_err(|reason| node.answer(reason))
+    let number = match one(node, query, ColumnKind::Integer).await? {
+        Value::Integer(number) => u64::try_from(number).ok(),
+        Value::Text(_) => None,
+    };
+    number.ok_or_else(|| node.answer("a count below 0".to_owned()))
+}
+
+/// The answer to a query that has one value.
+async fn one(
+    node: &Http,
+    query: impl Into<reqwest::Body>,
+    kind: ColumnKind,
+) -> Result<Value, StoreError> {
+    let rows = table(node, query, &[kind]).await?;
+    let value = rows.into_iter().flatten().next();
+    value.ok_or_else(|| node.answer("an answer without a value".to_owned()))
+}
+
+/// The answer to a query whose columns are of these kinds.
+async fn table(
+    node: &Http,
+    query: impl Into<reqwest::Body>,
+    kinds: &[ColumnKind],
+) -> Result<Vec<Vec<Value>>, StoreError> {
+    let answer = ask(node, query).await?;
+    rows(&answer, kinds).map_err(|reason| node.answer(reason))
+}
+
+/// The rows of an answer in the format JSONCompact.
+fn rows(answer: &[u8], kinds: &[ColumnKind]) -> Result<Vec<Vec<Value>>, String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        data: Vec<Vec<Value>>,
+    }
+    // Releases up to 2025 quote integers.
+    let value = |(value, kind): (Value, &ColumnKind)| match (value, kind) {
+        (Value::Text(text), ColumnKind::Integer) => match text.parse() {
+            Ok(number) => Ok(Value::Integer(number)),
+            Err(_) => Err(format!("`{text}` is not a number")),
+        },
+        (Value::Integer(number), ColumnKind::Text) => Err(format!("{number} is not a text")),
+        (value, _) => Ok(value),
+    };
+    let row = |row: Vec<Value>| match row.len() == kinds.len() {
+        true => row.into_iter().zip(kinds).map(value).collect(),
+        false => Err(format!("a row has {} values, and not {}", row.len(), kinds.len())),
+    };
+    let answer: Answer = serde_json::from_slice(answer).map_err(|e| e.to_string())?;
+    answer.data.into_iter().map(row).collect()
 }
 
 async fn ask(node: &Http, query: impl Into<reqwest::Body>) -> Result<Vec<u8>, StoreError> {
@@ -273,22 +322,44 @@ impl Shard for Node {
             Wanted::CountBy { column } => self.schema.columns[column].kind,
             Wanted::CountOver { .. } => ColumnKind::Integer,
         };
-        let bytes = ask(&self.http, query).await?;
-        let groups = row_binary::groups(kind, &bytes).map_err(|reason| self.http.answer(reason))?;
+        let mut groups = Vec::new();
+        for row in table(&self.http, query, &[kind, ColumnKind::Integer]).await? {
+            match <[Value; 2]>::try_from(row) {
+                Ok([value, Value::Integer(count)]) => groups.push((value, count as u64)),
+                _ => return Err(self.http.answer("a group without a number".to_owned())),
+            }
+        }
+        groups.sort();
         Ok(Answer::Groups(groups))
     }
 }
 
 impl Node {
     async fn rows(&self, query: String) -> Result<Vec<Row>, StoreError> {
-        let bytes = ask(&self.http, query).await?;
-        row_binary::rows(&self.schema, &bytes).map_err(|reason| self.http.answer(reason))
+        let columns = self.schema.columns.iter().map(|column| column.kind);
+        let kinds: Vec<ColumnKind> = std::iter::once(self.schema.key).chain(columns).collect();
+        let row = |mut values: Vec<Value>| Row { key: values.remove(0), values };
+        Ok(table(&self.http, query, &kinds).await?.into_iter().map(row).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_have_values_of_the_kinds_of_their_columns() {
+        let kinds = [ColumnKind::Text, ColumnKind::Integer];
+        let number = |number| vec![Value::Text("1".to_owned()), Value::Integer(number)];
+        let read = |data: &str| rows(format!("{{\"meta\":[],\"data\":{data}}}").as_bytes(), &kinds);
+        let (least, most) = (i64::MIN, i64::MAX);
+        let both = read(&format!("[[\"1\",\"{least}\"],[\"1\",{most}]]"));
+        assert_eq!(both, Ok(vec![number(least), number(most)]));
+        assert_eq!(read("[]"), Ok(vec![]));
+        for wrong in ["[[\"1\"]]", "[[1,1]]", "[[\"1\",\"x\"]]", "[[\"1\",null]]", "[["] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn errors_begin_with_their_remedy() {

@@ -1,12 +1,12 @@
 //! The ClickHouse server of the system's package, which on Debian 12 is a release of 2018. Several
 //! nodes are independent servers: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use async_trait::async_trait;
 
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, debian, places};
 
 pub(crate) struct ClickHouse;
 
@@ -39,7 +39,7 @@ impl Server for ClickHouse {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places("clickhouse", site, options, nodes, &[])?;
         let memory = options.number("memory_mb", 64_u64, 1 << 20)? << 20;
         let cache = options.number("cache_mb", 1_u64, 1 << 20)? << 20;
         let connections = options.number("max_connections", 1_u32, 10_000)?;
@@ -54,16 +54,13 @@ impl Server for ClickHouse {
             element("max_concurrent_queries", connections),
             element("max_connections", connections),
         ];
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("clickhouse{}", index + 1);
-            let data = site.data.join(&name);
-            let conf = data.join("conf");
-            let path = format!("{}/", data.join("store").display());
+        let node = |place: Place| {
+            let conf = place.data.join("conf");
+            let path = format!("{}/", place.data.join("store").display());
             let mut elements = vec![
                 "<logger><level>warning</level><console>1</console></logger>".to_owned(),
                 element("listen_host", Ipv4Addr::LOCALHOST),
-                element("http_port", port),
+                element("http_port", place.port),
                 element("path", &path),
                 element("tmp_path", format!("{path}tmp/")),
                 element("users_config", conf.join("users.xml").display()),
@@ -76,24 +73,12 @@ impl Server for ClickHouse {
             elements.extend(settings.clone());
             let config = conf.join("config.xml");
             let arguments = [format!("--config-file={}", config.display())];
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: vec![
-                    (config, document(&elements)),
-                    (conf.join("users.xml"), users(&limits)),
-                ],
-                launch: Launch::new(&program, arguments),
-                configuration: limits.iter().chain(&settings).cloned().collect(),
-                name,
-                data,
-            }
+            let set = limits.iter().chain(&settings).cloned().collect();
+            let users = (conf.join("users.xml"), users(&limits));
+            let files = vec![(config, document(&elements)), users];
+            Node { files, ..place.node(Launch::new(&program, arguments), set) }
         };
-        Ok((0..nodes).map(node).collect())
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(super::driver::open, self.name(), node).await
+        Ok(places.map(node).collect())
     }
 }
 

@@ -170,24 +170,17 @@ impl Driver for Elasticsearch {
     }
 
     async fn version(&self) -> Result<String, StoreError> {
-        #[derive(Deserialize)]
-        struct Root {
-            version: Version,
-        }
-        #[derive(Deserialize)]
-        struct Version {
-            /// OpenSearch says `opensearch`.
-            distribution: Option<String>,
-            number: String,
-            lucene_version: String,
-        }
         let reply = self.http.send(Method::GET, "/", JSON, "").await?;
-        let Root { version } = success(&self.http, &reply)?;
-        let product = match version.distribution.as_deref() {
+        let root: serde_json::Value = success(&self.http, &reply)?;
+        let version = |name: &str| root["version"][name].as_str();
+        let product = match version("distribution") {
             Some("opensearch") => "OpenSearch",
             _ => "Elasticsearch",
         };
-        Ok(format!("{product} {} (Lucene {})", version.number, version.lucene_version))
+        match version("number").zip(version("lucene_version")) {
+            Some((number, lucene)) => Ok(format!("{product} {number} (Lucene {lucene})")),
+            None => Err(self.http.answer("a server without a version".to_owned())),
+        }
     }
 
     fn versions_tested(&self) -> &'static [&'static str] {
@@ -247,30 +240,15 @@ impl Driver for Elasticsearch {
 
     /// The size of all copies of all shards according to `_stats`, without the transaction log.
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
-        #[derive(Deserialize)]
-        struct Stats {
-            #[serde(rename = "_shards")]
-            shards: ShardCounts,
-            #[serde(rename = "_all")]
-            all: All,
-        }
-        #[derive(Deserialize)]
-        struct All {
-            total: Total,
-        }
-        #[derive(Deserialize)]
-        struct Total {
-            store: Store,
-        }
-        #[derive(Deserialize)]
-        struct Store {
-            size_in_bytes: u64,
-        }
         let path = format!("/{}/_stats/store", schema.table);
         let reply = self.maintain(Method::GET, &path, String::new()).await?;
-        let Stats { shards, all } = success(&self.http, &reply)?;
+        let Shards { shards } = success(&self.http, &reply)?;
         whole(&self.http, &shards, false)?;
-        Ok(Some(all.total.store.size_in_bytes))
+        let stats: serde_json::Value = success(&self.http, &reply)?;
+        match stats["_all"]["total"]["store"]["size_in_bytes"].as_u64() {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(self.http.answer("statistics without a size".to_owned())),
+        }
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
@@ -525,33 +503,14 @@ impl Connection {
     }
 
     async fn search(&self, range: serde_json::Value, size: usize) -> Result<Vec<Row>, StoreError> {
-        #[derive(Deserialize)]
-        struct Found {
-            timed_out: bool,
-            #[serde(rename = "_shards")]
-            shards: ShardCounts,
-            hits: Hits,
-        }
-        #[derive(Deserialize)]
-        struct Hits {
-            hits: Vec<Hit>,
-        }
-        #[derive(Deserialize)]
-        struct Hit {
-            #[serde(rename = "_source")]
-            source: BTreeMap<String, Value>,
-        }
         let body = json!({
             "size": size,
             "query": { "range": { KEY: range } },
             "sort": [KEY],
             "track_total_hits": false,
         });
-        let path = format!("/{}/_search", self.schema.table);
-        let reply = self.http.send(Method::POST, &path, JSON, body.to_string()).await?;
-        let Found { timed_out, shards, hits } = success(&self.http, &reply)?;
-        whole(&self.http, &shards, timed_out)?;
-        hits.hits.into_iter().map(|hit| self.row(hit.source)).collect()
+        let found = self.ask(&body).await?;
+        found.hits.hits.into_iter().map(|hit| self.row(hit.source)).collect()
     }
 
     async fn count(&self, conditions: &[(usize, Value)]) -> Result<Answer, StoreError> {
@@ -574,30 +533,6 @@ impl Connection {
     }
 
     async fn aggregate(&self, asked: &Aggregation) -> Result<Answer, StoreError> {
-        #[derive(Deserialize)]
-        struct Found {
-            timed_out: bool,
-            #[serde(rename = "_shards")]
-            shards: ShardCounts,
-            hits: Hits,
-            aggregations: Aggregations,
-        }
-        #[derive(Deserialize)]
-        struct Hits {
-            total: Total,
-        }
-        #[derive(Deserialize)]
-        struct Total {
-            value: u64,
-        }
-        #[derive(Deserialize)]
-        struct Aggregations {
-            result: Number,
-        }
-        #[derive(Deserialize)]
-        struct Number {
-            value: Option<f64>,
-        }
         let name = |at: usize| &self.schema.columns[at].name;
         let terms = asked.conditions.iter().map(|(at, v)| json!({ "term": { name(*at): v } }));
         let range = asked.within.map(|within| {
@@ -614,13 +549,14 @@ impl Connection {
             "query": { "bool": { "filter": filter } },
             "aggs": { "result": { function: { "field": name(asked.column) } } },
         });
-        let path = format!("/{}/_search", self.schema.table);
-        let reply = self.http.send(Method::POST, &path, JSON, body.to_string()).await?;
-        let Found { timed_out, shards, hits, aggregations } = success(&self.http, &reply)?;
-        whole(&self.http, &shards, timed_out)?;
-        let rows = hits.total.value;
+        let mut found = self.ask(&body).await?;
+        let (Some(total), Some(result)) = (found.hits.total, found.aggregations.remove("result"))
+        else {
+            return Err(self.http.answer("a function without its result".to_owned()));
+        };
+        let rows = total.value;
         // Elasticsearch computes in floating point, and gives 0 as the sum of no rows.
-        let value = match aggregations.result.value.filter(|_| rows > 0) {
+        let value = match result.value.filter(|_| rows > 0) {
             None => None,
             Some(value) if value.fract() == 0.0 && value.abs() <= EXACT_MAX => Some(value as i64),
             Some(value) => return Err(self.http.answer(format!("{value} is no exact integer"))),

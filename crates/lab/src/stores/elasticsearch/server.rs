@@ -12,7 +12,7 @@ use async_trait::async_trait;
 
 use crate::driver::http::plain_client;
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, maven, places};
 
 /// Time after which a node of an incomplete cluster answers; it is then polled again.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -87,16 +87,12 @@ impl Server for Elasticsearch {
         let version = options.text("version");
         let software = site.software.join(version).join(format!("elasticsearch-{version}"));
         let java = maven::java(options, &[17])?;
-        let last = u16::MAX - nodes as u16;
-        let first = options.number("port", 1024, last)?;
-        let first_transport = options.number("transport_port", 1024, last)?;
+        let places = cluster("elasticsearch", site, options, nodes)?;
         let heap = maven::memory(options, "heap")?;
         let direct = maven::memory(options, "direct")?;
-        let name = |index: u32| format!("elasticsearch{}", index + 1);
-        let transport =
-            |index: u32| SocketAddr::from((Ipv4Addr::LOCALHOST, first_transport + index as u16));
-        let names: Vec<String> = (0..nodes).map(name).collect();
-        let seeds: Vec<String> = (0..nodes).map(|i| format!("\"{}\"", transport(i))).collect();
+        let names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+        let seeds = places.iter().map(|place| format!("\"{}\"", place.listen[1]));
+        let seeds: Vec<String> = seeds.collect();
         let settings = [
             "cluster.name: lab".to_owned(),
             "network.host: 127.0.0.1".to_owned(),
@@ -106,11 +102,9 @@ impl Server for Elasticsearch {
             "bootstrap.system_call_filter: false".to_owned(),
             "xpack.security.enabled: false".to_owned(),
         ];
-        let node = |index: u32| {
-            let name = name(index);
-            let data = site.data.join(&name);
-            let http = SocketAddr::from((Ipv4Addr::LOCALHOST, first + index as u16));
-            let transport = transport(index);
+        let node = |place: Place| {
+            let [http, transport] = [place.listen[0], place.listen[1]];
+            let (name, data) = (&place.name, &place.data);
             let conf = data.join("conf");
             let (path, temporary) = (data.display(), data.join("tmp"));
             let yml = format!(
@@ -133,24 +127,18 @@ impl Server for Elasticsearch {
             arguments.push("org.elasticsearch.bootstrap.Elasticsearch".to_owned());
             let mut configuration = settings.to_vec();
             configuration.extend([format!("heap: {heap}"), format!("direct memory: {direct}")]);
-            Node {
-                endpoint: http.to_string(),
-                listen: vec![http, transport],
-                files: vec![
-                    (conf.join("elasticsearch.yml"), yml),
-                    (conf.join("log4j2.properties"), LOG4J.to_owned()),
-                    // Java's directory for temporary files must exist.
-                    (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
-                ],
-                launch: Launch::new(&java, arguments)
-                    .refuses_root()
-                    .variable("LIBFFI_TMPDIR", temporary.display().to_string()),
-                configuration,
-                name,
-                data,
-            }
+            let files = vec![
+                (conf.join("elasticsearch.yml"), yml),
+                (conf.join("log4j2.properties"), LOG4J.to_owned()),
+                // Java's directory for temporary files must exist.
+                (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
+            ];
+            let launch = Launch::new(&java, arguments)
+                .refuses_root()
+                .variable("LIBFFI_TMPDIR", temporary.display().to_string());
+            Node { files, ..place.node(launch, configuration) }
         };
-        Ok((0..nodes).map(node).collect())
+        Ok(places.into_iter().map(node).collect())
     }
 
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
@@ -160,6 +148,21 @@ impl Server for Elasticsearch {
     fn start_s_max(&self) -> u64 {
         240
     }
+}
+
+/// The places of the nodes of a cluster. The second address of each is for the others.
+pub(crate) fn cluster(
+    name: &str,
+    site: &Site,
+    options: &Options,
+    nodes: u32,
+) -> Result<Vec<Place>, ServerError> {
+    let first: u16 = options.number("transport_port", 1024, u16::MAX - nodes as u16)?;
+    let mut places: Vec<Place> = places(name, site, options, nodes, &[])?.collect();
+    for (place, port) in places.iter_mut().zip(first..) {
+        place.listen.push(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    Ok(places)
 }
 
 /// Asks a node for the health of its cluster: good once all nodes and all primary shards are

@@ -1,7 +1,6 @@
 //! FerretDB, a server of MongoDB's protocol, built from its Go module: no package registry has
 //! MongoDB's own server. Several nodes are independent servers: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::options::{Known, Options, known, port};
 use crate::servers::home::once;
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, go, io};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, go, io, places};
 
 const MODULE: &str = "github.com/FerretDB/FerretDB";
 
@@ -74,7 +73,7 @@ impl Server for Ferretdb {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places("ferretdb", site, options, nodes, &[])?;
         let backend = options.choice("backend", &["sqlite", "postgresql"])?;
         let synchronous = options.choice("synchronous", &["full", "normal"])?;
         if backend == "postgresql" && nodes > 1 {
@@ -82,10 +81,8 @@ impl Server for Ferretdb {
             return Err(options.wrong("backend", reason).into());
         }
         let program = software(site, options).join("ferretdb");
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("ferretdb{}", index + 1);
-            let data = site.data.join(&name);
+        let node = |place: Place| {
+            let data = place.data.display();
             let storage = match backend {
                 "sqlite" => vec![("synchronous", synchronous)],
                 _ => vec![("postgresql_url", options.text("postgresql_url"))],
@@ -94,38 +91,23 @@ impl Server for Ferretdb {
             let configuration = chosen.into_iter().chain(storage);
             let arguments = [
                 format!("--handler={backend}"),
-                format!("--listen-addr=127.0.0.1:{port}"),
+                format!("--listen-addr={}", place.listen[0]),
                 // No second port.
                 "--debug-addr=-".to_owned(),
                 "--telemetry=disable".to_owned(),
                 "--log-level=WARN".to_owned(),
-                format!("--state-dir={}", data.display()),
-                format!("--sqlite-url=file:{}/?_pragma=synchronous({synchronous})", data.display()),
+                format!("--state-dir={data}"),
+                format!("--sqlite-url=file:{data}/?_pragma=synchronous({synchronous})"),
                 format!("--postgresql-url={}", options.text("postgresql_url")),
             ];
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: Vec::new(),
-                launch: Launch::new(&program, arguments)
-                    .variable("GOMEMLIMIT", options.text("gomemlimit")),
-                configuration: configuration
-                    .map(|(name, value)| format!("{name}={value}"))
-                    .collect(),
-                name,
-                data,
-            }
+            let launch = Launch::new(&program, arguments);
+            let launch = launch.variable("GOMEMLIMIT", options.text("gomemlimit"));
+            place.node(
+                launch,
+                configuration.map(|(name, value)| format!("{name}={value}")).collect(),
+            )
         };
-        Ok((0..nodes).map(node).collect())
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(
-            crate::stores::mongodb::driver::open_ferretdb,
-            self.name(),
-            node,
-        )
-        .await
+        Ok(places.map(node).collect())
     }
 }
 

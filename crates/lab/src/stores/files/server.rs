@@ -1,11 +1,9 @@
 //! The process that keeps files: this program itself, with `ripgrep` from the system's package.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use async_trait::async_trait;
 
-use crate::options::{Known, Options};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, driver_answers, home};
+use crate::options::{Known, Options, port};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, debian, home, places};
 
 pub(crate) struct Files;
 
@@ -19,11 +17,7 @@ impl Server for Files {
     }
 
     fn options(&self) -> &'static [Known] {
-        &[Known {
-            name: "port",
-            default: "19714",
-            help: "port of the first node; further nodes use the ports after it",
-        }]
+        const { &[port("19714")] }
     }
 
     fn install(&self, site: &Site, _: &Options, say: &Say) -> Result<(), ServerError> {
@@ -34,28 +28,13 @@ impl Server for Files {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places("files", site, options, nodes, &[])?;
         let program = home::program()?;
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("files{}", index + 1);
-            let data = site.data.join(&name);
-            let endpoint = format!("127.0.0.1:{port}");
-            let arguments = [COMMAND, "--listen", &endpoint, "--data", &data.display().to_string()];
-            Node {
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: Vec::new(),
-                launch: Launch::new(&program, arguments),
-                configuration: Vec::new(),
-                name,
-                endpoint,
-                data,
-            }
+        let node = |place: Place| {
+            let (endpoint, data) = (place.listen[0].to_string(), place.data.display().to_string());
+            let arguments = [COMMAND, "--listen", &endpoint, "--data", &data];
+            place.node(Launch::new(&program, arguments), Vec::new())
         };
-        Ok((0..nodes).map(node).collect())
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        driver_answers(super::driver::open, self.name(), node).await
+        Ok(places.map(node).collect())
     }
 }

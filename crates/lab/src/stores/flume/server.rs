@@ -44,7 +44,6 @@ impl Server for Flume {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
         let channel = options.number("channel", 10_000, 100_000_000)?;
         let batch = options.number("batch", 1, 10_000)?;
         let java = maven::java(options, &[11, 17])?;
@@ -85,7 +84,7 @@ impl Server for Flume {
             ];
             Launch::new(&java, arguments)
         };
-        let mut all = collectors::nodes("flume", site, (first, nodes), settings, launch);
+        let mut all = collectors::nodes("flume", site, options, nodes, settings, launch)?;
         for node in &mut all {
             node.configuration.push(format!("heap {heap}"));
         }

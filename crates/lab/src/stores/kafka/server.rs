@@ -1,13 +1,12 @@
 //! Apache Kafka, from Maven, without ZooKeeper: every node is broker and controller.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
 use super::driver::VERSION as VERSION_OPTION;
 use crate::options::{Known, Options, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, home, maven};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, home, maven, places};
 
 const VERSION: &str = "3.9.0";
 
@@ -49,33 +48,26 @@ impl Server for Broker {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let last = u16::MAX - CONTROLLER_APART - nodes as u16;
-        let first = options.number("port", 1024, last)?;
+        let places = places("kafka", site, options, nodes, &[CONTROLLER_APART])?;
+        let places: Vec<Place> = places.collect();
         let flush: u64 = options.number("flush_messages", 0, 1_000_000_000)?;
         let java = maven::java(options, &[11, 17])?;
         let heap = maven::memory(options, "heap")?;
-        let controller = |index: u32| first + CONTROLLER_APART + index as u16;
-        let voters: Vec<String> = (0..nodes)
-            .map(|index| format!("{}@127.0.0.1:{}", index + 1, controller(index)))
-            .collect();
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("kafka{}", index + 1);
-            let data = site.data.join(&name);
-            let log = site.run.join(format!("{name}.log4j.properties"));
+        let voters = (1..).zip(&places).map(|(id, place)| format!("{id}@{}", place.listen[1]));
+        let voters: Vec<String> = voters.collect();
+        let node = |(id, place): (u32, Place)| {
+            let [broker, controller] = [place.listen[0], place.listen[1]];
+            let log = site.run.join(format!("{}.log4j.properties", place.name));
             let copies = nodes.min(3);
             let mut settings = vec![
                 "process.roles=broker,controller".to_owned(),
-                format!("node.id={}", index + 1),
+                format!("node.id={id}"),
                 format!("controller.quorum.voters={}", voters.join(",")),
                 "controller.listener.names=CONTROLLER".to_owned(),
-                format!(
-                    "listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{}",
-                    controller(index)
-                ),
-                format!("advertised.listeners=PLAINTEXT://127.0.0.1:{port}"),
+                format!("listeners=PLAINTEXT://{broker},CONTROLLER://{controller}"),
+                format!("advertised.listeners=PLAINTEXT://{broker}"),
                 "inter.broker.listener.name=PLAINTEXT".to_owned(),
-                format!("log.dirs={}", data.join("log").display()),
+                format!("log.dirs={}", place.data.join("log").display()),
                 format!("offsets.topic.replication.factor={copies}"),
                 format!("transaction.state.log.replication.factor={copies}"),
                 "transaction.state.log.min.isr=1".to_owned(),
@@ -95,26 +87,15 @@ impl Server for Broker {
                 "-cp".to_owned(),
                 classes(site),
                 "kafka.Kafka".to_owned(),
-                properties(site, &name).display().to_string(),
+                properties(site, &place.name).display().to_string(),
             ];
-            let listen = [port, controller(index)];
-            let listen = listen.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
             let mut configuration = vec![format!("heap {heap}")];
             configuration.extend(settings.clone());
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: listen.to_vec(),
-                files: vec![
-                    (properties(site, &name), settings.join("\n") + "\n"),
-                    (log, LOG.to_owned()),
-                ],
-                launch: Launch::new(&java, arguments),
-                configuration,
-                name,
-                data,
-            }
+            let own = (properties(site, &place.name), settings.join("\n") + "\n");
+            let files = vec![own, (log, LOG.to_owned())];
+            Node { files, ..place.node(Launch::new(&java, arguments), configuration) }
         };
-        Ok((0..nodes).map(node).collect())
+        Ok((1..).zip(places).map(node).collect())
     }
 
     fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
@@ -134,10 +115,6 @@ impl Server for Broker {
         ];
         let log = site.log.join(format!("{}-format.log", node.name));
         Launch::new(&node.launch.program, format).run(&log, &node.data)
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 
     fn driver_options(&self, _: &[Node]) -> Vec<(&'static str, String)> {

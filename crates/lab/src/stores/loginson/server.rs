@@ -1,7 +1,7 @@
 //! Loginson's own server: a program that was built next to this one, or is given by path. Several
 //! nodes are independent servers: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::driver::SYSLOG;
 use crate::driver::http::plain_client;
 use crate::driver::stream::TABLE;
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, home};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, debian, home, places};
 
 /// The environment variable with the path of the program.
 const PROGRAM: &str = "LOGINSON_BIN";
@@ -52,7 +52,7 @@ impl Server for Loginson {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - SYSLOG_APART - nodes as u16)?;
+        let places = places("loginson", site, options, nodes, &[SYSLOG_APART])?;
         let program = program(options)?;
         let settings = [
             "[store]".to_owned(),
@@ -61,16 +61,13 @@ impl Server for Loginson {
             format!("memory_bytes_max = {:?}", options.text("memory_bytes_max")),
             format!("answers_bytes_max = {:?}", options.text("answers_bytes_max")),
         ];
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("loginson{}", index + 1);
-            let data = site.data.join(&name);
-            let file = site.run.join(format!("{name}.toml"));
+        let node = |place: Place| {
+            let file = site.run.join(format!("{}.toml", place.name));
             let mut lines = vec![
-                format!("data_dir = {:?}", data.join("store").display().to_string()),
-                format!("http_listen = \"127.0.0.1:{port}\""),
+                format!("data_dir = {:?}", place.data.join("store").display().to_string()),
+                format!("http_listen = \"{}\"", place.listen[0]),
                 "syslog_udp_listen = \"off\"".to_owned(),
-                format!("syslog_tcp_listen = \"127.0.0.1:{}\"", port + SYSLOG_APART),
+                format!("syslog_tcp_listen = \"{}\"", place.listen[1]),
             ];
             lines.extend(settings.clone());
             // The table of streams: see the driver.
@@ -78,19 +75,10 @@ impl Server for Loginson {
             lines.push(format!("name = \"{TABLE}\""));
             lines.push("remote_ip = [\"127.0.0.1\"]".to_owned());
             let arguments = ["--config".to_owned(), file.display().to_string()];
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: [port, port + SYSLOG_APART]
-                    .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
-                    .to_vec(),
-                files: vec![(file, lines.join("\n") + "\n")],
-                launch: Launch::new(&program, arguments),
-                configuration: settings.to_vec(),
-                name,
-                data,
-            }
+            let files = vec![(file, lines.join("\n") + "\n")];
+            Node { files, ..place.node(Launch::new(&program, arguments), settings.to_vec()) }
         };
-        Ok((0..nodes).map(node).collect())
+        Ok(places.map(node).collect())
     }
 
     async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {

@@ -56,13 +56,4 @@ impl Server for Mariadb {
             launch.run(&site.log.join("install-db.log"), data)
         })
     }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(
-            crate::stores::mysql::driver::open_mariadb,
-            self.name(),
-            node,
-        )
-        .await
-    }
 }

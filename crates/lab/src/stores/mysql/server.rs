@@ -4,7 +4,7 @@
 //! MariaDB is started almost the same: [`plan`] is for both.
 
 use std::fs::Permissions;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,9 @@ use async_trait::async_trait;
 
 use crate::options::{Known, Options, port};
 use crate::servers::home::once;
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian, io, maven};
+use crate::servers::{
+    Launch, Node, Place, Say, Server, ServerError, Site, debian, io, maven, places,
+};
 
 /// The size of the pages in memory.
 pub(crate) const BUFFER_POOL: Known =
@@ -112,10 +114,6 @@ impl Server for Mysql {
             )
         })
     }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(super::driver::open, self.name(), node).await
-    }
 }
 
 /// The nodes of MySQL or of MariaDB: `program` with the arguments that both have, and `own` ones.
@@ -127,17 +125,15 @@ pub(crate) fn plan(
     program: &Path,
     own: &[String],
 ) -> Result<Vec<Node>, ServerError> {
-    let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+    let places = places(name, site, options, nodes, &[])?;
     options.number(MAX_CONNECTIONS.name, 1, 10_000)?;
     options.choice(FLUSH_LOG.name, &["0", "1", "2"])?;
     let chosen = [BUFFER_POOL, FLUSH_LOG, MAX_CONNECTIONS];
     let chosen = chosen.iter().map(|known| (known.name, options.text(known.name)));
     let settings: Vec<String> =
         chosen.chain(SETTINGS.iter().copied()).map(|(k, v)| format!("{k}={v}")).collect();
-    let node = |index: u32| {
-        let port = first + index as u16;
-        let name = format!("{name}{}", index + 1);
-        let data = site.data.join(&name);
+    let node = |place: Place| {
+        let data = &place.data;
         let mut arguments = vec!["--no-defaults".to_owned()];
         arguments.extend(own.iter().cloned());
         arguments.extend([
@@ -147,20 +143,12 @@ pub(crate) fn plan(
             "--socket=".to_owned(),
             "--skip-name-resolve".to_owned(),
             format!("--bind-address={}", Ipv4Addr::LOCALHOST),
-            format!("--port={port}"),
+            format!("--port={}", place.port),
         ]);
         arguments.extend(settings.iter().map(|setting| format!("--{setting}")));
-        Node {
-            endpoint: format!("127.0.0.1:{port}"),
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-            files: Vec::new(),
-            launch: Launch::new(program, arguments).refuses_root(),
-            configuration: settings.clone(),
-            name,
-            data,
-        }
+        place.node(Launch::new(program, arguments).refuses_root(), settings.clone())
     };
-    Ok((0..nodes).map(node).collect())
+    Ok(places.map(node).collect())
 }
 
 /// Makes the system tables of a node before its first start. They are removed again if that fails.

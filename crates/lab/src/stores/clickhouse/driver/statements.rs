@@ -1,5 +1,5 @@
 //! The SQL of a table, and its rows in the format JSONEachRow, which is text and so can follow an
-//! `INSERT` in one body. Answers are in RowBinary ([`super::row_binary`]).
+//! `INSERT` in one body. Answers are in JSONCompact.
 
 use crate::driver::search::{Match, Search, Wanted};
 use crate::row::{ColumnKind, Row, Schema, Value};
@@ -103,7 +103,7 @@ impl Statements {
     }
 
     fn select(&self, rest: &str) -> String {
-        format!("SELECT {} FROM {} {rest} FORMAT RowBinary", self.columns, self.table)
+        format!("SELECT {} FROM {} {rest} FORMAT JSONCompact", self.columns, self.table)
     }
 
     /// The number of rows with these values.
@@ -116,7 +116,7 @@ impl Statements {
             true => String::new(),
             false => format!(" WHERE {}", conditions.join(" AND ")),
         };
-        format!("SELECT count() FROM {}{filter} FORMAT RowBinary", self.table)
+        format!("SELECT count() FROM {}{filter} FORMAT JSONCompact", self.table)
     }
 
     /// The query for a search; `None` if it needs the time of a table that has none. `has_tokens`:
@@ -155,19 +155,19 @@ impl Statements {
         };
         let from = format!("FROM {}{filter}", self.table);
         Some(match &search.wanted {
-            Wanted::Count => format!("SELECT count() {from} FORMAT RowBinary"),
+            Wanted::Count => format!("SELECT count() {from} FORMAT JSONCompact"),
             Wanted::Latest { rows_max } => format!(
-                "SELECT {} {from} ORDER BY {} DESC LIMIT {rows_max} FORMAT RowBinary",
+                "SELECT {} {from} ORDER BY {} DESC LIMIT {rows_max} FORMAT JSONCompact",
                 self.columns,
                 time()?
             ),
             Wanted::CountBy { column } => {
                 let group = name(*column);
-                format!("SELECT {group}, count() {from} GROUP BY {group} FORMAT RowBinary")
+                format!("SELECT {group}, count() {from} GROUP BY {group} FORMAT JSONCompact")
             }
             Wanted::CountOver { step_ms } => {
                 let step = format!("toInt64(intDiv({}, {step_ms}) * {step_ms})", time()?);
-                format!("SELECT {step} AS step, count() {from} GROUP BY step FORMAT RowBinary")
+                format!("SELECT {step} AS step, count() {from} GROUP BY step FORMAT JSONCompact")
             }
         })
     }
@@ -182,7 +182,7 @@ impl Statements {
         let table = literal(&Value::Text(self.schema.table.clone()));
         format!(
             "SELECT toUInt64({aggregate}) FROM system.parts \
-             WHERE database = currentDatabase() AND table = {table} AND active FORMAT RowBinary"
+             WHERE database = currentDatabase() AND table = {table} AND active FORMAT JSONCompact"
         )
     }
 }
@@ -270,21 +270,21 @@ mod tests {
             (
                 statements.read(&text("it's \\ \0\n`\"")),
                 format!(
-                    "{select} WHERE \"Key\" = 'it\\'s \\\\ \\0\n`\"' LIMIT 1 FORMAT RowBinary"
+                    "{select} WHERE \"Key\" = 'it\\'s \\\\ \\0\n`\"' LIMIT 1 FORMAT JSONCompact"
                 ),
             ),
             (
                 statements.scan(&Value::Integer(-5), 9),
                 format!(
-                    "{select} WHERE \"Key\" >= -5 ORDER BY \"Key\" LIMIT 9 FORMAT RowBinary"
+                    "{select} WHERE \"Key\" >= -5 ORDER BY \"Key\" LIMIT 9 FORMAT JSONCompact"
                 ),
             ),
             (
                 statements.count(&[(0, Value::Integer(7)), (1, text(""))]),
-                "SELECT count() FROM \"logs\" WHERE \"timestamp\" = 7 AND \"user\" = '' FORMAT RowBinary"
+                "SELECT count() FROM \"logs\" WHERE \"timestamp\" = 7 AND \"user\" = '' FORMAT JSONCompact"
                     .to_owned(),
             ),
-            (statements.count(&[]), "SELECT count() FROM \"logs\" FORMAT RowBinary".to_owned()),
+            (statements.count(&[]), "SELECT count() FROM \"logs\" FORMAT JSONCompact".to_owned()),
             (statements.drop(true), "DROP TABLE IF EXISTS \"logs\" SYNC".to_owned()),
             (statements.drop(false), "DROP TABLE IF EXISTS \"logs\"".to_owned()),
         ] {

@@ -63,36 +63,41 @@ fn body(schema: &Schema, search: &Search) -> Option<Json> {
     Some(body)
 }
 
+/// The answer to a search.
 #[derive(Deserialize)]
-struct Found {
+pub(super) struct Found {
     timed_out: bool,
     #[serde(rename = "_shards")]
     shards: ShardCounts,
-    hits: Hits,
+    pub hits: Hits,
     #[serde(default)]
-    aggregations: BTreeMap<String, Aggregation>,
+    pub aggregations: BTreeMap<String, Aggregation>,
 }
 
 #[derive(Deserialize)]
-struct Hits {
-    total: Option<Total>,
+pub(super) struct Hits {
+    /// The number of matches, if it was asked for.
+    pub total: Option<Total>,
     #[serde(default)]
-    hits: Vec<Hit>,
+    pub hits: Vec<Hit>,
 }
 
 #[derive(Deserialize)]
-struct Total {
-    value: u64,
+pub(super) struct Total {
+    pub value: u64,
 }
 
 #[derive(Deserialize)]
-struct Hit {
+pub(super) struct Hit {
     #[serde(rename = "_source")]
-    source: BTreeMap<String, Value>,
+    pub source: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize)]
-struct Aggregation {
+pub(super) struct Aggregation {
+    /// The result of a function.
+    pub value: Option<f64>,
+    #[serde(default)]
     buckets: Vec<Bucket>,
     /// Documents in groups that are not shown.
     #[serde(default)]
@@ -106,16 +111,22 @@ struct Bucket {
 }
 
 impl Connection {
+    /// The answer of all shards to the body of a search.
+    pub(super) async fn ask(&self, body: &Json) -> Result<Found, StoreError> {
+        let path = format!("/{}/_search", self.schema.table);
+        let reply = self.http.send(Method::POST, &path, JSON, body.to_string()).await?;
+        let found: Found = success(&self.http, &reply)?;
+        whole(&self.http, &found.shards, found.timed_out)?;
+        Ok(found)
+    }
+
     /// Runs a search.
     pub async fn find(&self, search: &Search) -> Result<Answer, StoreError> {
         let Some(body) = body(&self.schema, search) else {
             let store = self.http.store().to_owned();
             return Err(StoreError::NotSupported { store, ability: Ability::Regex });
         };
-        let path = format!("/{}/_search", self.schema.table);
-        let reply = self.http.send(Method::POST, &path, JSON, body.to_string()).await?;
-        let Found { timed_out, shards, hits, mut aggregations } = success(&self.http, &reply)?;
-        whole(&self.http, &shards, timed_out)?;
+        let Found { hits, mut aggregations, .. } = self.ask(&body).await?;
         match search.wanted {
             Wanted::Count => match hits.total {
                 Some(total) => Ok(Answer::Count(total.value)),
