@@ -41,7 +41,7 @@ END
   cd "$unpacked"
   launch server "$binary" --config.file="$state/alertmanager.yml" --storage.path="$state/data" \
     --web.listen-address="$host:$port" --cluster.listen-address=
-  wait_until server 30 is_open "$port"
+  wait_until server 600 is_open "$port"
 }
 
 case ${1:-} in

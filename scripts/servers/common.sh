@@ -60,7 +60,8 @@ is_open() { (exec 3<>"/dev/tcp/$host/$1") 2>/dev/null; }
 # Fails if another process listens on a port.
 need_free() { ! is_open "$1" || fail "port $1 is taken; end that server, or choose another port with $2"; }
 
-# wait_until NODE SECONDS COMMAND...
+# wait_until NODE SECONDS COMMAND...: fails at once when the server has ended. A server that runs has
+# minutes, because a machine may be slow.
 wait_until() {
   local node=$1 left=$(($2 * 5)); shift 2
   until "$@" >/dev/null 2>&1; do

@@ -96,7 +96,7 @@ start() {
     launch "broker$node" java "-Xms$heap" "-Xmx$heap" -XX:+UseG1GC -XX:+ExitOnOutOfMemoryError \
       "-Dlog4j.configuration=file:$state/log4j.properties" -cp "$jars/*" kafka.Kafka "$state/broker$node.properties"
   done
-  for ((node = 1; node <= nodes; node++)); do wait_until "broker$node" 90 is_open $((port + node - 1)); done
+  for ((node = 1; node <= nodes; node++)); do wait_until "broker$node" 600 is_open $((port + node - 1)); done
 }
 
 case ${1:-} in

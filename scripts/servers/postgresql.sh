@@ -36,7 +36,7 @@ start() {
   fi
   # A killed server leaves its processes behind for a moment, and its lock file for good.
   launch server "${as_owner[@]}" "$programs/postgres" -D "$data" -h "$host" -p "$port" -k ""
-  wait_until server 60 "$programs/pg_isready" -h "$host" -p "$port" -q
+  wait_until server 600 "$programs/pg_isready" -h "$host" -p "$port" -q
 }
 
 case ${1:-} in

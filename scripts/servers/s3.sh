@@ -44,7 +44,7 @@ start() {
   fi
   ROOT_ACCESS_KEY=${S3_KEY:-loginson} ROOT_SECRET_KEY=${S3_SECRET:-loginson-secret} launch server \
     "$program" --quiet --port "$host:$port" posix "${place[@]}" "$state/objects"
-  wait_until server 30 is_open "$port"
+  wait_until server 600 is_open "$port"
 }
 
 case ${1:-} in

@@ -114,6 +114,15 @@ export async function post(request: APIRequestContext, fields: Record<string, st
   expect(answer.ok(), await answer.text()).toBe(true);
 }
 
+/**
+ * A range of an hour, in which a page shows the same whenever it asks: lines of the last minutes may
+ * still arrive.
+ */
+export function settledRange(): string {
+  const end = Date.now() - 5 * 60_000;
+  return new URLSearchParams({ from: new Date(end - 3_600_000).toISOString(), to: new Date(end).toISOString() }).toString();
+}
+
 /** Parameters for the time up to now. */
 export function lastMinutes(minutes: number): string {
   const end = Date.now();

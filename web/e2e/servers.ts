@@ -133,7 +133,10 @@ export async function startSecured(): Promise<Server> {
   return { url: `https://${ready['http']}`, stop: () => processes.stop() };
 }
 
-/** A port that is free; the addresses of both sides of a login by a provider are fixed before either starts. */
+/**
+ * A port that is free at the moment; the addresses of both sides of a login by a provider are fixed
+ * before either starts.
+ */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((done) => server.once('listening', done));
@@ -150,6 +153,17 @@ const GROUPS: Record<string, string[]> = { olga: ['ops', 'staff'], sam: ['staff'
  * olga (operate), sam (read), and carl, whom no group lets in.
  */
 export async function startWithProvider(): Promise<Server> {
+  // Another process may have taken the port before the server listens there.
+  for (let tries = 1; ; tries++) {
+    try {
+      return await tryWithProvider();
+    } catch (error) {
+      if (tries === 10) throw error;
+    }
+  }
+}
+
+async function tryWithProvider(): Promise<Server> {
   const processes = new Processes();
   const { key, certificate } = makeCertificate(processes.folder);
   const url = `https://127.0.0.1:${await freePort()}`;
@@ -189,15 +203,18 @@ export async function startWithProvider(): Promise<Server> {
       'scopes = ["openid", "profile", "groups", "offline_access"]\nrecheck = "1s"\n' +
       '[[access.groups]]\ngroup = "ops"\nrole = "operate"\n[[access.groups]]\ngroup = "staff"\nrole = "read"\n',
   );
-  await processes.serve('provider', ['--config', config, '--http-listen', new URL(url).host, '--syslog-tcp-listen', 'off', '--syslog-udp-listen', 'off']);
-  return {
-    url,
-    stop: async () => {
-      await processes.stop();
-      issuer.closeAllConnections();
-      issuer.close();
-    },
+  const stop = async (): Promise<void> => {
+    await processes.stop();
+    issuer.closeAllConnections();
+    issuer.close();
   };
+  try {
+    await processes.serve('provider', ['--config', config, '--http-listen', new URL(url).host, '--syslog-tcp-listen', 'off', '--syslog-udp-listen', 'off']);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url, stop };
 }
 
 export interface WithSink extends Server {
