@@ -1,5 +1,5 @@
-//! Queries of a cluster on real engines in two stages: nodes ask others in the place of the node that
-//! answers. One of them is of the version before, one dies.
+//! Queries of a cluster on real engines in two stages: nodes ask others in the place of the node
+//! that answers. One of them is of the version before, one dies.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! The answers of several nodes to one share: a thread reads each, and a query takes their pieces.
 //!
-//! A side is a share that is wanted. It is asked of one node, or also of a second one where the first
-//! is slow; the first of them with a piece gives it.
+//! A side is a share that is wanted. It is asked of one node, or also of a second one where the
+//! first is slow; the first of them with a piece gives it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::ControlFlow;

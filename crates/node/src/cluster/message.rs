@@ -3,9 +3,9 @@
 //!
 //! The request is JSON. The answer is a sequence of messages, each a kind (one byte), a length
 //! (four bytes, little-endian) and that many bytes. It begins with [`Message::Hello`] and ends with
-//! [`Message::Done`], [`Message::Failed`] or [`Message::RelayFailed`]; an answer that ends otherwise is
-//! incomplete. Messages
-//! come at least every [`HEARTBEAT`], so that both ends notice soon when the other is gone.
+//! [`Message::Done`], [`Message::Failed`] or [`Message::RelayFailed`]; an answer that ends
+//! otherwise is incomplete. Messages come at least every [`HEARTBEAT`], so that both ends notice
+//! soon when the other is gone.
 
 use std::io::{self, Read};
 use std::sync::atomic::Ordering::Relaxed;

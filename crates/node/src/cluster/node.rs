@@ -183,8 +183,8 @@ impl Node {
         *self.away() = Some(Instant::now());
     }
 
-    /// Whether it relays shares, as far as it is known: a node that was never asked is taken for one
-    /// of this version.
+    /// Whether it relays shares, as far as it is known: a node that was never asked is taken for
+    /// one of this version.
     pub fn relays(&self) -> bool {
         self.version.load(Relaxed) >= RELAYS_SINCE
     }

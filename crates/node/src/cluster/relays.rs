@@ -1,17 +1,18 @@
-//! Shares of many nodes in two stages: the node that answers a query asks a few others, its *relays*,
-//! and each of them asks a group of nodes, merges what they send, and tells what became of each share.
+//! Shares of many nodes in two stages: the node that answers a query asks a few others, its
+//! *relays*, and each of them asks a group of nodes, merges what they send, and tells what became
+//! of each share.
 //!
 //! Groups are about as many as there are nodes in one. A relay is one of its group, another one for
-//! each query. It answers with the messages of a share, and three more ([`message`](super::message)):
-//! for how many nodes it answers, what became of each share, and which node failed, so that the query
-//! is planned again without that one.
+//! each query. It answers with the messages of a share, and three more
+//! ([`message`](super::message)): for how many nodes it answers, what became of each share, and
+//! which node failed, so that the query is planned again without that one.
 //!
 //! Invariants: an answer of a relay counts only if it accounts for each share of its group. A relay
 //! asks nodes of its cluster alone, never on behalf of a caller that does not see all lines, and
 //! relays nothing that was relayed to it.
 //!
-//! Left out: shares whose pieces are lines or rows without a limit (`query::Share::can_be_relayed`);
-//! the node that answers asks for these itself.
+//! Left out: shares whose pieces are lines or rows without a limit
+//! (`query::Share::can_be_relayed`); the node that answers asks for these itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -37,8 +38,8 @@ use super::node::NodeError;
 const RELAYED_MAX: usize = 256;
 /// Nodes that did not relay in a query, after which it asks all nodes itself.
 ///
-/// limits.md, Nodes of a cluster: nodes that did not relay shares in one query | {} | the query asks
-/// all nodes itself
+/// limits.md, Nodes of a cluster: nodes that did not relay shares in one query | {} | the query
+/// asks all nodes itself
 const REFUSED_MAX: usize = 3;
 /// Second requests of one group; the query itself has some more.
 ///
@@ -59,9 +60,9 @@ pub struct Route {
     pub others: Option<Vec<Arc<Node>>>,
 }
 
-/// The routes to the shares of a plan. With more than `direct_max` of them, groups of neighbours (by
-/// their addresses) have a relay each, unless none of a group is fit. `refused`: the addresses of
-/// nodes that did not relay in this query.
+/// The routes to the shares of a plan. With more than `direct_max` of them, groups of neighbours
+/// (by their addresses) have a relay each, unless none of a group is fit. `refused`: the addresses
+/// of nodes that did not relay in this query.
 pub fn routes(
     shares: &[(Arc<Node>, Pieces)],
     direct_max: usize,

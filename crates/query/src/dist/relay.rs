@@ -112,7 +112,7 @@ mod tests {
         let sides = lines.iter().enumerate().filter(|(_, lines)| **lines > 0);
         sides.map(move |(place, &lines)| {
             let unit = first + place + 1;
-            Side::Lines(Memory::new(vec![batch(unit as u64, &records(unit, lines))]))
+            Side::of(Memory::new(vec![batch(unit as u64, &records(unit, lines))]))
         })
     }
 

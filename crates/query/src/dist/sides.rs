@@ -236,7 +236,7 @@ mod tests {
         };
         let sides: Vec<Memory> = (0..3).map(|side| Memory::new(batches(side).collect())).collect();
         let all = sides.iter().flat_map(|side| side.batches.clone()).collect();
-        (Memory::new(all), Together::new(sides.into_iter().map(Side::Lines).collect()))
+        (Memory::new(all), Together::new(sides.into_iter().map(Side::of).collect()))
     }
 
     fn rows(text: &str, source: &dyn Source, context: &Context) -> Vec<String> {
@@ -349,7 +349,8 @@ mod tests {
             let share = share(query, wanted);
             let Side::Lines(side) = &together.sides[0] else { panic!("it has lines") };
             let context = Context::default();
-            let answer = answer_share(&share, side, &context, &mut |_| ControlFlow::Continue(()));
+            let answer =
+                answer_share(&share, &**side, &context, &mut |_| ControlFlow::Continue(()));
             assert!(answer.is_err(), "{query} {wanted:?}");
         }
     }

@@ -17,9 +17,15 @@ use crate::testing::Memory;
 /// A side in memory.
 pub(super) enum Side {
     /// It has lines.
-    Lines(Memory),
+    Lines(Box<Memory>),
     /// It relays its share to other ones.
     Relay(Together),
+}
+
+impl Side {
+    pub fn of(lines: Memory) -> Side {
+        Side::Lines(Box::new(lines))
+    }
 }
 
 /// Sides in memory. Pieces are made at once, and handed out one by one.
@@ -77,7 +83,7 @@ impl Sides for Together {
                 ControlFlow::Continue(())
             };
             let outcome = match side {
-                Side::Lines(lines) => answer_share(share, lines, &own, &mut take)?,
+                Side::Lines(lines) => answer_share(share, &**lines, &own, &mut take)?,
                 Side::Relay(sides) => relay_share(share, sides, &own, &mut take)?,
             };
             self.asked.fetch_add(1, Relaxed);

@@ -164,7 +164,7 @@ impl Node {
     /// That it does not know this node for one of the cluster, and what to do.
     pub fn is_stranger(&self) -> String {
         format!(
-            "{} does not take this node for another one of the cluster: give [cluster] token_file a token with the role \
+            "{} does not take this node for another one of the cluster; give [cluster] token_file a token with the role \
              node, which sees all lines",
             self.name
         )

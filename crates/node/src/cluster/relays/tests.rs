@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
-use query::{Query, answer_share};
+use query::{Limits, Query, answer_share};
 use record::{Batch, Format, FrameBuilder, LineId, Origin, Parser, ParserConfig, Transport};
 use serde_json::json;
 
@@ -43,7 +43,9 @@ enum Manner {
 
 /// A cluster in which node `n` has segment `s<n>`, or the newest frames of partition `n`.
 struct World {
-    url: String,
+    /// The addresses of the listeners. One has [`NODES_OF_A_LISTENER`] nodes, since the system
+    /// keeps few connections that wait to be accepted.
+    urls: Vec<String>,
     manners: Mutex<BTreeMap<usize, Manner>>,
     /// The lines of each segment or partition.
     lines: Vec<Arc<Batch>>,
@@ -59,6 +61,9 @@ struct World {
     open: AtomicUsize,
     stuck: AtomicUsize,
 }
+
+/// See [`World::urls`].
+const NODES_OF_A_LISTENER: usize = 40;
 
 /// How long a test waits for something.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -103,10 +108,13 @@ impl World {
         hosts: usize,
         change: impl FnOnce(&mut World),
     ) -> Arc<World> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listeners = 0..nodes.div_ceil(NODES_OF_A_LISTENER);
+        let listeners: Vec<TcpListener> =
+            listeners.map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
         let parser = Parser::new(&ParserConfig::default()).unwrap();
         let mut world = World {
-            url: format!("http://{}", listener.local_addr().unwrap()),
+            urls: listeners.iter().map(url).collect(),
             manners: Mutex::default(),
             lines: (0..nodes).map(|node| batch(&parser, node, lines, hosts)).collect(),
             hot: BTreeSet::new(),
@@ -118,19 +126,21 @@ impl World {
         };
         change(&mut world);
         let world = Arc::new(world);
-        let served = Arc::downgrade(&world);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Some(world) = served.upgrade() else { return };
-                world.open.fetch_add(1, Relaxed);
-                let serve = move || {
-                    // Whoever asked may be gone.
-                    let _ = world.serve(stream.unwrap());
-                    world.open.fetch_sub(1, Relaxed);
-                };
-                std::thread::Builder::new().stack_size(512 << 10).spawn(serve).unwrap();
-            }
-        });
+        for listener in listeners {
+            let served = Arc::downgrade(&world);
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let Some(world) = served.upgrade() else { return };
+                    world.open.fetch_add(1, Relaxed);
+                    let serve = move || {
+                        // Whoever asked may be gone.
+                        let _ = world.serve(stream.unwrap());
+                        world.open.fetch_sub(1, Relaxed);
+                    };
+                    std::thread::Builder::new().stack_size(512 << 10).spawn(serve).unwrap();
+                }
+            });
+        }
         world
     }
 
@@ -139,11 +149,11 @@ impl World {
     }
 
     fn address(&self, node: usize) -> String {
-        format!("{}/n{node:04}", self.url)
+        format!("{}/n{node:04}", self.urls[node / NODES_OF_A_LISTENER])
     }
 
     fn number(&self, address: &str) -> Option<usize> {
-        let number = address.strip_prefix(&self.url)?.strip_prefix("/n")?.parse().ok()?;
+        let number = address.rsplit_once("/n")?.1.parse().ok()?;
         (number < self.lines.len()).then_some(number)
     }
 
@@ -234,29 +244,28 @@ impl World {
             is_over: AtomicBool::new(false),
         });
         let _ = out.send(&Message::Hello(head.version, number as u32));
-        let context = Context::default();
+        let context = context_of(None);
         let (beating, cancelled) = (Arc::clone(&out), Arc::clone(&context.cancelled));
         let (progress, is_silent) =
             (Arc::clone(&context.progress), is_relayed && manner == Manner::SilentRelaying);
-        // Nodes tell their progress, and notice so that the other end is gone. Not those of a large
-        // world that have nothing to wait for.
-        let beats = (is_relayed || self.lines.len() < 100).then(|| {
-            std::thread::spawn(move || {
-                while !beating.is_over.load(Relaxed) {
-                    std::thread::sleep(HEARTBEAT);
-                    let beat = match is_silent {
-                        true => Ok(()),
-                        false => beating.send(&Message::Progress(Counts::of(&progress))),
-                    };
-                    if beat.is_err() {
-                        cancelled.store(true, Relaxed);
-                    }
+        // Nodes tell their progress, and notice so that the other end is gone.
+        let beat = if self.lines.len() < 100 { HEARTBEAT } else { Duration::from_secs(1) };
+        let beats = std::thread::spawn(move || {
+            loop {
+                std::thread::park_timeout(beat);
+                if beating.is_over.load(Relaxed) {
+                    return;
                 }
-            })
+                let progress = Message::Progress(Counts::of(&progress));
+                if !is_silent && beating.send(&progress).is_err() {
+                    cancelled.store(true, Relaxed);
+                }
+            }
         });
         self.answer(request, number, manner, &context, &out);
         out.is_over.store(true, Relaxed);
-        beats.map(|beats| beats.join().unwrap());
+        beats.thread().unpark();
+        beats.join().unwrap();
         let mut calls = lock(&self.calls);
         calls.entry(caller).or_default().2 += out.bytes.load(Relaxed);
         Ok(())
@@ -513,6 +522,12 @@ impl Asker {
     }
 }
 
+/// A query that may take as long as a slow machine needs.
+fn context_of(limit: Option<usize>) -> Context {
+    let limits = Limits { run_time: PATIENCE, ..Limits::default() };
+    Context { limit, limits, ..Context::default() }
+}
+
 fn rows(text: &str, source: &dyn Source, context: &Context) -> Result<Vec<String>, RunError> {
     let query = Query::parse(text, 0).unwrap();
     let (mut rows, mut scratch) = (Vec::new(), query::Scratch::default());
@@ -550,7 +565,7 @@ const QUERIES: [(&str, Option<usize>, bool); 9] = [
 fn check(asker: &Asker, what: &str) {
     let all = Lines(asker.world.lines.clone());
     for (text, limit, _) in QUERIES {
-        let context = Context { limit, ..Context::default() };
+        let context = context_of(limit);
         let expected = rows(text, &all, &context).unwrap();
         let found =
             rows(text, asker, &context).unwrap_or_else(|error| panic!("{what}: {text}: {error}"));
@@ -580,7 +595,7 @@ fn two_stages_answer_as_one_store_with_fewer_calls() {
         });
         let all = Lines(world.lines.clone());
         for (text, limit, can_be_relayed) in QUERIES {
-            let context = Context { limit, ..Context::default() };
+            let context = context_of(limit);
             let expected = rows(text, &all, &context).unwrap();
             let one = Asker::direct(&world, usize::MAX);
             assert_eq!(rows(text, &one, &context).unwrap(), expected, "{nodes} {text}");
@@ -614,7 +629,7 @@ fn queries_have_different_relays() {
     let asker = Asker::of(&world);
     let mut relays = BTreeSet::new();
     for _ in 0..12 {
-        rows(COUNT, &asker, &Context::default()).unwrap();
+        rows(COUNT, &asker, &context_of(None)).unwrap();
         relays.extend(asker.last_plan().shares.into_iter().filter_map(|share| share.relay));
     }
     assert!(relays.len() > 8, "{relays:?}");
@@ -638,7 +653,7 @@ fn nodes_of_the_version_before_are_asked_directly() {
     let asker = Asker::of(&world);
     check(&asker, "all are old");
     let before = world.calls_of(ASKER);
-    rows(COUNT, &asker, &Context::default()).unwrap();
+    rows(COUNT, &asker, &context_of(None)).unwrap();
     let after = world.calls_of(ASKER);
     assert_eq!((after.0 - before.0, after.1 - before.1), (12, 0));
 }
@@ -675,7 +690,7 @@ fn a_relay_that_does_not_account_for_a_share_gives_no_answer() {
     }
     let asker = Asker::of(&world);
     for (text, limit, can_be_relayed) in QUERIES {
-        let context = Context { limit, ..Context::default() };
+        let context = context_of(limit);
         let expected = rows(text, &Lines(world.lines.clone()), &context).unwrap();
         match rows(text, &asker, &context) {
             Ok(found) => assert_eq!(found, expected, "{text}"),
@@ -694,10 +709,10 @@ fn what_nodes_of_a_group_leave_out_is_named() {
         world.hot = [7].into();
     };
     let world = World::start(9, 20, change);
-    let error = rows(COUNT, &Asker::of(&world), &Context::default()).unwrap_err().to_string();
+    let error = rows(COUNT, &Asker::of(&world), &context_of(None)).unwrap_err().to_string();
     assert!(error.contains("the object is missing"), "{error}");
     let asker = Asker::lenient(&world);
-    let found = rows("* | stats count() n", &asker, &Context::default()).unwrap();
+    let found = rows("* | stats count() n", &asker, &context_of(None)).unwrap();
     assert_eq!(found, ["n=160"]);
     let missing = asker.missing.as_ref().unwrap();
     assert_eq!(missing.stores(), ["segment s0005 with 20 lines"]);
@@ -706,13 +721,13 @@ fn what_nodes_of_a_group_leave_out_is_named() {
     // A node that is away is avoided by name, whoever noticed; only its newest frames are missing.
     world.with(7, Manner::Dead);
     let asker = Asker::lenient(&world);
-    let found = rows("* | stats count() n", &asker, &Context::default()).unwrap();
+    let found = rows("* | stats count() n", &asker, &context_of(None)).unwrap();
     assert_eq!(found, ["n=140"]);
     let missing = asker.missing.as_ref().unwrap();
     assert_eq!(missing.stores(), ["partition 7", "segment s0005 with 20 lines"]);
     let world = World::start(9, 20, |world| world.hot = [7].into());
     world.with(7, Manner::Dead);
-    let error = rows(COUNT, &Asker::of(&world), &Context::default()).unwrap_err().to_string();
+    let error = rows(COUNT, &Asker::of(&world), &context_of(None)).unwrap_err().to_string();
     assert!(error.contains("partition 7"), "{error}");
 }
 
@@ -722,7 +737,7 @@ fn a_query_that_is_cancelled_ends_everywhere() {
     for node in [2, 7] {
         world.with(node, Manner::Stuck);
     }
-    let context = Context::default();
+    let context = context_of(None);
     let cancelled = Arc::clone(&context.cancelled);
     let asker = Asker::of(&world);
     let running = std::thread::spawn(move || rows(COUNT, &asker, &context));
@@ -791,9 +806,9 @@ fn the_asking_node_does_less_in_two_stages() {
     ] {
         let mut of_one = None;
         for (stages, direct_max) in [(1, usize::MAX), (2, 8)] {
-            let world = World::of_hosts(nodes, 200, 100, |_| {});
+            let world = World::of_hosts(nodes, 100, 50, |_| {});
             let asker = Asker::direct(&world, direct_max);
-            let context = Context { limit, ..Context::default() };
+            let context = context_of(limit);
             let begun = thread_time();
             let found = rows(text, &asker, &context).unwrap();
             let took = thread_time() - begun;
