@@ -37,7 +37,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::StoreSpec;
+use crate::driver::{Open, StoreSpec};
 use crate::options::{Known, Options};
 pub use error::ServerError;
 pub(crate) use error::io;
@@ -75,11 +75,11 @@ pub trait Server: Send + Sync {
         Ok(())
     }
 
-    /// Sends a node, one of the running `nodes`, a real request: the driver of the store asks it for
-    /// its version. The error has its answer.
-    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+    /// Sends a node, one of the running `nodes`, a real request: the driver of the store, which
+    /// `open` makes, asks it for its version. The error has its answer.
+    async fn answers(&self, open: Open, node: &Node, nodes: &[Node]) -> Result<(), String> {
         let _ = nodes;
-        driver_answers(self.name(), std::slice::from_ref(node)).await
+        driver_answers(open, self.name(), std::slice::from_ref(node)).await
     }
 
     /// Whether each node has to answer before the next is started.
@@ -270,20 +270,21 @@ pub enum Logs {
 #[derive(Debug, Clone)]
 pub struct Servers {
     kinds: Vec<&'static dyn Server>,
+    open: Open,
     home: Home,
 }
 
 impl Servers {
-    /// Servers of these kinds, which live in `home`.
-    pub fn new(kinds: Vec<&'static dyn Server>, home: Home) -> Servers {
+    /// Servers of these kinds, which live in `home`; `open` makes the drivers of their stores.
+    pub fn new(kinds: Vec<&'static dyn Server>, open: Open, home: Home) -> Servers {
         client::keep_in(&home);
-        Servers { kinds, home }
+        Servers { kinds, open, home }
     }
 
     /// The same kinds and the same software, with data, logs and processes below `path`: see
     /// [`Home::apart`].
     pub fn apart(&self, path: &Path) -> std::io::Result<Servers> {
-        Ok(Servers { kinds: self.kinds.clone(), home: self.home.apart(path)? })
+        Ok(Servers { home: self.home.apart(path)?, ..self.clone() })
     }
 
     /// The names of all kinds.
@@ -383,7 +384,7 @@ impl Servers {
                 false => Err(ServerError::Different { name }),
             };
         }
-        match start_all(server, &site, &planned, &lock, say).await {
+        match start_all((server, self.open), &site, &planned, &lock, say).await {
             Ok(processes) => {
                 let nodes = planned.into_iter().zip(processes).collect();
                 Ok(Running { server, name, nodes, keeps_data: server.keeps_data(&options) })
@@ -446,15 +447,15 @@ fn endpoints(nodes: &[Node]) -> Vec<String> {
     endpoints.filter(|endpoint| !endpoint.is_empty()).cloned().collect()
 }
 
-/// Asks nodes for their version with the driver of their store.
-pub(crate) async fn driver_answers(name: &str, nodes: &[Node]) -> Result<(), String> {
+/// Asks nodes for their version with the driver of their store, which `open` makes.
+pub(crate) async fn driver_answers(open: Open, name: &str, nodes: &[Node]) -> Result<(), String> {
     let spec = StoreSpec {
         name: name.to_owned(),
         label: name.to_owned(),
         endpoints: endpoints(nodes),
         options: BTreeMap::new(),
     };
-    let driver = crate::stores::open(&spec).map_err(|e| e.to_string())?;
+    let driver = open(&spec).map_err(|e| e.to_string())?;
     driver.version().await.map(|_| ()).map_err(|e| e.to_string())
 }
 

@@ -601,7 +601,7 @@ pub(crate) fn client(name: &str) -> Option<&'static Client> {
 
 /// The servers of all stores, which live in `home`.
 pub fn servers(home: Home) -> Servers {
-    Servers::new(all().into_iter().filter_map(|store| store.server).collect(), home)
+    Servers::new(all().into_iter().filter_map(|store| store.server).collect(), open, home)
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ const SYSLOG: &str = "syslog";
 
 impl Runner<'_> {
     /// Measures the limit for the store of a step whose trial was completed, once for each
-    /// experiment, store and number of nodes. A limit that cannot be measured has the reason in its file.
+    /// experiment, store and number of nodes. A limit that cannot be measured has the reason in its
+    /// file.
     pub(super) async fn limit(
         &mut self,
         step: &Step,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{Node, Process, Say, Server, ServerError, Signal, Site, home, io};
+use crate::driver::Open;
 
 /// Lines of a server's log that are quoted in an error.
 const TAIL_LINES: usize = 15;
@@ -28,7 +29,7 @@ pub(super) struct Record {
 /// nobody waits for any more is finished all the same, and keeps the lock until its record is
 /// written: whoever stops the store then finds it.
 pub(super) async fn start_all(
-    server: &'static dyn Server,
+    (server, open): (&'static dyn Server, Open),
     site: &Site,
     nodes: &[Node],
     lock: &Arc<home::Lock>,
@@ -50,13 +51,13 @@ pub(super) async fn start_all(
             blocking(start).await?
         };
         if server.in_turn() {
-            wait(server, site, node, nodes, &process, say).await?;
+            wait((server, open), site, node, nodes, &process, say).await?;
         }
         processes.push(process);
     }
     if !server.in_turn() {
         for (node, process) in nodes.iter().zip(&processes) {
-            wait(server, site, node, nodes, process, say).await?;
+            wait((server, open), site, node, nodes, process, say).await?;
         }
     }
     Ok(processes)
@@ -95,7 +96,7 @@ fn begin(server: &dyn Server, site: &Site, node: &Node) -> Result<Process, Serve
 
 /// Polls a node until it answers.
 async fn wait(
-    server: &dyn Server,
+    (server, open): (&dyn Server, Open),
     site: &Site,
     node: &Node,
     nodes: &[Node],
@@ -107,7 +108,7 @@ async fn wait(
     let mut shown_s = 0;
     loop {
         let left = limit.saturating_sub(begin.elapsed());
-        let said = match tokio::time::timeout(left, server.answers(node, nodes)).await {
+        let said = match tokio::time::timeout(left, server.answers(open, node, nodes)).await {
             Ok(Ok(())) => {
                 say(&format!("{} answers after {:.1} s", node.name, begin.elapsed().as_secs_f64()));
                 return Ok(());

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use scylla::client::session_builder::SessionBuilder;
 
+use crate::driver::Open;
 use crate::options::{Known, Options, known};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, maven};
 
@@ -235,7 +236,7 @@ impl Server for Cassandra {
     }
 
     /// Once this node and the earlier ones know each other.
-    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+    async fn answers(&self, _: Open, node: &Node, nodes: &[Node]) -> Result<(), String> {
         let place = nodes.iter().position(|other| other.name == node.name);
         let begun = &nodes[..=place.expect("a node is one of them")];
         for other in begun {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::driver::Open;
 use crate::driver::http::plain_client;
 use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, maven, places};
@@ -141,7 +142,7 @@ impl Server for Elasticsearch {
         Ok(places.into_iter().map(node).collect())
     }
 
-    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+    async fn answers(&self, _: Open, node: &Node, nodes: &[Node]) -> Result<(), String> {
         complete(node, nodes).await
     }
 

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 
+use crate::driver::Open;
 use crate::options::{Known, Options, known};
 use crate::servers::{
     Launch, Node, Say, Server, ServerError, Site, driver_answers, listens, maven,
@@ -141,9 +142,9 @@ impl Server for HBase {
     }
 
     /// Once all tables are open, those of an earlier start included.
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+    async fn answers(&self, open: Open, node: &Node, _: &[Node]) -> Result<(), String> {
         listens(node).await?;
-        driver_answers(self.name(), std::slice::from_ref(node)).await
+        driver_answers(open, self.name(), std::slice::from_ref(node)).await
     }
 
     fn start_s_max(&self) -> u64 {

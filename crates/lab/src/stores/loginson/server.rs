@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::driver::SYSLOG;
+use crate::driver::Open;
 use crate::driver::http::plain_client;
 use crate::driver::stream::TABLE;
 use crate::options::{Known, Options, known, port};
@@ -81,7 +82,7 @@ impl Server for Loginson {
         Ok(places.map(node).collect())
     }
 
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+    async fn answers(&self, _: Open, node: &Node, _: &[Node]) -> Result<(), String> {
         let client = plain_client().timeout(READY_MAX).build();
         let request =
             client.map_err(|e| e.to_string())?.get(format!("http://{}/ready", node.endpoint));

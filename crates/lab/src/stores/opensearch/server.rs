@@ -12,6 +12,7 @@ use std::process::Command;
 
 use async_trait::async_trait;
 
+use crate::driver::Open;
 use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, maven};
 use crate::stores::elasticsearch::server::{JAVA, LOG4J, cluster, complete};
@@ -99,7 +100,7 @@ impl Server for OpenSearch {
         Ok(places.into_iter().map(node).collect())
     }
 
-    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+    async fn answers(&self, _: Open, node: &Node, nodes: &[Node]) -> Result<(), String> {
         complete(node, nodes).await
     }
 

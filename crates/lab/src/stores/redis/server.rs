@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use async_trait::async_trait;
 
+use crate::driver::Open;
 use crate::options::{Known, Options, known, port};
 use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, debian, places};
 
@@ -67,7 +68,7 @@ impl Server for Redis {
 
     /// Redis answers `INFO` while it still loads its files, and refuses data until it has loaded
     /// them.
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+    async fn answers(&self, _: Open, node: &Node, _: &[Node]) -> Result<(), String> {
         let client = redis::Client::open(format!("redis://{}", node.endpoint));
         let client = client.map_err(|e| e.to_string())?;
         let connection = client.get_multiplexed_async_connection().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::driver::collector;
-use crate::driver::{Driver, OpenError, StoreSpec};
+use crate::driver::{Driver, Open, OpenError, StoreSpec};
 use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Say, Server, ServerError, Site, collectors, debian};
 
@@ -74,7 +74,7 @@ impl Server for Rsyslog {
         collectors::prepare(node)
     }
 
-    async fn answers(&self, node: &Node, _: &[Node]) -> Result<(), String> {
+    async fn answers(&self, _: Open, node: &Node, _: &[Node]) -> Result<(), String> {
         collectors::answers(node).await
     }
 

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 
+use crate::driver::Open;
 use crate::options::{Known, Options};
 use crate::servers::{
     Launch, Node, Say, Server, ServerError, Site, driver_answers, home, io, listens, maven,
@@ -201,9 +202,9 @@ impl Server for VoltDb {
     }
 
     /// Once all nodes run, as one of them tells.
-    async fn answers(&self, node: &Node, nodes: &[Node]) -> Result<(), String> {
+    async fn answers(&self, open: Open, node: &Node, nodes: &[Node]) -> Result<(), String> {
         listens(node).await?;
-        driver_answers(self.name(), nodes).await
+        driver_answers(open, self.name(), nodes).await
     }
 
     fn start_s_max(&self) -> u64 {
