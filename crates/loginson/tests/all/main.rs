@@ -26,6 +26,8 @@ mod cluster_partitions;
 #[cfg(feature = "real-servers")]
 mod cluster_region;
 #[cfg(feature = "real-servers")]
+mod cluster_state;
+#[cfg(feature = "real-servers")]
 mod cluster_upgrade;
 mod common;
 mod copies;
