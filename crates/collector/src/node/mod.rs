@@ -41,6 +41,8 @@ pub mod wire;
 mod copies;
 mod forward;
 mod forward_state;
+#[cfg(test)]
+mod held_address;
 mod lane;
 mod lane_handle;
 mod listen;

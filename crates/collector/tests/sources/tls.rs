@@ -281,12 +281,19 @@ fn non_tls_peers_are_refused_and_counted() {
 
 #[test]
 fn an_unfinished_handshake_times_out_without_other_events() {
-    let handshake_timeout = Duration::from_millis(200);
-    let config = TcpConfig { handshake_timeout, ..TcpConfig::default() };
-    let rig = start_with(|_| ClientCertificates::Off, config);
-    let mut established = rig.connect();
-    established.write_all(b"before\n").unwrap();
-    rig.recorder.wait_for_lines(1);
+    // On a slow machine a handshake that goes on may take longer than the time that the others get.
+    let times = [200, 2_000, 20_000, 200_000].map(Duration::from_millis);
+    let begun = times.into_iter().find_map(|handshake_timeout| {
+        let config = TcpConfig { handshake_timeout, ..TcpConfig::default() };
+        let rig = start_with(|_| ClientCertificates::Off, config);
+        let mut established = rig.connect();
+        let _ = established.write_all(b"before\n").and_then(|()| established.flush());
+        while rig.recorder.lines().is_empty() && rig.handshakes_failed() == 0 {
+            std::thread::yield_now();
+        }
+        (rig.handshakes_failed() == 0).then_some((rig, established))
+    });
+    let (rig, mut established) = begun.expect("a time that is long enough");
     let mut hello = Vec::new();
     rig.client(None).write_tls(&mut hello).unwrap();
     for (ended, begun) in [&[][..], &hello[..hello.len() / 2]].into_iter().enumerate() {

@@ -324,7 +324,6 @@ fn logins_end_by_themselves() {
     let server = Server::start_with(&[], &config);
     let asked = Instant::now();
     let answer = login(&server, "ann", PASSWORD, &format!("http://{}", server.http));
-    let began = Instant::now();
     assert!(answer.header("set-cookie").unwrap().contains("; Max-Age=2;"));
     let cookie = cookie(&answer);
     let called = || status(&server.http, "GET", "/api/v1/status", &[("Cookie", &cookie)]);
@@ -332,17 +331,25 @@ fn logins_end_by_themselves() {
     let first = called();
     assert!(first == 200 || asked.elapsed() >= Duration::from_secs(2), "{first}");
     server.wait_for("the end of the session", |_| called() == 401);
-    assert!(began.elapsed() >= Duration::from_millis(1_900), "{:?}", began.elapsed());
+    // The session began after the question for it, however long its answer took.
+    assert!(asked.elapsed() >= Duration::from_secs(2), "{:?}", asked.elapsed());
 }
 
 #[test]
 fn strangers_try_passwords_in_vain() {
-    let server = Server::start_with(&[], &user("ann", "read"));
-    let origin = format!("http://{}", server.http);
-    let statuses: Vec<u16> =
-        (0..15).map(|n| login(&server, "ann", &format!("guess{n}"), &origin).status).collect();
-    assert_eq!(statuses, [vec![401; 10], vec![429; 5]].concat());
-    let limited = login(&server, "ann", PASSWORD, &origin);
+    let (server, limited) = loop {
+        let server = Server::start_with(&[], &user("ann", "read"));
+        let origin = format!("http://{}", server.http);
+        let asked = Instant::now();
+        let guess = |n| login(&server, "ann", &format!("guess{n}"), &origin).status;
+        let statuses: Vec<u16> = (0..15).map(guess).collect();
+        let limited = login(&server, "ann", PASSWORD, &origin);
+        // Guesses count for a minute, in which a slow machine may not answer as many.
+        if asked.elapsed() < Duration::from_secs(60) {
+            assert_eq!(statuses, [vec![401; 10], vec![429; 5]].concat());
+            break (server, limited);
+        }
+    };
     assert_eq!(limited.status, 429, "nobody was in before");
     assert!(limited.header("retry-after").unwrap().parse::<u32>().unwrap() <= 61);
     assert!(!server.log().contains("guess"));
@@ -579,10 +586,10 @@ fn handshakes_that_never_end_hinder_nobody() {
     let silent: Vec<TcpStream> =
         (0..900).map(|_| TcpStream::connect(&server.http).unwrap()).collect();
     assert_eq!(certificate.get(&server, "/health", &[]).status, 200);
+    let began = Instant::now();
     let mut slow = crate::common::connect_to(&server.http).unwrap();
     // The start of a TLS handshake record, and nothing more.
     slow.write_all(&[22, 3, 1, 0, 200, 1]).unwrap();
-    let began = Instant::now();
     let mut end = Vec::new();
     // An alert, or a reset, or a plain end.
     let _ = slow.read_to_end(&mut end);

@@ -299,7 +299,7 @@ fn a_client_that_reads_nothing_can_be_cancelled() {
 
 #[test]
 fn limits_end_queries_and_name_the_setting() {
-    let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_max = '1s'\nrows_max = 5000\nmemory_bytes_max = '64KiB'\n";
+    let config = "[query]\nconcurrent_max = 1\nwaiting_max = 1\nwait_max = '10m'\nrows_max = 5000\nmemory_bytes_max = '64KiB'\n";
     let server = Server::start_with(&[], config);
     let lines: String = (0..30_000).map(|i| format!("line {i} {}\n", "x".repeat(300))).collect();
     assert_eq!(server.post("/insert/lines", lines.as_bytes()).status, 200);

@@ -235,7 +235,7 @@ fn a_full_disk_is_sealed_before_lines_are_refused() {
         match answer.status {
             200 => {}
             // A slow machine may not seal 30 MB in the ten seconds that a request waits.
-            507 if refusals < 6 => {
+            507 if refusals < 60 => {
                 refusals += 1;
                 server
                     .wait_for("there is room", |server| server.status()["store"]["state"] == "ok");

@@ -39,7 +39,7 @@ fn lines_around_a_line_come_from_all_stores() {
     let one = controller(&[&stores]);
     let id = &one.query("order:=300", "include=_line_id")[0]["_line_id"];
     let path = format!("/api/v1/context?id={}&before=3&after=2", id.as_str().unwrap());
-    let answer = one.get(&path).json();
+    let answer = one.whole(&path).json();
     let orders: Vec<&str> = answer["rows"]
         .as_array()
         .unwrap()
@@ -57,7 +57,7 @@ fn a_store_that_is_away_is_named_and_never_left_out_silently() {
     send(&[&here, &away], None, 0..400);
     let one = controller(&[&[&here, &away]]);
     assert_eq!(one.count("*"), 400);
-    assert_eq!(one.get("/ready").status, 200);
+    one.wait_for("readiness", |one| one.get("/ready").status == 200);
     let name = away.http.clone();
     away.kill();
     for path in [
@@ -110,11 +110,14 @@ fn another_copy_answers_when_a_store_is_away() {
         assert_eq!(found, expected, "{query}");
     }
     one.wait_for_log("another copy is asked");
-    let status = one.get("/api/v1/cluster").json();
-    assert_eq!(status["copies_whole"], 1);
-    assert_eq!(status["copies"][0]["stores"][1]["state"], "away");
-    assert_eq!(status["copies"][1]["stores"][0]["lines"], 1_000);
-    assert_eq!(one.get("/ready").status, 200);
+    // A store that lives may not tell its state in time on a slow machine.
+    one.wait_for("the state of all stores", |one| {
+        let status = one.get("/api/v1/cluster").json();
+        status["copies_whole"] == 1
+            && status["copies"][0]["stores"][1]["state"] == "away"
+            && status["copies"][1]["stores"][0]["lines"] == 1_000
+    });
+    one.wait_for("readiness", |one| one.get("/ready").status == 200);
 }
 
 #[test]

@@ -3,17 +3,10 @@
 
 use serde_json::Value;
 
+use crate::cluster_state::{told, wait_for_owners, wait_until_published};
 use crate::common::{Server, loginson};
 use crate::engines::Engines;
 use crate::shop::{compare, send};
-
-fn wait_until_published(node: &Server) {
-    node.wait_for("segments of everything", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        let mut partitions = state["partitions"].as_array().unwrap().iter();
-        state["partitions_unowned"] == 0 && partitions.all(|one| one["unpublished"] == 0)
-    });
-}
 
 /// Sends a backup; returns its bytes, and how many of them were sent.
 fn send_backup(node: &Server, name: &str) -> (u64, u64) {
@@ -82,15 +75,11 @@ fn a_restored_cluster_has_the_lines_of_the_backup_and_reads_on_in_kafka() {
     let data = dirs[1].path().join("data");
     std::fs::create_dir(&data).unwrap();
     let node = Server::start_in(&data, &[], &config);
-    node.wait_for("an owner of each partition", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        state["partitions"].as_array().is_some_and(|all| !all.is_empty())
-            && state["partitions_unowned"] == 0
-    });
+    wait_for_owners(&node);
     compare(&all, &node);
     assert_eq!(node.count("order:=78"), 0);
     node.wait_for("the programs", |node| node.get("/api/v1/sinks").status == 200);
-    assert_eq!(node.get("/api/v1/dashboards").json()["dashboards"][0]["title"], "Shop");
+    assert_eq!(told(&node, "/api/v1/dashboards")["dashboards"][0]["title"], "Shop");
     // It is the same cluster: its backups go on in the same place.
     send(&[&node], Some(&all), 1_200..1_300);
     compare(&all, &node);

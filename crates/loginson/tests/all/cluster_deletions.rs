@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::cluster_state::wait_until_published;
 use crate::common::Server;
 use crate::engines::Engines;
 use crate::shop::{compare, line, send};
@@ -76,11 +77,7 @@ fn deleted_lines_are_hidden_at_once_and_leave_the_segments() {
     second.wait_for("the end of kept results", |node| node.get(&result).status == 404);
 
     // Lines in segments: they are rewritten.
-    second.wait_for("segments of everything", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        let mut partitions = state["partitions"].as_array().unwrap().iter();
-        partitions.all(|partition| partition["unpublished"] == 0)
-    });
+    wait_until_published(&second);
     let gone = all.count("level:error");
     let other = begin(&second, "level:error");
     assert_eq!(first.count("level:error"), 0);
@@ -117,7 +114,7 @@ fn deleted_lines_are_hidden_at_once_and_leave_the_segments() {
         let path =
             format!("/api/v1/context?before=0&after=0&id={}", row["_line_id"].as_str().unwrap());
         for node in nodes {
-            let found = node.get(&path);
+            let found = node.whole(&path);
             assert_eq!(found.json()["rows"][0]["order"], row["order"], "{}", found.text());
         }
     }

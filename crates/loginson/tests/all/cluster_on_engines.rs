@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::cluster_state::{state as status, told, wait_for_partitions, wait_until_published};
 use crate::common::{Server, loginson};
 use crate::engines::Engines;
 use crate::shop::{compare, send};
@@ -14,8 +15,8 @@ fn send_to(nodes: &[&Server], all: &Server, numbers: std::ops::Range<usize>) {
     send(nodes, Some(all), numbers);
 }
 
-fn status(node: &Server) -> Value {
-    node.get("/api/v1/cluster").json()
+fn is_of_broker(error: &Value) -> bool {
+    error.as_str().is_some_and(|error| error.contains("broker"))
 }
 
 /// Counts the lines of each host, a minute each.
@@ -28,7 +29,7 @@ const LEVELS: &str =
 /// The rows of a program, as texts.
 fn program_rows(node: &Server, program: &str) -> Vec<String> {
     let path = format!("/api/v1/programs/{program}/rows?start=2026-01-31&end=2026-02-01");
-    let answer = node.get(&path);
+    let answer = node.whole(&path);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let answer = answer.json();
     assert_eq!(answer["is_cut"], false);
@@ -55,15 +56,6 @@ fn delivered(path: &Path) -> BTreeMap<String, Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     whole.map(|document| (document["_id"].as_str().unwrap().to_owned(), document)).collect()
-}
-
-/// Waits until all partitions have an owner, and nothing is unpublished.
-fn wait_until_published(node: &Server) {
-    node.wait_for("segments of everything", |node| {
-        let status = status(node);
-        status["partitions_unowned"] == 0
-            && status["partitions"].as_array().unwrap().iter().all(|p| p["unpublished"] == 0)
-    });
 }
 
 #[test]
@@ -97,7 +89,7 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
             assert_eq!(answer.status, 200, "{}", answer.text());
         }
         for node in [&first, &second, &third] {
-            let shown = node.get(&format!("/api/v1/programs/{name}")).json();
+            let shown = told(node, &format!("/api/v1/programs/{name}"));
             assert_eq!(shown["text"], text, "{shown}");
         }
     }
@@ -106,7 +98,7 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     let board = r#"{"title":"Shop","version":0,"panels":[]}"#;
     let saved = third.request("PUT", "/api/v1/dashboards/shop", &[], board.as_bytes());
     assert_eq!((saved.status, &saved.json()["version"]), (200, &1.into()), "{}", saved.text());
-    assert_eq!(first.get("/api/v1/dashboards/shop").json(), saved.json());
+    assert_eq!(told(&first, "/api/v1/dashboards/shop"), saved.json());
 
     // Lines that are in no segment yet, and then those that are.
     send_to(&[&first, &second, &third], &all, 0..3_000);
@@ -118,21 +110,22 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     assert_eq!((sealed.status, &sealed.json()["stores"]), (202, &2.into()), "{}", sealed.text());
     assert!(sealed.json()["frames"].is_u64(), "{}", sealed.text());
     wait_until_published(&third);
-    third.wait_for("the end of all lags", |node| {
+    wait_for_partitions(&third, "the end of all lags", |partitions| {
+        partitions.iter().all(|p| {
+            (&p["lag_messages"], &p["lost"], &p["trouble"]) == (&0.into(), &0.into(), &Value::Null)
+                && p["read"] == p["end"]
+        })
+    });
+    third.wait_for("engines that answer all nodes", |node| {
         let state = status(node);
+        let mut nodes = state["nodes"].as_array().unwrap().iter();
         state["partitions_troubled"] == 0
-            && state["partitions"].as_array().unwrap().iter().all(|p| {
-                (&p["lag_messages"], &p["lost"], &p["trouble"])
-                    == (&0.into(), &0.into(), &Value::Null)
-                    && p["read"] == p["end"]
+            && nodes.all(|node| {
+                let engines = node["engines"].as_object().map(|all| all.values());
+                let mut engines = engines.into_iter().flatten().peekable();
+                engines.peek().is_some() && engines.all(|engine| engine["failing_s"].is_null())
             })
     });
-    let state = status(&third);
-    for node in state["nodes"].as_array().unwrap() {
-        for engine in ["kafka", "objects", "postgresql"] {
-            assert!(node["engines"][engine]["failing_s"].is_null(), "{state}");
-        }
-    }
     let metrics = first.get("/metrics").text();
     for name in ["partition_lag_seconds{partition=", "engine_calls_total{engine=\"kafka\"}"] {
         assert!(metrics.contains(&format!("loginson_cluster_{name}")), "{metrics}");
@@ -140,8 +133,9 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     wait_for_rows(&all, &[&third]);
     compare(&all, &third);
     compare(&all, &first);
-    let segments = status(&third)["segments"].as_u64().unwrap();
-    assert!(segments >= 3, "{segments}");
+    third.wait_for("segments of each partition", |node| {
+        status(node)["segments"].as_u64().is_some_and(|segments| segments >= 3)
+    });
 
     // A line by its id, and those around it.
     let id = &third.query("order:=300", "include=_line_id")[0]["_line_id"];
@@ -150,7 +144,7 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         let rows = answer["rows"].as_array().unwrap().iter();
         rows.map(|row| row["order"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(orders(&third.get(&path).json()), ["294", "297", "300", "303", "306"]);
+    assert_eq!(orders(&third.whole(&path).json()), ["294", "297", "300", "303", "306"]);
 
     // A store dies with the newest frames: the next query waits for the other store.
     send_to(&[&second, &third], &all, 3_000..3_300);
@@ -160,12 +154,12 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     compare(&all, &third);
     // Programs and sinks go on elsewhere, from where they were.
     wait_for_rows(&all, &[&second, &third]);
-    let shown = loginson(&["cluster", "status", "--server", &format!("http://{}", third.http)])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.status.success(), "{text}");
-    assert!(text.contains("away") && text.contains("PARTITION"), "{text}");
+    let server = format!("http://{}", third.http);
+    third.wait_for("the dead node in the command, and nothing that is wrong besides", |_| {
+        let shown = loginson(&["cluster", "status", "--server", &server]).output().unwrap();
+        let text = String::from_utf8(shown.stdout).unwrap();
+        shown.status.success() && text.contains("away") && text.contains("PARTITION")
+    });
 
     // It comes back with what it had on its disk, and takes lines again.
     let first = start(0, "'collector', 'store'");
@@ -174,22 +168,31 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
 
     // Kafka is away: lines are acknowledged by the spool, and come later. Queries say what is away.
     let line = br#"{"_time":"2026-01-31T12:00:30Z","_msg":"where it is durable"}"#;
-    let sent = first.post("/insert/jsonline", line);
-    assert_eq!((sent.status, sent.header("x-loginson-durable")), (200, None));
-    (0..2).for_each(|_| assert_eq!(all.post("/insert/jsonline", line).status, 200));
+    let mut lines = 3_900;
+    first.wait_for("a line that Kafka has before the spool takes it", |first| {
+        let sent = first.post("/insert/jsonline", line);
+        assert_eq!((sent.status, all.post("/insert/jsonline", line).status), (200, 200));
+        lines += 1;
+        sent.header("x-loginson-durable").is_none()
+    });
     engines.run("kafka", "stop");
     send_to(&[&first], &all, 3_900..4_000);
     let sent = first.post("/insert/jsonline", line);
     assert_eq!((sent.status, sent.header("x-loginson-durable")), (200, Some("spool")));
-    let state = status(&third);
-    assert!(state["errors"][0].as_str().is_some_and(|error| error.contains("broker")), "{state}");
-    assert!(state["partitions"][0]["end"].is_null() && state["nodes"].is_array(), "{state}");
+    assert_eq!(all.post("/insert/jsonline", line).status, 200);
+    lines += 101;
+    third.wait_for("what is away in the state of the cluster", |node| {
+        let state = status(node);
+        state["errors"].as_array().is_some_and(|all| all.iter().any(is_of_broker))
+            && state["partitions"][0]["end"].is_null()
+            && state["nodes"].is_array()
+    });
     let answer = third.get("/select/logsql/query?query=*|stats+count()n&timeout=5s");
     assert_eq!(answer.status, 503, "{}", answer.text());
     engines.run("kafka", "start");
     third.wait_for("what waited in the spool", |node| {
         let answer = node.get("/select/logsql/query?query=*|stats+count()n");
-        answer.status == 200 && answer.rows()[0]["n"] == "4002"
+        answer.status == 200 && answer.rows()[0]["n"] == lines.to_string()
     });
     compare(&all, &third);
 
@@ -205,16 +208,18 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         let lines = rows.values().filter(|row| row["program"] == "hosts");
         lines.map(|row| row["lines"].as_u64().unwrap()).sum::<u64>() == 4_100
     });
-    assert_eq!(third.get("/api/v1/dashboards").json()["dashboards"][0]["title"], "Shop");
+    assert_eq!(told(&third, "/api/v1/dashboards")["dashboards"][0]["title"], "Shop");
     // Runs over the past are begun where the programs run; each node has their rows.
     let run = "/api/v1/programs/hosts/runs?start=2026-01-31T12:00:00Z&end=2026-01-31T12:10:00Z";
-    let refused = third.post(run, b"");
-    assert_eq!(refused.status, 409, "{}", refused.text());
     let (_, port) = first.http.rsplit_once(':').unwrap();
-    assert!(refused.text().contains(port), "{}", refused.text());
+    third.wait_for("a refusal that names the node of the programs", |third| {
+        let refused = third.post(run, b"");
+        refused.status == 409 && refused.text().contains(port)
+    });
     let other = HOSTS.replace("lines=\"", "lines=\" 1000 +");
-    let answer = first.post(run, other.as_bytes());
-    assert_eq!(answer.status, 202, "{}", answer.text());
+    first.wait_for("a run where the programs run", |first| {
+        first.post(run, other.as_bytes()).status == 202
+    });
     third.wait_for("the rows of the run", |node| {
         program_rows(node, "hosts").iter().filter(|row| row.contains("\"lines\":10")).count() == 30
     });
@@ -237,11 +242,14 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
         let answer = node.get(query);
         answer.status >= 500 && answer.text().contains(&format!("segment {lost} is missing"))
     });
-    let answer = third.get(&format!("{query}&allow_partial_response=1"));
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    let missing = answer.header("x-loginson-missing-stores").unwrap_or_default();
-    assert!(missing.contains(&format!("segment {lost} with ")), "{missing}");
-    let found: u64 = answer.rows()[0]["n"].as_str().unwrap().parse().unwrap();
-    let lost_lines: u64 = missing.split(' ').nth(3).unwrap().parse().unwrap();
-    assert!(lost_lines > 0 && found > 0, "{missing}: {found}");
+    // Nothing else is missing, once all engines and this node have answered in time.
+    third.wait_for("an answer without the segment alone", |node| {
+        let answer = node.get(&format!("{query}&allow_partial_response=1"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let missing = answer.header("x-loginson-missing-stores").unwrap_or_default();
+        let lines = missing.strip_prefix(&format!("segment {lost} with "));
+        let lines = lines.and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        let found: u64 = answer.rows()[0]["n"].as_str().unwrap().parse().unwrap();
+        lines > Some(0) && found > 0
+    });
 }

@@ -3,23 +3,25 @@
 
 use std::collections::BTreeSet;
 
+use crate::cluster_state::{state, wait_for_partitions};
 use crate::common::Server;
 use crate::engines::Engines;
 use crate::shop::{compare, send};
 
 /// The numbers of the partitions that have an owner.
 fn owned(node: &Server) -> BTreeSet<u64> {
-    let status = node.get("/api/v1/cluster").json();
-    let rows = status["partitions"].as_array().cloned().unwrap_or_default();
+    let rows = state(node)["partitions"].as_array().cloned().unwrap_or_default();
     let rows = rows.iter().filter(|row| !row["owner"].is_null());
     rows.filter_map(|row| row["partition"].as_u64()).collect()
 }
 
 /// The partitions whose log has messages.
 fn used(node: &Server) -> BTreeSet<u64> {
-    let status = node.get("/api/v1/cluster").json();
-    let rows = status["partitions"].as_array().cloned().unwrap_or_default();
-    let rows = rows.iter().filter(|row| row["end"].as_u64().is_some_and(|end| end > 0));
+    let state = wait_for_partitions(node, "the ends of all partitions", |partitions| {
+        partitions.iter().all(|row| row["end"].is_u64())
+    });
+    let rows = state["partitions"].as_array().unwrap().iter();
+    let rows = rows.filter(|row| row["end"].as_u64() > Some(0));
     rows.filter_map(|row| row["partition"].as_u64()).collect()
 }
 

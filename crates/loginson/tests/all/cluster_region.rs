@@ -1,19 +1,12 @@
 //! A second region on engines of its own: it follows the first one, is read, and goes on in its
 //! place.
 
+use crate::cluster_state::{wait_for_owners, wait_until_published};
 use crate::common::{Server, loginson};
 use crate::engines::Engines;
 use crate::shop::{compare, send};
 
 const ALL: &str = "'collector', 'store', 'query'";
-
-fn wait_until_published(node: &Server) {
-    node.wait_for("segments of everything", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        let mut partitions = state["partitions"].as_array().unwrap().iter();
-        state["partitions_unowned"] == 0 && partitions.all(|one| one["unpublished"] == 0)
-    });
-}
 
 /// Runs `loginson cluster`; whether it succeeded, and what it printed.
 fn cluster(arguments: &[&str]) -> (bool, String) {
@@ -56,14 +49,19 @@ fn a_region_follows_another_one_and_goes_on_in_its_place() {
     compare(&all, &second);
     let refused = second.post("/api/v1/deletions?filter=order:=79", b"");
     assert!(refused.status >= 400 && refused.text().contains("follows another one"));
-    let state = second.get("/api/v1/cluster").json();
+    let state = crate::cluster_state::state(&second);
     assert!(state["follows"]["lag_s"].as_f64().is_some(), "{state}");
     let metrics = second.get("/metrics").text();
     assert!(metrics.contains("loginson_cluster_follow_lag_seconds"), "{metrics}");
-    let (done, text) = cluster(&["status", "--server", &format!("http://{}", second.http)]);
-    assert!(done && text.contains("follows the cluster"), "{text}");
+    let server = format!("http://{}", second.http);
+    second.wait_for("the followed cluster in the command", |_| {
+        let (done, text) = cluster(&["status", "--server", &server]);
+        done && text.contains("follows the cluster")
+    });
 
-    // The first region has to end before: it still writes.
+    // The first region has to end before: it still writes. On a slow machine its leases may have
+    // ended for a moment.
+    wait_for_owners(&first);
     let (done, text) = cluster(&["promote", "--config", file]);
     assert!(!done && text.contains("still writes"), "{text}");
     send(&[&first], Some(&all), 1_000..1_100);
@@ -83,14 +81,10 @@ fn a_region_follows_another_one_and_goes_on_in_its_place() {
     assert!(!done && text.contains("nothing to promote"), "{text}");
     // The node that reads has what the last copy brought, and needs no restart.
     second.wait_for("the end of following", |second| {
-        second.get("/api/v1/cluster").json()["follows"].is_null()
+        crate::cluster_state::state(second)["follows"].is_null()
     });
     let store = Server::start_in(dirs[2].path(), &[], &here.config(ALL));
-    store.wait_for("an owner of each partition", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        state["partitions"].as_array().is_some_and(|all| !all.is_empty())
-            && state["partitions_unowned"] == 0
-    });
+    wait_for_owners(&store);
     compare(&all, &store);
     compare(&all, &second);
     // Its Kafka begins at 0, and goes on behind what the other one had.

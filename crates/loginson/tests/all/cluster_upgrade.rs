@@ -2,6 +2,7 @@
 //! be of the next release work beside this one, and one that is two releases apart is refused by
 //! name.
 
+use crate::cluster_state::wait_until_published;
 use crate::common::Server;
 use crate::engines::Engines;
 use crate::shop::{compare, send};
@@ -47,13 +48,8 @@ fn nodes_one_release_apart_answer_as_one_store_does() {
     // published, it reads itself.
     assert_eq!(first.terminate(), Some(0));
     let first = start(0, &[("LOGINSON_TEST_SCHEMA_NEXT", "1"), ("LOGINSON_TEST_SHARES", "4-4")]);
-    second.wait_for("segments of everything", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        let mut partitions = state["partitions"].as_array().unwrap().iter();
-        state["partitions_unowned"] == 0 && partitions.all(|one| one["unpublished"] == 0)
-    });
+    wait_until_published(&second);
     compare(&all, &first);
-    let log = first.log();
-    assert!(log.contains("this node speaks version 4"), "{log}");
-    assert!(log.contains("versions 2 to 3; upgrade nodes by one version"), "{log}");
+    first.wait_for_log("this node speaks version 4");
+    first.wait_for_log("versions 2 to 3; upgrade nodes by one version");
 }

@@ -95,29 +95,43 @@ fn a_store_that_came_back_empty_is_not_read_until_it_is_filled() {
     let all = send(&collector, 10, before);
     assert!(square.server(0).count("app_name:=numbers") > 0, "it has lines again");
     assert_eq!(numbers(&controller), all);
-    let cluster = controller.get("/api/v1/cluster").json();
-    let store = &cluster["copies"][0]["stores"][0];
-    assert_eq!((&store["state"], &cluster["copies_whole"]), (&"incomplete".into(), &1.into()));
-    assert!(store["lacks_frames"].as_u64() > Some(0), "{cluster}");
-    let (code, text) = command(&["cluster", "status", "--server", &controller.http]);
-    assert!(code == Some(0) && text.contains("lacks"), "{text}");
-    let metrics = controller.get("/metrics").text();
+    // A store that lives may not tell its frames in time on a slow machine.
+    controller.wait_for("what the store lacks in the state", |controller| {
+        let cluster = controller.get("/api/v1/cluster").json();
+        let store = &cluster["copies"][0]["stores"][0];
+        store["state"] == "incomplete"
+            && cluster["copies_whole"] == 1
+            && store["lacks_frames"].as_u64() > Some(0)
+    });
+    controller.wait_for("what the store lacks in the command", |controller| {
+        let (code, text) = command(&["cluster", "status", "--server", &controller.http]);
+        code == Some(0) && text.contains("lacks")
+    });
     let name = square.server(0).http.clone();
     let metric = format!("loginson_stores_lacking_frames{{store=\"{name}\"}} ");
-    assert!(metrics.contains(&metric) && !metrics.contains(&format!("{metric}0\n")), "{metrics}");
+    controller.wait_for("what the store lacks in the metrics", |controller| {
+        let metrics = controller.get("/metrics").text();
+        metrics.contains(&metric) && !metrics.contains(&format!("{metric}0\n"))
+    });
 
     // Nobody else has its lines: the answer says so.
     square.stores[2].server.kill();
     let count = "/select/logsql/query?query=app_name:=numbers|stats+count()n";
-    let refused = controller.get(count);
-    assert_eq!(refused.status, 503, "{}", refused.text());
-    assert!(refused.text().contains(&format!("store {name} lacks")), "{}", refused.text());
-    let partial = controller.get(&format!("{count}&allow_partial_response=1"));
-    assert_eq!(partial.status, 200);
-    let found: u64 = partial.rows()[0]["n"].as_str().unwrap().parse().unwrap();
-    assert!(0 < found && found < all, "{found} of {all}");
-    assert_eq!(partial.header("x-loginson-missing-stores"), Some(name.as_str()));
-    assert!(partial.header("x-loginson-missing-lines").unwrap().contains("lacks"));
+    controller.wait_for("a refusal that says so", |controller| {
+        let refused = controller.get(count);
+        assert_eq!(refused.status, 503, "{}", refused.text());
+        refused.text().contains(&format!("store {name} lacks"))
+    });
+    controller.wait_for("a part that says so", |controller| {
+        let partial = controller.get(&format!("{count}&allow_partial_response=1"));
+        assert_eq!(partial.status, 200);
+        let found: u64 = partial.rows()[0]["n"].as_str().unwrap().parse().unwrap();
+        assert!(found < all, "{found} of {all}");
+        let lacks = partial.header("x-loginson-missing-lines").unwrap_or_default();
+        found > 0
+            && partial.header("x-loginson-missing-stores") == Some(name.as_str())
+            && lacks.contains("lacks")
+    });
     square.stores[2].start_where_it_was();
 
     // It is filled while lines arrive.
@@ -149,10 +163,10 @@ fn a_store_that_came_back_empty_is_not_read_until_it_is_filled() {
     assert!(code == Some(0) && text.contains("0 frames with 0 lines"), "{text}");
     square.stores[2].server.kill();
     assert_eq!(numbers(&controller), all);
-    let states = |at: usize| -> Value {
-        controller.get("/api/v1/cluster").json()["copies"][at]["whole"].clone()
-    };
-    assert_eq!((states(0), states(1)), (true.into(), false.into()));
+    controller.wait_for("one whole copy", |controller| {
+        let copies: Value = controller.get("/api/v1/cluster").json()["copies"].clone();
+        copies[0]["whole"] == true && copies[1]["whole"] == false
+    });
 }
 
 #[test]

@@ -54,15 +54,14 @@ fn kill_9_under_load() {
         end(directory.path(), &acknowledged);
     }
     eprintln!("segment files at the last kills: {files:?}");
-    let sealed = files.contains_key("sealed");
-    assert!(sealed || files["hot"] > 1, "nothing was rolled");
 }
 
 /// Starts and kills a server over and over; returns the lines that were acknowledged.
 fn live(directory: &Path, kills: usize, random: &mut fastrand::Rng) -> HashSet<String> {
     let acknowledged: Arc<Mutex<HashSet<String>>> = Arc::default();
     for round in 0..kills {
-        if random.u8(..4) == 0 {
+        let is_last = round + 1 == kills;
+        if !is_last && random.u8(..4) == 0 {
             kill_while_starting(directory, Duration::from_millis(random.u64(..150)));
             continue;
         }
@@ -85,6 +84,13 @@ fn live(directory: &Path, kills: usize, random: &mut fastrand::Rng) -> HashSet<S
             thread::spawn(move || send_syslog(address, round, &over))
         };
         thread::sleep(Duration::from_millis(random.u64(1..RUN_MS_MAX)));
+        if is_last {
+            // A slow machine takes longer to fill a segment.
+            server.wait_for("a second segment", |_| {
+                let kinds = kinds(directory);
+                kinds.iter().filter(|kind| ["hot", "sealed"].contains(&kind.as_str())).count() > 1
+            });
+        }
         server.kill();
         over.store(true, Ordering::Relaxed);
         http.into_iter().for_each(|sender| sender.join().unwrap());

@@ -19,6 +19,7 @@ mod cluster_answers;
 mod cluster_backup;
 #[cfg(feature = "real-servers")]
 mod cluster_deletions;
+#[cfg(feature = "real-servers")]
 mod cluster_log;
 #[cfg(feature = "real-servers")]
 mod cluster_on_engines;
@@ -28,6 +29,8 @@ mod cluster_partitions;
 mod cluster_region;
 #[cfg(feature = "real-servers")]
 mod cluster_relays;
+#[cfg(feature = "real-servers")]
+mod cluster_state;
 #[cfg(feature = "real-servers")]
 mod cluster_upgrade;
 mod common;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::common::{PATIENCE, Server, encoded, loginson, request_to};
+use crate::common::{PATIENCE, Port, Server, encoded, loginson, request_to};
 use serde_json::Value;
 
 /// Lines that the sender of a test writes at once.
@@ -124,13 +124,15 @@ pub struct Store {
     pub dir: PathBuf,
     pub address: String,
     pub server: Server,
+    _ports: [Port; 2],
 }
 
 impl Store {
     pub fn start(dir: &Path) -> Store {
-        let server = Server::start_in(dir, &["--node-listen", "127.0.0.1:0"], "");
-        let address = server.status()["listeners"]["node"].as_str().unwrap().to_owned();
-        Store { dir: dir.to_owned(), address, server }
+        let ports = [Port::take(), Port::take()];
+        let [http, address] = [&ports[0], &ports[1]].map(Port::address);
+        let server = Server::start_in_at(dir, &http, &["--node-listen", &address]);
+        Store { dir: dir.to_owned(), address, server, _ports: ports }
     }
 
     /// Starts it at all addresses that it had.
@@ -625,9 +627,9 @@ fn requests_bring_lines_to_a_collector() {
 #[test]
 fn a_collector_without_room_refuses_requests() {
     let dir = tempfile::tempdir().unwrap();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let store = nobody.local_addr().unwrap().to_string();
-    drop(nobody);
+    // Nobody listens there at first.
+    let port = Port::take();
+    let store = port.address();
     let spool = ["--spool-bytes-max", "256MiB"];
     let collector = Collector::start(&dir.path().join("spool"), &[&store], &spool);
     let lines = |n: usize| format!("request {n} {}\n", "x".repeat(1000)).repeat(8000);

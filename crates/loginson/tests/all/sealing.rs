@@ -44,6 +44,7 @@ fn queries_do_not_see_the_difference() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = sealed(directory.path());
     for _ in 0..2 {
+        server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
         assert_eq!(server.count("NOT _type:summary"), LINES);
         assert_eq!(server.count("failure"), LINES / 3);
         assert_eq!(server.count("user:=u7"), LINES / 300);
@@ -62,13 +63,14 @@ fn queries_do_not_see_the_difference() {
         let types = server.get("/api/v1/summary/types?start=1h").json();
         let lines = |log_type: &Value| log_type["lines"].as_u64().unwrap();
         assert_eq!(types["types"].as_array().unwrap().iter().map(lines).sum::<u64>(), LINES);
-        let metrics = server.get("/metrics").text();
-        assert!(metrics.contains("\nloginson_seal_lag_segments 0\n"), "{metrics}");
+        // The rest may be closed by its age meanwhile.
+        server.wait_for("sealed segments in the metrics", |server| {
+            server.get("/metrics").text().contains("\nloginson_seal_lag_segments 0\n")
+        });
         counts_agree(&server);
         // And again after a restart, which finds the sealed segments in the catalog.
         assert_eq!(server.terminate(), Some(0));
         server = Server::start_in(directory.path(), &[], CONFIG);
-        server.wait_for("all is parsed", |server| server.status()["parse_lag_lines"] == 0);
     }
 }
 
@@ -100,7 +102,9 @@ fn sealing_can_be_requested() {
     assert_eq!(server.post("/insert/lines", b"<11>1 - web1 app1 - - - one\n").status, 200);
     assert_eq!(server.status()["store"]["segments_sealed"], 0);
     let answer = server.post("/api/v1/seal", b"");
-    assert_eq!((answer.status, answer.json()["lag_segments"].as_u64()), (202, Some(1)));
+    // It may be sealed before the answer is written.
+    let waiting = answer.json()["lag_segments"].as_u64();
+    assert!(answer.status == 202 && waiting.is_some_and(|segments| segments <= 1), "{waiting:?}");
     server.wait_for("the line is sealed", |server| {
         let store = &server.status()["store"];
         store["sealing"]["lag_segments"] == 0 && store["segments_sealed"].as_u64() > Some(0)

@@ -426,7 +426,8 @@ impl Answer {
             let began = sides.iter().map(|side| Began { began: side.began, heard: side.heard });
             let began: Vec<Began> = began.collect();
             drop(sides);
-            let slow = self.hedges.as_ref().and_then(|hedges| hedges.slow(&began, begun));
+            let slow =
+                self.hedges.as_ref().and_then(|hedges| hedges.slow(&began, begun, Instant::now()));
             if let (Some((slow, is_silent)), Some(hedges)) = (slow, &mut self.hedges)
                 && let Some((node, request)) = hedges.ask(slow, &self.nodes[slow])
             {

@@ -78,19 +78,20 @@ impl Hedges {
         self
     }
 
-    /// The side that another node is to be asked for, if there is one, and whether its node is
-    /// silent.
-    pub fn slow(&self, sides: &[Began], begun: Instant) -> Option<(usize, bool)> {
+    /// The side that another node is to be asked for at the time `now`, if there is one, and whether
+    /// its node is silent. All were asked at `begun`.
+    pub fn slow(&self, sides: &[Began], begun: Instant, now: Instant) -> Option<(usize, bool)> {
         if self.left == 0 {
             return None;
         }
         let slowest_of_others = sides.iter().filter_map(|side| side.began).max();
         let are_others_done = sides.iter().filter(|side| side.began.is_none()).count() == 1;
-        let is_silent = |side: &Began| side.heard.unwrap_or(begun).elapsed() >= SILENT;
+        let since = |then: Instant| now.saturating_duration_since(then);
+        let is_silent = |side: &Began| since(side.heard.unwrap_or(begun)) >= SILENT;
         // A relay tells its progress, and asks a second node itself for what is slow of its group.
         let is_slow = |place: usize, side: &Began| {
             let slow = slowest_of_others.filter(|_| are_others_done).is_some_and(|others| {
-                begun.elapsed() >= SLOW_MIN.max(others.saturating_mul(SLOW_FACTOR))
+                since(begun) >= SLOW_MIN.max(others.saturating_mul(SLOW_FACTOR))
             });
             let slow = slow && !self.relays.contains_key(&place);
             side.began.is_none() && (is_silent(side) || slow)
@@ -154,18 +155,19 @@ mod tests {
         let working = Began { began: None, heard: Some(now) };
         let silent = Began { began: None, heard: Some(long_ago) };
         // All have just been asked.
-        assert_eq!(hedges.slow(&[Began::default(); 3], now), None);
+        let slow = |hedges: &Hedges, sides: &[Began], begun| hedges.slow(sides, begun, now);
+        assert_eq!(slow(&hedges, &[Began::default(); 3], now), None);
         // One of several that work may be slow for the same reason as the others.
-        assert_eq!(hedges.slow(&[working, working, quick], long_ago), None);
-        assert_eq!(hedges.slow(&[quick, working, quick], long_ago), Some((1, false)));
-        assert_eq!(hedges.slow(&[silent, working, quick], now), Some((0, true)));
+        assert_eq!(slow(&hedges, &[working, working, quick], long_ago), None);
+        assert_eq!(slow(&hedges, &[quick, working, quick], long_ago), Some((1, false)));
+        assert_eq!(slow(&hedges, &[silent, working, quick], now), Some((0, true)));
         // Nobody else has newest frames.
-        assert_eq!(hedges.slow(&[quick, quick, silent], long_ago), None);
+        assert_eq!(slow(&hedges, &[quick, quick, silent], long_ago), None);
         let (other, request) = hedges.ask(1, &shares[1].0).unwrap();
         assert_eq!((other.url(), &request), ("http://127.0.0.1:1", &shares[1].1));
-        assert_eq!(hedges.slow(&[quick, silent, quick], long_ago), None, "it was asked for");
+        assert_eq!(slow(&hedges, &[quick, silent, quick], long_ago), None, "it was asked for");
         assert!(hedges.ask(0, &shares[0].0).is_some());
-        assert_eq!(hedges.slow(&[silent, silent, silent], long_ago), None);
+        assert_eq!(slow(&hedges, &[silent, silent, silent], long_ago), None);
         assert_eq!(AT_ONCE.load(Relaxed), 2);
         drop(hedges);
         assert_eq!(AT_ONCE.load(Relaxed), 0);
@@ -175,10 +177,10 @@ mod tests {
         // group has newest frames. One that tells its progress sees to its group itself.
         let relays = HashMap::from([(2, vec![node(4)])]);
         let mut hedges = Hedges::new(&shares, vec![node(1)], relays).at_most(1);
-        assert_eq!(hedges.slow(&[quick, quick, working], long_ago), None);
-        assert_eq!(hedges.slow(&[quick, quick, silent], long_ago), Some((2, true)));
+        assert_eq!(hedges.slow(&[quick, quick, working], long_ago, now), None);
+        assert_eq!(hedges.slow(&[quick, quick, silent], long_ago, now), Some((2, true)));
         let (other, _) = hedges.ask(2, &shares[2].0).unwrap();
         assert_eq!(other.url(), "http://127.0.0.1:4");
-        assert_eq!(hedges.slow(&[silent, silent, silent], long_ago), None, "one is the most");
+        assert_eq!(hedges.slow(&[silent, silent, silent], long_ago, now), None, "one is the most");
     }
 }

@@ -506,7 +506,7 @@ mod tests {
     fn is_admitted(address: SocketAddr) -> std::io::Result<bool> {
         let identity = NodeIdentity { node: 7, key: 1, starts: 1, run: 1 };
         let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(600)))?;
         let (mut sender, hello) = Sender::<()>::new(&identity, None, secret::nonce());
         stream.write_all(&[&hello[..], &sender.start(1)].concat())?;
         let mut reader = wire::CollectorReader::default();

@@ -14,8 +14,13 @@ fn nowhere() -> String {
     format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }
 
+/// A sink that waits for an answer longer than any machine takes for one.
 fn json_lines(urls: &[&str]) -> String {
-    format!("name = \"x\"\ntimeout = \"300ms\"\nurls = {urls:?}\n[json_lines]")
+    json_lines_within("5m", urls)
+}
+
+fn json_lines_within(timeout: &str, urls: &[&str]) -> String {
+    format!("name = \"x\"\ntimeout = \"{timeout}\"\nurls = {urls:?}\n[json_lines]")
 }
 
 #[test]
@@ -56,8 +61,9 @@ fn when_all_are_away_the_fault_says_so() {
 
 /// What delivering means when the server acts so.
 fn delivered(action: Action) -> String {
+    let timeout = if action == Action::Stall { "300ms" } else { "5m" };
     let server = Server::start(move |_| action.clone());
-    let mut to = destination(&json_lines(&[&server.url]));
+    let mut to = destination(&json_lines_within(timeout, &[&server.url]));
     let text = match to.deliver(&samples()) {
         Delivered::Answered { outcomes, .. } => format!("answered {}", outcomes.len()),
         Delivered::Refused(fault) => format!("refused: {fault}"),

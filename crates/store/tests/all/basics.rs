@@ -155,14 +155,14 @@ fn parse_stage_wakes_when_a_frame_becomes_durable() {
     let store = open(&config(dir.path()), &disk, &clock);
     std::thread::scope(|scope| {
         let waiter = scope
-            .spawn(|| store.wait_committed(Position::START, Duration::from_secs(60), || false));
+            .spawn(|| store.wait_committed(Position::START, Duration::from_secs(600), || false));
         append(&store, vec![frame_at(store.next_sequence(), 1, 10, 5)]);
         assert_eq!(waiter.join().unwrap().len(), 1);
         // Closing the store wakes waiters, too.
         let after = Position { segment: 1, frame: 0 };
         let waiter = scope.spawn({
             let store = &store;
-            move || store.wait_committed(after, Duration::from_secs(60), || false)
+            move || store.wait_committed(after, Duration::from_secs(600), || false)
         });
         store.close().unwrap();
         assert!(waiter.join().unwrap().is_empty());

@@ -405,7 +405,9 @@ mod tests {
         for (held, bytes) in [(&all[3], 500), (&all[5], 400), (&all[9], 450), (&all[700], 300)] {
             held.seat.set(State::Receiving { begun, bytes });
         }
-        all[6].seat.set(State::Receiving { begun: Instant::now(), bytes: 0 });
+        // A moment ago, also when this takes seconds.
+        let begun = Instant::now() + Duration::from_secs(3_600);
+        all[6].seat.set(State::Receiving { begun, bytes: 0 });
         let more = seats.take(address(3)).unwrap();
         assert!(!more.seat.is_reserved && is_notified(&all[5].seat.ending));
         assert!(!is_notified(&all[5].seat.ending), "it gets the reason first");

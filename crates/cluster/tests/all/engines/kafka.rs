@@ -9,7 +9,18 @@ use cluster::{FrameLog, LogError};
 
 use super::server::Server;
 
-const WAIT: Duration = Duration::from_secs(10);
+/// How long a read waits for messages that are there, or come soon: as long as any machine takes.
+const WAIT: Duration = Duration::from_secs(300);
+
+/// A configuration for brokers that may be slow.
+pub fn patient(broker: String, topic: &str) -> Config {
+    Config {
+        connect_time_max: WAIT,
+        request_time_max: WAIT,
+        append_time_max: WAIT,
+        ..Config::new([broker], topic)
+    }
+}
 
 pub fn settings(partitions: u32, copies: u16) -> TopicSettings {
     TopicSettings {
@@ -23,7 +34,7 @@ pub fn settings(partitions: u32, copies: u16) -> TopicSettings {
 
 /// A log whose topic is there.
 fn log(server: &Server, topic: &str) -> Log {
-    let log = Log::connect(Config::new([server.broker(0)], topic)).unwrap();
+    let log = Log::connect(patient(server.broker(0), topic)).unwrap();
     log.create_topic(&settings(2, 1)).unwrap();
     log
 }
@@ -54,7 +65,7 @@ fn messages_come_back(server: &Server) {
         (Compression::Lz4, "lz4"),
         (Compression::Zstd, "zstd"),
     ] {
-        let config = Config { compression, ..Config::new([server.broker(0)], topic) };
+        let config = Config { compression, ..patient(server.broker(0), topic) };
         let log = Log::connect(config).unwrap();
         log.create_topic(&settings(2, 1)).unwrap();
         // It is there, and fits.
@@ -154,7 +165,7 @@ fn a_topic_that_does_not_fit_is_refused(server: &Server) {
         server.tool("org.apache.kafka.tools.TopicCommand", arguments);
     };
     let check = |topic: &str, settings: &TopicSettings| {
-        let log = Log::connect(Config::new([server.broker(0)], topic)).unwrap();
+        let log = Log::connect(patient(server.broker(0), topic)).unwrap();
         log.create_topic(settings).map_err(|error| error.to_string())
     };
     tool(&["--create", "--topic", "small", "--partitions", "3"]);
@@ -162,7 +173,7 @@ fn a_topic_that_does_not_fit_is_refused(server: &Server) {
     assert!(error.contains("max.message.bytes=1048588, and 2101248 is needed"), "{error}");
     assert!(error.contains("--add-config max.message.bytes=2101248"), "{error}");
     let fitting = TopicSettings { message_bytes_max: 1000, ..settings(2, 1) };
-    let config = Config { batch_bytes_max: 1 << 19, ..Config::new([server.broker(0)], "small") };
+    let config = Config { batch_bytes_max: 1 << 19, ..patient(server.broker(0), "small") };
     Log::connect(config).unwrap().create_topic(&fitting).unwrap();
     let error = check("small", &settings(4, 1)).unwrap_err();
     assert!(error.contains("has 3 partitions, and 4 are needed"), "{error}");
@@ -203,7 +214,7 @@ fn keys_and_deletions(server: &Server) {
             "--max-messages",
             "51",
             "--timeout-ms",
-            "60000",
+            "300000",
             "--property",
             "print.key=true",
             "--property",

@@ -10,7 +10,7 @@ use cluster::engines::kafka::{Config, Log, Pending};
 use cluster::{Duplicates, NodeId};
 use record::frame::APPEND_WINDOW;
 
-use super::kafka::{noise, settings};
+use super::kafka::{noise, patient, settings};
 use super::server::{Server, StopWhenDropped};
 
 /// Messages of one append.
@@ -96,7 +96,7 @@ fn appends_under_way_keep_their_order() {
     let server = Server::kafka(1);
     server.run("start");
     let log = |topic: &str| {
-        let config = Config { batch_bytes_max: 4 << 20, ..Config::new([server.broker(0)], topic) };
+        let config = Config { batch_bytes_max: 4 << 20, ..patient(server.broker(0), topic) };
         let log = Arc::new(Log::connect(config).unwrap());
         log.create_topic(&settings(1, 1)).unwrap();
         log

@@ -7,7 +7,7 @@ use cluster::engines::kafka::{Config, Log, Mechanism, Sasl, Tls};
 use cluster::engines::roots::Identity;
 use cluster::engines::{ErrorKind, Secret};
 
-use super::kafka::settings;
+use super::kafka::{patient, settings};
 use super::server::Server;
 
 /// Files of a certificate of `localhost` and its key.
@@ -88,8 +88,7 @@ fn tls_logins_and_certificates() {
     let config = |port: u16, tls: Option<Tls>, sasl: Option<Sasl>| Config {
         tls,
         sasl,
-        request_time_max: Duration::from_secs(10),
-        ..Config::new([format!("localhost:{port}")], "secure")
+        ..patient(format!("localhost:{port}"), "secure")
     };
     let trusting = Tls { ca: Some(own.certificate.clone()), identity: None };
     let sasl = |mechanism, password: &str| {
@@ -104,7 +103,7 @@ fn tls_logins_and_certificates() {
         log.create_topic(&settings(1, 1)).unwrap();
         assert_eq!(log.append(0, &[b"message"]).unwrap(), stored);
         stored += 1;
-        assert_eq!(log.read(0, 0, 1, Duration::from_secs(10)).unwrap()[0].offset, 0);
+        assert_eq!(log.read(0, 0, 1, Duration::from_secs(300)).unwrap()[0].offset, 0);
         let error = Log::connect(with("hunter33")).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert!(error.remedy.contains("check `user` and its password"), "{error}");

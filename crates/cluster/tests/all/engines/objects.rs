@@ -20,7 +20,9 @@ pub fn config(server: &Server) -> Config {
     let credentials = keys("loginson", "loginson-secret");
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     Config {
-        call_time_max: Duration::from_secs(20),
+        connect_time_max: PATIENCE,
+        request_time_max: PATIENCE,
+        call_time_max: PATIENCE,
         // So that uploads in parts need not be large.
         part_bytes: 8 << 20,
         ..Config::new(Some(endpoint), "loginson", credentials)
@@ -125,7 +127,7 @@ fn the_role_of_a_machine_signs() {
     let nobody = vec![(AmazonS3ConfigKey::MetadataEndpoint, "http://127.0.0.1:9".to_owned())];
     let without = Config {
         credentials: Credentials::Platform(nobody),
-        call_time_max: Duration::from_secs(2),
+        call_time_max: Duration::from_secs(10),
         ..config(&server)
     };
     let error = put(&Bucket::new(without).unwrap(), "by/nobody", b"x").unwrap_err();
@@ -311,7 +313,7 @@ fn errors_name_the_remedy(server: &Server, bucket: &Bucket) {
     }
     for error in with(|config| {
         config.endpoint = Some("http://127.0.0.1:1".to_owned());
-        config.call_time_max = Duration::from_secs(1);
+        config.call_time_max = Duration::from_secs(10);
     }) {
         assert_eq!(error.kind, ErrorKind::Retriable, "{error}");
         assert!(error.what.starts_with("no storage answers at http://127.0.0.1:1"), "{error}");
@@ -337,7 +339,7 @@ impl ObjectBody for Broken {
 }
 
 /// The longest wait for a server.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The server is killed and started again while objects are written and read. What was written is
 /// there; each name has the content that was written to it.

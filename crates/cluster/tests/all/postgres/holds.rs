@@ -14,14 +14,14 @@ use super::server::Server;
 const RETIRING: i64 = 5_139_515;
 
 /// A session of `psql` with a transaction that is open between two statements.
-struct Session {
+pub struct Session {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Session {
-    fn new(server: &Server, database: &str) -> Session {
+    pub fn new(server: &Server, database: &str) -> Session {
         let mut process = server.psql(database);
         let input = process.stdin.take().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
@@ -29,7 +29,7 @@ impl Session {
     }
 
     /// Runs SQL to its end.
-    fn run(&mut self, sql: &str) {
+    pub fn run(&mut self, sql: &str) {
         writeln!(self.input, "{sql};\n\\echo done").unwrap();
         self.input.flush().unwrap();
         let mut line = String::new();

@@ -16,6 +16,7 @@ use platform::{Clock, RealClock};
 use record::{Format, FrameBuilder, Origin, Transport};
 
 use super::contract::{HOUR, info};
+use super::holds::Session;
 use super::server::Server;
 
 const PARTITIONS: u32 = 4;
@@ -133,7 +134,8 @@ fn nodes_go_on_after_the_server_was_killed() {
     thread::scope(|scope| {
         let end = scopeguard(&done);
         for node in 1..=3 {
-            let (settings, log, objects, done) = (settings.clone(), &log, &objects, &done);
+            let (log, objects, done) = (&log, &objects, &done);
+            let settings = PgSettings::new(settings.connection.clone());
             scope.spawn(move || store(node, settings, log, objects, done));
         }
         scope.spawn(|| produce(&log, &appended));
@@ -224,19 +226,26 @@ fn nodes_that_start_together_make_one_schema() {
 #[test]
 fn a_slow_statement_is_cancelled_and_nothing_happened() {
     let server = Server::start();
-    let mut settings = server.database();
-    settings.statement_timeout = Duration::from_millis(300);
-    let catalog = PgCatalog::open(settings).unwrap();
+    // Its calls wait for as long as the test does.
+    let settings = PgSettings { statement_timeout: HOUR, call_timeout: HOUR, ..server.database() };
+    let catalog = PgCatalog::open(settings.clone()).unwrap();
     catalog.acquire(Resource::Sweep, NodeId(1), HOUR).unwrap();
-    thread::scope(|scope| {
-        // Another transaction holds the row.
-        let lock = "BEGIN; SELECT 1 FROM leases FOR UPDATE; SELECT pg_sleep(2); ROLLBACK";
-        scope.spawn(|| server.sql("test_0", lock));
-        let held = "SELECT count(*) FROM pg_locks WHERE mode = 'RowShareLock'";
-        while server.sql("test_0", held) == "0" {}
-        let error = catalog.acquire(Resource::Sweep, NodeId(1), HOUR).unwrap_err();
-        assert_eq!(error.failure(), Failure::Retry, "{error}");
-    });
+    // Another transaction holds the row.
+    let mut session = Session::new(&server, "test_0");
+    session.run("BEGIN");
+    session.run("SELECT 1 FROM leases FOR UPDATE");
+    let hasty = PgSettings { statement_timeout: Duration::from_millis(300), ..settings };
+    let deadline = Instant::now() + Duration::from_secs(300);
+    let hasty = loop {
+        match PgCatalog::open(hasty.clone()) {
+            Ok(catalog) => break catalog,
+            // On a slow machine, statements that wait for nobody may be cancelled, too.
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+    };
+    let error = hasty.acquire(Resource::Sweep, NodeId(1), HOUR).unwrap_err();
+    assert_eq!(error.failure(), Failure::Retry, "{error}");
+    session.run("ROLLBACK");
     let lease = catalog.acquire(Resource::Sweep, NodeId(1), HOUR).unwrap().unwrap();
     assert_eq!(lease.epoch, 2);
 }

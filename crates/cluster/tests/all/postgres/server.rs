@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use cluster::engines::postgres::{PgCatalog, PgSettings};
 
+/// How long a call may take on a machine that is slow.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// PostgreSQL does not run as root: then it runs as this user, which needs no name.
 const USER: &str = "65534";
 
@@ -104,11 +107,17 @@ impl Server {
         let _ = std::fs::remove_file(self.data().join("postmaster.pid"));
     }
 
-    /// The settings of a new, empty database.
+    /// The settings of a new, empty database, for a server that may be slow.
     pub fn database(&self) -> PgSettings {
         let name = format!("test_{}", self.databases.fetch_add(1, Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
-        PgSettings::new(format!("host=127.0.0.1 port={} user=postgres dbname={name}", self.port))
+        let connection = format!("host=127.0.0.1 port={} user=postgres dbname={name}", self.port);
+        PgSettings {
+            connect_timeout: PATIENCE,
+            statement_timeout: PATIENCE,
+            call_timeout: PATIENCE,
+            ..PgSettings::new(connection)
+        }
     }
 
     /// The catalog in a new database.

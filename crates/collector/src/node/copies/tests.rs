@@ -3,7 +3,7 @@
 //! all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use platform::SimDisk;
 use record::{Format, FrameBuilder, NodeIdentity, Numbers, Origin, Transport};
 
 use super::super::forward;
+use super::super::held_address::HeldAddress;
 use super::super::listen::{NodeListenConfig, NodeListener, NodeStore};
 use super::super::status::Link;
 use super::*;
@@ -82,6 +83,7 @@ impl NodeStore for Store {
 /// A store with its address, which listens or is away.
 struct Machine {
     address: SocketAddr,
+    _held: HeldAddress,
     store: Arc<Store>,
     listener: Option<NodeListener>,
 }
@@ -89,10 +91,10 @@ struct Machine {
 impl Machine {
     /// A store that is away.
     fn new(id: u32) -> Machine {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let held = HeldAddress::take();
         let (kept, on_their_way) = (Mutex::default(), Mutex::default());
         let store = Arc::new(Store { id, kept, hold: AtomicBool::new(false), on_their_way });
-        Machine { address, store, listener: None }
+        Machine { address: held.address, _held: held, store, listener: None }
     }
 
     fn start(&mut self) {

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use platform::SimDisk;
 use record::{Format, FrameBuilder, NodeIdentity, Numbers, Origin, Transport};
 
+use super::super::held_address::HeldAddress;
 use super::super::listen::{NodeListenConfig, NodeListener, NodeStore};
 use super::*;
 use crate::accounting::Accounting;
@@ -121,8 +122,9 @@ fn wait_for(what: &str, fault: Fault, holds: impl Fn() -> bool) {
 /// Returns the number of changes of the disk.
 fn run(fault: Fault) -> u64 {
     let (store, disk) = (Arc::new(Store::default()), SimDisk::new(3));
-    let listener = listen("127.0.0.1:0".parse().unwrap(), &store);
-    let address = listener.local_addr();
+    let held = HeldAddress::take();
+    let address = held.address;
+    let listener = listen(address, &store);
     let config = ForwardConfig {
         stores: vec![address.to_string()],
         copies: Vec::new(),
@@ -203,9 +205,9 @@ fn each_frame_is_stored_once_wherever_a_thread_panics() {
 #[test]
 fn lines_that_found_no_room_are_refused_and_gone() {
     let (store, disk) = (Arc::new(Store::default()), SimDisk::new(5));
-    let listener = listen("127.0.0.1:0".parse().unwrap(), &store);
-    let address = listener.local_addr();
-    drop(listener);
+    let held = HeldAddress::take();
+    // Nobody listens there at first.
+    let address = held.address;
     let config = ForwardConfig {
         stores: vec![address.to_string()],
         // Not even one frame.

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 
 use platform::ManualClock;
 
+use super::super::held_address::HeldAddress;
 use super::super::secret::nonce;
 use super::super::sender::Sender;
 use super::super::wire::{self, ToCollector};
@@ -97,7 +98,7 @@ fn listen(address: SocketAddr, store: &Arc<Faulty>, counted: &Arc<Accounting>) -
 
 fn connect(address: SocketAddr) -> std::net::TcpStream {
     let stream = std::net::TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     stream
 }
 
@@ -154,8 +155,9 @@ fn after_any_panic_the_next_listener_stores_each_frame_once() {
     for fault in ["admit", "keep"] {
         let (store, accounting) = (Arc::new(Faulty::default()), Arc::default());
         let counts = |accounting: &Accounting| accounting.source(SourceKind::Node).counts();
-        let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
-        let address = listener.local_addr();
+        let held = HeldAddress::take();
+        let address = held.address;
+        let listener = listen(address, &store, &accounting);
         assert!(acknowledged(&mut send(address, &[1]), 1));
         assert!(!listener.has_failed());
         lock(&store.faults).push(fault);
@@ -180,8 +182,9 @@ fn after_any_panic_the_next_listener_stores_each_frame_once() {
 fn no_new_listener_while_frames_are_in_flight() {
     let (store, accounting) = (Arc::new(Faulty::default()), Arc::default());
     store.hold.store(true, Relaxed);
-    let listener = listen("127.0.0.1:0".parse().unwrap(), &store, &accounting);
-    let address = listener.local_addr();
+    let held = HeldAddress::take();
+    let address = held.address;
+    let listener = listen(address, &store, &accounting);
     let first = send(address, &[1]);
     wait_for(|| store.keeps.load(Relaxed) == 1);
     lock(&store.faults).push("admit");

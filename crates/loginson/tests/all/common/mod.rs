@@ -4,13 +4,15 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use serde_json::Value;
 
 /// The binary under test.
@@ -26,6 +28,8 @@ pub struct Server {
     pub http: String,
     log: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
+    /// Whether it asks other nodes for lines.
+    is_one_of_several: bool,
     /// Time from starting the process until it was ready.
     pub start_time: Duration,
 }
@@ -114,8 +118,16 @@ impl Server {
                 copy.lock().unwrap().push(line);
             }
         });
-        let (http, reader) = (String::new(), Some(reader));
-        let mut server = Server { child, data, http, log, reader, start_time: Duration::ZERO };
+        let is_one_of_several = config.contains("[cluster]") || config.contains("[stores]");
+        let mut server = Server {
+            child,
+            data,
+            http: String::new(),
+            log,
+            reader: Some(reader),
+            is_one_of_several,
+            start_time: Duration::ZERO,
+        };
         server.http = address.recv_timeout(PATIENCE).expect("the server starts");
         server.start_time = started.elapsed();
         server
@@ -190,10 +202,27 @@ impl Server {
         connect_to(&self.http).expect("the server listens")
     }
 
+    /// The answer of a query, once it is whole and of now. On a slow machine a node or an engine
+    /// that lives does not answer in time for a moment; a query of several nodes then names what is
+    /// missing, or says that it is by an older state of the catalog, and is asked again here.
+    pub fn whole(&self, path: &str) -> Answer {
+        let started = Instant::now();
+        loop {
+            let answer = self.get(path);
+            let breaks_off = answer.body.windows(10).any(|bytes| bytes == b"{\"_error\":");
+            let lacks = answer.status == 503 || answer.header("x-loginson-catalog-age").is_some();
+            let asks_again = self.is_one_of_several && (lacks || breaks_off);
+            if !asks_again || started.elapsed() >= PATIENCE {
+                return answer;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Rows of a query, newest first when `parameters` has a limit.
     pub fn query(&self, query: &str, parameters: &str) -> Vec<Value> {
         let path = format!("/select/logsql/query?query={}&{parameters}", encoded(query));
-        let answer = self.get(&path);
+        let answer = self.whole(&path);
         assert_eq!(answer.status, 200, "{query}: {}", answer.text());
         answer.rows()
     }
@@ -207,7 +236,7 @@ impl Server {
     /// Raw lines a query finds, as sent.
     pub fn raw(&self, query: &str) -> Vec<Vec<u8>> {
         let path = format!("/select/logsql/query?query={}&format=raw", encoded(query));
-        let answer = self.get(&path);
+        let answer = self.whole(&path);
         assert_eq!(answer.status, 200, "{query}: {}", answer.text());
         match answer.body.strip_suffix(b"\n") {
             Some(lines) => lines.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect(),
@@ -258,6 +287,37 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("--- log of the server ---\n{}\n---", self.log());
         }
+    }
+}
+
+/// A port of loopback on which a server may listen, also again after its end. Until it is dropped,
+/// the system gives the port to nobody who asks for any, because a socket that does not listen has
+/// it too.
+pub struct Port {
+    pub number: u16,
+    _held: OwnedFd,
+}
+
+impl Port {
+    pub fn take() -> Port {
+        let socket = rustix::net::socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let held = socket.unwrap();
+        // Servers set it too: then several sockets may have the port, as long as one of them
+        // listens at most.
+        sockopt::set_socket_reuseaddr(&held, true).unwrap();
+        rustix::net::bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = SocketAddrV4::try_from(rustix::net::getsockname(&held).unwrap()).unwrap();
+        Port { number: address.port(), _held: held }
+    }
+
+    /// `127.0.0.1` and the port.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.number)
     }
 }
 

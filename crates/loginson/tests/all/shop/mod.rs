@@ -82,7 +82,7 @@ pub fn compare(all: &Server, one: &Server) {
         "/api/v1/summary?type=json&start=2026-01-31T12:00:00Z&end=2026-01-31T13:00:00Z&step=10m",
     ];
     for path in paths {
-        let (expected, found) = (all.get(path), one.get(path));
+        let (expected, found) = (all.whole(path), one.whole(path));
         assert_eq!((expected.status, found.status), (200, 200), "{path}: {}", found.text());
         if path.starts_with("/loki/api/v1/query") {
             // The statistics of the runs differ.

@@ -31,7 +31,7 @@ pub fn interpreter(kind: Kind) -> Interpreter {
 pub fn spec(interpreter: Interpreter, text: &str) -> RunSpec {
     let definition = Definition::parse("tried", &format!("# type: t\n{text}\n")).unwrap();
     // Generous: measurements of other work may run on the same processors.
-    let limits = Limits { timeout: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits { timeout: Duration::from_secs(600), ..Limits::default() };
     RunSpec { interpreter, definition, limits, variables: Vec::new() }
 }
 

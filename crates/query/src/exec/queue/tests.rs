@@ -36,7 +36,7 @@ fn states(queue: &QueryQueue) -> Vec<(u64, &'static str)> {
 
 #[test]
 fn queries_wait_in_line() {
-    let queue = queue(1, 8, Duration::from_secs(60));
+    let queue = queue(1, 8, Duration::from_secs(600));
     let first = queue.submit("query", "a", "me").unwrap();
     let (sender, receiver) = mpsc::channel();
     let mut threads = Vec::new();
@@ -61,7 +61,7 @@ fn queries_wait_in_line() {
 /// Waking all that wait for each place that became free took longer than a short query.
 #[test]
 fn a_place_that_becomes_free_wakes_the_query_that_gets_it() {
-    let queue = queue(1, 8, Duration::from_secs(60));
+    let queue = queue(1, 8, Duration::from_secs(600));
     let tickets: Vec<Ticket> = (1..=5).map(|_| queue.enter("query", "a", "me").unwrap()).collect();
     let mut inner = queue.shared.lock();
     assert_eq!(inner.next_to_wake(), [1], "it waits for nothing");
@@ -144,7 +144,7 @@ fn refusals_name_the_setting() {
 
 #[test]
 fn cancel_while_waiting_running_and_after() {
-    let queue = queue(1, 8, Duration::from_secs(60));
+    let queue = queue(1, 8, Duration::from_secs(600));
     let first = queue.submit("query", "a", "me").unwrap();
     let of_thread = queue.clone();
     let waiter = thread::spawn(move || of_thread.submit("query", "b", "me").err());
@@ -162,7 +162,7 @@ fn cancel_while_waiting_running_and_after() {
 
 #[test]
 fn a_closed_queue_lets_nobody_in() {
-    let queue = queue(1, 8, Duration::from_secs(60));
+    let queue = queue(1, 8, Duration::from_secs(600));
     let first = queue.submit("query", "a", "me").unwrap();
     let of_thread = queue.clone();
     let waiter = thread::spawn(move || of_thread.submit("query", "b", "me").err());
@@ -199,7 +199,7 @@ fn background_queries_are_in_nobodys_way() {
 
 #[test]
 fn who_is_paused_gives_the_place_up_and_waits_for_another() {
-    let queue = queue(1, 8, Duration::from_secs(60));
+    let queue = queue(1, 8, Duration::from_secs(600));
     let first = queue.submit("query", "a", "me").unwrap();
     let (of_thread, cancelled) = (queue.clone(), Arc::clone(&first.cancelled));
     assert_eq!(queue.pause(1), QueueChange::Changed(QueryState::Paused));
@@ -281,7 +281,7 @@ fn what_was_interrupted_is_listed_and_enters_again() {
 
 #[test]
 fn owners_have_limits_of_their_own_and_are_counted() {
-    let queue = queue(4, 32, Duration::from_secs(60));
+    let queue = queue(4, 32, Duration::from_secs(600));
     let few = OwnerLimits { queries_max: Some(1), ..OwnerLimits::default() };
     queue.note_owner("ann 10.0.0.1:1", few);
     let first = queue.submit("query", "a", "ann 10.0.0.1:1").unwrap();
