@@ -267,7 +267,8 @@ async fn send_now(
         return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, what).retry_after(RETRY_S));
     };
     audit::note(&caller, &format!("mail {mail} of dashboard {id} sent"), "");
-    let sent = send::send(&app, &id, &schedule, now_s(), None).await;
+    // The second that has begun belongs to it.
+    let sent = send::send(&app, &id, &schedule, now_s() + 1, None).await;
     let notes = sent.as_ref().ok().cloned().unwrap_or_default();
     let error = sent.as_ref().err().map(|not| not.message.clone());
     sender::keep(&app, &id, &schedule, &sent, None).await;
