@@ -1,4 +1,5 @@
-//! Callers that are not there: the server works for them later, with the rights that they have then.
+//! Callers that are not there: the server works for them later, with the rights that they have
+//! then.
 
 use axum::body::Body;
 use axum::extract::Request;

@@ -1,3 +1,5 @@
+//! Tests of the document of PDF: its texts, its bounds, and its axes where clocks change.
+
 use std::io::Read as _;
 
 use super::*;

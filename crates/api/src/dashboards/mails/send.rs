@@ -31,8 +31,9 @@ fn failed(error: &ApiError) -> NotSent {
     NotSent { message: error.to_string(), is_final: false }
 }
 
-/// Sends the mail of a schedule over the range that ends at `end_s`, in seconds since 1970; `late_s`
-/// is the time at which it is sent if that is late. Returns what the mail lacks, a sentence each.
+/// Sends the mail of a schedule over the range that ends at `end_s`, in seconds since 1970.
+/// `late_s` is the time at which it is sent if that is late. Returns what the mail lacks, a
+/// sentence each.
 ///
 /// # Errors
 /// Its owner is gone or may not do that any more, or the mail server did not take it.

@@ -11,8 +11,8 @@ use super::units::{Unit, value_of};
 
 /// Rows that are read for a panel.
 ///
-/// limits.md, Dashboards by mail: rows of a panel; bytes of them | {}; {ROWS_BYTES_MAX} | later ones
-/// are left out, and the mail says so
+/// limits.md, Dashboards by mail: rows of a panel; bytes of them | {}; {ROWS_BYTES_MAX} | later
+/// ones are left out, and the mail says so
 pub const ROWS_MAX: usize = 20_000;
 /// Bytes of them.
 pub const ROWS_BYTES_MAX: usize = 16 << 20;

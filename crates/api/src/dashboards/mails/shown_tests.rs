@@ -1,3 +1,5 @@
+//! Tests of what a panel shows of the rows of its answer.
+
 use serde_json::json;
 
 use super::super::panel::panels;

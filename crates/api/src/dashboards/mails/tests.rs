@@ -1,3 +1,5 @@
+//! Tests of what can be chosen for a schedule, and by whom it is changed.
+
 use super::*;
 use crate::access::principal::Role;
 
