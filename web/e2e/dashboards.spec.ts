@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { Page } from '@playwright/test';
 import { expect, expectAccessible, expectNoSidewaysScrolling, expectQuery, real, settled, test, TYPE, watch } from './common';
+import { hasBinary, mails } from './servers';
 
 const OVER_TIME = `${TYPE}:="access" | stats by (_time:5m, status) count() n`;
 
@@ -262,3 +263,50 @@ for (const [device, viewport, colorScheme] of [['desk', { width: 1280, height: 9
     });
   });
 }
+
+if (real) test('a dashboard is sent by mail: chosen, sent now, listed, changed and deleted', async ({ page }) => {
+  await made(page);
+  await page.getByTestId('dashboard-mail').click();
+  const dialog = page.getByTestId('mail-dialog');
+  await expect(dialog.getByTestId('mail-none')).toBeVisible();
+  await dialog.getByTestId('mail-addresses').fill('no address');
+  await dialog.getByTestId('mail-save').click();
+  await expect(dialog.getByTestId('mail-error')).toContainText('write NAME@HOST');
+  await dialog.getByTestId('mail-addresses').fill('ann@example.com');
+  await dialog.getByTestId('mail-every').selectOption('week');
+  await dialog.getByTestId('mail-day').nth(4).check();
+  await dialog.getByTestId('mail-time').fill('06:30');
+  await dialog.getByTestId('mail-zone').fill('Europe/Berlin');
+  await dialog.getByTestId('mail-range').fill('30m');
+  await dialog.getByTestId('mail-save').click();
+  const row = dialog.getByTestId('mail-row');
+  await expect(row).toContainText('Each week on Monday and Friday at 06:30, Europe/Berlin, over 30m');
+  await expect(row).toContainText('to ann@example.com');
+  await expectAccessible(page);
+
+  const before = mails.length;
+  await row.getByTestId('mail-send').click();
+  await expect(row.getByTestId('mail-sent-now')).toHaveAttribute('data-delivered', 'true');
+  await expect(row.getByTestId('mail-sent')).not.toContainText('never');
+  if (hasBinary) {
+    const sent = mails.slice(before).find((mail) => mail.includes('ann@example.com')) ?? '';
+    expect(sent).toContain('Subject: Web servers');
+    expect(sent).toContain('Answers');
+    expect(sent).toContain('application/pdf');
+  }
+
+  // It is there for others too, and goes with an export.
+  await dialog.getByTestId('mail-close').click();
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByTestId('dashboard-export').click()]);
+  const file = JSON.parse(readFileSync(await download.path(), 'utf8')) as { mails: { zone: string }[] };
+  expect(file.mails.map((one) => one.zone)).toEqual(['Europe/Berlin']);
+  await page.reload();
+  await page.getByTestId('dashboard-mail').click();
+  await row.getByTestId('mail-edit').click();
+  await dialog.getByTestId('mail-every').selectOption('day');
+  await dialog.getByTestId('mail-save').click();
+  await expect(row).toContainText('Each day at 06:30');
+  await row.getByTestId('mail-delete').click();
+  await row.getByTestId('mail-delete-yes').click();
+  await expect(dialog.getByTestId('mail-none')).toBeVisible();
+});

@@ -12,7 +12,7 @@
 import { spawn, type ChildProcess, execFileSync } from 'node:child_process';
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer as createTcpServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -94,11 +94,52 @@ export async function startServer(): Promise<Server> {
   };
 }
 
+/** The mails that the server of this worker has sent, with their commands of SMTP. */
+export const mails: string[] = [];
+
+/** A mail server that takes everything; returns its port. */
+async function startMailServer(): Promise<{ port: number; stop: () => void }> {
+  const server = createTcpServer((socket) => {
+    let [text, isData] = ['', false];
+    socket.on('error', () => {});
+    socket.write('220 test\r\n');
+    socket.on('data', (bytes) => {
+      text += bytes.toString('latin1');
+      for (;;) {
+        const end = text.indexOf(isData ? '\r\n.\r\n' : '\r\n');
+        if (end < 0) return;
+        const part = text.slice(0, end);
+        text = text.slice(end + (isData ? 5 : 2));
+        if (isData) mails.push(part);
+        const begins = !isData && part.toUpperCase().startsWith('DATA');
+        socket.write(begins ? '354 go\r\n' : '250 ok\r\n');
+        isData = begins;
+      }
+    });
+  }).listen(0, '127.0.0.1');
+  await new Promise((done) => server.once('listening', done));
+  return { port: (server.address() as AddressInfo).port, stop: () => server.close() };
+}
+
+/** The configuration of a receiver of mails that is told of no alert. */
+const mailConfig = (port: number): string =>
+  `[[alerts.notifiers]]\nname = "mail"\nmatchers = ['never="1"']\n` +
+  `email = { server = "127.0.0.1:${port}", tls = "none", from = "logs@example.com", to = ["ops@example.com"] }\n`;
+
 async function startBinary(): Promise<Server> {
   const processes = new Processes();
-  const ready = await processes.serve('server', ['--syslog-tcp-listen', '127.0.0.1:0', '--syslog-udp-listen', '127.0.0.1:0']);
+  const mailServer = await startMailServer();
+  const config = join(processes.folder, 'server.toml');
+  writeFileSync(config, mailConfig(mailServer.port));
+  const ready = await processes.serve('server', ['--config', config, '--syslog-tcp-listen', '127.0.0.1:0', '--syslog-udp-listen', '127.0.0.1:0']);
   processes.start('generator', ['generate', '--to', `tcp://${ready['syslog_tcp']}`, '--rate', String(LINES_PER_S), '--backfill', '1h', '--incident', 'demo', '--seed', '1']);
-  return { url: `http://${ready['http']}`, stop: () => processes.stop() };
+  return {
+    url: `http://${ready['http']}`,
+    stop: async () => {
+      await processes.stop();
+      mailServer.stop();
+    },
+  };
 }
 
 /** The built page, in front of a server or of dev/mock.ts. */

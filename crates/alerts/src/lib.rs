@@ -42,7 +42,7 @@ pub use labels::{Labels, fingerprint};
 pub use manager::{AlertView, Alerts, GroupView, RuleView, Totals};
 pub use matcher::Matcher;
 pub use notify::{
-    Channel, ConfigError, Counts, LastError, Notice, Notification, Notifier, NotifierConfig,
+    Channel, ConfigError, Counts, LastError, Mail, Notice, Notification, Notifier, NotifierConfig,
     NotifierOptions, Policy, Reach, Secrets, Sent, check_names,
 };
 pub use replay::{Range, Replay, ReplayedRule, replay};

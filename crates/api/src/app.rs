@@ -53,6 +53,19 @@ pub struct Reloaded {
 /// Seconds after which a request that came too early or too late should be sent again.
 const RETRY_AFTER_S: u32 = 5;
 
+/// Dashboards that were sent by mail.
+#[derive(Debug)]
+pub(crate) struct Mails {
+    /// One is made and sent at a time.
+    pub(crate) permit: Semaphore,
+    /// Mails that a server took.
+    pub(crate) sent: AtomicU64,
+    /// Attempts that failed.
+    pub(crate) failed_attempts: AtomicU64,
+    /// Due mails that were given up, or refused for good.
+    pub(crate) given_up: AtomicU64,
+}
+
 /// The state that all handlers share.
 pub struct App {
     /// The settings at the start. [`App::query_options`] has those that may have changed since.
@@ -108,6 +121,8 @@ pub struct App {
     pub(crate) views_of_tenants: Mutex<BTreeMap<Tenant, Arc<SavedViews>>>,
     /// The numbers of all nodes of a cluster on engines, and when they were added up.
     pub(crate) sums: Mutex<Option<(Instant, Value)>>,
+    /// Dashboards by mail.
+    pub(crate) mails: Mails,
     pub(crate) stopping: watch::Receiver<bool>,
     /// The end has begun.
     is_ending: AtomicBool,
@@ -196,6 +211,12 @@ impl App {
             tail_lines_skipped: AtomicU64::new(0),
             tail_messages_missed: AtomicU64::new(0),
             sums: Mutex::default(),
+            mails: Mails {
+                permit: Semaphore::new(1),
+                sent: AtomicU64::new(0),
+                failed_attempts: AtomicU64::new(0),
+                given_up: AtomicU64::new(0),
+            },
             stopping,
             is_ending: AtomicBool::new(false),
         }
@@ -339,7 +360,12 @@ impl App {
     /// # Errors
     /// 409 in a cluster on engines, where tenants have none of their own.
     pub(crate) fn views_of(&self, caller: &Caller) -> ApiResult<Arc<SavedViews>> {
-        let Some(tenant) = caller.principal.tenants.views() else {
+        self.views_of_tenant(caller.principal.tenants.views())
+    }
+
+    /// As [`views_of`](Self::views_of), of a tenant; none: of all.
+    pub(crate) fn views_of_tenant(&self, tenant: Option<Tenant>) -> ApiResult<Arc<SavedViews>> {
+        let Some(tenant) = tenant else {
             return Ok(Arc::clone(self.views.get().expect("they are set before the pipeline is")));
         };
         if self.options.has_engines {

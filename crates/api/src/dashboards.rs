@@ -2,13 +2,21 @@
 //!
 //! A notebook has `cells`, and a cell may have `kept`: rows of an answer that its author saw. Who
 //! does not see all lines gets no such rows, since nobody knows which of them it may see.
+//!
+//! An exported dashboard has `mails`: schedules by which it is sent ([`mails`]). They are kept
+//! beside it, and belong to whoever imports it.
+
+pub mod mails;
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::response::IntoResponse;
+use node::cluster::node::HANDED_ON;
 use node::saved_views::documents::DocumentError;
+use node::saved_views::mails::Schedule;
 use serde_json::{Map, Value, json};
 
 use crate::access::audit;
@@ -17,7 +25,7 @@ use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::hand_on::to_their_node;
-use crate::wire::error::ApiResult;
+use crate::wire::error::{ApiError, ApiResult};
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -27,6 +35,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .get(Scope::Read, "/api/v1/dashboards/{id}", one)
         .put(Scope::Operate, "/api/v1/dashboards/{id}", save)
         .delete(Scope::Operate, "/api/v1/dashboards/{id}", delete)
+        .merge(mails::routes())
 }
 
 async fn list(State(app): State<Arc<App>>, caller: Caller) -> ApiResult {
@@ -62,9 +71,11 @@ async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
     let of = id.clone();
+    let mails = imported_mails(&app, &caller, &headers, &body)?;
     let is_restricted = caller.principal.is_restricted();
     let saved = app
         .with_views(&caller, move |views| {
@@ -76,11 +87,40 @@ async fn save(
                         .to_owned(),
                 ));
             }
-            views.dashboards.save(&of, &body)
+            let saved = views.dashboards.save(&of, &body)?;
+            if !mails.is_empty() {
+                views.dashboards.change_mails(&of, |all| {
+                    *all = mails;
+                    Ok(())
+                })?;
+            }
+            Ok(saved)
         })
         .await?;
     audit::note(&caller, &format!("dashboard {id} saved"), "");
     Ok(Json(saved).into_response())
+}
+
+/// The schedules that come with a new dashboard; those of one that is there are changed by
+/// themselves.
+fn imported_mails(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: &str,
+) -> ApiResult<Vec<Schedule>> {
+    let Ok(document) = serde_json::from_str::<Value>(body) else { return Ok(Vec::new()) };
+    if document["version"] != 0 || document.get("mails").is_none() {
+        return Ok(Vec::new());
+    }
+    if headers.contains_key(HANDED_ON) {
+        return Err(ApiError::bad_request(
+            "\"mails\" would belong to whoever imports them, which this node does not know: import the dashboard at \
+             the node that runs the programs, or without \"mails\"",
+        ));
+    }
+    app.programs()?;
+    mails::imported(app, caller, &document)
 }
 
 async fn delete(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {

@@ -41,6 +41,7 @@ use axum::middleware;
 pub use self::access::gate::Gate;
 pub use self::access::guard::{Guard, Reason};
 pub use self::app::{App, Reloaded};
+pub use self::dashboards::mails::sender::run as send_mails;
 pub use self::wire::listen::seats::HTTP_CONNECTIONS_MAX;
 pub use self::wire::listen::{Clients, Tls, serve};
 

@@ -158,6 +158,7 @@ async fn serve(
         tokio::spawn(keep_quotas(Arc::clone(&pipeline)));
     }
     app.run(Arc::clone(&pipeline), jobs);
+    tokio::spawn(api::send_mails(Arc::clone(&app)));
     let of = Some((&app, &pipeline));
     let rules = (Arc::clone(&pipeline.rules), Arc::clone(&pipeline.lookups));
     let reloader = Arc::new(Reloader::new(settings, loaded, app.gate().clone(), rules, of));

@@ -3,6 +3,8 @@
 //! Values of log lines stand in the body alone, which the library encodes. Of the subject, which
 //! has the names of rule and group, control characters are replaced, so that no text can add a
 //! header.
+//!
+//! The same servers send dashboards ([`Mail`]): as HTML, as plain text, and as an attached file.
 
 use std::fmt::Write as _;
 use std::net::ToSocketAddrs as _;
@@ -10,8 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::engines::Secret;
-use lettre::message::header::ContentType;
-use lettre::message::{Mailbox, Message};
+use lettre::message::header::{ContentTransferEncoding, ContentType};
+use lettre::message::{Attachment, Body, Mailbox, Message, MultiPart};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
 use lettre::{SmtpTransport, Transport};
@@ -52,6 +54,56 @@ pub struct EmailOptions {
     pub from: Mailbox,
     /// The receivers.
     pub to: Vec<Mailbox>,
+}
+
+/// A mail that is no notification.
+#[derive(Clone, Debug)]
+pub struct Mail {
+    /// The subject; control characters in it are replaced.
+    pub subject: String,
+    /// To whom; nobody: the addresses of the receiver.
+    pub to: Vec<String>,
+    /// The body as plain text.
+    pub text: String,
+    /// The body as HTML.
+    pub html: String,
+    /// A file of PDF with its name, if there is one.
+    pub pdf: Option<(String, Vec<u8>)>,
+}
+
+impl Mail {
+    /// Checks an address of a receiver of mail.
+    ///
+    /// # Errors
+    /// It is none; the text says how one is written.
+    pub fn check_address(text: &str) -> Result<(), String> {
+        match text.parse::<Mailbox>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("'{}' is no address; write NAME@HOST", one_line(text))),
+        }
+    }
+
+    fn message(&self, from: &Mailbox, receivers: &[Mailbox]) -> Result<Message, String> {
+        let mut message = Message::builder().from(from.clone()).subject(one_line(&self.subject));
+        let own = self.to.iter().map(|to| to.parse().map_err(|_| format!("'{to}' is no address")));
+        let own = own.collect::<Result<Vec<Mailbox>, String>>()?;
+        for to in if own.is_empty() { receivers } else { &own } {
+            message = message.to(to.clone());
+        }
+        let body = MultiPart::alternative_plain_html(self.text.clone(), self.html.clone());
+        let message = match &self.pdf {
+            None => message.multipart(body),
+            Some((name, bytes)) => {
+                let kind = ContentType::parse("application/pdf").expect("it is a media type");
+                let base64 = ContentTransferEncoding::Base64;
+                let bytes = Body::new_with_encoding(bytes.clone(), base64)
+                    .map_err(|_| "the attached file cannot be encoded".to_owned())?;
+                let file = Attachment::new(one_line(name)).body(bytes, kind);
+                message.multipart(MultiPart::mixed().multipart(body).singlepart(file))
+            }
+        };
+        message.map_err(|error| error.to_string())
+    }
 }
 
 /// Sends mails.
@@ -113,27 +165,23 @@ impl Email {
             "",
         ))
     }
-}
 
-impl Channel for Email {
-    fn send(&mut self, notification: &Notification) -> Sent {
+    /// Sends a mail that is no notification. Blocks up to the time limits of the protocol.
+    pub fn send_mail(&self, mail: &Mail) -> Sent {
+        match mail.message(&self.from, &self.to) {
+            Ok(message) => self.transmit(&message),
+            Err(error) => {
+                let what = format!("the mail cannot be written: {}", one_line(&error));
+                Sent::Refused(Fault::new(what, "correct the addresses"))
+            }
+        }
+    }
+
+    fn transmit(&self, message: &Message) -> Sent {
         if let Some(fault) = self.refusal() {
             return Sent::Failed { fault, retry_after: None };
         }
-        let subject = self.templates.subject(notification);
-        let body = body(notification, &self.templates);
-        let mut message = Message::builder().from(self.from.clone()).subject(subject);
-        for to in &self.to {
-            message = message.to(to.clone());
-        }
-        let message = match message.header(ContentType::TEXT_PLAIN).body(body) {
-            Ok(message) => message,
-            Err(error) => {
-                let what = format!("the mail cannot be written: {error}");
-                return Sent::Refused(Fault::new(what, "correct `from` and `to` of the notifier"));
-            }
-        };
-        let Err(error) = self.transport.send(&message) else { return Sent::Accepted };
+        let Err(error) = self.transport.send(message) else { return Sent::Accepted };
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(cause) = source {
@@ -158,6 +206,25 @@ impl Channel for Email {
             _ => "check that the server runs, its address and the network",
         };
         Sent::Failed { fault: Fault::new(what, remedy), retry_after: None }
+    }
+}
+
+impl Channel for Email {
+    fn send(&mut self, notification: &Notification) -> Sent {
+        let subject = self.templates.subject(notification);
+        let body = body(notification, &self.templates);
+        let mut message = Message::builder().from(self.from.clone()).subject(subject);
+        for to in &self.to {
+            message = message.to(to.clone());
+        }
+        let message = match message.header(ContentType::TEXT_PLAIN).body(body) {
+            Ok(message) => message,
+            Err(error) => {
+                let what = format!("the mail cannot be written: {error}");
+                return Sent::Refused(Fault::new(what, "correct `from` and `to` of the notifier"));
+            }
+        };
+        self.transmit(&message)
     }
 }
 

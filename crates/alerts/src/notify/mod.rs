@@ -36,6 +36,7 @@ use crate::rule::{Group, Rule};
 use crate::silence::{Covered, Silences};
 
 pub use config::{NotifierConfig, check_names};
+pub use email::Mail;
 pub use endpoint::Reach;
 pub use keys::{ConfigError, Secrets};
 pub use queue::{Counts, Delivery, LastError, Notifier};

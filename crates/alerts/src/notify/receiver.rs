@@ -8,7 +8,7 @@ use sinks::{ClientOptions, Credentials, Fault};
 
 use super::alertmanager::Alertmanager;
 use super::config::{KINDS, NotifierConfig};
-use super::email::{Email, EmailOptions, Encryption};
+use super::email::{Email, EmailOptions, Encryption, Mail};
 use super::endpoint::Reach;
 use super::incidents::{Opsgenie, PagerDuty, Severity};
 use super::keys::{ConfigError, Keys};
@@ -111,6 +111,29 @@ impl NotifierOptions {
             send(&test)?;
         }
         Ok(())
+    }
+
+    /// Whether its receiver takes mails.
+    pub fn sends_mail(&self) -> bool {
+        matches!(self.receiver, Receiver::Email(_))
+    }
+
+    /// The address of the page, for links; empty if it is not known.
+    pub fn external_url(&self) -> &str {
+        &self.external_url
+    }
+
+    /// Sends a mail that is no notification by the server of this receiver, on a connection of its
+    /// own. Blocks up to the time limits of the protocol.
+    pub fn send_mail(&self, mail: &Mail) -> Sent {
+        let Receiver::Email(options) = &self.receiver else {
+            let what = format!("the receiver {} takes no mails", self.policy.name);
+            return Sent::Refused(Fault::new(what, "choose one of the kind `email`"));
+        };
+        match Email::new(options, self.ca.as_deref(), self.reach, self.templates.clone()) {
+            Ok(email) => email.send_mail(mail),
+            Err(fault) => Sent::Failed { fault, retry_after: None },
+        }
     }
 
     /// Makes the channel. Nothing is connected yet, but certificates are read.

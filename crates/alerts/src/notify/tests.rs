@@ -195,3 +195,32 @@ fn answers_of_mail_servers_are_judged() {
     let Sent::Failed { fault, .. } = mail(port).send(&notification()) else { panic!() };
     assert!(fault.remedy.contains("password"), "{fault}");
 }
+
+#[test]
+fn a_mail_with_a_file_arrives_and_has_no_more_headers() {
+    let (port, receiver) = smtp_server(None);
+    let config: super::NotifierConfig = toml::from_str(&format!(
+        "name = 'm'\n[email]\nserver = '127.0.0.1:{port}'\ntls = 'none'\n\
+         from = 'Logs <logs@example.com>'\nto = ['ops@example.com']"
+    ))
+    .unwrap();
+    let options = config.check("").unwrap().remove(0);
+    let mail = super::Mail {
+        subject: "Shop\r\nBcc: x@example.com".to_owned(),
+        to: vec!["ann@example.com".to_owned()],
+        text: "plain".to_owned(),
+        html: "<p>rich</p>".to_owned(),
+        pdf: Some(("shop.pdf".to_owned(), b"%PDF-1.7".to_vec())),
+    };
+    assert_eq!(options.send_mail(&mail), Sent::Accepted);
+    let mail = receiver.recv().unwrap();
+    assert!(mail.contains("RCPT TO:<ann@example.com>") && !mail.contains("ops@"), "{mail}");
+    assert!(mail.contains("Subject: Shop  Bcc: x@example.com"), "{mail}");
+    assert!(!mail.contains("\r\nBcc:"), "{mail}");
+    for part in ["plain", "<p>rich</p>", "application/pdf", "filename=\"shop.pdf\"", "JVBERi0xLjc="]
+    {
+        assert!(mail.contains(part), "{part}: {mail}");
+    }
+    assert!(super::Mail::check_address("ann@example.com").is_ok());
+    assert!(super::Mail::check_address("ann").is_err());
+}

@@ -31,6 +31,7 @@ mod credentials;
 mod directories;
 mod first;
 mod hashing;
+mod later;
 mod outside;
 mod shared;
 

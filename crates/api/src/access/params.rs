@@ -67,6 +67,13 @@ impl Params {
         Ok(Params { pairs, ..Params::default() })
     }
 
+    /// Parameters of a query that the server runs for a caller by itself.
+    pub fn of_principal(principal: &Principal, pairs: Vec<(String, String)>) -> Params {
+        let mut params = Params { pairs, ..Params::default() };
+        params.set_caller(Some(principal));
+        params
+    }
+
     /// What the caller may see, without the parameters.
     pub fn of_caller(&self) -> &Restriction {
         &self.restriction

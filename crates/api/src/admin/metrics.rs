@@ -28,6 +28,24 @@ use node::cluster::StoreLacks;
 use node::process::{open_files, usage};
 use node::storage::backup::schedule::Counts;
 
+/// Dashboards that were sent by mail.
+fn mails(app: &App, out: &mut Text) {
+    out.head(
+        "loginson_dashboard_mails_total",
+        "counter",
+        "Dashboards by mail: taken by a mail server, attempts that failed, and due ones given up.",
+    );
+    let counts = [
+        ("sent", &app.mails.sent),
+        ("failed", &app.mails.failed_attempts),
+        ("given_up", &app.mails.given_up),
+    ];
+    for (result, count) in counts {
+        let value = count.load(Relaxed);
+        out.sample("loginson_dashboard_mails_total", &[("result", result)], value);
+    }
+}
+
 /// The media type of the response.
 pub const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -96,6 +114,7 @@ fn text(app: &App, lacks: &[StoreLacks]) -> String {
             crate::stands_out::metrics(&work.watch, &mut out);
         }
         crate::rules::metrics(&pipeline.rules.now(), &mut out);
+        mails(app, &mut out);
         crate::admin::tenants::metrics(&pipeline, &mut out);
         files(
             pipeline.sources().files(collector::FileSource::totals).unwrap_or_default(),

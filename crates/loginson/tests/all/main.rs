@@ -37,6 +37,7 @@ mod common;
 mod copies;
 mod crash;
 mod crowds;
+mod dashboard_mails;
 mod data_files;
 mod elastic;
 mod encryption;

@@ -334,6 +334,16 @@ impl AlertStage {
         Ok(notifier.test(SystemClock.now_ns()))
     }
 
+    /// The receivers that take mails, by name: those by whose servers dashboards can be sent.
+    pub fn mail_receivers(&self) -> Vec<NotifierOptions> {
+        let made = self.receivers.all().into_iter().filter_map(|kept| kept.options.ok());
+        let is_hidden = |made: &NotifierOptions| {
+            self.notifiers.iter().any(|notifier| notifier.policy.name == made.policy.name)
+        };
+        let all = self.notifiers.iter().cloned().chain(made.filter(|made| !is_hidden(made)));
+        all.filter(NotifierOptions::sends_mail).collect()
+    }
+
     /// Files that could not be used.
     pub fn invalid(&self) -> Vec<RuleError> {
         lock(&self.invalid).clone()

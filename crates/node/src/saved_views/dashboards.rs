@@ -9,10 +9,11 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use serde_json::{Map, Value};
 
-use crate::data_dir::{DocumentFolder, Documents};
+use crate::data_dir::{DocumentFolder, Documents, ListedDocument};
 use crate::saved_views::documents::{DocumentError, KeptDocuments};
 
 /// Dashboards that are kept.
@@ -26,9 +27,11 @@ const PROVIDED: &str = "provided";
 
 /// The dashboards.
 pub struct Dashboards {
-    kept: KeptDocuments,
+    pub(super) kept: KeptDocuments,
     /// Those of the configured folder.
     provided: Option<DocumentFolder>,
+    /// Counts changes of schedules ([`super::mails`]).
+    pub(super) mails_changes: AtomicU64,
 }
 
 impl Dashboards {
@@ -37,6 +40,7 @@ impl Dashboards {
         Dashboards {
             kept: KeptDocuments::new(keep),
             provided: provided.map(DocumentFolder::provided),
+            mails_changes: AtomicU64::new(0),
         }
     }
 
@@ -128,11 +132,16 @@ impl Dashboards {
         if found != sent {
             return Err(DocumentError::Changed { found, sent });
         }
-        if found == 0 && self.kept.list(0)?.len() >= DASHBOARDS_MAX {
+        let is_dashboard = |(name, _): &ListedDocument| name.ends_with(".json");
+        if found == 0
+            && self.kept.list(0)?.iter().filter(|one| is_dashboard(one)).count() >= DASHBOARDS_MAX
+        {
             return Err(DocumentError::Full(DASHBOARDS_MAX));
         }
         document.insert("id".to_owned(), id.into());
         document.remove(PROVIDED);
+        // Schedules are kept beside it.
+        document.remove("mails");
         document.insert("version".to_owned(), (found + 1).into());
         match self.kept.write(&name, &document, BYTES_MAX)? {
             true => Ok(document),
@@ -146,12 +155,13 @@ impl Dashboards {
         self.get(id)?;
         let name = file_name(id)?;
         self.check_own(&name)?;
-        Ok(self.kept.remove(&name)?)
+        self.kept.remove(&name)?;
+        self.remove_mails(id)
     }
 }
 
 /// The name of a document. Ids of others would be names of files elsewhere.
-fn file_name(id: &str) -> Result<String, DocumentError> {
+pub(super) fn file_name(id: &str) -> Result<String, DocumentError> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
     match id.is_empty() || id.len() > ID_BYTES_MAX || !id.chars().all(is_allowed) {
         true => Err(DocumentError::Invalid(format!(

@@ -99,6 +99,11 @@ impl KeptDocuments {
         self.keep.list(bytes_max)
     }
 
+    /// As [`list`](Self::list), of the documents whose names begin with `prefix` alone.
+    pub fn list_of(&self, prefix: &str, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
+        self.keep.list_of(prefix, bytes_max)
+    }
+
     /// Where a document is, for people.
     pub fn place(&self, name: &str) -> String {
         self.keep.place(name)

@@ -5,6 +5,7 @@ pub mod dashboards;
 pub mod documents;
 pub mod links;
 pub mod macros;
+pub mod mails;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -33,6 +33,8 @@ export interface Dashboard {
   version: number;
   variables: Variable[];
   panels: Panel[];
+  /** Schedules by mail of an imported dashboard, which the server checks and keeps beside it. */
+  mails?: readonly unknown[];
   /** It is a file of the server, and cannot be changed here. */
   provided?: true;
 }
@@ -103,13 +105,13 @@ export function readDashboard(value: unknown): Dashboard | { error: string } {
     seen.add(panel.id);
   }
   const version = of['version'];
-  return { id: text(of['id'], 100) ?? '', title, version: typeof version === 'number' && Number.isSafeInteger(version) ? version : 0, variables: readVariables(of['variables']), panels: panels as Panel[], ...(of['provided'] === true ? { provided: true } : {}) };
+  return { id: text(of['id'], 100) ?? '', title, version: typeof version === 'number' && Number.isSafeInteger(version) ? version : 0, variables: readVariables(of['variables']), panels: panels as Panel[], ...(Array.isArray(of['mails']) && of['mails'].length > 0 ? { mails: of['mails'] } : {}), ...(of['provided'] === true ? { provided: true } : {}) };
 }
 
 /** The document that is saved and exported. */
-export function writeDashboard({ id, title, version, variables, panels }: Dashboard): Record<string, unknown> {
+export function writeDashboard({ id, title, version, variables, panels, mails }: Dashboard): Record<string, unknown> {
   const written = panels.map(({ options, text, query, ...panel }) => ({ ...panel, ...(query === '' && text !== '' ? { text } : { query }), options: changedOptions(options) }));
-  return { id, title, version, ...(variables.length > 0 ? { variables } : {}), panels: written };
+  return { id, title, version, ...(variables.length > 0 ? { variables } : {}), panels: written, ...(mails ? { mails } : {}) };
 }
 
 /** A dashboard from the text of a file. It is a new one: an import never replaces what is there. */
@@ -127,8 +129,9 @@ export function importDashboard(file: string): Dashboard | { error: string } {
   return { ...own, id: '', version: 0 };
 }
 
-export function exportText(dashboard: Dashboard): string {
-  return `${JSON.stringify(writeDashboard({ ...dashboard, id: '', version: 0 }), null, 2)}\n`;
+/** The file of an export, with schedules by mail if there are any. */
+export function exportText(dashboard: Dashboard, mails: readonly unknown[] = []): string {
+  return `${JSON.stringify(writeDashboard({ ...dashboard, id: '', version: 0, ...(mails.length > 0 ? { mails } : {}) }), null, 2)}\n`;
 }
 
 /** An id for a new dashboard, from its title, that none of the others has. */

@@ -1,0 +1,104 @@
+//! Tests of what a panel shows of the rows of its answer.
+
+use serde_json::json;
+
+use super::super::panel::panels;
+use super::*;
+
+const HOUR: i64 = 3_600_000;
+/// 2026-03-29T00:00:00Z, in milliseconds.
+const START: i64 = 1_774_742_400_000;
+
+fn rows(names: &[&str], cells: &[&[&str]]) -> Rows {
+    let texts = |row: &[&str]| row.iter().map(|cell| (*cell).to_owned()).collect();
+    Rows { names: texts(names), rows: cells.iter().map(|row| texts(row)).collect(), is_cut: false }
+}
+
+/// What a panel with these options shows of an answer, and its notes.
+fn check(query: &str, options: serde_json::Value, rows: &Rows) -> (Shown, Vec<String>) {
+    let dashboard = json!({"panels": [{"query": query, "options": options}]});
+    let panel = panels(dashboard.as_object().unwrap()).0.remove(0);
+    let mut notes = Vec::new();
+    let query = Query::parse(query, 0).unwrap();
+    let shown = shown(&panel, &query, rows, (START, START + 3 * HOUR), &mut notes);
+    (shown, notes)
+}
+
+#[test]
+fn rows_over_time_are_series_over_the_whole_range() {
+    let rows = rows(
+        &["_time", "level", "n"],
+        &[
+            &["2026-03-29T01:00:00Z", "error", "5"],
+            &["2026-03-29T01:00:00Z", "", "2"],
+            &["2026-03-29T02:00:00Z", "error", "1"],
+            &["2026-03-29T02:00:00Z", "info", "1"],
+        ],
+    );
+    let query = "* | stats by (_time:1h, level) count() n";
+    let (Shown::Chart(chart), notes) = check(query, json!({"kind": "bars", "top": 2}), &rows)
+    else {
+        panic!()
+    };
+    assert_eq!(chart.times_ms, [START, START + HOUR, START + 2 * HOUR]);
+    assert!(chart.is_bars && chart.is_stacked && notes.is_empty());
+    let found: Vec<_> = chart.series.iter().map(|one| (&*one.label, one.size)).collect();
+    assert_eq!(found, [("error", 6.0), ("(none)", 2.0), ("others (1)", 1.0)]);
+    assert_eq!(chart.series[0].points, [Some(0.0), Some(5.0), Some(1.0)]);
+    let (Shown::Chart(chart), _) = check(query, json!({"only": ["info"]}), &rows) else { panic!() };
+    assert_eq!(chart.series.len(), 1);
+    assert!(!chart.is_bars, "a line is the default");
+}
+
+#[test]
+fn what_cannot_be_added_up_has_gaps() {
+    let rows = rows(
+        &["_time", "p99_ms"],
+        &[&["2026-03-29T00:00:00Z", "12.5"], &["2026-03-29T02:00:00Z", "NaN"]],
+    );
+    let query = "* | stats by (_time:1h) quantile(0.99, duration_ms) p99_ms";
+    let (Shown::Chart(chart), _) = check(query, json!({}), &rows) else { panic!() };
+    assert_eq!(chart.series[0].points, [Some(12.5), None, None]);
+    assert_eq!(chart.unit, Unit::Millis);
+}
+
+#[test]
+fn other_kinds() {
+    let one = rows(&["lines", "bytes"], &[&["1234", "2048"]]);
+    let (found, _) = check("* | stats count() lines, sum(bytes) bytes", json!({}), &one);
+    let number = |label: &str, number: &str| (label.to_owned(), number.to_owned());
+    assert_eq!(found, Shown::Numbers(vec![number("lines", "1,234"), number("bytes", "2 KiB")]));
+    let groups = rows(&["path", "n"], &[&["/a", "1"], &["/b", "7"], &["", "2"]]);
+    let query = "* | stats by (path) count() n";
+    let (found, notes) = check(query, json!({"top": 1}), &groups);
+    let entries = vec![("/b".to_owned(), 7.0)];
+    assert_eq!(found, Shown::List(List { entries, unit: Unit::Number }));
+    assert_eq!(notes, ["2 other groups have 3 together."]);
+    let (Shown::Table(table), _) = check(query, json!({"kind": "table"}), &groups) else {
+        panic!()
+    };
+    assert_eq!(table.columns, [("path".to_owned(), false), ("n".to_owned(), true)]);
+    let (found, notes) = check(query, json!({"kind": "heat"}), &groups);
+    assert!(matches!(found, Shown::List(_)), "no heat map without time");
+    assert!(notes.is_empty());
+    let ranges = rows(&["h"], &[&["[{\"vmrange\":\"1...2\",\"hits\":3}]"]]);
+    let (found, notes) = check("* | stats histogram(a) h", json!({}), &ranges);
+    assert!(matches!(found, Shown::Table(_)));
+    assert!(notes[0].contains("A histogram is not drawn here"), "{notes:?}");
+    assert_eq!(check(query, json!({}), &Rows::default()).0, Shown::Nothing);
+}
+
+#[test]
+fn large_answers_are_cut_and_say_so() {
+    let many: Vec<Vec<String>> = (0..40).map(|n| vec![n.to_string(); 10]).collect();
+    let names = (0..10).map(|n| format!("c{n}")).collect();
+    let rows = Rows { names, rows: many, is_cut: true };
+    let (Shown::Table(table), notes) = check("a", json!({}), &rows) else { panic!() };
+    assert_eq!((table.rows.len(), table.columns.len()), (TABLE_ROWS_MAX, COLUMNS_MAX));
+    let expected = [
+        "Only the first 40 rows of its answer were read.",
+        "2 columns are left out.",
+        "at least 10 more rows are left out.",
+    ];
+    assert_eq!(notes, expected);
+}
