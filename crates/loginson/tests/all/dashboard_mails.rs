@@ -69,10 +69,14 @@ impl MailServer {
         self.mails.lock().unwrap().len()
     }
 
+    /// The last mail, as it came.
+    fn raw(&self) -> String {
+        self.mails.lock().unwrap().last().unwrap().clone()
+    }
+
     /// The last mail, with its lines put together that quoted-printable has cut.
     fn last(&self) -> String {
-        let mails = self.mails.lock().unwrap();
-        mails.last().unwrap().replace("=\r\n", "").replace("=3D", "=")
+        self.raw().replace("=\r\n", "").replace("=3D", "=")
     }
 }
 
@@ -175,7 +179,8 @@ fn a_dashboard_is_mailed_with_the_rights_of_its_owner() {
         mail.contains("https://logs.example.com/?view=dashboards&dashboard=shop&from="),
         "{mail}"
     );
-    let file = mail.split("Content-Disposition: attachment").nth(1).unwrap();
+    let raw = mail_server.raw();
+    let file = raw.split("Content-Disposition: attachment").nth(1).unwrap();
     assert!(file.contains("filename=\"shop.pdf\""), "{file}");
     let body = file.split_once("\r\n\r\n").unwrap().1.split("\r\n--").next().unwrap();
     let pdf = STANDARD.decode(body.replace("\r\n", "")).unwrap();
