@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::cluster_state::wait_until_published;
 use crate::common::{Answer, PATIENCE, Server, loginson, read_chunk, read_head};
 use crate::engines::Engines;
 use crate::queries::Holder;
@@ -171,11 +172,7 @@ fn each_node_tells_what_all_of_them_do_and_names_those_that_died() {
     assert_eq!(fetched(&third, &held), b"{\"n\":\"300\"}\n");
 
     // The numbers of all nodes are the same at each.
-    first.wait_for("segments of everything", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        let mut partitions = state["partitions"].as_array().unwrap().iter();
-        partitions.all(|partition| partition["unpublished"] == 0)
-    });
+    wait_until_published(&first);
     for node in [&first, &second, &third] {
         let numbers = told(node, "the numbers of all nodes", all_nodes, |numbers| {
             numbers["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3)

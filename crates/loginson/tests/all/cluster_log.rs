@@ -1,6 +1,7 @@
 //! A cluster whose Kafka lost everything: it says so, answers what it has in segments, and goes on
 //! with a new topic on request.
 
+use crate::cluster_state::wait_until_published;
 use crate::common::{PATIENCE, Server, loginson};
 use crate::engines::Engines;
 use crate::shop::{compare, send};
@@ -28,11 +29,7 @@ fn a_topic_that_was_made_anew_is_told_and_gone_on_with() {
     let mut first = start(0, "'collector', 'store'");
     let mut second = start(1, "'query'");
     send(&[&first], Some(&all), 0..600);
-    second.wait_for("segments of everything", |node| {
-        let state = node.get("/api/v1/cluster").json();
-        let mut partitions = state["partitions"].as_array().unwrap().iter();
-        state["partitions_unowned"] == 0 && partitions.all(|one| one["unpublished"] == 0)
-    });
+    wait_until_published(&second);
     compare(&all, &second);
     let (done, text) = replace_log(file);
     assert!(!done && text.contains("there is nothing to replace"), "{text}");
