@@ -41,7 +41,7 @@ const LEFT_OUT: [&str; 16] = [
 
 /// Routes of the scope `read` that show no lines: what all readers share, and what is fixed. Of
 /// the others, requests are in [`requests`]; the last ones have tests of their own below.
-const SHARED: [&str; 28] = [
+const SHARED: [&str; 31] = [
     "/",
     "/_cluster/health",
     "/_license",
@@ -53,6 +53,11 @@ const SHARED: [&str; 28] = [
     "/{index}/_search/point_in_time",
     "/api/v1/dashboards",
     "/api/v1/dashboards/{id}",
+    // Schedules of the caller alone. Their mails are evaluated with the restriction of their owner,
+    // which `dashboard_mails` of crate `loginson` tests.
+    "/api/v1/dashboards/{id}/mails",
+    "/api/v1/dashboards/{id}/mails/{mail}",
+    "/api/v1/dashboards/{id}/mails/{mail}/send",
     "/api/v1/links",
     "/api/v1/links/{id}",
     "/api/v1/lookups",
