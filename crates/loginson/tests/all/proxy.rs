@@ -221,8 +221,8 @@ fn a_login_through_the_advised_proxy() {
     assert_eq!(nginx.upgrade(&origin), "HTTP/1.1 401 Unauthorized");
     assert_eq!(nginx.upgrade_with(&origin, &cookie), "HTTP/1.1 101 Switching Protocols");
     // After ten wrong passwords Loginson refuses the name (429), and nginx an address that asks too
-    // often (503). How often that is depends on how long each answer takes here. Passwords count for
-    // a minute.
+    // often (503). How often that is depends on how long each answer takes here. Passwords count
+    // for a minute.
     let asked = Instant::now();
     let statuses: Vec<u16> = (0..25).map(|n| login(&format!("wrong{n}")).status).collect();
     let (tried, refused): (Vec<u16>, Vec<u16>) =

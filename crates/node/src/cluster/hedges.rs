@@ -80,8 +80,8 @@ impl Hedges {
         self
     }
 
-    /// The side that another node is to be asked for at the time `now`, if there is one, and whether
-    /// its node is silent. All were asked at `begun`.
+    /// The side that another node is to be asked for at the time `now`, if there is one, and
+    /// whether its node is silent. All were asked at `begun`.
     pub fn slow(&self, sides: &[Began], begun: Instant, now: Instant) -> Option<(usize, bool)> {
         if self.left == 0 {
             return None;
