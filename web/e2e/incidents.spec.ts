@@ -87,6 +87,24 @@ test('differences that are the same lines are one card, and the first one is mar
   expect(await page.getByTestId('story').count()).toBeLessThanOrEqual(3);
 });
 
+test('a story and its lines go into a notebook', async ({ page, request }) => {
+  await send(request, 0);
+  await page.goto(`/?${rangeOf(0)}`);
+  await settled(page);
+  await openDifferences(page, page.getByTestId('changed-toggle'));
+  const story = page.getByTestId('story').filter({ hasText: 'No space left' });
+  await story.getByTestId('story-note').click();
+  await expect(page.getByTestId('note-text')).toHaveValue(/No space left/);
+  await page.getByTestId('note-target').selectOption('');
+  await page.getByTestId('note-notebook-title').fill('The full disk');
+  await page.getByTestId('note-yes').click();
+  await page.getByTestId('noted-open').click();
+  await expect(page.getByTestId('notebook-name')).toHaveText('The full disk');
+  await expect(page.getByTestId('cell')).toHaveCount(2);
+  await expect(page.getByTestId('cell').first()).toContainText('No space left');
+  await expect(page.getByTestId('cell').nth(1).getByTestId('cell-lines').locator('li').first()).toContainText('No space left');
+});
+
 test('the lines of a value are compared with others, and back', async ({ page, request }) => {
   await send(request, 5);
   await page.goto(`/?${rangeOf(5)}&query=${encodeURIComponent('"request done"')}`);
