@@ -261,6 +261,7 @@ test('the menu of a value filters, excludes and copies, also by keys', async ({ 
   await menu.getByTestId('value-copy').click();
   await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe('/api/cart');
   await chip(page, 'path').click({ button: 'right' });
+  await expect(menu.getByRole('menuitem').first()).toBeFocused();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await expectQuery(page, `${token} NOT path:="/api/cart"`);

@@ -13,12 +13,13 @@ test.beforeEach(async ({ page, request }) => {
   for (const { id } of ((await answer.json()) as { dashboards: { id: string }[] }).dashboards) await request.delete(`/api/v1/dashboards/${id}`);
 });
 
-/** Adds what is shown to the notebook *Outage*, which the first call makes. */
-async function add(page: Page, text: string, title: string): Promise<void> {
+/** Adds what is shown to the notebook *Outage*; the first call makes it. */
+async function add(page: Page, text: string, title: string, is: 'new' | 'known' = 'known'): Promise<void> {
   await expect(page.getByTestId('notebook-dialog')).toBeVisible();
   const target = page.getByTestId('note-target');
-  const known = target.locator('option', { hasText: 'Outage' });
-  if ((await known.count()) === 0) {
+  // The list of notebooks arrives after the dialog.
+  if (is === 'known') await expect(target.locator('option', { hasText: 'Outage' })).toHaveCount(1);
+  else {
     await target.selectOption('');
     await page.getByTestId('note-notebook-title').fill('Outage');
   }
@@ -38,7 +39,7 @@ test('a text, lines and a chart are kept in a notebook as they were, and asked a
   await settled(page);
   await page.getByTestId('add-to-notebook').click();
   await expectAccessible(page, [], '[data-testid="notebook-dialog"]');
-  await add(page, `# Cause\n- the disk of \`db1\` was **full**\n${EVIL}`, 'What it said');
+  await add(page, `# Cause\n- the disk of \`db1\` was **full**\n${EVIL}`, 'What it said', 'new');
   await page.getByTestId('noted-close').click();
   // A line that comes later is not in what was kept.
   await post(request, { _msg: `${mark} second`, app_name: 'notes' });
@@ -92,7 +93,7 @@ test('a notebook is one document without a server, is exported, imported and del
   await page.goto(`/?range=1h&chart=bars&query=${encodeURIComponent(OVER_TIME)}`);
   await settled(page);
   await page.getByTestId('add-to-notebook').click();
-  await add(page, `## Answers of the shop\n${EVIL}`, 'Answers');
+  await add(page, `## Answers of the shop\n${EVIL}`, 'Answers', 'new');
   await page.getByTestId('noted-open').click();
   await expect(cell(page, 1).getByTestId('time-chart')).toBeVisible();
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByTestId('notebook-document').click()]);

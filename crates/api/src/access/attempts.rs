@@ -121,7 +121,7 @@ mod tests {
             attempts.begin(here, "ann").unwrap();
         }
         let wait = attempts.begin(here, "ann").unwrap_err();
-        assert!(wait <= WINDOW && wait > WINDOW / 2);
+        assert!(wait <= attempts.window && wait > attempts.window / 2);
         // Others are not hindered, and a successful attempt makes room.
         attempts.begin(here, "bob").unwrap();
         attempts.begin(there, "ann").unwrap();

@@ -90,7 +90,7 @@ fn listed(app: &App, asker: &Asker) -> Value {
         "result_bytes": app.jobs.get().map_or(0, |jobs| jobs.bytes()),
     });
     if let Some(out_of_reach) = out_of_reach {
-        body["out_of_reach"] = out_of_reach.into();
+        body["out_of_reach"] = out_of_reach;
     }
     body
 }

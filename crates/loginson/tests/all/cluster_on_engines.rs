@@ -192,7 +192,7 @@ fn a_cluster_answers_as_one_store_does_whatever_is_killed() {
     engines.run("kafka", "start");
     third.wait_for("what waited in the spool", |node| {
         let answer = node.get("/select/logsql/query?query=*|stats+count()n");
-        answer.status == 200 && answer.rows()[0]["n"] == lines.to_string()
+        answer.status == 200 && answer.rows()[0]["n"] == *lines.to_string()
     });
     compare(&all, &third);
 

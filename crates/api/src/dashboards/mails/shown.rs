@@ -391,7 +391,7 @@ fn series(
         false => (panel.top / values.len().max(1)).max(1),
     };
     let mut kept = Vec::new();
-    for place in 0..values.len() {
+    for (place, value) in values.iter().enumerate() {
         let mut own: Vec<Series> =
             all.iter().filter(|((of, _), _)| *of == place).map(|(_, one)| one.clone()).collect();
         own.sort_by(|a, b| b.size.total_cmp(&a.size));
@@ -400,7 +400,7 @@ fn series(
         if rest.is_empty() {
             continue;
         }
-        if !values[place].is_additive {
+        if !value.is_additive {
             notes.push(format!("{} smaller series are left out.", rest.len()));
             continue;
         }

@@ -31,7 +31,7 @@ pub mod summaries;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -125,6 +125,8 @@ pub struct Engines {
     held: Mutex<Option<(Instant, Duration, Held)>>,
     /// The region that this one follows, as of a moment ago.
     follows: RwLock<Option<Follows>>,
+    /// The id of the topic that the catalog goes with, once that is known.
+    log_topic: OnceLock<String>,
     /// Why the log is not the one of the catalog, as of a moment ago.
     other_log: RwLock<Option<String>>,
 }
@@ -223,6 +225,7 @@ impl Engines {
             queries: KnownQueries::default(),
             held: Mutex::default(),
             follows: RwLock::new(follows),
+            log_topic: OnceLock::new(),
             other_log: RwLock::default(),
         };
         // Before anything is read.
@@ -274,13 +277,18 @@ impl Engines {
             return Ok(());
         }
         let Ok(Some(found)) = self.log.topic_id() else { return Ok(()) };
-        let known = match self.catalog.log_topic()? {
-            Some(known) => known,
-            None if self.config.stores => self.catalog.adopt_log(&found)?,
-            None => return Ok(()),
+        let known = match self.log_topic.get() {
+            Some(known) => known.clone(),
+            None => match self.catalog.log_topic()? {
+                Some(known) => known,
+                None if self.config.stores => self.catalog.adopt_log(&found)?,
+                None => return Ok(()),
+            },
         };
+        // It is replaced while no node runs that asks for it.
+        let known = self.log_topic.get_or_init(|| known);
         let topic = &self.config.kafka.log.topic;
-        let other = (known != found).then(|| {
+        let other = (*known != found).then(|| {
             format!(
                 "the topic {topic} is not the one of this cluster: it was made anew, or cluster.kafka names another Kafka.                  If the earlier one is lost for good, stop stores and query nodes, and run `loginson cluster replace-log`"
             )

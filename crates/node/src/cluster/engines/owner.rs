@@ -613,6 +613,10 @@ impl Shared {
             match FrameLog::ends(&*self.engines.log) {
                 Ok(ends) => {
                     said.clear();
+                    // Those of a topic that was made anew are not taken for the ends of before.
+                    if let Err(error) = self.engines.look_at_log() {
+                        tracing::debug!("the topic of the catalog is not known: {error}");
+                    }
                     if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
                         looked = Some(Instant::now());
                         self.look_for_risks(&ends);
@@ -673,8 +677,7 @@ impl Shared {
             let begun = Instant::now();
             let Engines { kept, catalog, clock, .. } = &*self.engines;
             let kept = kept.refresh(catalog, || self.now_ns(), clock.now_ns());
-            let looked = || self.engines.look_at_region().and_then(|()| self.engines.look_at_log());
-            match kept.and_then(|()| looked()) {
+            match kept.and_then(|()| self.engines.look_at_region()) {
                 Ok(()) => said.clear(),
                 Err(error) => {
                     let error = error.to_string();

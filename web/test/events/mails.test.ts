@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Wanted } from '../../src/lib/api/mails';
-import { addressesOf, freeId, whenText, zones } from '../../src/lib/chart/mails';
+import { addressesOf, freeId, whenText, zones } from '../../src/lib/events/mails';
 import { exportText, importDashboard, writeDashboard } from '../../src/lib/chart/dashboards';
 
 const wanted: Wanted = { receiver: 'ops', addresses: [], every: 'day', hour: 7, minute: 5, weekdays: [], month_day: null, zone: 'UTC', range: '24h', variables: {} };
