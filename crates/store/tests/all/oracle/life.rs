@@ -110,6 +110,8 @@ fn seen(disk: &SimDisk, keys: &Option<Arc<Keyring>>) -> Arc<dyn Disk> {
 impl Life {
     pub fn new(seed: u64, dir: &Path) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
+        // The caches of the store evict by this thread's generator.
+        fastrand::seed(seed);
         let os_dir = dir.join(seed.to_string());
         let bare_disk = SimDisk::new(seed);
         let mut disk = bare_disk.clone();
