@@ -86,6 +86,12 @@ final class HBase extends Store {
     String version() throws Exception {
         try (Admin admin = connection.getAdmin()) {
             String version = admin.getClusterMetrics().getHBaseVersion();
+            if (admin.getRegionServers().isEmpty()) {
+                throw new Unreachable("no region server has come yet");
+            }
+            // Before that, the list of tables may be empty: the master refuses this while it
+            // starts.
+            admin.getNamespaceDescriptor("default");
             for (TableName name : admin.listTableNames((Pattern) null, true)) {
                 // The server's own tables as well: a killed server replays its log first.
                 if (admin.isTableEnabled(name) && !admin.isTableAvailable(name)) {
