@@ -387,7 +387,7 @@ mod tests {
         ];
         assert_eq!(first(1), one);
         assert_eq!(first(2)[0], ("write-100", lxc, true));
-        assert_eq!(steps.iter().filter(|step| step.restart).count(), 2 * 10);
+        assert_eq!(steps.iter().filter(|step| step.restart).count(), 2 * 6);
     }
 
     #[test]

@@ -14,6 +14,9 @@ describe('variables in LogQL', () => {
     ['{h=~"pre-$host.*"}', { host: ['a', 'b'] }, '{h=~"pre-(a|b).*"}'],
     ['{h=~"pre-$host"}', {}, '{h=~"pre-.*"}'],
     ['{a="b"} |= "$app" | json', { app: ['x"y'] }, '{a="b"} |="x\\"y" | json'],
+    ['{a="b"} |= "$app"', {}, '{a="b"} |~".*"'],
+    ['{a="b"} |= "$app"', { app: ['a.b', 'c'] }, '{a="b"} |~"a\\\\.b|c"'],
+    ['{a="b"} |~ "^$app"', { app: ['a.b'] }, '{a="b"} |~"^(a\\\\.b)"'],
     ['{a="$other"}', { host: ['a'] }, '{a="$other"}'],
     ['{a=`$host`}', { host: ['a'] }, '{a="a"}'],
   ])('%s of %j', (query, chosen, written) => expect(withLogQlVariables(query, VARIABLES, chosen as never)).toBe(written));

@@ -141,8 +141,9 @@ pub fn status(engines: &Engines) -> Value {
     let mut shown = own(engines);
     shown["nodes"] = nodes.into();
     shown["partitions"] = partitions.into();
-    shown["partitions_unowned"] = unowned.into();
-    shown["partitions_troubled"] = troubled.into();
+    // Without the catalog these numbers are not known, and so not 0.
+    shown["partitions_unowned"] = rows.map(|_| unowned).into();
+    shown["partitions_troubled"] = rows.map(|_| troubled).into();
     shown["segments"] = json!(status.totals.map(|totals| totals.segments));
     shown["segments_bytes"] = json!(status.totals.map(|totals| totals.bytes));
     shown["follows"] = json!(follows.map(|follows| {

@@ -105,8 +105,8 @@ export interface ClusterState {
     lost?: number;
     trouble?: string | null;
   }[];
-  partitions_unowned?: number;
-  partitions_troubled?: number;
+  partitions_unowned?: number | null;
+  partitions_troubled?: number | null;
   segments?: number | null;
   segments_bytes?: number | null;
   /** Why something is not known. */

@@ -6,15 +6,16 @@ import { stepParam } from '../base/steps';
 import { quoteField } from './logsql';
 import type { Chosen, Variable } from './variables';
 
-const STRING = /(?:(=~|!~|!=|=)\s*)?("(?:\\.|[^"\\])*"|`[^`]*`)/g;
+const STRING = /(?:(\|=|\|~|=~|!~|!=|=)\s*)?("(?:\\.|[^"\\])*"|`[^`]*`)/g;
 const NAMED = /\$\{(\w+)(?::\w+)?\}|\[\[(\w+)\]\]|\$(\w+)/g;
 
 const asRegex = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
 /**
- * A query with the chosen values. A matcher of a label, `host="$host"`, takes all of them, and
- * every value if none is chosen; in other texts a variable stands for the first one. A value is
- * always a text or an escaped part of a regular expression, whatever is in it.
+ * A query with the chosen values. A matcher of a label, `host="$host"`, or a filter of lines,
+ * `|= "$host"`, takes all of them, and any text if none is chosen; in other texts a variable stands
+ * for the first one. A value is always a text or an escaped part of a regular expression, whatever
+ * is in it.
  */
 export function withLogQlVariables(query: string, variables: readonly Variable[], chosen: Chosen): string {
   const known = new Set(variables.map(({ name }) => name));
@@ -32,8 +33,9 @@ export function withLogQlVariables(query: string, variables: readonly Variable[]
     const values = isWhole ? (chosen[only as string] ?? []) : [];
     const isNegative = sign?.startsWith('!') ?? false;
     if (sign !== undefined && isWhole) {
-      if (values.length === 1) return `${isNegative ? '!=' : '='}${JSON.stringify(values[0])}`;
-      return `${isNegative ? '!~' : '=~'}${JSON.stringify(values.length === 0 ? '.*' : values.map(asRegex).join('|'))}`;
+      const [plain, regex] = sign.startsWith('|') ? ['|=', '|~'] : isNegative ? ['!=', '!~'] : ['=', '=~'];
+      if (values.length === 1) return `${plain}${JSON.stringify(values[0])}`;
+      return `${regex}${JSON.stringify(values.length === 0 ? '.*' : values.map(asRegex).join('|'))}`;
     }
     const isRegex = sign?.endsWith('~') ?? false;
     const replaced = text.replace(NAMED, (whole, a?: string, b?: string, c?: string) => {

@@ -1,7 +1,6 @@
 //! Evaluates the panels of a dashboard for a caller that is not there: each query enters the queue
 //! of queries like one of the page, within the limits and the restriction of the caller.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -11,9 +10,11 @@ use query::{Query, Scratch, Stats, Top, Uniq};
 use serde_json::{Map, Value};
 use text::time::format_time;
 
+use super::logql;
 use super::panel::{Panel, panels, variables, with_variables};
 use super::report::Part;
-use super::shown::{ROWS_BYTES_MAX, ROWS_MAX, Rows, Shown, TABLE_ROWS_MAX, shown};
+use super::shown::{Answered, ROWS_BYTES_MAX, ROWS_MAX, Rows, Shown, TABLE_ROWS_MAX};
+use super::times::zone;
 use crate::access::params::Params;
 use crate::access::principal::Caller;
 use crate::app::App;
@@ -47,7 +48,7 @@ pub async fn evaluate(
     }
     let mut parts = Vec::new();
     for panel in panels {
-        parts.push(part(app, caller, panel, &known, &wanted.variables, range_ns).await);
+        parts.push(part(app, caller, panel, &known, wanted, range_ns).await);
     }
     (parts, notes)
 }
@@ -57,21 +58,29 @@ async fn part(
     caller: &Caller,
     panel: Panel,
     known: &[(String, String)],
-    chosen: &BTreeMap<String, Vec<String>>,
+    wanted: &Wanted,
     range_ns: (i64, i64),
 ) -> Part {
     let mut notes = panel.notes.clone();
     let shown = if panel.query.is_empty() {
         Shown::Text(panel.text.clone())
-    } else if panel.is_logql {
-        Shown::Failed("queries in LogQL are not evaluated for mails; open the dashboard".to_owned())
     } else {
         // What one answer lacks is told of its panel alone.
         let caller = Caller { missing: Arc::default(), ..caller.clone() };
-        let text = with_variables(&panel.query, known, chosen);
-        let found = of_query(app, &caller, &panel, &text, range_ns, &mut notes).await;
+        let found = if panel.is_logql {
+            let text = logql::with_variables(&panel.query, known, &wanted.variables);
+            logql::of_query(app, &caller, &panel, &text, range_ns).await
+        } else {
+            let text = with_variables(&panel.query, known, &wanted.variables);
+            of_query(app, &caller, &panel, &text, range_ns).await
+        };
+        let shown = found.and_then(|(query, rows)| {
+            let (panel, query, rows, zone) = (&panel, &query, &rows, &zone(&wanted.zone)?);
+            let range_ms = (range_ns.0.div_euclid(1_000_000), range_ns.1.div_euclid(1_000_000));
+            Ok(Answered { panel, query, rows, range_ms, zone }.shown(&mut notes))
+        });
         notes.extend(lacks(&caller.missing));
-        found.unwrap_or_else(Shown::Failed)
+        shown.unwrap_or_else(Shown::Failed)
     };
     Part { title: panel.title, shown, notes }
 }
@@ -93,8 +102,7 @@ async fn of_query(
     panel: &Panel,
     text: &str,
     (start_ns, end_ns): (i64, i64),
-    notes: &mut Vec<String>,
-) -> Result<Shown, String> {
+) -> Result<(Query, Rows), String> {
     let pairs = [
         ("start", format_time(start_ns)),
         ("end", format_time(end_ns)),
@@ -153,8 +161,7 @@ async fn of_query(
     if is_of_lines && !is_made(&query) {
         only_messages(&mut rows);
     }
-    let range_ms = (start_ns.div_euclid(1_000_000), end_ns.div_euclid(1_000_000));
-    Ok(shown(panel, &query, &rows, range_ms, notes))
+    Ok((query, rows))
 }
 
 /// Whether pipes choose the fields of the rows.

@@ -5,8 +5,10 @@
 //! of alerts; other addresses are chosen by operators. Calls are not handed on to another node of a
 //! cluster, because that node would not know who made them; they name it.
 
+mod bins;
 mod evaluate;
 mod font;
+mod logql;
 mod panel;
 mod pdf;
 mod report;

@@ -175,6 +175,13 @@ impl Panel {
         }
     }
 
+    /// The width of its buckets over a range, both in nanoseconds.
+    pub fn step_ns(&self, range_ns: i64) -> i64 {
+        let chosen = self.step.as_deref().and_then(parse_duration).filter(|step_ns| *step_ns > 0);
+        let fits = chosen.filter(|step_ns| range_ns / step_ns <= BUCKETS_MAX);
+        fits.unwrap_or_else(|| nice_step_ns(range_ns))
+    }
+
     /// The query that is run over a range of so many nanoseconds: in buckets that fit.
     pub fn timed(&self, query: &Query, range_ns: i64) -> Query {
         let pipes = query.pipes();
@@ -190,9 +197,7 @@ impl Panel {
         if !has_time && !is_over_time || has_time && self.step.is_none() {
             return query.clone();
         }
-        let auto_ns = nice_step_ns(range_ns);
-        let chosen = self.step.as_deref().and_then(parse_duration).filter(|step_ns| *step_ns > 0);
-        let step_ns = chosen.filter(|step_ns| range_ns / step_ns <= BUCKETS_MAX).unwrap_or(auto_ns);
+        let step_ns = self.step_ns(range_ns);
         let mut stats = stats.clone();
         stats.by.retain(|by| by.name != "_time");
         let bucket = Some(Bucket::Time { step_ns, offset_ns: 0 });

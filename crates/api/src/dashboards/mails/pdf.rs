@@ -16,7 +16,7 @@ use pdf_writer::{Content, Filter, Finish as _, Name, Pdf, Rect, Ref, Str, TextSt
 
 use super::font::{cut, encoded, width, wrapped};
 use super::report::{Part, Report, sentence};
-use super::shown::{Chart, List, Shown, Table};
+use super::shown::{Chart, Heat, List, Shown, Table};
 use super::units::Unit;
 
 /// Pages of a document.
@@ -39,6 +39,8 @@ const BOTTOM: f32 = MARGIN + 14.0;
 /// Height of the plot of a chart, and room for the numbers left of it.
 const PLOT_HEIGHT: f32 = 130.0;
 const AXIS_WIDTH: f32 = 48.0;
+/// Room for the labels left of a heat map.
+const LABEL_WIDTH: f32 = 96.0;
 /// Height of a line of small text.
 const LINE: f32 = 12.0;
 
@@ -206,7 +208,7 @@ impl Drawer {
     fn part(&mut self, part: &Part, report: &Report) {
         // A heading stays with what is below it.
         let below = match &part.shown {
-            Shown::Chart(_) => PLOT_HEIGHT + 60.0,
+            Shown::Chart(_) | Shown::Heat(_) => PLOT_HEIGHT + 60.0,
             _ => 50.0,
         };
         if !self.room(30.0 + below) {
@@ -223,8 +225,13 @@ impl Drawer {
             Shown::Chart(chart) if !chart.series.is_empty() => self.chart(chart, report),
             Shown::Numbers(numbers) => self.numbers(numbers),
             Shown::List(list) => self.list(list),
+            Shown::Heat(heat) if !heat.rows.is_empty() => self.heat(heat, report),
             Shown::Table(table) => self.table(table),
-            Shown::Chart(_) | Shown::Text(_) | Shown::Nothing | Shown::Failed(_) => {}
+            Shown::Chart(_)
+            | Shown::Heat(_)
+            | Shown::Text(_)
+            | Shown::Nothing
+            | Shown::Failed(_) => {}
         }
         self.notes(&part.notes);
     }
@@ -314,18 +321,9 @@ impl Drawer {
     }
 
     fn chart(&mut self, chart: &Chart, report: &Report) {
-        let points = chart.series.len() * chart.times_ms.len();
-        if points > self.points_left {
-            let why = format!(
-                "The charts of the document have more than {POINTS_TOTAL_MAX} points: this one is not drawn."
-            );
-            return self.text(&why, 9.0, REGULAR, NOTE);
-        }
-        self.points_left -= points;
-        if !self.room(PLOT_HEIGHT + 30.0) {
+        if !self.begin_plot(chart.series.len() * chart.times_ms.len()) {
             return;
         }
-        self.skip(PLOT_HEIGHT + 8.0);
         let Some(plot) = Plot::of(chart, self.y) else { return };
         self.axes(chart, &plot, &report.zone);
         match chart.is_bars {
@@ -334,6 +332,73 @@ impl Drawer {
         }
         self.skip(16.0);
         self.legend(chart);
+        self.skip(4.0);
+    }
+
+    /// Makes room for a chart of so many points; false: there is none.
+    fn begin_plot(&mut self, points: usize) -> bool {
+        if points > self.points_left {
+            let why = format!(
+                "The charts of the document have more than {POINTS_TOTAL_MAX} points: this one is not drawn."
+            );
+            self.text(&why, 9.0, REGULAR, NOTE);
+            return false;
+        }
+        self.points_left -= points;
+        if !self.room(PLOT_HEIGHT + 30.0) {
+            return false;
+        }
+        self.skip(PLOT_HEIGHT + 8.0);
+        true
+    }
+
+    /// A grid of cells, the darker the greater their numbers are.
+    fn heat(&mut self, heat: &Heat, report: &Report) {
+        let (Some(&start_ms), Some(&last)) = (heat.times_ms.first(), heat.times_ms.last()) else {
+            return;
+        };
+        if !self.begin_plot(heat.rows.len() * heat.times_ms.len()) {
+            return;
+        }
+        let most = heat.rows.iter().flat_map(|(_, cells)| cells).copied().fold(0.0, f64::max);
+        let plot = Plot {
+            left: MARGIN + LABEL_WIDTH,
+            right: MARGIN + WIDTH,
+            bottom: self.y,
+            start_ms,
+            end_ms: last + heat.step_ms,
+            low: 0.0,
+            high: heat.rows.len() as f64,
+        };
+        let height = PLOT_HEIGHT / heat.rows.len() as f32;
+        // Labels have their height, also if rows have less.
+        let every = (8.0 / height).ceil().max(1.0) as usize;
+        for (row, (label, cells)) in heat.rows.iter().enumerate() {
+            let y = plot.y(row as f64);
+            if row % every == 0 {
+                let label = self.encode(&super::report::plain(label));
+                let label = cut(&label, 7.5, false, LABEL_WIDTH - 6.0);
+                let x = plot.left - 5.0 - width(&label, 7.5, false);
+                self.show((x, y + height / 2.0 - 2.5), &label, 7.5, REGULAR, GRAY);
+            }
+            let page = self.page();
+            for (bucket, cell) in cells.iter().enumerate().filter(|(_, cell)| **cell > 0.0) {
+                // The root tells small numbers from none.
+                let share = (cell / most).clamp(0.0, 1.0).sqrt() as f32;
+                let [r, g, b] = [(0.90, 0.05), (0.94, 0.22), (0.98, 0.52)]
+                    .map(|(light, dark): (f32, f32)| light + (dark - light) * share);
+                let left = plot.x(heat.times_ms[bucket]);
+                let right = plot.x(heat.times_ms[bucket] + heat.step_ms).min(plot.right);
+                page.set_fill_rgb(r, g, b);
+                page.rect(left, y, (right - left).max(0.2), height).fill_nonzero();
+            }
+        }
+        self.time_axis(&plot, &report.zone);
+        self.skip(16.0 + LINE);
+        let words = format!("The darker, the more; the darkest is {}.", heat.unit.long(most));
+        let words = self.encode(&words);
+        let at = (MARGIN, self.y);
+        self.show(at, &words, 8.0, REGULAR, GRAY);
         self.skip(4.0);
     }
 
@@ -348,6 +413,10 @@ impl Drawer {
             let x = plot.left - 5.0 - width(&text, 7.5, false);
             self.show((x, y - 2.5), &text, 7.5, REGULAR, GRAY);
         }
+        self.time_axis(plot, zone);
+    }
+
+    fn time_axis(&mut self, plot: &Plot, zone: &TimeZone) {
         for (ms, text) in time_ticks(plot.start_ms, plot.end_ms, zone) {
             let x = plot.x(ms);
             let y = plot.bottom;

@@ -64,8 +64,18 @@ fn all_kinds() -> Report {
         entries: vec![("/checkout".to_owned(), 120.0), ("/ (none)".to_owned(), 30.0)],
         unit: Unit::Millis,
     };
+    let cells = |factor: f64| (0..23).map(|n| (f64::from(n) * factor).floor() % 9.0).collect();
+    let heat = Heat {
+        times_ms: (0..23).map(|n| START + n * HOUR).collect(),
+        step_ms: HOUR,
+        rows: (0..30).map(|n| (format!("{n} ms – {} ms", n + 1), cells(f64::from(n)))).collect(),
+        unit: Unit::Number,
+    };
+    let empty = Heat { rows: Vec::new(), ..heat.clone() };
     report(vec![
         part("Lines over time", chart(false, 23)),
+        part("Times as a map", Shown::Heat(heat)),
+        part("An empty map", Shown::Heat(empty)),
         part("Stacked", chart(true, 23)),
         part("One point", chart(false, 1)),
         part("Numbers", Shown::Numbers(vec![("Lines, total".to_owned(), "1,234".to_owned())])),
@@ -112,6 +122,10 @@ fn a_document_has_the_texts_of_all_panels() {
         "Lines over time",
         "with gaps",
         "12:00",
+        "Times as a map",
+        "2 ms",
+        "The darker, the more; the darkest is 8.",
+        "There are no numbers to draw.",
         "Stacked",
         "Numbers",
         "1,234",

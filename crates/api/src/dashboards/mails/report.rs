@@ -134,6 +134,16 @@ impl Report {
                 let rows = list.entries.iter().take(BODY_ROWS_MAX).map(row).collect();
                 ((vec![own("", false), own("", true)], rows), list.entries.len())
             }
+            Shown::Heat(heat) => {
+                let row = |(label, cells): &(String, Vec<f64>)| {
+                    let greatest = cells.iter().copied().fold(0.0, f64::max);
+                    let newest = cells.last().copied().unwrap_or(0.0);
+                    vec![label.clone(), heat.unit.long(newest), heat.unit.long(greatest)]
+                };
+                let rows = heat.rows.iter().rev().take(BODY_ROWS_MAX).map(row).collect();
+                let names = vec![own("", false), own("newest", true), own("greatest", true)];
+                ((names, rows), heat.rows.len())
+            }
             Shown::Table(table) => {
                 let rows = table.rows.iter().take(BODY_ROWS_MAX).cloned().collect();
                 ((table.columns.clone(), rows), table.rows.len())
@@ -245,7 +255,12 @@ pub fn sentence(shown: &Shown) -> Option<String> {
         Shown::Chart(chart) if chart.series.is_empty() => {
             Some("There are no numbers to draw.".to_owned())
         }
-        Shown::Chart(_) | Shown::Numbers(_) | Shown::List(_) | Shown::Table(_) => None,
+        Shown::Heat(heat) if heat.rows.is_empty() => {
+            Some("There are no numbers to draw.".to_owned())
+        }
+        Shown::Chart(_) | Shown::Numbers(_) | Shown::List(_) | Shown::Heat(_) | Shown::Table(_) => {
+            None
+        }
     }
 }
 

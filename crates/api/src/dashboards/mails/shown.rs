@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use query::{Bucket, Query, Stats, Top, Uniq};
 use text::time::parse_timestamp;
 
+use super::bins::{Bin, Scale, ranges_of};
 use super::panel::{Kind, Panel};
 use super::units::{Unit, value_of};
 
@@ -30,6 +33,11 @@ const CELL_CHARS_MAX: usize = 500;
 /// limits.md, Dashboards by mail: points of a series | {} | later ones are left out, and the mail
 /// says so
 const POINTS_MAX: usize = 3_000;
+/// Steps of a distribution or a heat map of numbers in steps.
+///
+/// limits.md, Dashboards by mail: steps of a distribution or a heat map | {} | higher ones are left
+/// out and counted
+const STEPS_MAX: usize = 100;
 /// Large numbers of a panel.
 const NUMBERS_MAX: usize = 12;
 
@@ -57,8 +65,10 @@ pub enum Shown {
     Chart(Chart),
     /// Large numbers: a label, and the number as text.
     Numbers(Vec<(String, String)>),
-    /// The greatest groups.
+    /// The greatest groups, or the bins of a distribution.
     List(List),
+    /// A grid of times and groups or bins.
+    Heat(Heat),
     /// Rows.
     Table(Table),
 }
@@ -93,10 +103,23 @@ pub struct Series {
     pub is_additive: bool,
 }
 
-/// The greatest groups.
+/// A grid of times and rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heat {
+    /// Where buckets begin, in milliseconds since 1970, ascending.
+    pub times_ms: Vec<i64>,
+    /// The width of a bucket.
+    pub step_ms: i64,
+    /// Labels, and a number for each bucket, from the bottom.
+    pub rows: Vec<(String, Vec<f64>)>,
+    /// The unit of the numbers.
+    pub unit: Unit,
+}
+
+/// Groups or bins with their sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// Labels and sizes, the greatest first.
+    /// Labels and sizes: groups with the greatest first, bins with the lowest first.
     pub entries: Vec<(String, f64)>,
     /// The unit of all.
     pub unit: Unit,
@@ -124,10 +147,11 @@ struct Shape {
     time: Option<usize>,
     step_ms: Option<i64>,
     groups: Vec<usize>,
-    /// Whether the first group is of numbers in steps.
-    has_steps: bool,
+    /// The width of the steps, where the first group is of numbers in steps.
+    step: Option<f64>,
     values: Vec<Value>,
-    has_histogram: bool,
+    /// The column of the function `histogram`, and the unit of its ranges.
+    histogram: Option<(usize, Unit)>,
     is_grouped: bool,
 }
 
@@ -152,9 +176,9 @@ impl Shape {
             time: None,
             step_ms,
             groups: Vec::new(),
-            has_steps: false,
+            step: None,
             values: Vec::new(),
-            has_histogram: false,
+            histogram: None,
             is_grouped: !keys.is_empty() || stats.is_some(),
         };
         for (column, name) in rows.names.iter().enumerate() {
@@ -171,13 +195,18 @@ impl Shape {
                 continue;
             }
             let function = stats.and_then(|stats| stats.functions.iter().find(|f| f.name == *name));
-            if !shape.has_histogram
+            if shape.histogram.is_none()
                 && all(&|cell| cell == "[]" || cell.starts_with("[{\"vmrange\":"))
             {
-                shape.has_histogram = true;
+                let field = function.map(|function| function.function.to_string());
+                let field = field.as_deref().and_then(last_argument);
+                shape.histogram = Some((column, Unit::guess(name, None, field)));
             } else if is_key {
-                shape.has_steps |=
-                    shape.groups.is_empty() && matches!(bucket(name), Some(Bucket::Number { .. }));
+                if let (true, Some(Bucket::Number { size, .. })) =
+                    (shape.groups.is_empty(), bucket(name))
+                {
+                    shape.step = value_of(&size.text);
+                }
                 shape.groups.push(column);
             } else if all(&|cell| value_of(cell).is_some() || cell == "NaN") {
                 let called = function.map(|function| function.function.name());
@@ -203,17 +232,23 @@ impl Shape {
         shape
     }
 
+    /// The time of a row.
+    fn time_ms(&self, row: &[String]) -> Option<i64> {
+        let ns = parse_timestamp(cell(row, self.time?).as_bytes())?;
+        Some(ns.div_euclid(1_000_000))
+    }
+
     fn default_kind(&self, rows: usize) -> Kind {
-        if self.has_histogram {
+        if self.histogram.is_some() {
             return if self.time.is_none() { Kind::Histogram } else { Kind::Heat };
         }
         match (self.values.is_empty(), self.time.is_some(), self.groups.len()) {
             (true, _, _) => Kind::Table,
-            (_, true, 1) if self.has_steps => Kind::Heat,
+            (_, true, 1) if self.step.is_some() => Kind::Heat,
             (_, true, _) if self.is_grouped => Kind::Line,
             (_, true, _) => Kind::Table,
             (_, _, 0) if rows == 1 => Kind::Single,
-            (_, _, 1) if self.has_steps => Kind::Histogram,
+            (_, _, 1) if self.step.is_some() => Kind::Histogram,
             (_, _, 1) => Kind::Top,
             _ => Kind::Table,
         }
@@ -223,8 +258,8 @@ impl Shape {
         let has_numbers = !self.values.is_empty();
         match kind {
             Kind::Line | Kind::Area | Kind::Bars => has_numbers && self.time.is_some(),
-            Kind::Heat => (self.has_histogram || has_numbers) && self.time.is_some(),
-            Kind::Histogram => self.has_histogram || has_numbers && self.has_steps,
+            Kind::Heat => (self.histogram.is_some() || has_numbers) && self.time.is_some(),
+            Kind::Histogram => self.histogram.is_some() || has_numbers && self.step.is_some(),
             Kind::Single | Kind::Top | Kind::Pie => has_numbers,
             Kind::Table => true,
         }
@@ -238,42 +273,56 @@ fn last_argument(function: &str) -> Option<&str> {
     (!last.is_empty() && last != "*").then_some(last)
 }
 
-/// What a panel shows of an answer over a range in milliseconds. Sentences about what is not as on
-/// the page go to `notes`.
-pub fn shown(
-    panel: &Panel,
-    query: &Query,
-    rows: &Rows,
-    range_ms: (i64, i64),
-    notes: &mut Vec<String>,
-) -> Shown {
-    if rows.rows.is_empty() {
-        return Shown::Nothing;
-    }
-    if rows.is_cut {
-        notes.push(format!("Only the first {} rows of its answer were read.", rows.rows.len()));
-    }
-    let shape = Shape::of(rows, query);
-    let chosen = panel.kind.filter(|kind| shape.can_be(*kind));
-    let kind = chosen.unwrap_or_else(|| shape.default_kind(rows.rows.len()));
-    let values = values(panel, &shape, kind);
-    match kind {
-        Kind::Line | Kind::Area | Kind::Bars => {
-            Shown::Chart(chart(panel, &shape, &values, rows, kind, range_ms, notes))
+/// The answer to a panel's query.
+#[derive(Clone, Copy)]
+pub struct Answered<'a> {
+    /// The panel.
+    pub panel: &'a Panel,
+    /// Its query.
+    pub query: &'a Query,
+    /// The rows of the answer.
+    pub rows: &'a Rows,
+    /// The range that was asked, in milliseconds since 1970.
+    pub range_ms: (i64, i64),
+    /// The zone in which times are written.
+    pub zone: &'a TimeZone,
+}
+
+impl Answered<'_> {
+    /// What the panel shows of it. Sentences about what is not as on the page go to `notes`.
+    pub fn shown(self, notes: &mut Vec<String>) -> Shown {
+        let rows = self.rows.rows.len();
+        if rows == 0 {
+            return Shown::Nothing;
         }
-        Kind::Single => Shown::Numbers(numbers(panel, &shape, &values, rows, range_ms, notes)),
-        Kind::Top | Kind::Pie => match values.first() {
-            Some(value) => Shown::List(list(panel, &shape, value, rows, notes)),
-            None => Shown::Table(table(&shape, rows, notes)),
-        },
-        Kind::Heat | Kind::Histogram => {
-            let name = if kind == Kind::Heat { "A heat map" } else { "A histogram" };
-            notes
-                .push(format!("{name} is not drawn here: open the dashboard to see it. Its rows:"));
-            Shown::Table(table(&shape, rows, notes))
+        if self.rows.is_cut {
+            notes.push(format!("Only the first {rows} rows of its answer were read."));
         }
-        Kind::Table => Shown::Table(table(&shape, rows, notes)),
+        let shape = Shape::of(self.rows, self.query);
+        let chosen = self.panel.kind.filter(|kind| shape.can_be(*kind));
+        let kind = chosen.unwrap_or_else(|| shape.default_kind(rows));
+        let values = values(self.panel, &shape, kind);
+        let look = Look { of: self, shape: &shape, values: &values };
+        match kind {
+            Kind::Line | Kind::Area | Kind::Bars => Shown::Chart(look.chart(kind, notes)),
+            Kind::Single => Shown::Numbers(look.numbers(notes)),
+            Kind::Top | Kind::Pie => match values.first() {
+                Some(value) => Shown::List(look.list(value, notes)),
+                None => Shown::Table(look.table(notes)),
+            },
+            Kind::Heat => Shown::Heat(look.heat(notes)),
+            Kind::Histogram => Shown::List(look.distribution(notes)),
+            Kind::Table => Shown::Table(look.table(notes)),
+        }
     }
+}
+
+/// An answer, and what its columns are.
+struct Look<'a> {
+    of: Answered<'a>,
+    shape: &'a Shape,
+    /// The columns of numbers that are shown.
+    values: &'a [&'a Value],
 }
 
 /// The columns that are shown: the chosen ones, else those with the unit of the first; single
@@ -339,192 +388,301 @@ fn bucket_times(
     (all.collect(), step)
 }
 
-fn series(
-    panel: &Panel,
-    shape: &Shape,
-    values: &[&Value],
-    rows: &Rows,
-    range_ms: (i64, i64),
-    notes: &mut Vec<String>,
-) -> (Vec<i64>, i64, Vec<Series>) {
-    let Some(time) = shape.time else { return (Vec::new(), 1000, Vec::new()) };
-    let at = |row: &[String]| {
-        parse_timestamp(cell(row, time).as_bytes()).map(|ns| ns.div_euclid(1_000_000))
-    };
-    let found = rows.rows.iter().filter_map(|row| at(row)).collect();
-    let (mut times, step_ms) = bucket_times(found, shape.step_ms, range_ms);
-    if times.len() > POINTS_MAX {
-        times.truncate(POINTS_MAX);
-        notes.push(format!("Only the first {POINTS_MAX} points of each series are shown."));
-    }
-    let mut all: BTreeMap<(usize, String), Series> = BTreeMap::new();
-    for row in &rows.rows {
-        let Some(bucket) = at(row).and_then(|ms| times.binary_search(&ms).ok()) else { continue };
-        let group = label(row, &shape.groups);
-        for (place, value) in values.iter().enumerate() {
-            let Some(number) = value_of(cell(row, value.column)) else { continue };
-            let made = all.entry((place, group.clone())).or_insert_with(|| Series {
-                label: match (shape.groups.is_empty(), values.len()) {
-                    (true, _) => value.name.clone(),
-                    (false, 1) => group.clone(),
-                    (false, _) => format!("{} · {group}", value.name),
-                },
-                points: vec![value.is_additive.then_some(0.0); times.len()],
-                size: if value.is_additive { 0.0 } else { f64::NEG_INFINITY },
-                is_additive: value.is_additive,
-            });
-            match value.is_additive {
-                true => {
-                    made.points[bucket] = Some(made.points[bucket].unwrap_or(0.0) + number);
-                    made.size += number;
-                }
-                false => {
-                    made.points[bucket] = Some(number);
-                    made.size = made.size.max(number);
+impl Look<'_> {
+    fn series(&self, notes: &mut Vec<String>) -> (Vec<i64>, i64, Vec<Series>) {
+        let Look { of: Answered { panel, rows, range_ms, .. }, shape, values } = *self;
+        let found = rows.rows.iter().filter_map(|row| shape.time_ms(row)).collect();
+        let (mut times, step_ms) = bucket_times(found, shape.step_ms, range_ms);
+        if times.len() > POINTS_MAX {
+            times.truncate(POINTS_MAX);
+            notes.push(format!("Only the first {POINTS_MAX} points of each series are shown."));
+        }
+        let mut all: BTreeMap<(usize, String), Series> = BTreeMap::new();
+        for row in &rows.rows {
+            let Some(bucket) = shape.time_ms(row).and_then(|ms| times.binary_search(&ms).ok())
+            else {
+                continue;
+            };
+            let group = label(row, &shape.groups);
+            for (place, value) in values.iter().enumerate() {
+                let Some(number) = value_of(cell(row, value.column)) else { continue };
+                let made = all.entry((place, group.clone())).or_insert_with(|| Series {
+                    label: match (shape.groups.is_empty(), values.len()) {
+                        (true, _) => value.name.clone(),
+                        (false, 1) => group.clone(),
+                        (false, _) => format!("{} · {group}", value.name),
+                    },
+                    points: vec![value.is_additive.then_some(0.0); times.len()],
+                    size: if value.is_additive { 0.0 } else { f64::NEG_INFINITY },
+                    is_additive: value.is_additive,
+                });
+                match value.is_additive {
+                    true => {
+                        made.points[bucket] = Some(made.points[bucket].unwrap_or(0.0) + number);
+                        made.size += number;
+                    }
+                    false => {
+                        made.points[bucket] = Some(number);
+                        made.size = made.size.max(number);
+                    }
                 }
             }
         }
-    }
-    // Several columns share the number of series.
-    let each = match shape.groups.is_empty() {
-        true => usize::MAX,
-        false => (panel.top / values.len().max(1)).max(1),
-    };
-    let mut kept = Vec::new();
-    for (place, value) in values.iter().enumerate() {
-        let mut own: Vec<Series> =
-            all.iter().filter(|((of, _), _)| *of == place).map(|(_, one)| one.clone()).collect();
-        own.sort_by(|a, b| b.size.total_cmp(&a.size));
-        let rest = own.split_off(own.len().min(each));
-        kept.append(&mut own);
-        if rest.is_empty() {
-            continue;
-        }
-        if !value.is_additive {
-            notes.push(format!("{} smaller series are left out.", rest.len()));
-            continue;
-        }
-        let points = (0..times.len())
-            .map(|at| Some(rest.iter().filter_map(|one| one.points[at]).sum()))
-            .collect();
-        let size = rest.iter().map(|one| one.size).sum();
-        let label = format!("others ({})", rest.len());
-        kept.push(Series { label, points, size, is_additive: true });
-    }
-    kept.retain(|one| panel.shows(&one.label));
-    (times, step_ms, kept)
-}
-
-fn chart(
-    panel: &Panel,
-    shape: &Shape,
-    values: &[&Value],
-    rows: &Rows,
-    kind: Kind,
-    range_ms: (i64, i64),
-    notes: &mut Vec<String>,
-) -> Chart {
-    let (times_ms, step_ms, series) = series(panel, shape, values, rows, range_ms, notes);
-    let first = values.first();
-    let can_stack = values.iter().all(|value| Some(value.unit) == first.map(|first| first.unit));
-    let stacks_itself = series.len() > 1 && values.len() == 1 && values[0].is_additive;
-    let is_stacked = can_stack && panel.stacks.unwrap_or(stacks_itself);
-    if kind == Kind::Area {
-        let how = if is_stacked { "as stacked bars" } else { "as lines" };
-        notes.push(format!("Areas are drawn {how}."));
-    }
-    let is_bars = kind == Kind::Bars || kind == Kind::Area && is_stacked;
-    let unit = panel.unit.or(first.map(|first| first.unit)).unwrap_or(Unit::Number);
-    Chart { times_ms, step_ms, series, unit, is_bars, is_stacked: is_stacked && is_bars }
-}
-
-fn numbers(
-    panel: &Panel,
-    shape: &Shape,
-    values: &[&Value],
-    rows: &Rows,
-    range_ms: (i64, i64),
-    notes: &mut Vec<String>,
-) -> Vec<(String, String)> {
-    let unit = |value: &Value| panel.unit.unwrap_or(value.unit);
-    if shape.time.is_some() {
-        let (_, _, series) = series(panel, shape, values, rows, range_ms, notes);
-        let of = |one: &Series| {
-            let value = values
+        // Several columns share the number of series.
+        let each = match shape.groups.is_empty() {
+            true => usize::MAX,
+            false => (panel.top / values.len().max(1)).max(1),
+        };
+        let mut kept = Vec::new();
+        for (place, value) in values.iter().enumerate() {
+            let mut own: Vec<Series> = all
                 .iter()
-                .find(|value| one.label.starts_with(&value.name))
-                .unwrap_or(&values[0]);
-            let is_rate = value.function.is_some_and(|name| name.starts_with("rate"));
-            let (word, number) = match one.is_additive && !is_rate {
-                true => ("total", Some(one.size)),
-                false => ("last", one.points.iter().rev().find_map(|point| *point)),
+                .filter(|((of, _), _)| *of == place)
+                .map(|(_, one)| one.clone())
+                .collect();
+            own.sort_by(|a, b| b.size.total_cmp(&a.size));
+            let rest = own.split_off(own.len().min(each));
+            kept.append(&mut own);
+            if rest.is_empty() {
+                continue;
+            }
+            if !value.is_additive {
+                notes.push(format!("{} smaller series are left out.", rest.len()));
+                continue;
+            }
+            let points = (0..times.len())
+                .map(|at| Some(rest.iter().filter_map(|one| one.points[at]).sum()))
+                .collect();
+            let size = rest.iter().map(|one| one.size).sum();
+            let label = format!("others ({})", rest.len());
+            kept.push(Series { label, points, size, is_additive: true });
+        }
+        kept.retain(|one| panel.shows(&one.label));
+        (times, step_ms, kept)
+    }
+
+    fn chart(&self, kind: Kind, notes: &mut Vec<String>) -> Chart {
+        let Look { of: Answered { panel, .. }, values, .. } = *self;
+        let (times_ms, step_ms, series) = self.series(notes);
+        let first = values.first();
+        let can_stack =
+            values.iter().all(|value| Some(value.unit) == first.map(|first| first.unit));
+        let stacks_itself = series.len() > 1 && values.len() == 1 && values[0].is_additive;
+        let is_stacked = can_stack && panel.stacks.unwrap_or(stacks_itself);
+        if kind == Kind::Area {
+            let how = if is_stacked { "as stacked bars" } else { "as lines" };
+            notes.push(format!("Areas are drawn {how}."));
+        }
+        let is_bars = kind == Kind::Bars || kind == Kind::Area && is_stacked;
+        let unit = panel.unit.or(first.map(|first| first.unit)).unwrap_or(Unit::Number);
+        Chart { times_ms, step_ms, series, unit, is_bars, is_stacked: is_stacked && is_bars }
+    }
+
+    fn numbers(&self, notes: &mut Vec<String>) -> Vec<(String, String)> {
+        let Look { of: Answered { panel, rows, .. }, shape, values } = *self;
+        let unit = |value: &Value| panel.unit.unwrap_or(value.unit);
+        if shape.time.is_some() {
+            let (_, _, series) = self.series(notes);
+            let of = |one: &Series| {
+                let value = values
+                    .iter()
+                    .find(|value| one.label.starts_with(&value.name))
+                    .unwrap_or(&values[0]);
+                let is_rate = value.function.is_some_and(|name| name.starts_with("rate"));
+                let (word, number) = match one.is_additive && !is_rate {
+                    true => ("total", Some(one.size)),
+                    false => ("last", one.points.iter().rev().find_map(|point| *point)),
+                };
+                let shown = number.map_or("–".to_owned(), |number| unit(value).long(number));
+                (format!("{}, {word}", one.label), shown)
             };
-            let shown = number.map_or("–".to_owned(), |number| unit(value).long(number));
-            (format!("{}, {word}", one.label), shown)
+            return series.iter().take(NUMBERS_MAX).map(of).collect();
+        }
+        if let (false, Some(value)) = (shape.groups.is_empty(), values.first()) {
+            let list = self.list(value, notes);
+            let shown = |(label, size): &(String, f64)| (label.clone(), list.unit.long(*size));
+            return list.entries.iter().take(NUMBERS_MAX).map(shown).collect();
+        }
+        let of = |value: &&Value| {
+            let number = value_of(cell(&rows.rows[0], value.column));
+            (value.name.clone(), number.map_or("–".to_owned(), |number| unit(value).long(number)))
         };
-        return series.iter().take(NUMBERS_MAX).map(of).collect();
+        values.iter().take(NUMBERS_MAX).map(of).collect()
     }
-    if let (false, Some(value)) = (shape.groups.is_empty(), values.first()) {
-        let list = list(panel, shape, value, rows, notes);
-        let shown = |(label, size): &(String, f64)| (label.clone(), list.unit.long(*size));
-        return list.entries.iter().take(NUMBERS_MAX).map(shown).collect();
+
+    fn list(&self, value: &Value, notes: &mut Vec<String>) -> List {
+        let Look { of: Answered { panel, rows, .. }, shape, .. } = *self;
+        let mut all: BTreeMap<String, f64> = BTreeMap::new();
+        for row in &rows.rows {
+            let Some(number) = value_of(cell(row, value.column)) else { continue };
+            let label = if shape.groups.is_empty() {
+                value.name.clone()
+            } else {
+                label(row, &shape.groups)
+            };
+            let one = all.entry(label).or_insert(if value.is_additive { 0.0 } else { number });
+            *one = if value.is_additive { *one + number } else { one.max(number) };
+        }
+        let mut entries: Vec<(String, f64)> =
+            all.into_iter().filter(|(label, _)| panel.shows(label)).collect();
+        entries.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let unit = panel.unit.unwrap_or(value.unit);
+        let rest = entries.split_off(entries.len().min(panel.top));
+        if !rest.is_empty() && value.is_additive {
+            let sum: f64 = rest.iter().map(|(_, size)| size).sum();
+            notes.push(format!("{} other groups have {} together.", rest.len(), unit.long(sum)));
+        } else if !rest.is_empty() {
+            notes.push(format!("{} smaller groups are left out.", rest.len()));
+        }
+        List { entries, unit }
     }
-    let of = |value: &&Value| {
-        let number = value_of(cell(&rows.rows[0], value.column));
-        (value.name.clone(), number.map_or("–".to_owned(), |number| unit(value).long(number)))
-    };
-    values.iter().take(NUMBERS_MAX).map(of).collect()
+
+    /// The unit of the numbers whose distribution is shown.
+    fn scale_unit(&self) -> Unit {
+        let Look { of: Answered { panel, rows, .. }, shape, values } = *self;
+        let of_steps = || shape.step.and_then(|_| rows.names.get(*shape.groups.first()?));
+        let guessed = match (shape.histogram, of_steps()) {
+            (Some((_, unit)), _) => unit,
+            (None, Some(name)) => Unit::guess(name, None, None),
+            (None, None) => values.first().map_or(Unit::Number, |value| value.unit),
+        };
+        panel.unit.unwrap_or(guessed)
+    }
+
+    /// One distribution over all rows.
+    fn distribution(&self, notes: &mut Vec<String>) -> List {
+        let Look { of: Answered { rows, .. }, shape, values } = *self;
+        let mut bins = Vec::new();
+        if let Some((column, _)) = shape.histogram {
+            let ranges: Vec<Bin> =
+                rows.rows.iter().flat_map(|row| ranges_of(cell(row, column))).collect();
+            let scale = Scale::over(ranges.iter());
+            bins.clone_from(&scale.bins);
+            ranges.iter().for_each(|range| bins[scale.bin_of(range)].hits += range.hits);
+        } else if let (Some(step), Some(value), Some(group)) =
+            (shape.step, values.first(), shape.groups.first())
+        {
+            for row in &rows.rows {
+                let Some(from) = value_of(cell(row, *group)) else { continue };
+                let hits = value_of(cell(row, value.column)).unwrap_or(0.0);
+                match bins.iter_mut().find(|bin: &&mut Bin| bin.from == from) {
+                    Some(bin) => bin.hits += hits,
+                    None => bins.push(Bin { from, to: from + step, hits }),
+                }
+            }
+            bins.sort_by(|a, b| a.from.total_cmp(&b.from));
+            if bins.len() > STEPS_MAX {
+                notes.push(format!("{} higher steps are left out.", bins.len() - STEPS_MAX));
+                bins.truncate(STEPS_MAX);
+            }
+        }
+        let unit = self.scale_unit();
+        let entries = bins.iter().map(|bin| (bin.label(unit), bin.hits)).collect();
+        List { entries, unit: Unit::Number }
+    }
+
+    fn heat(&self, notes: &mut Vec<String>) -> Heat {
+        let Look { of: Answered { panel, rows, range_ms, .. }, shape, values } = *self;
+        let times: Vec<Option<i64>> = rows.rows.iter().map(|row| shape.time_ms(row)).collect();
+        let found = times.iter().flatten().copied().collect();
+        let (mut times_ms, step_ms) = bucket_times(found, shape.step_ms, range_ms);
+        if times_ms.len() > POINTS_MAX {
+            times_ms.truncate(POINTS_MAX);
+            notes.push(format!("Only the first {POINTS_MAX} points of each series are shown."));
+        }
+        let bucket = |at: usize| times_ms.binary_search(&times[at]?).ok();
+        let blank = || vec![0.0; times_ms.len()];
+        let unit = self.scale_unit();
+        if let Some((column, _)) = shape.histogram {
+            let ranges: Vec<Vec<Bin>> =
+                rows.rows.iter().map(|row| ranges_of(cell(row, column))).collect();
+            let scale = Scale::over(ranges.iter().flatten());
+            let mut grid: Vec<(String, Vec<f64>)> =
+                scale.bins.iter().map(|bin| (bin.label(unit), blank())).collect();
+            for (at, ranges) in ranges.iter().enumerate() {
+                let Some(bucket) = bucket(at) else { continue };
+                ranges.iter().for_each(|range| grid[scale.bin_of(range)].1[bucket] += range.hits);
+            }
+            return Heat { times_ms, step_ms, rows: grid, unit: Unit::Number };
+        }
+        let cells_unit = values.first().map_or(Unit::Number, |value| value.unit);
+        let step = shape.step.filter(|_| shape.groups.len() == 1);
+        // Groups, each with its place, label and numbers.
+        let mut grid: BTreeMap<String, (f64, String, Vec<f64>)> = BTreeMap::new();
+        for (at, row) in rows.rows.iter().enumerate() {
+            let number = values.first().and_then(|value| value_of(cell(row, value.column)));
+            let (Some(bucket), Some(number)) = (bucket(at), number) else { continue };
+            let range = step.and_then(|step| {
+                let from = value_of(cell(row, *shape.groups.first()?))?;
+                Some(Bin { from, to: from + step, hits: 0.0 })
+            });
+            let group = label(row, &shape.groups);
+            let shown = range.map_or_else(|| group.clone(), |range| range.label(unit));
+            let order = range.map_or(f64::NEG_INFINITY, |range| range.from);
+            grid.entry(group).or_insert_with(|| (order, shown, blank())).2[bucket] += number;
+        }
+        let size = |cells: &[f64]| cells.iter().sum::<f64>();
+        let mut all: Vec<(f64, String, Vec<f64>)> = grid.into_values().collect();
+        let found = all.len();
+        match step {
+            Some(_) => {
+                all.sort_by(|a, b| a.0.total_cmp(&b.0));
+                all.truncate(STEPS_MAX);
+            }
+            None => {
+                // The biggest group is on top.
+                all.sort_by(|a, b| size(&b.2).total_cmp(&size(&a.2)));
+                all.truncate(panel.top);
+                all.reverse();
+            }
+        }
+        if found > all.len() {
+            let which = if step.is_some() { "higher" } else { "smaller" };
+            notes.push(format!("{} {which} rows are left out.", found - all.len()));
+        }
+        let rows = all.into_iter().map(|(_, label, cells)| (label, cells)).collect();
+        Heat { times_ms, step_ms, rows, unit: cells_unit }
+    }
+
+    fn table(&self, notes: &mut Vec<String>) -> Table {
+        let Look { of: Answered { rows, zone, .. }, shape, .. } = *self;
+        let of = |column: usize| shape.values.iter().find(|value| value.column == column);
+        let columns: Vec<(String, bool)> = rows
+            .names
+            .iter()
+            .enumerate()
+            .take(COLUMNS_MAX)
+            .map(|(column, name)| (short(name), of(column).is_some()))
+            .collect();
+        if rows.names.len() > COLUMNS_MAX {
+            notes.push(format!("{} columns are left out.", rows.names.len() - COLUMNS_MAX));
+        }
+        let texts = |row: &Vec<String>| {
+            let text = |column: usize| {
+                let cell = cell(row, column);
+                let time = (shape.time == Some(column)).then(|| local_time(cell, zone)).flatten();
+                match (time, of(column), value_of(cell)) {
+                    (Some(time), _, _) => time,
+                    (None, Some(value), Some(number)) => value.unit.long(number),
+                    _ => short(cell),
+                }
+            };
+            (0..columns.len()).map(text).collect()
+        };
+        let shown: Vec<Vec<String>> = rows.rows.iter().take(TABLE_ROWS_MAX).map(texts).collect();
+        let more = rows.rows.len() - shown.len();
+        if more > 0 {
+            let at_least = if rows.is_cut { "at least " } else { "" };
+            notes.push(format!("{at_least}{more} more rows are left out."));
+        }
+        Table { columns, rows: shown }
+    }
 }
 
-fn list(panel: &Panel, shape: &Shape, value: &Value, rows: &Rows, notes: &mut Vec<String>) -> List {
-    let mut all: BTreeMap<String, f64> = BTreeMap::new();
-    for row in &rows.rows {
-        let Some(number) = value_of(cell(row, value.column)) else { continue };
-        let label =
-            if shape.groups.is_empty() { value.name.clone() } else { label(row, &shape.groups) };
-        let one = all.entry(label).or_insert(if value.is_additive { 0.0 } else { number });
-        *one = if value.is_additive { *one + number } else { one.max(number) };
-    }
-    let mut entries: Vec<(String, f64)> =
-        all.into_iter().filter(|(label, _)| panel.shows(label)).collect();
-    entries.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let unit = panel.unit.unwrap_or(value.unit);
-    let rest = entries.split_off(entries.len().min(panel.top));
-    if !rest.is_empty() && value.is_additive {
-        let sum: f64 = rest.iter().map(|(_, size)| size).sum();
-        notes.push(format!("{} other groups have {} together.", rest.len(), unit.long(sum)));
-    } else if !rest.is_empty() {
-        notes.push(format!("{} smaller groups are left out.", rest.len()));
-    }
-    List { entries, unit }
-}
-
-fn table(shape: &Shape, rows: &Rows, notes: &mut Vec<String>) -> Table {
-    let of = |column: usize| shape.values.iter().find(|value| value.column == column);
-    let columns: Vec<(String, bool)> = rows
-        .names
-        .iter()
-        .enumerate()
-        .take(COLUMNS_MAX)
-        .map(|(column, name)| (short(name), of(column).is_some()))
-        .collect();
-    if rows.names.len() > COLUMNS_MAX {
-        notes.push(format!("{} columns are left out.", rows.names.len() - COLUMNS_MAX));
-    }
-    let texts = |row: &Vec<String>| {
-        let text = |column: usize| match (of(column), value_of(cell(row, column))) {
-            (Some(value), Some(number)) => value.unit.long(number),
-            _ => short(cell(row, column)),
-        };
-        (0..columns.len()).map(text).collect()
-    };
-    let shown: Vec<Vec<String>> = rows.rows.iter().take(TABLE_ROWS_MAX).map(texts).collect();
-    let more = rows.rows.len() - shown.len();
-    if more > 0 {
-        let at_least = if rows.is_cut { "at least " } else { "" };
-        notes.push(format!("{at_least}{more} more rows are left out."));
-    }
-    Table { columns, rows: shown }
+/// A time of an answer in a zone, as charts write it; `None`: no time.
+fn local_time(cell: &str, zone: &TimeZone) -> Option<String> {
+    let at = Timestamp::from_nanosecond(parse_timestamp(cell.as_bytes())?.into()).ok()?;
+    Some(at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%.f").to_string())
 }
 
 #[cfg(test)]

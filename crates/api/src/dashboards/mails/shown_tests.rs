@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::super::panel::panels;
+use super::super::times::zone;
 use super::*;
 
 const HOUR: i64 = 3_600_000;
@@ -20,7 +21,9 @@ fn check(query: &str, options: serde_json::Value, rows: &Rows) -> (Shown, Vec<St
     let panel = panels(dashboard.as_object().unwrap()).0.remove(0);
     let mut notes = Vec::new();
     let query = Query::parse(query, 0).unwrap();
-    let shown = shown(&panel, &query, rows, (START, START + 3 * HOUR), &mut notes);
+    let (panel, query, range_ms) = (&panel, &query, (START, START + 3 * HOUR));
+    let zone = &zone("Europe/Berlin").unwrap();
+    let shown = Answered { panel, query, rows, range_ms, zone }.shown(&mut notes);
     (shown, notes)
 }
 
@@ -81,11 +84,80 @@ fn other_kinds() {
     let (found, notes) = check(query, json!({"kind": "heat"}), &groups);
     assert!(matches!(found, Shown::List(_)), "no heat map without time");
     assert!(notes.is_empty());
-    let ranges = rows(&["h"], &[&["[{\"vmrange\":\"1...2\",\"hits\":3}]"]]);
-    let (found, notes) = check("* | stats histogram(a) h", json!({}), &ranges);
-    assert!(matches!(found, Shown::Table(_)));
-    assert!(notes[0].contains("A histogram is not drawn here"), "{notes:?}");
     assert_eq!(check(query, json!({}), &Rows::default()).0, Shown::Nothing);
+}
+
+#[test]
+fn distributions_are_lists_of_bins() {
+    let range = |from: &str, to: &str, hits: u32| {
+        format!("{{\"vmrange\":\"{from}...{to}\",\"hits\":{hits}}}")
+    };
+    let cell =
+        format!("[{},{}]", range("1.000e+00", "1.136e+00", 3), range("1.136e+00", "1.292e+00", 4));
+    let (found, notes) =
+        check("* | stats histogram(duration_ms) h", json!({}), &rows(&["h"], &[&[&cell]]));
+    let Shown::List(list) = found else { panic!("{found:?}") };
+    assert_eq!(
+        list.entries,
+        [("1 ms – 1.14 ms".to_owned(), 3.0), ("1.14 ms – 1.29 ms".to_owned(), 4.0)]
+    );
+    let steps = rows(&["bytes", "n"], &[&["200", "1"], &["0", "7"], &["100", "2"]]);
+    let (found, _) = check("* | stats by (bytes:100) count() n", json!({}), &steps);
+    let Shown::List(list) = found else { panic!("{found:?}") };
+    assert_eq!(list.entries.iter().map(|(_, hits)| *hits).collect::<Vec<_>>(), [7.0, 2.0, 1.0]);
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn heat_maps_are_grids_from_the_bottom() {
+    let cells = |time: &str, group: &str, n: &str| [time, group, n].map(str::to_owned);
+    let answer = |names: &[&str], all: &[[String; 3]]| Rows {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        rows: all.iter().map(|row| row.to_vec()).collect(),
+        is_cut: false,
+    };
+    let (one, two) = ("2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z");
+    let steps = answer(
+        &["_time", "took_ms", "n"],
+        &[cells(one, "200", "5"), cells(one, "0", "2"), cells(two, "0", "9")],
+    );
+    let query = "* | stats by (_time:1h, took_ms:100) count() n";
+    let (Shown::Heat(heat), notes) = check(query, json!({}), &steps) else { panic!() };
+    let expected = [
+        ("0 s – 100 ms".to_owned(), vec![2.0, 9.0, 0.0]),
+        ("200 ms – 300 ms".to_owned(), vec![5.0, 0.0, 0.0]),
+    ];
+    assert_eq!((heat.rows.as_slice(), heat.unit, notes.len()), (&expected[..], Unit::Number, 0));
+    let groups = answer(
+        &["_time", "host", "n"],
+        &[cells(one, "a", "5"), cells(two, "b", "9"), cells(two, "", "1")],
+    );
+    let query = "* | stats by (_time:1h, host) count() n";
+    let (Shown::Heat(heat), notes) = check(query, json!({"kind": "heat", "top": 2}), &groups)
+    else {
+        panic!()
+    };
+    let labels: Vec<&str> = heat.rows.iter().map(|(label, _)| label.as_str()).collect();
+    assert_eq!((labels.as_slice(), heat.times_ms.len()), (&["a", "b"][..], 3));
+    assert_eq!(notes, ["1 smaller rows are left out."]);
+    let cell = r#"[{"vmrange":"1.000e+00...1.136e+00","hits":3}]"#;
+    let ranges = rows(&["_time", "h"], &[&[one, cell], &[two, "[]"]]);
+    let query = "* | stats by (_time:1h) histogram(a) h";
+    let (Shown::Heat(heat), _) = check(query, json!({}), &ranges) else { panic!() };
+    assert_eq!(heat.rows, [("1 – 1.14".to_owned(), vec![3.0, 0.0, 0.0])]);
+}
+
+#[test]
+fn times_of_a_table_are_those_of_the_zone() {
+    let rows = rows(
+        &["_time", "_msg"],
+        &[&["2026-03-29T00:59:59.25Z", "a"], &["2026-03-29T01:00:00Z", "2026-03-29T01:00:00Z"]],
+    );
+    let (Shown::Table(table), _) = check("a", json!({}), &rows) else { panic!() };
+    // Clocks go from 02:00 to 03:00; a text that looks like a time stays as it is.
+    let expected =
+        [["2026-03-29 01:59:59.25", "a"], ["2026-03-29 03:00:00", "2026-03-29T01:00:00Z"]];
+    assert_eq!(table.rows, expected);
 }
 
 #[test]

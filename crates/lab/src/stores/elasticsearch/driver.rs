@@ -9,9 +9,11 @@
 //! A read by key sees acknowledged rows; a count and a scan see them after the next refresh, by
 //! default a second later (option `refresh`). An answer without all shards is an error, never a
 //! smaller count. A column that is searched by words is an analysed `text`, and the time of rows is
-//! a `date`. Left out: authentication and TLS.
+//! a `date`. Lines of a stream are documents of their text alone (`stream.rs`). Left out:
+//! authentication and TLS.
 
 mod search;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use serde_json::json;
 
 use crate::driver::aggregate::{Aggregate, Aggregation, Function};
 use crate::driver::http::{Http, Reply, push_segment};
+use crate::driver::stream::Sum;
 use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Scans, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, short_message,
@@ -97,6 +100,21 @@ const ABILITIES_OF_AUTO_IDS: &[Ability] = &[
     Ability::Count,
     Ability::Search,
     Ability::Aggregate,
+    Ability::Stream,
+];
+
+/// All but regular expressions: the module of searches says why there are none.
+const ABILITIES: &[Ability] = &[
+    Ability::Insert,
+    Ability::InsertMany,
+    Ability::Read,
+    Ability::Update,
+    Ability::Scan,
+    Ability::Count,
+    Ability::Delete,
+    Ability::Search,
+    Ability::Aggregate,
+    Ability::Stream,
 ];
 
 /// Its options.
@@ -157,8 +175,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
 #[async_trait]
 impl Driver for Elasticsearch {
     fn abilities(&self) -> &'static [Ability] {
-        // The module of searches says why there are no regular expressions.
-        if self.auto_ids { ABILITIES_OF_AUTO_IDS } else { Ability::ALL_BUT_REGEX }
+        if self.auto_ids { ABILITIES_OF_AUTO_IDS } else { ABILITIES }
     }
 
     fn reads_own_writes(&self) -> bool {
@@ -249,6 +266,10 @@ impl Driver for Elasticsearch {
             Some(bytes) => Ok(Some(bytes)),
             None => Err(self.http.answer("statistics without a size".to_owned())),
         }
+    }
+
+    async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
+        self.sum(schema).await.map(Some)
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
@@ -376,10 +397,7 @@ impl Session for Connection {
             Operation::Delete { key } => self.delete(key).await,
             Operation::Search(search) => self.find(search).await,
             Operation::Aggregate(asked) => self.aggregate(asked).await,
-            Operation::Stream(_) => {
-                let (store, ability) = (self.http.store().to_owned(), operation.ability());
-                Err(StoreError::NotSupported { store, ability })
-            }
+            Operation::Stream(block) => self.stream(block).await,
         }
     }
 }
