@@ -1,5 +1,5 @@
-//! A dashboard as a document of PDF, drawn by the server: charts as lines and bars with axes,
-//! numbers, lists, tables.
+//! A dashboard as a document of PDF, drawn by the server: charts as lines, bars and heat
+//! maps with axes, numbers, lists, tables.
 //!
 //! The layout is a single column: panels follow each other in the order of the dashboard, each as
 //! wide as the page. Bounded in pages, points and bytes; what is left out is said in the document.

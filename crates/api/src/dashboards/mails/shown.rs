@@ -565,12 +565,14 @@ impl Look<'_> {
             for row in &rows.rows {
                 let Some(from) = value_of(cell(row, *group)) else { continue };
                 let hits = value_of(cell(row, value.column)).unwrap_or(0.0);
-                match bins.iter_mut().find(|bin: &&mut Bin| bin.from == from) {
-                    Some(bin) => bin.hits += hits,
-                    None => bins.push(Bin { from, to: from + step, hits }),
-                }
+                bins.push(Bin { from, to: from + step, hits });
             }
             bins.sort_by(|a, b| a.from.total_cmp(&b.from));
+            bins.dedup_by(|next, bin| {
+                let is_same = next.from == bin.from;
+                bin.hits += if is_same { next.hits } else { 0.0 };
+                is_same
+            });
             if bins.len() > STEPS_MAX {
                 notes.push(format!("{} higher steps are left out.", bins.len() - STEPS_MAX));
                 bins.truncate(STEPS_MAX);
@@ -607,11 +609,14 @@ impl Look<'_> {
         }
         let cells_unit = values.first().map_or(Unit::Number, |value| value.unit);
         let step = shape.step.filter(|_| shape.groups.len() == 1);
-        // Groups, each with its place, label and numbers.
-        let mut grid: BTreeMap<String, (f64, String, Vec<f64>)> = BTreeMap::new();
+        // Groups, each with its place, label and sum. Cells are made for the chosen ones alone:
+        // there may be as many groups as rows.
+        let mut groups: BTreeMap<String, (f64, String, f64)> = BTreeMap::new();
+        let number = |at: usize, row: &[String]| {
+            Some((bucket(at)?, value_of(cell(row, values.first()?.column))?))
+        };
         for (at, row) in rows.rows.iter().enumerate() {
-            let number = values.first().and_then(|value| value_of(cell(row, value.column)));
-            let (Some(bucket), Some(number)) = (bucket(at), number) else { continue };
+            let Some((_, number)) = number(at, row) else { continue };
             let range = step.and_then(|step| {
                 let from = value_of(cell(row, *shape.groups.first()?))?;
                 Some(Bin { from, to: from + step, hits: 0.0 })
@@ -619,19 +624,18 @@ impl Look<'_> {
             let group = label(row, &shape.groups);
             let shown = range.map_or_else(|| group.clone(), |range| range.label(unit));
             let order = range.map_or(f64::NEG_INFINITY, |range| range.from);
-            grid.entry(group).or_insert_with(|| (order, shown, blank())).2[bucket] += number;
+            groups.entry(group).or_insert((order, shown, 0.0)).2 += number;
         }
-        let size = |cells: &[f64]| cells.iter().sum::<f64>();
-        let mut all: Vec<(f64, String, Vec<f64>)> = grid.into_values().collect();
+        let mut all: Vec<(String, (f64, String, f64))> = groups.into_iter().collect();
         let found = all.len();
         match step {
             Some(_) => {
-                all.sort_by(|a, b| a.0.total_cmp(&b.0));
+                all.sort_by(|(_, a), (_, b)| a.0.total_cmp(&b.0));
                 all.truncate(STEPS_MAX);
             }
             None => {
                 // The biggest group is on top.
-                all.sort_by(|a, b| size(&b.2).total_cmp(&size(&a.2)));
+                all.sort_by(|(_, a), (_, b)| b.2.total_cmp(&a.2));
                 all.truncate(panel.top);
                 all.reverse();
             }
@@ -640,8 +644,17 @@ impl Look<'_> {
             let which = if step.is_some() { "higher" } else { "smaller" };
             notes.push(format!("{} {which} rows are left out.", found - all.len()));
         }
-        let rows = all.into_iter().map(|(_, label, cells)| (label, cells)).collect();
-        Heat { times_ms, step_ms, rows, unit: cells_unit }
+        let places: BTreeMap<&str, usize> =
+            all.iter().enumerate().map(|(place, (group, _))| (group.as_str(), place)).collect();
+        let mut grid: Vec<(String, Vec<f64>)> =
+            all.iter().map(|(_, (_, label, _))| (label.clone(), blank())).collect();
+        for (at, row) in rows.rows.iter().enumerate() {
+            let Some((bucket, number)) = number(at, row) else { continue };
+            if let Some(place) = places.get(label(row, &shape.groups).as_str()) {
+                grid[*place].1[bucket] += number;
+            }
+        }
+        Heat { times_ms, step_ms, rows: grid, unit: cells_unit }
     }
 
     fn table(&self, notes: &mut Vec<String>) -> Table {
