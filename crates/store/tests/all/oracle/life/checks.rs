@@ -170,8 +170,8 @@ impl Life {
         let (store, report) = Store::open_stepped(config, disk, clock).expect("opens");
         for warning in &report.warnings {
             let of_source = warning.replace(backup.dir.to_str().expect("as made"), DIR);
-            // A write of the index that failed halfway, of a file that the source has open: what
-            // the lines of the backup say is compared below.
+            // The write of an index failed halfway, in a file that the source still has open. The
+            // lines of the backup are compared below.
             let is_half_an_index = warning.ends_with("; its frames are intact");
             assert!(is_half_an_index || backup.warnings.contains(&of_source), "{warning}");
         }
