@@ -397,34 +397,18 @@ impl Look<'_> {
             times.truncate(POINTS_MAX);
             notes.push(format!("Only the first {POINTS_MAX} points of each series are shown."));
         }
-        let mut all: BTreeMap<(usize, String), Series> = BTreeMap::new();
-        for row in &rows.rows {
-            let Some(bucket) = shape.time_ms(row).and_then(|ms| times.binary_search(&ms).ok())
-            else {
-                continue;
-            };
+        // The sizes first: points are made for the chosen series alone, as there may be as many
+        // groups as rows.
+        let mut sizes: Vec<BTreeMap<String, f64>> = vec![BTreeMap::new(); values.len()];
+        let bucket = |row: &[String]| times.binary_search(&shape.time_ms(row)?).ok();
+        for row in rows.rows.iter().filter(|row| bucket(row).is_some()) {
             let group = label(row, &shape.groups);
-            for (place, value) in values.iter().enumerate() {
+            for (value, sizes) in values.iter().zip(&mut sizes) {
                 let Some(number) = value_of(cell(row, value.column)) else { continue };
-                let made = all.entry((place, group.clone())).or_insert_with(|| Series {
-                    label: match (shape.groups.is_empty(), values.len()) {
-                        (true, _) => value.name.clone(),
-                        (false, 1) => group.clone(),
-                        (false, _) => format!("{} · {group}", value.name),
-                    },
-                    points: vec![value.is_additive.then_some(0.0); times.len()],
-                    size: if value.is_additive { 0.0 } else { f64::NEG_INFINITY },
-                    is_additive: value.is_additive,
-                });
-                match value.is_additive {
-                    true => {
-                        made.points[bucket] = Some(made.points[bucket].unwrap_or(0.0) + number);
-                        made.size += number;
-                    }
-                    false => {
-                        made.points[bucket] = Some(number);
-                        made.size = made.size.max(number);
-                    }
+                match (sizes.get_mut(&group), value.is_additive) {
+                    (Some(size), true) => *size += number,
+                    (Some(size), false) => *size = size.max(number),
+                    (None, _) => _ = sizes.insert(group.clone(), number),
                 }
             }
         }
@@ -433,29 +417,44 @@ impl Look<'_> {
             true => usize::MAX,
             false => (panel.top / values.len().max(1)).max(1),
         };
-        let mut kept = Vec::new();
-        for (place, value) in values.iter().enumerate() {
-            let mut own: Vec<Series> = all
-                .iter()
-                .filter(|((of, _), _)| *of == place)
-                .map(|(_, one)| one.clone())
-                .collect();
-            own.sort_by(|a, b| b.size.total_cmp(&a.size));
+        let mut kept: Vec<Series> = Vec::new();
+        let mut places: Vec<BTreeMap<String, usize>> = Vec::new();
+        for (value, sizes) in values.iter().zip(sizes) {
+            let points = vec![value.is_additive.then_some(0.0); times.len()];
+            let is_additive = value.is_additive;
+            let mut own: Vec<(String, f64)> = sizes.into_iter().collect();
+            own.sort_by(|a, b| b.1.total_cmp(&a.1));
             let rest = own.split_off(own.len().min(each));
-            kept.append(&mut own);
-            if rest.is_empty() {
-                continue;
+            let mut place = BTreeMap::new();
+            for (group, size) in own {
+                let label = match (shape.groups.is_empty(), values.len()) {
+                    (true, _) => value.name.clone(),
+                    (false, 1) => group.clone(),
+                    (false, _) => format!("{} · {group}", value.name),
+                };
+                place.insert(group, kept.len());
+                kept.push(Series { label, points: points.clone(), size, is_additive });
             }
-            if !value.is_additive {
+            if !rest.is_empty() && !is_additive {
                 notes.push(format!("{} smaller series are left out.", rest.len()));
-                continue;
+            } else if !rest.is_empty() {
+                let label = format!("others ({})", rest.len());
+                let size = rest.iter().map(|(_, size)| size).sum();
+                place.extend(rest.into_iter().map(|(group, _)| (group, kept.len())));
+                kept.push(Series { label, points, size, is_additive });
             }
-            let points = (0..times.len())
-                .map(|at| Some(rest.iter().filter_map(|one| one.points[at]).sum()))
-                .collect();
-            let size = rest.iter().map(|one| one.size).sum();
-            let label = format!("others ({})", rest.len());
-            kept.push(Series { label, points, size, is_additive: true });
+            places.push(place);
+        }
+        for row in &rows.rows {
+            let Some(bucket) = bucket(row) else { continue };
+            let group = label(row, &shape.groups);
+            for (value, place) in values.iter().zip(&places) {
+                let number = value_of(cell(row, value.column));
+                let (Some(number), Some(at)) = (number, place.get(&group)) else { continue };
+                let point = &mut kept[*at].points[bucket];
+                *point =
+                    Some(if value.is_additive { point.unwrap_or(0.0) + number } else { number });
+            }
         }
         kept.retain(|one| panel.shows(&one.label));
         (times, step_ms, kept)

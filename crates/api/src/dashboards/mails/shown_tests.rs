@@ -54,6 +54,29 @@ fn rows_over_time_are_series_over_the_whole_range() {
 }
 
 #[test]
+fn of_many_groups_the_greatest_have_points_and_the_others_share_theirs() {
+    let row = |at: usize| {
+        let (second, group) = (at * 5 % 10_800, format!("host{at}"));
+        let clock = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+        vec![format!("2026-03-29T{clock}Z"), group, (at + 1).to_string(), (at % 7).to_string()]
+    };
+    let names = ["_time", "host", "n", "most"].map(str::to_owned).to_vec();
+    let rows = Rows { names, rows: (0..ROWS_MAX).map(row).collect(), is_cut: false };
+    let query = "* | stats by (_time:5s, host) count() n, max(bytes) most";
+    let options = json!({"kind": "line", "top": 4, "values": ["n", "most"]});
+    let (Shown::Chart(chart), notes) = check(query, options, &rows) else { panic!() };
+    let labels: Vec<&str> = chart.series.iter().map(|one| &*one.label).collect();
+    let all = ["n · host19999", "n · host19998", "others (19998)", "most · host1000"];
+    assert_eq!(labels[..4], all, "and one more: {labels:?}");
+    assert_eq!((labels.len(), notes), (5, vec!["19998 smaller series are left out.".to_owned()]));
+    let sum = |at: usize| chart.series[at].points.iter().flatten().sum::<f64>();
+    let total = (ROWS_MAX * (ROWS_MAX + 1) / 2) as f64;
+    assert_eq!(sum(0) + sum(1) + sum(2), total);
+    assert_eq!((sum(0), chart.series[2].size), (20_000.0, total - 39_999.0));
+    assert_eq!(chart.series[3].points.iter().flatten().collect::<Vec<_>>(), [&6.0]);
+}
+
+#[test]
 fn what_cannot_be_added_up_has_gaps() {
     let rows = rows(
         &["_time", "p99_ms"],
