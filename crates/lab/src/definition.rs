@@ -13,7 +13,7 @@ use crate::driver::{Ability, Settle};
 use crate::row::{Column, ColumnKind, Schema};
 use crate::scale::{NoValue, Scale, resolve};
 use crate::trial::{Load, RealTime};
-use crate::workload::{Workload, WorkloadError, ycsb};
+use crate::workload::{Phase, Workload, WorkloadError, ycsb};
 
 mod property_file;
 pub mod sized;
@@ -366,11 +366,15 @@ impl Study {
         if let Some(after) = experiment.crash_after_s {
             let writes = matches!(
                 experiment.workload,
-                Some(Workload::LogWrites { .. } | Workload::LineWrites { .. })
+                Some(
+                    Workload::LogWrites { .. }
+                        | Workload::LineWrites { .. }
+                        | Workload::Ycsb { phase: Phase::Run, .. }
+                )
             );
             if !experiment.fresh || !writes {
                 return Some(
-                    "`crash_after_s` is for `log_writes` or `line_writes` into a `fresh` table"
+                    "`crash_after_s` is for `log_writes`, `line_writes` or the phase `run` of `ycsb`, on a `fresh` table"
                         .into(),
                 );
             }

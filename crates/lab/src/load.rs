@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, interval_at, sleep_until};
 
 use crate::driver::stream::Sum;
-use crate::driver::{Ability, Driver, Session, Settle};
+use crate::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
 use crate::measure::process::{Sampler, Watched};
 use crate::results::{End, Line, Outcome, PROCESSED_ROWS_PER_S, WRITTEN_ROWS, WRITTEN_TEXT_BYTES};
 use crate::trial::{Load, RealTime, Role, Trial, Work};
@@ -35,7 +35,7 @@ mod recorder;
 mod worker;
 
 pub use open::Timer;
-pub use read_back::{ReadBack, Sample};
+pub use read_back::{ReadBack, Sample, rows_of};
 use recorder::Recorder;
 use worker::{Shared, Worker};
 
@@ -58,6 +58,10 @@ const UNSENT_PER_NOTED: u64 = 20;
 
 /// Threads of a trial at most: each has a connection.
 const THREADS_MAX: u32 = 65_536;
+
+/// Acknowledged rows that are looked for right after a trial, and the time for it.
+const LOOKED_FOR_MAX: usize = 200;
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Connections that are opened concurrently.
 const CONNECTING_MAX: usize = 32;
@@ -129,9 +133,7 @@ pub async fn run_in(
         Ok(Some(running)) => {
             let shared = running.shared.clone();
             let end = running.watch(lines, &mut stop).await?;
-            if let Some(place) = read_back.filter(|_| end.outcome == Outcome::Completed)
-                && !shared.imagined
-            {
+            if let Some(place) = read_back.filter(|_| !shared.imagined) {
                 *place.lock().expect("nothing panics here") = Some(ReadBack(shared));
             }
             Some(end)
@@ -194,6 +196,10 @@ struct Running {
     /// What follows when all threads have ended.
     after: Option<After>,
     sampler: Sampler,
+    /// What a reader has to know of its beginning.
+    note: Option<String>,
+    /// Whether acknowledged rows are looked for right after it.
+    looks: bool,
 }
 
 /// Plans the trial, connects, and starts the threads. `None` if it was stopped before.
@@ -254,11 +260,18 @@ async fn begin(
     let sessions = connect_all(&driver, trial, threads).await?;
     let imagined = trial.role == Role::Limit;
     let inserts = needs_inserts && !imagined && setting.read_back.is_some() && trial.share.of == 1;
-    let rows_before = match inserts {
-        // A store that cannot count so many rows in time is compared without that.
-        true => read_back::rows_of(&*driver, &trial.schema).await.ok().flatten(),
-        false => None,
+    let counted = match inserts {
+        true => read_back::rows_of(&*driver, &trial.schema).await,
+        false => Ok(None),
     };
+    // A store that cannot count so many rows in time is compared without that.
+    let note = counted.as_ref().err().map(|error| {
+        format!(
+            "its rows were not counted before the trial, nor compared in number after it: {error}"
+        )
+    });
+    let rows_before = counted.unwrap_or_default();
+    let looks = setting.read_back.is_some() && driver.abilities().contains(&Ability::Read);
     let sampler = Sampler::new(setting.watched, setting.host);
     let start = match setting.gate {
         None => Instant::now(),
@@ -325,7 +338,7 @@ async fn begin(
     {
         tokio::spawn(open::pace(shared.clone(), due.clone(), setting.timer));
     }
-    Ok(Some(Running { shared, tasks, due, after, sampler }))
+    Ok(Some(Running { shared, tasks, due, after, sampler, note, looks }))
 }
 
 /// How the records of the real-time experiment are inserted.
@@ -447,7 +460,7 @@ impl Running {
     /// Sends lines every second until all threads have ended.
     async fn watch(mut self, lines: LineSender, stop: &mut Stop) -> Option<End> {
         let shared = self.shared.clone();
-        for text in shared.plan.notes() {
+        for text in shared.plan.notes().into_iter().chain(self.note.take()) {
             let _ = lines.send(Line::Note { text }).await;
         }
         // The first tick begins the measured part, each further one ends a second of it.
@@ -542,6 +555,9 @@ impl Running {
             }
         }
         let rest = async {
+            if self.looks {
+                look_at_once(&shared).await;
+            }
             process(&shared, &lines).await;
             compare_streams(&shared, &lines).await;
         };
@@ -565,6 +581,12 @@ impl Running {
                 last.as_deref().unwrap_or("an answer without the row that was asked for")
             ));
         }
+        if right + errors == 0 && shared.threads > 0 && !shared.all_taken() {
+            shared.fail(format_args!(
+                "none of its operations was answered in the measured time: its {} threads waited for earlier ones",
+                shared.threads
+            ));
+        }
         let outcome = shared.ended.lock().expect("nothing panics here").take();
         Some(End { outcome: outcome.unwrap_or(Outcome::Completed), seconds })
     }
@@ -585,6 +607,41 @@ async fn process(shared: &Shared, lines: &LineSender) {
     }
 }
 
+/// Looks for acknowledged rows before anything else is asked of the store, if it promises that they
+/// are there at once: a store that applies its writes later has the wrong rate, and all of its rows
+/// by the time they are [read back](read_back).
+async fn look_at_once(shared: &Shared) {
+    let is_over = shared.visible.get().is_some() || shared.halted.load(Ordering::Relaxed);
+    if !shared.sees_writes || is_over {
+        return;
+    }
+    if let Err(error) = look(shared).await {
+        shared.fail(format_args!("what it acknowledged cannot be read after the trial: {error}"));
+    }
+}
+
+async fn look(shared: &Shared) -> Result<(), StoreError> {
+    let until = Instant::now() + LOOK_MAX;
+    let mut keys = shared.sample.keys();
+    keys.truncate(LOOKED_FOR_MAX);
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut session = worker::connect(&*shared.driver, &shared.schema, &shared.store).await?;
+    for key in keys {
+        if Instant::now() >= until {
+            break;
+        }
+        if session.execute(&Operation::Read { key: key.clone() }).await? == Answer::Row(None) {
+            let message =
+                format!("the row {key} was acknowledged, and is not there right after the trial");
+            shared.end(Outcome::Wrong { message });
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Compares what was handed over with what arrived; the trial is wrong if they differ.
 async fn compare_streams(shared: &Shared, lines: &LineSender) {
     let sent = *shared.streamed.lock().expect("nothing panics here");
@@ -592,15 +649,18 @@ async fn compare_streams(shared: &Shared, lines: &LineSender) {
         return;
     }
     if shared.broken.load(Ordering::Relaxed) {
-        let text = "a connection broke, so nobody knows which lines should have arrived".to_owned();
-        let _ = lines.send(Line::Note { text }).await;
-        return;
+        return shared.fail("a connection broke, so nobody knows which lines should have arrived");
     }
     match shared.driver.arrived(&shared.schema).await {
-        Ok(arrived) => {
-            if let Some(message) = arrived.and_then(|arrived| sent.difference(&arrived)) {
+        Ok(Some(arrived)) => {
+            if let Some(message) = sent.difference(&arrived) {
                 shared.end(Outcome::Wrong { message });
             }
+        }
+        Ok(None) if shared.imagined => {}
+        Ok(None) => {
+            let text = "lines that arrived were counted by the store itself, and not compared";
+            let _ = lines.send(Line::Note { text: text.to_owned() }).await;
         }
         Err(error) => shared.fail(format_args!("what arrived cannot be read: {error}")),
     }

@@ -178,15 +178,15 @@ fn add(
     if stores.is_empty() {
         return;
     }
-    let seed = |repetition: u32| {
-        // The same operations for every store, others in each repetition.
-        choices.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(repetition))
-    };
     for repetition in 1..=choices.repetitions.unwrap_or(experiment.repetitions) {
-        for rate in maker.rates() {
+        for (rate_at, rate) in (0..).zip(maker.rates()) {
+            // The same operations for every store, others in each repetition and at each rate: an
+            // update that writes what the trial before it wrote would change nothing.
+            let seed = (rate_at << 32) + u64::from(repetition);
+            let seed = choices.seed.wrapping_mul(1_000_003).wrapping_add(seed);
             for turn in 0..stores.len() {
                 let store = stores[(turn + repetition as usize - 1) % stores.len()];
-                steps.push(maker.step(store, rate.clone(), repetition, seed(repetition)));
+                steps.push(maker.step(store, rate.clone(), repetition, seed));
             }
         }
     }

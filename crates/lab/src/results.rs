@@ -209,6 +209,9 @@ pub const PROCESSED_ROWS_PER_S: &str = "processed_rows_per_s";
 /// Acknowledged rows that were read again after a trial, and had what was written last.
 pub const READ_BACK_ROWS: &str = "read_back_rows";
 
+/// Acknowledged rows that should have been read again.
+pub const READ_BACK_PLANNED: &str = "read_back_planned";
+
 /// The name of the value with the number of rows that were acknowledged before a kill.
 pub const ACKNOWLEDGED_ROWS: &str = "acknowledged_rows";
 
@@ -253,6 +256,10 @@ pub struct Resource {
     pub disk_read_bytes: u64,
     /// Bytes written to disk in this second.
     pub disk_write_bytes: u64,
+    /// Writes that disks completed in this second: counted for the whole machine only, and not by
+    /// results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_writes: Option<u64>,
     /// Network bytes in this second, in both directions; unknown, and 0, for a process on the same
     /// machine.
     pub network_bytes: u64,

@@ -257,6 +257,7 @@ impl<'a> Runner<'a> {
                 // The warm-up changed the data, if its table is made for each trial.
                 self.ready(steps, step, trial, &dataset, watch).await
             }
+            Warm::Not(outcome) => Ok(Ready::Not(outcome)),
             Warm::Stopped => Ok(Ready::Stopped),
         }
     }
@@ -454,6 +455,8 @@ enum Warm {
     Yes,
     /// The store has just been warmed up; a note for the reader, if there is one.
     Now(Option<String>),
+    /// It answered wrongly meanwhile.
+    Not(Outcome),
     Stopped,
 }
 

@@ -118,6 +118,8 @@ pub struct Usage {
     pub disk_read_bytes: u64,
     /// Bytes written to disk in the whole trial.
     pub disk_write_bytes: u64,
+    /// Writes that disks completed in the whole trial; known of the whole machine.
+    pub disk_writes: Option<u64>,
     /// Network bytes in the whole trial.
     pub network_bytes: u64,
 }
@@ -164,6 +166,9 @@ impl Usage {
         self.memory_bytes_peak = self.memory_bytes_peak.max(self.memory_bytes[at]);
         self.disk_read_bytes += resource.disk_read_bytes;
         self.disk_write_bytes += resource.disk_write_bytes;
+        if let Some(writes) = resource.disk_writes {
+            *self.disk_writes.get_or_insert(0) += writes;
+        }
         self.network_bytes += resource.network_bytes;
     }
 }

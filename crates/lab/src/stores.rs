@@ -262,6 +262,7 @@ pub const STORES: &[Store] = &[
         open: mongodb::driver::open_ferretdb,
         options: mongodb::driver::FERRETDB_OPTIONS,
         durability: &[
+            level(Durability::Each, "nothing", &[], &[("backend", "postgresql")]),
             level(
                 Durability::Each,
                 "nothing",

@@ -74,6 +74,8 @@ impl Merger {
                         sum.memory_bytes += resource.memory_bytes;
                         sum.disk_read_bytes += resource.disk_read_bytes;
                         sum.disk_write_bytes += resource.disk_write_bytes;
+                        sum.disk_writes =
+                            sum.disk_writes.zip(resource.disk_writes).map(|(one, more)| one + more);
                         sum.network_bytes += resource.network_bytes;
                     }
                 }

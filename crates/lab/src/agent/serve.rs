@@ -11,7 +11,7 @@ use super::{Message, SILENCE_S_MAX, every_second, messages, send};
 use crate::driver::{Driver, Open};
 use crate::load::{self, Gate, LineSender, Setting, Stop, stopped};
 use crate::measure::process::Watched;
-use crate::results::End;
+use crate::results::{End, Outcome};
 use crate::trial::{Role, Trial};
 
 /// Time limit for the previous trial to end, s: if its coordinator is lost, this side notices that
@@ -83,9 +83,8 @@ async fn run_and_read_back(
     let place = setting.read_back.clone();
     let end = load::run_in(setting, driver, &trial, lines.clone(), stop.clone()).await?;
     let read_back = place?.lock().expect("nothing panics here").take();
-    let Some(read_back) = read_back.filter(|_| trial.role == Role::Measure) else {
-        return Some(end);
-    };
+    let is_for = trial.role == Role::Measure && end.outcome == Outcome::Completed;
+    let Some(read_back) = read_back.filter(|_| is_for) else { return Some(end) };
     let (found, outcome) = tokio::select! {
         biased;
         () = stopped(&mut stop) => return None,

@@ -85,8 +85,10 @@ impl Search {
     }
 }
 
-/// Makes one answer of those of several shards. `time` is the column by which rows are ordered.
+/// Makes one answer of those of several shards. `time` is the column by which rows are ordered. The
+/// rows of a single one stay as it sent them, so that a wrong order is seen.
 pub fn merged(parts: Vec<Answer>, search: &Search, time: Option<usize>) -> Answer {
+    let several = parts.len() > 1;
     let mut count = 0;
     let mut rows: Vec<Row> = Vec::new();
     let mut groups = std::collections::BTreeMap::new();
@@ -105,10 +107,10 @@ pub fn merged(parts: Vec<Answer>, search: &Search, time: Option<usize>) -> Answe
     match search.wanted {
         Wanted::Count => Answer::Count(count),
         Wanted::Latest { rows_max } => {
-            if let Some(time) = time {
+            if let Some(time) = time.filter(|_| several) {
                 rows.sort_by(|a, b| b.values[time].cmp(&a.values[time]));
+                rows.truncate(rows_max);
             }
-            rows.truncate(rows_max);
             Answer::Rows(rows)
         }
         Wanted::CountBy { .. } | Wanted::CountOver { .. } => {

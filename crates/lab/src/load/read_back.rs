@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant};
 
 use super::worker::{self, Shared};
 use crate::driver::{Ability, Answer, Driver, Operation, Settle, StoreError};
-use crate::results::{Line, Outcome, READ_BACK_ROWS};
+use crate::results::{Line, Outcome, READ_BACK_PLANNED, READ_BACK_ROWS};
 use crate::row::{Row, Schema, Value};
 use crate::workload::letters;
 
@@ -111,6 +111,11 @@ struct Read {
 }
 
 impl ReadBack {
+    /// Whether a row, which is right by itself, has what was acknowledged last.
+    pub fn is_as_acknowledged(&self, row: &Row) -> bool {
+        self.0.plan.verify_last(row).is_ok()
+    }
+
     /// Reads rows again. The lines are for the results; there is an outcome if the store does not
     /// have what it acknowledged.
     pub async fn run(self) -> (Vec<Line>, Option<Outcome>) {
@@ -141,10 +146,15 @@ impl ReadBack {
                 text: format!("its rows could not be counted after the trial: {error}"),
             }),
         }
+        let planned = keys.len();
+        lines.push(Line::Value { name: READ_BACK_PLANNED.to_owned(), value: planned as f64 });
         if !shared.driver.abilities().contains(&Ability::Read) {
+            lines.push(Line::Value { name: READ_BACK_ROWS.to_owned(), value: 0.0 });
+            lines.push(Line::Note {
+                text: "it does not read rows by their keys, so none that it acknowledged was compared after the trial".to_owned(),
+            });
             return Ok(None);
         }
-        let planned = keys.len();
         let Read { rows, missing, first_missing, wrong: message, failed } = self.read(keys).await;
         lines.push(Line::Value { name: READ_BACK_ROWS.to_owned(), value: rows as f64 });
         if let Some(message) = message {

@@ -277,6 +277,15 @@ async fn the_warm_up_is_sent_and_not_measured() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_trial_without_any_answer_in_its_time_has_no_number() {
+    let all = Load { warm_up_s: 1.0, seconds: Some(2.0), target_per_s: Some(10.0), ..load(1) };
+    let ran = run(acknowledges(10_000 * MS), trial(writes(100), all)).await;
+    let Outcome::Failed { message } = ran.outcome() else { panic!("{:?}", ran.end) };
+    assert!(message.starts_with("none of its operations was answered"), "{message}");
+    assert_eq!(ran.count("insert"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_loop_keeps_its_rate_and_counts_from_when_an_operation_was_due() {
     // The store stalls for a second at its hundredth operation: with one thread, all operations due
     // meanwhile are late.

@@ -63,6 +63,8 @@ struct Counters {
     shared_bytes: u64,
     disk_read_bytes: u64,
     disk_write_bytes: u64,
+    /// Of the whole machine: writes that its disks completed.
+    disk_writes: u64,
     network_bytes: u64,
 }
 
@@ -138,6 +140,7 @@ impl Sampler {
             sum.interrupts_s = since(now.interrupt_ticks, last.interrupt_ticks);
             sum.stolen_s = since(now.stolen_ticks, last.stolen_ticks);
             sum.network_bytes = now.network_bytes.saturating_sub(last.network_bytes);
+            sum.disk_writes = Some(now.disk_writes.saturating_sub(last.disk_writes));
             now.used().minus(last.used()).put_into(&mut sum);
             *last = now;
             resources.push(sum);
@@ -262,6 +265,7 @@ fn process(pid: u32, with_children: bool) -> Option<((u32, u64), Counters)> {
         shared_bytes: memory(|status| status.rssfile) + memory(|status| status.rssshmem),
         disk_read_bytes,
         disk_write_bytes,
+        disk_writes: 0,
         network_bytes: 0,
     };
     Some(((pid, stat.starttime), counters))
@@ -272,10 +276,12 @@ fn host() -> Counters {
     let memory_bytes = memory.map_or(0, |memory| {
         memory.mem_total.saturating_sub(memory.mem_available.unwrap_or(memory.mem_free))
     });
+    // Partitions and stacked devices would count twice.
     let is_disk =
         |name: &str| std::path::Path::new("/sys/block").join(name).join("device").exists();
-    let (disk_read_bytes, disk_write_bytes) =
-        disk_bytes(&procfs::diskstats().unwrap_or_default(), is_disk);
+    let mut disks = procfs::diskstats().unwrap_or_default();
+    disks.retain(|disk| is_disk(&disk.name));
+    let (disk_read_bytes, disk_write_bytes) = disk_bytes(&disks);
     let time = KernelStats::current().ok().map(|stats| stats.total);
     let ticks = |of: fn(&CpuTime) -> u64| time.as_ref().map_or(0, of);
     Counters {
@@ -288,6 +294,7 @@ fn host() -> Counters {
         shared_bytes: 0,
         disk_read_bytes,
         disk_write_bytes,
+        disk_writes: disks.iter().map(|disk| disk.writes).sum(),
         network_bytes: network_bytes(procfs::net::dev_status().unwrap_or_default().values()),
     }
 }
@@ -302,9 +309,9 @@ fn interrupt_ticks(time: &CpuTime) -> u64 {
     [time.irq, time.softirq].into_iter().flatten().sum()
 }
 
-/// Bytes read and written by whole disks; partitions and stacked devices would count twice.
-fn disk_bytes(disks: &[DiskStat], is_disk: impl Fn(&str) -> bool) -> (u64, u64) {
-    disks.iter().filter(|disk| is_disk(&disk.name)).fold((0, 0), |(read, written), disk| {
+/// Bytes read and written by disks.
+fn disk_bytes(disks: &[DiskStat]) -> (u64, u64) {
+    disks.iter().fold((0, 0), |(read, written), disk| {
         (read + disk.sectors_read * SECTOR_BYTES, written + disk.sectors_written * SECTOR_BYTES)
     })
 }
@@ -333,8 +340,8 @@ mod tests {
         assert!(host.cpu_ticks > 0 && host.memory_bytes > 0, "{host:?}");
         let disk = |line| DiskStat::from_line(line).unwrap();
         let disks =
-            [disk("8 0 sda 1 0 10 0 1 0 20 0 0 0 0"), disk("8 1 sda1 1 0 10 0 1 0 20 0 0 0 0")];
-        assert_eq!(disk_bytes(&disks, |name| name == "sda"), (5120, 10240));
+            [disk("8 0 sda 1 0 10 0 1 0 20 0 0 0 0"), disk("8 16 sdb 1 0 1 0 1 0 2 0 0 0 0")];
+        assert_eq!(disk_bytes(&disks), (11 * 512, 22 * 512));
         let network = "Inter-| Receive\n face |bytes\n    lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0\n  eth0: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n";
         let devices = InterfaceDeviceStatus::from_read(network.as_bytes()).unwrap().0;
         assert_eq!(network_bytes(devices.values()), 111);

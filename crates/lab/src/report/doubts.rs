@@ -12,7 +12,8 @@ use crate::measure::others::Others;
 use crate::measure::speed::{ROUNDS_PER_S, SLOWER_SHARE_MAX};
 use crate::number::{bytes as bytes_in_words, count, percent, plain, probability};
 use crate::results::{
-    ACKNOWLEDGED_ROWS, GENERATOR, HOST, LOST_ROWS, Outcome, WRITTEN_ROWS, WRITTEN_TEXT_BYTES,
+    ACKNOWLEDGED_ROWS, GENERATOR, HOST, LOST_ROWS, Outcome, READ_BACK_PLANNED, READ_BACK_ROWS,
+    WRITTEN_ROWS, WRITTEN_TEXT_BYTES,
 };
 use crate::samples::{ALL, DUE_ROWS, Measure, Repetition, Second};
 use crate::statistics::{
@@ -51,6 +52,10 @@ const BUSY_NETWORK_BYTES_PER_S: f64 = 100e6;
 /// The least that a device writes for an answer, bytes: a sector.
 const SECTOR_BYTES: f64 = 512.0;
 
+/// Rows of which a loss of one in a hundred is found with a probability of 99.9 %: ln(0.001) /
+/// ln(1 - 1/100).
+const READ_AGAIN_MIN: f64 = 688.0;
+
 /// No store makes lines smaller than this, as bytes of text for a byte on disk.
 const COMPRESSION_MAX: f64 = 100.0;
 
@@ -58,9 +63,10 @@ const COMPRESSION_MAX: f64 = 100.0;
 const STALL_USUAL_MIN: u64 = 20;
 
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 16] = [
     (LOSS, "the store acknowledged rows before they were safe from a kill of its process"),
     (UNSYNCED, "the store says that a row is on disk before it acknowledges it"),
+    (UNREAD, "whether the store kept what it acknowledged is not known"),
     (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
     (STALL, "the store stood still: means hide it, percentiles show it"),
@@ -78,6 +84,7 @@ const KINDS: [(&str, &str); 15] = [
 
 const LOSS: &str = "lost rows";
 const UNSYNCED: &str = "not on disk";
+const UNREAD: &str = "not read again";
 const WAITING: &str = "waits for round trips";
 const WRONG: &str = "wrong answers";
 const FAILED: &str = "failed trials";
@@ -135,6 +142,7 @@ pub fn doubts(summary: &Summary, experiment: &Experiment) -> Vec<Doubt> {
         doubt(FAILED, ended(group, |outcome| matches!(outcome, Outcome::Failed { .. })));
         doubt(LOSS, lost(group));
         doubt(UNSYNCED, unsynced(summary, group));
+        doubt(UNREAD, unread(group));
         if experiment.measure != Measure::Value(LOST_ROWS.into()) {
             doubt(STALL, stalls(group));
             doubt(ERRORS, errors(group));
@@ -207,34 +215,70 @@ fn lost(group: &Group) -> Option<String> {
     })
 }
 
-/// Trials in which the disks wrote less than rows take that were acknowledged as being on disk. A
-/// trial with as many writes at the same time as there are threads needs one write of the disk for
-/// them, of a sector at least. More than that cannot be known from outside: a disk may say that it
-/// wrote and keep the data in its own memory, and other programs write too.
+/// Trials in which the disks wrote less, or less often, than rows need that were acknowledged as
+/// being on disk. As many writes at the same time as there are threads need one write of a disk, of
+/// a sector at least. More than that cannot be known from outside: a disk may say that it wrote and
+/// keep the data in its own memory, and other programs write too.
 fn unsynced(summary: &Summary, group: &Group) -> Option<String> {
     let store = summary.run.stores.iter().find(|known| known.label == group.store)?;
     if store.durability.as_ref()?.durability != Durability::Each {
         return None;
     }
+    let mut seldom: Vec<(f64, f64)> = Vec::new();
     let bytes = |trial: &Repetition| {
-        let written = trial.usage.get(HOST)?.disk_write_bytes as f64;
+        let host = trial.usage.get(HOST)?;
+        let written = host.disk_write_bytes as f64;
         let writes = ["insert", "insert_many", "update"];
         let answers: u64 =
             writes.iter().filter_map(|label| trial.labels.get(*label)).map(|all| all.count).sum();
         let text = trial.values.get(WRITTEN_TEXT_BYTES).copied().unwrap_or(0.0);
         let syncs = answers as f64 / f64::from(group.threads.max(1));
+        // A flush in the background merges the writes of many rows into one.
+        let writes = host.disk_writes.map(|writes| writes as f64);
+        seldom.extend(writes.filter(|writes| *writes < syncs).map(|writes| (writes, syncs)));
         let least = (syncs * SECTOR_BYTES).max(text / COMPRESSION_MAX);
         (written < least).then_some((written, least))
     };
     let short: Vec<(f64, f64)> = group.completed().filter_map(bytes).collect();
-    let (written, least) = short.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let most = |all: &[(f64, f64)]| all.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (found, amounts) = match (most(&short), most(&seldom)) {
+        (Some((written, least)), _) => {
+            let (written, least) = (bytes_in_words(written), bytes_in_words(least));
+            (
+                short.len(),
+                format!("less than the acknowledged rows take, {written} instead of {least}"),
+            )
+        }
+        (None, Some((writes, syncs))) => {
+            let (writes, syncs) = (plain(writes), plain(syncs));
+            (
+                seldom.len(),
+                format!(
+                    "less often than rows were acknowledged, {writes} times instead of {syncs}"
+                ),
+            )
+        }
+        (None, None) => return None,
+    };
     Some(format!(
-        "in {} of {} repetitions the disks of this machine wrote less than the acknowledged rows take, {} instead of {} at least; or its data is on no disk of this machine",
-        short.len(),
+        "in {found} of {} repetitions the disks of this machine wrote {amounts} at least; or its data is on no disk of this machine",
         group.completed().count(),
-        bytes_in_words(written),
-        bytes_in_words(least)
     ))
+}
+
+/// Trials of which too few acknowledged rows were read again.
+fn unread(group: &Group) -> Option<String> {
+    // Results of older versions do not have how many should have been.
+    let few = |trial: &&Repetition| {
+        let of = |name: &str| trial.values.get(name).copied();
+        let (rows, planned) = (of(READ_BACK_ROWS), of(READ_BACK_PLANNED));
+        rows.zip(planned).is_some_and(|(rows, planned)| rows < planned.min(READ_AGAIN_MIN))
+    };
+    let all = group.completed().count();
+    let found = group.completed().filter(few).count();
+    (found > 0).then(|| {
+        format!("in {found} of {all} repetitions too few acknowledged rows were read again to find the loss of one in a hundred")
+    })
 }
 
 /// A rate at which nothing was busy, for loads that go as fast as the store answers.
@@ -386,11 +430,15 @@ fn slower(experiment: &Experiment, group: &Group) -> Option<String> {
 
 /// Whether the rate rose or fell within trials, for loads without a ramp and without a target.
 fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
-    if experiment.measure == Measure::Peak || group.target_per_s.is_some() {
+    if experiment.measure == Measure::Peak {
         return None;
     }
     if let Some(text) = changed(group) {
         return Some(text);
+    }
+    // At a rate that is given, a store which is throttled falls behind it at once.
+    if group.target_per_s.is_some() {
+        return None;
     }
     let change = |trial: &Repetition| {
         let whole = trial.whole_seconds();

@@ -1,12 +1,13 @@
 //! Kills the servers of a store while it is written to, starts them again, and looks for the rows
-//! that were acknowledged: the last ones, which are lost first, and a random sample of the others.
-//! A row that came back with another content is a wrong answer.
+//! that were acknowledged, whether inserted or updated: the last ones, which are lost first, and a
+//! random sample of the others. A row is lost if it is not there, or is as it was before an update
+//! that was acknowledged. A row that came back with another content is a wrong answer.
 //!
 //! A killed process loses what it held in its own memory; what it gave to the system stays. So this
 //! finds stores that acknowledge before they write at all. Loss by a failure of the machine is
 //! larger, and is what the durability of a store says.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::{Measured, RunError, Runner, Store, Watch};
 use crate::driver::{
     Ability, Answer, Driver, Operation, Scans, Session, Settle, StoreError, StoreSpec,
 };
-use crate::load::Sample;
+use crate::load::{ReadBack, Sample};
 use crate::results::{ACKNOWLEDGED_ROWS, End, LOST_ROWS, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
@@ -50,6 +51,8 @@ pub struct Witness {
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledged {
     rows: usize,
+    /// Those that were inserted, and not updated.
+    inserted: usize,
     /// The keys of the last ones, in the order of the acknowledgements.
     last: VecDeque<Value>,
     /// Keys of all of them, at random.
@@ -58,7 +61,7 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Their number.
+    /// Their number; a row counts once for each write.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -74,10 +77,10 @@ impl Acknowledged {
     /// The rows to look for.
     fn checked(&self) -> impl Iterator<Item = &Value> {
         let step = if self.batched { BATCHED_ROWS_PER_CHECKED } else { 1 };
-        let last: std::collections::HashSet<&Value> =
-            self.last.iter().rev().step_by(step).collect();
-        let others = self.sample.iter().filter(move |key| !last.contains(key));
-        self.last.iter().rev().step_by(step).chain(others)
+        let mut known = HashSet::new();
+        let all = self.last.iter().rev().step_by(step).chain(&self.sample);
+        // A row may be updated again and again.
+        all.filter(move |key| known.insert(*key))
     }
 }
 
@@ -147,15 +150,18 @@ struct Watched {
 impl Session for Watched {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
         let answer = self.session.execute(operation).await?;
-        let rows = match operation {
-            Operation::Insert(row) => std::slice::from_ref(row),
-            Operation::InsertMany(rows) => rows,
-            _ => &[],
+        let (rows, updated) = match operation {
+            Operation::Insert(row) => (std::slice::from_ref(row), None),
+            Operation::InsertMany(rows) => (&rows[..], None),
+            Operation::Update { key, .. } => (&[][..], Some(key)),
+            _ => (&[][..], None),
         };
-        rows.iter().for_each(|row| self.sample.add(&row.key));
+        let keys = || rows.iter().map(|row| &row.key).chain(updated);
+        keys().for_each(|key| self.sample.add(key));
         let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
         let was_empty = known.rows == 0;
-        rows.iter().for_each(|row| known.add(&row.key));
+        keys().for_each(|key| known.add(key));
+        known.inserted += rows.len();
         known.batched |= matches!(operation, Operation::InsertMany(_));
         if was_empty && known.rows > 0 {
             self.first.notify_one();
@@ -188,7 +194,7 @@ impl Runner<'_> {
         let measured = self.measure(&watched, trial, writer, watch).await?;
         let was_killed = killer.began();
         let none = witness.acknowledged().rows() == 0;
-        let Some(Measured { end, .. }) = measured else { return Ok(None) };
+        let Some(Measured { end, read_back, .. }) = measured else { return Ok(None) };
         match &end.outcome {
             Outcome::Wrong { .. } | Outcome::NotSupported { .. } => return Ok(Some(end)),
             // What fails before the kill is no consequence of it.
@@ -213,7 +219,7 @@ impl Runner<'_> {
             Ok(driver) => driver,
             Err(error) => return failed(error.to_string()),
         };
-        match look_for(&*driver, trial, &witness.acknowledged()).await {
+        match look_for(&*driver, trial, &witness.acknowledged(), read_back.as_ref()).await {
             Ok((lines, outcome)) => {
                 for line in lines {
                     watch.line(&line);
@@ -271,14 +277,16 @@ fn kill_after(roots: &[u32], first: Arc<Notify>, after: Duration) -> Killer {
     Killer { task, began }
 }
 
-/// Looks for acknowledged rows. The lines have how many were acknowledged, how many were looked
-/// for, how many of these are missing, how many rows there are at all if the store counts them, and
-/// how many of all acknowledged rows are lost at least: the missing ones, or as many as there are
-/// fewer than were acknowledged. A row with another content than was written is a wrong answer.
+/// Looks for acknowledged rows; `trial_read_back` knows their last updates. The lines have how many
+/// were acknowledged, how many were looked for, how many of these are lost, how many rows there are
+/// at all if the store counts them, and how many of all acknowledged rows are lost at least: those
+/// that were looked for, or as many as there are fewer than were inserted. A row with another
+/// content than was ever written is a wrong answer.
 pub async fn look_for(
     driver: &dyn Driver,
     trial: &Trial,
     acknowledged: &Acknowledged,
+    trial_read_back: Option<&ReadBack>,
 ) -> Result<(Vec<Line>, Outcome), StoreError> {
     let schema = &trial.schema;
     driver.settle(schema, Settle::Visible).await?;
@@ -295,10 +303,16 @@ pub async fn look_for(
             missing += 1;
             continue;
         };
-        if let Some(Err(what)) = plan.as_ref().map(|plan| plan.verify(&row)) {
+        let right = match row.key == *key {
+            true => plan.as_ref().map_or(Ok(()), |plan| plan.verify(&row)),
+            false => Err(format!("row {key}: got the row {}", row.key)),
+        };
+        if let Err(what) = right {
             outcome = Outcome::Wrong { message: format!("after it was killed: {what}") };
             break;
         }
+        let is_last = trial_read_back.is_none_or(|known| known.is_as_acknowledged(&row));
+        missing += u32::from(!is_last);
     }
     let value = |name: &str, value: f64| Line::Value { name: name.to_owned(), value };
     let mut lines = vec![
@@ -312,7 +326,7 @@ pub async fn look_for(
         if let Answer::Count(found) = session.execute(&all).await? {
             lines.push(value("found_rows", found as f64));
             // There may be more: rows that were written, and not acknowledged in time.
-            lost = lost.max(acknowledged.rows() as f64 - found as f64);
+            lost = lost.max(acknowledged.inserted as f64 - found as f64);
         }
     }
     lines.push(value(LOST_ROWS, lost));

@@ -6,12 +6,14 @@ use std::time::Instant;
 use super::probe::probe;
 use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, read_again, watched};
 use crate::definition::Dataset;
-use crate::driver::{Ability, Settle, StoreError, StoreSpec};
+use crate::driver::{Ability, Answer, Driver, Operation, Scans, Settle, StoreError, StoreSpec};
 use crate::fleet::RunningStore;
+use crate::load::rows_of;
 use crate::measure::directory_bytes;
 use crate::measure::process::Sampler;
 use crate::plan::Step;
 use crate::results::{Line, Outcome, ResultsError, StoreInfo, TrialWriter};
+use crate::row::{ColumnKind, Schema, Value};
 use crate::samples::{ALL, read_trial};
 use crate::statistics::mean;
 use crate::stores;
@@ -191,6 +193,17 @@ impl Runner<'_> {
         if let Err(error) = store.driver.create(&trial.schema).await {
             return Ok(not_loaded(format!("its table could not be made: {error}")));
         }
+        // Rows of an earlier repetition are those of the next one: nothing would be left to do.
+        match is_empty(&*store.driver, &trial.schema).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let message = "its table was made again, and still has rows".to_owned();
+                return Ok(Loaded::Not(Outcome::Wrong { message }));
+            }
+            Err(error) => {
+                return Ok(not_loaded(format!("whether its new table is empty: {error}")));
+            }
+        }
         let Some(fill) = &dataset.fill else { return Ok(Loaded::Yes) };
         let mut load = fill.load.clone();
         if !store.driver.abilities().contains(&Ability::InsertMany) {
@@ -259,6 +272,30 @@ impl Runner<'_> {
             rates.extend(made.completed().then(|| made.rate(ALL)).flatten());
         }
         Ok(mean(&rates))
+    }
+}
+
+/// Whether a table has no rows, as far as the store tells.
+async fn is_empty(driver: &dyn Driver, schema: &Schema) -> Result<bool, StoreError> {
+    match rows_of(driver, schema).await {
+        Ok(Some(rows)) => return Ok(rows == 0),
+        // The table of streams takes lines alone.
+        Ok(None) | Err(StoreError::NotSupported { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    if !driver.abilities().contains(&Ability::Scan) || driver.scans() == Scans::Unordered {
+        return Ok(true);
+    }
+    // Before all keys of studies.
+    let from = match schema.key {
+        ColumnKind::Integer => Value::Integer(0),
+        ColumnKind::Text => Value::Text(String::new()),
+    };
+    let scan = Operation::Scan { from, rows_max: 1 };
+    match driver.connect(schema).await?.execute(&scan).await {
+        Ok(answer) => Ok(answer == Answer::Rows(Vec::new())),
+        Err(StoreError::NotSupported { .. }) => Ok(true),
+        Err(error) => Err(error),
     }
 }
 

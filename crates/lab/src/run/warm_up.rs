@@ -87,6 +87,7 @@ impl Runner<'_> {
                 match self.load(step, store, trial, dataset, watch).await? {
                     Loaded::Yes => {}
                     Loaded::Stopped => return Ok(Warm::Stopped),
+                    Loaded::Not(wrong @ Outcome::Wrong { .. }) => return Ok(Warm::Not(wrong)),
                     Loaded::Not(_) => break,
                 }
             }
@@ -101,9 +102,15 @@ impl Runner<'_> {
                 return Ok(Warm::Stopped);
             };
             writer.end(end.clone())?;
-            // The measured trial will fail as well, and its failure is reported.
-            if end.outcome != Outcome::Completed {
-                break;
+            match end.outcome {
+                Outcome::Completed => {}
+                // The measured trial may have no such answer: one in many is enough.
+                Outcome::Wrong { message } => {
+                    let message = format!("while it was warmed up: {message}");
+                    return Ok(Warm::Not(Outcome::Wrong { message }));
+                }
+                // The measured trial will fail as well, and its failure is reported.
+                Outcome::Failed { .. } | Outcome::NotSupported { .. } => break,
             }
             let (_, made, _) = read_trial(&name, self.directory.read(&name)?)?;
             let Some(value) = Measure::of_work(trial).of(&made) else { break };

@@ -112,7 +112,8 @@ impl Talk {
                 let head = match frame.opcode {
                     // A prepared statement with its values: the identifier alone.
                     0x0A => frame.body.get(..2 + short(frame.body)?),
-                    0x0D => Some(&[][..]),
+                    // The options of a new connection come in any order.
+                    0x01 | 0x0D => Some(&[][..]),
                     _ => Some(frame.body),
                 };
                 let head = head.ok_or_else(|| malformed("a statement without an identifier"))?;
@@ -571,9 +572,16 @@ mod tests {
             [&[4, 0, 0, number, opcode][..], &length, body].concat()
         };
         let execute = |number, value: &[u8]| frame(number, 0x0A, &[b"\0\x02id", value].concat());
-        let stream = [execute(1, b"a"), execute(2, b"bc"), frame(3, 7, b"select")].concat();
-        let kinds = kinds(Wire::Cassandra, &stream);
-        assert_eq!(kinds[0], kinds[1]);
+        let begin = |options: &[u8]| frame(0, 1, options);
+        let stream = [
+            execute(1, b"a"),
+            execute(2, b"bc"),
+            frame(3, 7, b"select"),
+            begin(b"a b"),
+            begin(b"b a"),
+        ];
+        let kinds = kinds(Wire::Cassandra, &stream.concat());
+        assert_eq!((&kinds[0], &kinds[3]), (&kinds[1], &kinds[4]));
         assert_ne!(kinds[1], kinds[2]);
         let mut answer = frame(9, 8, b"rows");
         let number = Wire::Cassandra.answer(&answer).unwrap().unwrap().1;

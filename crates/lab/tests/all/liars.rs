@@ -68,10 +68,12 @@ fn every_lie_is_found_and_named() {
         (Lie::SkipsRowsInScans, "ycsb", "e", "is missing before row"),
         (Lie::ScansOutOfOrder, "ycsb", "e", "are not in the order of keys"),
         (Lie::DropsEverySecondRow, "ycsb", "a", "was not loaded as it was acknowledged"),
-        (Lie::DropsEverySecondRow, "ycsb", "load", "are missing, as the row"),
+        (Lie::DropsEverySecondRow, "ycsb", "load", "is not there right after the trial"),
         (Lie::DropsEverySecondInsert, "ycsb", "d", "although its insert was acknowledged"),
         (Lie::ChangesRowsLater, "ycsb", "c", "read again after the trial"),
         (Lie::RemembersAnswers, "ycsb", "c", "asked in the same words after a row was inserted"),
+        (Lie::AppliesRowsLater, "ycsb", "load", "is not there right after the trial"),
+        (Lie::KeepsRowsOfEmptiedTables, "ycsb", "load,load-large", "and still has rows"),
     ] {
         let server = Redis::start(lie);
         let ran = run(study, experiment, "redis", &server.endpoint());
@@ -81,6 +83,27 @@ fn every_lie_is_found_and_named() {
         assert!(ran.report.contains("gave wrong answers"), "{case}: {}", ran.report);
         assert!(ran.report.contains(named), "{case}: {}", ran.report);
     }
+}
+
+/// Trials that warm a store up have no numbers, and their wrong answers count.
+#[test]
+fn a_wrong_answer_in_a_warm_up_is_found_and_named() {
+    let shown = Command::new(env!("CARGO_BIN_EXE_loginson-lab"))
+        .args(["show", "ycsb", "--definition"])
+        .output()
+        .unwrap();
+    let definition = String::from_utf8(shown.stdout).unwrap();
+    let without = "warm_up_trials_max = { paper = 5, small = 2, smoke = 0 }";
+    assert!(definition.contains(without), "{definition}");
+    let definition = definition.replace(without, "warm_up_trials_max = 1");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("warm.toml");
+    std::fs::write(&path, definition).unwrap();
+    let server = Redis::start(Lie::AnswersWronglyOnce);
+    let ran = run(path.to_str().unwrap(), "c", "redis", &server.endpoint());
+    assert!(!ran.succeeded, "{}", ran.said);
+    let named = "while it was warmed up: ";
+    assert!(ran.wrong.iter().any(|message| message.contains(named)), "{:?}", ran.wrong);
 }
 
 /// The same over HTTP, with a store that counts its rows.

@@ -1,5 +1,6 @@
 //! FerretDB, a server of MongoDB's protocol, built from its Go module: no package registry has
-//! MongoDB's own server. Several nodes are independent servers: the driver's shards.
+//! MongoDB's own server. Its data is in PostgreSQL, as its makers advise: each node has a PostgreSQL
+//! of its own. Several nodes are independent servers: the driver's shards.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,8 +10,34 @@ use async_trait::async_trait;
 use crate::options::{Known, Options, known, port};
 use crate::servers::home::once;
 use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, go, io, places};
+use crate::stores::postgres::server as postgres;
 
 const MODULE: &str = "github.com/FerretDB/FerretDB";
+
+/// Ports between that of a node and that of its PostgreSQL.
+const POSTGRES_APART: u16 = 50;
+
+/// Starts PostgreSQL and, once it answers, FerretDB; ends both when one of them ends, or by SIGTERM.
+/// Its arguments are the directory of PostgreSQL's programs and of its data, its port, and the
+/// program of FerretDB with its arguments.
+const BOTH: &str = r#"bin=$1 data=$2 port=$3
+shift 3
+"$bin/postgres" -D "$data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= &
+postgres=$!
+until "$bin/pg_isready" -q -h 127.0.0.1 -p "$port"; do
+    kill -0 $postgres || exit 1
+    sleep 0.1
+done
+"$@" &
+server=$!
+trap 'kill $server' TERM
+wait $server
+trap '' TERM
+# The first may have been interrupted by the signal.
+wait $server
+kill -INT $postgres
+wait $postgres
+"#;
 
 pub(crate) struct Ferretdb;
 
@@ -32,18 +59,13 @@ impl Server for Ferretdb {
                 },
                 Known {
                     name: "backend",
-                    default: "sqlite",
-                    help: "what stores the data: sqlite, in the same process, or postgresql",
+                    default: "postgresql",
+                    help: "what stores the data: postgresql, a server that the lab starts with it, or sqlite, in the same process, which goes through all documents for each key",
                 },
                 Known {
                     name: "synchronous",
                     default: "full",
                     help: "when SQLite's log is on disk: full, before a write is acknowledged; normal, later",
-                },
-                Known {
-                    name: "postgresql_url",
-                    default: "postgres://postgres@127.0.0.1:15432/postgres",
-                    help: "a server that runs, for the backend postgresql; without a password",
                 },
             ]
         }
@@ -51,6 +73,9 @@ impl Server for Ferretdb {
 
     fn install(&self, site: &Site, options: &Options, say: &Say) -> Result<(), ServerError> {
         crate::stores::mongodb::driver::CLIENT.install(say)?;
+        if options.text("backend") != "sqlite" {
+            postgres::install(site, say)?;
+        }
         once(&software(site, options), |part| {
             let go = go::command("FerretDB", "1.22", "")?;
             let module = format!("{MODULE}@{}", options.text("version"));
@@ -73,42 +98,61 @@ impl Server for Ferretdb {
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
-        let places = places("ferretdb", site, options, nodes, &[])?;
-        let backend = options.choice("backend", &["sqlite", "postgresql"])?;
+        let places = places("ferretdb", site, options, nodes, &[POSTGRES_APART])?;
+        let backend = options.choice("backend", &["postgresql", "sqlite"])?;
         let synchronous = options.choice("synchronous", &["full", "normal"])?;
-        if backend == "postgresql" && nodes > 1 {
-            let reason = "nodes would share the tables of one database; start one node";
-            return Err(options.wrong("backend", reason).into());
-        }
+        let programs = if backend == "sqlite" { None } else { Some(postgres::programs()?) };
         let program = software(site, options).join("ferretdb");
-        let node = |place: Place| {
+        let node = |mut place: Place| {
             let data = place.data.display();
-            let storage = match backend {
-                "sqlite" => vec![("synchronous", synchronous)],
-                _ => vec![("postgresql_url", options.text("postgresql_url"))],
-            };
-            let chosen = [("backend", backend), ("gomemlimit", options.text("gomemlimit"))];
-            let configuration = chosen.into_iter().chain(storage);
             let arguments = [
                 format!("--handler={backend}"),
                 format!("--listen-addr={}", place.listen[0]),
-                // No second port.
+                // No further port.
                 "--debug-addr=-".to_owned(),
                 "--telemetry=disable".to_owned(),
                 "--log-level=WARN".to_owned(),
                 format!("--state-dir={data}"),
                 format!("--sqlite-url=file:{data}/?_pragma=synchronous({synchronous})"),
-                format!("--postgresql-url={}", options.text("postgresql_url")),
+                format!("--postgresql-url=postgres://postgres@{}/postgres", place.listen[1]),
             ];
-            let launch = Launch::new(&program, arguments);
+            let mut configuration = vec![("backend", backend)];
+            let mut files = Vec::new();
+            let launch = match &programs {
+                None => {
+                    place.listen.truncate(1);
+                    configuration.push(("synchronous", synchronous));
+                    Launch::new(&program, arguments)
+                }
+                Some(programs) => {
+                    let script = site.run.join(format!("{}.sh", place.name));
+                    let (own, port) = (postgres_data(&place.data), place.listen[1].port());
+                    let all = [&script, programs, &own].map(|path| path.display().to_string());
+                    let all = all.into_iter().chain([port.to_string()]);
+                    let all = all.chain([program.display().to_string()]).chain(arguments);
+                    files.push((script, BOTH.to_owned()));
+                    Launch::new("/bin/sh", all).refuses_root()
+                }
+            };
+            configuration.push(("gomemlimit", options.text("gomemlimit")));
             let launch = launch.variable("GOMEMLIMIT", options.text("gomemlimit"));
-            place.node(
-                launch,
-                configuration.map(|(name, value)| format!("{name}={value}")).collect(),
-            )
+            let configuration = configuration.iter().map(|(name, value)| format!("{name}={value}"));
+            Node { files, ..place.node(launch, configuration.collect()) }
         };
         Ok(places.map(node).collect())
     }
+
+    fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
+        match node.files.is_empty() {
+            true => Ok(()),
+            false => postgres::initialise(site, &postgres::programs()?, &postgres_data(&node.data)),
+        }
+    }
+}
+
+/// The directory of the data of a node's PostgreSQL.
+fn postgres_data(data: &Path) -> PathBuf {
+    data.join("postgres")
 }
 
 fn software(site: &Site, options: &Options) -> PathBuf {
@@ -159,15 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn nodes_do_not_share_a_database() {
+    fn a_node_has_its_own_database() {
         let site = Home::new(Path::new("/nowhere")).unwrap().site("ferretdb");
-        let nodes = |backend: &str, nodes: u32| {
+        let nodes = |backend: &str| {
             let given = [("backend".to_owned(), backend.to_owned())].into();
             let options = Options::read("ferretdb", Ferretdb.options(), &given).unwrap();
-            Ferretdb.nodes(&site, &options, nodes)
+            Ferretdb.nodes(&site, &options, 3)
         };
-        assert_eq!(nodes("sqlite", 3).unwrap().len(), 3);
-        assert_eq!(nodes("postgresql", 1).unwrap().len(), 1);
-        assert!(nodes("postgresql", 2).is_err() && nodes("mysql", 1).is_err());
+        let sqlite = nodes("sqlite").unwrap();
+        assert!(sqlite.iter().all(|node| node.listen.len() == 1 && node.files.is_empty()));
+        assert!(nodes("mysql").is_err());
+        // Where PostgreSQL is installed.
+        if let Ok(nodes) = nodes("postgresql") {
+            let ports = nodes.iter().flat_map(|node| &node.listen);
+            assert_eq!(ports.collect::<std::collections::BTreeSet<_>>().len(), 6);
+        }
     }
 }

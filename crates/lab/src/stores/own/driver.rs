@@ -2,11 +2,13 @@
 //! client is a [program of the lab](crate::servers::client).
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
+use tokio::net::TcpStream;
 
 use super::protocol::{Reply, Request, asked, computed, list, pairs, row};
 use super::registry;
@@ -16,12 +18,15 @@ use crate::driver::ring::Ring;
 use crate::driver::search::{Search, Wanted};
 use crate::driver::sharded::{Shard, Sharded, on_all};
 use crate::driver::{
-    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Scans, Session, Settle, StoreError,
-    StoreSpec, TIMEOUT, within,
+    Ability, Answer, Driver, MAINTENANCE_TIMEOUT, OpenError, Operation, Scans, Session, Settle,
+    StoreError, StoreSpec, TIMEOUT, within,
 };
 use crate::options::Known;
 use crate::row::{Row, Schema, Value};
 use crate::servers::client::Client;
+
+/// How long an endpoint may take to refuse a connection.
+const PROBE: Duration = Duration::from_secs(1);
 
 /// What the driver has to know of a kind of store.
 #[derive(Debug)]
@@ -98,7 +103,11 @@ impl Driver for Own {
                 other => Err(unexpected(&node.link, &other)),
             }
         };
-        let mut versions = self.all(None, self.timeout, version).await?;
+        let versions = self.all(None, self.timeout, version).await;
+        let mut versions = match versions {
+            Ok(versions) => versions,
+            Err(error) => return Err(without_listener(error, &self.shards).await),
+        };
         versions.dedup();
         Ok(versions.join("; "))
     }
@@ -141,9 +150,49 @@ impl Driver for Own {
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
         let mut nodes = self.nodes(Some(schema), self.timeout);
         let connect = try_join_all(nodes.iter_mut().map(Node::connect));
-        within(self.kind.name, self.timeout, connect).await?;
-        Ok(Box::new(Sharded::new(self.kind.name, self.timeout, &self.ring, schema, nodes)))
+        if let Err(error) = within(self.kind.name, self.timeout, connect).await {
+            return Err(without_listener(error, &self.shards).await);
+        }
+        let shards = Sharded::new(self.kind.name, self.timeout, &self.ring, schema, nodes);
+        Ok(Box::new(Connected { shards, endpoints: self.shards.clone() }))
     }
+}
+
+/// A session that tells a store that is gone from one that is slow.
+struct Connected {
+    shards: Sharded<Node>,
+    /// The endpoints of each shard.
+    endpoints: Vec<Vec<String>>,
+}
+
+#[async_trait]
+impl Session for Connected {
+    async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+        match self.shards.execute(operation).await {
+            Err(error) => Err(without_listener(error, &self.endpoints).await),
+            answer => answer,
+        }
+    }
+}
+
+/// A timeout of a store of which a shard has no listener left is an error of the connection: the
+/// clients of some stores look for a server for longer than an operation may take.
+async fn without_listener(error: StoreError, shards: &[Vec<String>]) -> StoreError {
+    let StoreError::Timeout { store, seconds } = error else { return error };
+    for endpoints in shards {
+        let refusals = join_all(endpoints.iter().map(|endpoint| refuses(endpoint))).await;
+        if !refusals.contains(&false) {
+            let reason = format!("nothing listens at {}", endpoints.join(", "));
+            return StoreError::Unreachable { store, reason };
+        }
+    }
+    StoreError::Timeout { store, seconds }
+}
+
+/// Whether a connection to the endpoint is refused at once.
+async fn refuses(endpoint: &str) -> bool {
+    let connect = tokio::time::timeout(PROBE, TcpStream::connect(endpoint)).await;
+    matches!(connect, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
 }
 
 impl Own {
@@ -359,5 +408,28 @@ impl Shard for Node {
             Reply::Aggregate { rows, value } => Ok(Aggregate { rows, value }),
             other => Err(unexpected(&self.link, &other)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_timeout_is_an_error_of_the_connection_only_where_nothing_listens() {
+        let open = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = open.local_addr().map(|at| (at.to_string(), open)).unwrap();
+        // Nobody may take a reserved port meanwhile, as another test might take a free one.
+        let closed = "127.0.0.1:1".to_owned();
+        let kind = async |shards: &[Vec<String>]| {
+            let error = StoreError::Timeout { store: "s".to_owned(), seconds: 10 };
+            without_listener(error, shards).await.kind()
+        };
+        assert_eq!(kind(&[vec![open.0.clone()]]).await, "timeout");
+        assert_eq!(kind(&[vec![closed.clone(), open.0.clone()]]).await, "timeout");
+        assert_eq!(kind(&[vec![closed.clone()]]).await, "unreachable");
+        assert_eq!(kind(&[vec![open.0.clone()], vec![closed]]).await, "unreachable");
+        let refused = StoreError::Refused { store: "s".to_owned(), reason: "full".to_owned() };
+        assert_eq!(without_listener(refused, &[vec![]]).await.kind(), "refused");
     }
 }

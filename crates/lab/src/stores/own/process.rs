@@ -26,8 +26,14 @@ const SERVE: &str = "serve";
 /// How long programs may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(50);
 
+/// Time between two looks whether they have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Serves until SIGTERM.
 pub async fn serve(listener: TcpListener, program: &Path, data: &Path) -> std::io::Result<()> {
+    // A server that a program starts and leaves behind stays below this process: it is measured,
+    // limited and killed as well.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut terminated = signal(SignalKind::terminate())?;
     let mut programs = JoinSet::new();
     let mut pids: Vec<u32> = Vec::new();
@@ -58,9 +64,24 @@ pub async fn serve(listener: TcpListener, program: &Path, data: &Path) -> std::i
     pids.iter().filter_map(|pid| Process::of(*pid)).for_each(|program| {
         program.signal(Signal::TERM);
     });
-    let ended = async { while programs.join_next().await.is_some() {} };
+    let ended = async {
+        while programs.join_next().await.is_some() {}
+        // What programs left behind.
+        let others = below();
+        others.iter().for_each(|process| _ = process.signal(Signal::TERM));
+        while others.iter().any(Process::alive) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
     let _ = tokio::time::timeout(END_MAX, ended).await;
     Ok(())
+}
+
+/// The processes below this one.
+fn below() -> Vec<Process> {
+    let own = std::process::id();
+    let all = crate::proc::trees(&[own]).into_iter().filter(|pid| *pid != own);
+    all.filter_map(Process::of).collect()
 }
 
 fn start(stream: tokio::net::TcpStream, program: &Path, data: &Path) -> std::io::Result<Child> {

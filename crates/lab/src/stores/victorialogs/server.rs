@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use super::driver::{SYSLOG, TABLE};
+use super::driver::{SYSLOG, TABLE, UTC, ZONE};
 use crate::driver::stream;
 use crate::options::{Known, Options, port};
 use crate::servers::{Launch, Node, Place, Say, Server, ServerError, Site, go, places};
@@ -17,10 +17,15 @@ const PROGRAM: go::Program = go::Program {
     go: "1.26",
 };
 
-/// What the driver needs: times of all years, deletion of tables, and empty messages that stay
-/// empty.
-const NEEDED: &[&str] =
-    &["-retentionPeriod=100y", "-futureRetention=100y", "-delete.enable", "-defaultMsgValue="];
+/// What the driver needs: times of all years, deletion of tables, empty messages that stay empty,
+/// and time to read all lines of a stream.
+const NEEDED: &[&str] = &[
+    "-retentionPeriod=100y",
+    "-futureRetention=100y",
+    "-delete.enable",
+    "-defaultMsgValue=",
+    "-search.maxQueryDuration=10m",
+];
 
 /// Distance between the port of HTTP and the port of syslog.
 const SYSLOG_APART: u16 = 50;
@@ -90,6 +95,7 @@ impl Server for VictoriaLogs {
                 format!("-syslog.listenAddr.tcp={}", place.listen[1]),
                 format!("-syslog.extraFields.tcp={{\"{TABLE}\":\"{}\"}}", stream::TABLE),
                 format!("-syslog.streamFields.tcp=[\"{TABLE}\",\"hostname\",\"app_name\"]"),
+                format!("-syslog.timezone={UTC}"),
             ];
             arguments.extend(settings.clone());
             place.node(Launch::new(&program, arguments), settings.clone())
@@ -100,6 +106,6 @@ impl Server for VictoriaLogs {
     fn driver_options(&self, nodes: &[Node]) -> Vec<(&'static str, String)> {
         let syslog = nodes.iter().filter_map(|node| node.listen.get(1));
         let syslog: Vec<String> = syslog.map(SocketAddr::to_string).collect();
-        vec![(SYSLOG, syslog.join(","))]
+        vec![(SYSLOG, syslog.join(",")), (ZONE, UTC.to_owned())]
     }
 }

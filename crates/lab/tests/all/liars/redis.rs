@@ -30,7 +30,17 @@ pub enum Lie {
     ChangesRowsLater,
     /// Answers a command as it answered the same command before.
     RemembersAnswers,
+    /// Acknowledges rows, and has them once it is asked to save.
+    AppliesRowsLater,
+    /// Keeps the rows of a table that is emptied.
+    KeepsRowsOfEmptiedTables,
+    /// Answers one read with a changed row, after the table was loaded and read again.
+    AnswersWronglyOnce,
 }
+
+/// The read that [`Lie::AnswersWronglyOnce`] answers wrongly: 500 rows are loaded, looked for and
+/// read again before a trial.
+const WRONG_READ: u64 = 800;
 
 /// The beginning of the keys of the table with which the lab looks for remembered answers. All
 /// other lies spare it, so that trials have to find them.
@@ -48,6 +58,9 @@ struct Rows {
     members: HashMap<Vec<u8>, BTreeSet<Vec<u8>>>,
     new_rows: u64,
     is_loaded: bool,
+    reads: u64,
+    /// Acknowledged rows that are not there yet.
+    waiting: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
 }
 
@@ -169,10 +182,13 @@ impl Rows {
                     _ => &self.rows,
                 };
                 let row = rows.get(&command[1]).or_else(|| self.rows.get(&command[1]));
+                self.reads += 1;
+                let is_wrong = lie == Lie::AnswersWronglyOnce && self.reads == WRONG_READ;
                 array(out, command.len() - 2);
                 for field in &command[2..] {
                     let value = row.and_then(|row| row.get(field));
-                    bulk(out, value.map(Vec::as_slice));
+                    let value = value.map(|value| &value[usize::from(is_wrong)..]);
+                    bulk(out, value);
                 }
             }
             b"ZADD" => {
@@ -189,6 +205,7 @@ impl Rows {
                 array(out, keys.len());
                 keys.into_iter().for_each(|key| bulk(out, Some(key)));
             }
+            b"UNLINK" if lie == Lie::KeepsRowsOfEmptiedTables => out.extend(b":1\r\n"),
             b"UNLINK" => {
                 for key in &command[1..] {
                     self.rows.remove(key);
@@ -212,6 +229,10 @@ impl Rows {
     }
 
     fn set(&mut self, lie: Lie, key: &[u8], fields: &[Vec<u8>]) {
+        if lie == Lie::AppliesRowsLater {
+            self.waiting.push((key.to_vec(), fields.to_vec()));
+            return;
+        }
         let is_new = !self.rows.contains_key(key);
         self.new_rows += u64::from(is_new);
         let drops = match lie {
@@ -266,6 +287,9 @@ impl Rows {
     }
 
     fn saves(&mut self, lie: Lie) {
+        for (key, fields) in std::mem::take(&mut self.waiting) {
+            self.set(Lie::None, &key, &fields);
+        }
         let values = self.rows.values_mut().next().map(|row| row.values_mut());
         if let Some(value) = values.and_then(|mut values| values.next())
             && lie == Lie::ChangesRowsLater

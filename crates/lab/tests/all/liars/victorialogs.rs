@@ -138,12 +138,36 @@ impl Lines {
     fn found(&self, lie: Lie, query: &str) -> String {
         let (filter, pipe) = query.split_once(" | ").unwrap();
         let filter = wanted(filter);
-        let mut found = self.lines.iter().filter(|line| has(line, &filter));
-        if !pipe.starts_with("stats count()") {
-            let line = found.next().map(|line| serde_json::to_string(line).unwrap() + "\n");
-            return line.unwrap_or_default();
+        let mut found: Vec<&Line> = self.lines.iter().filter(|line| has(line, &filter)).collect();
+        let json = |line: &Line| serde_json::to_string(line).unwrap() + "\n";
+        if let Some(pipe) = pipe.strip_prefix("sort by (_time desc) limit ") {
+            let limit = pipe.split(' ').next().unwrap().parse().unwrap();
+            let time = |line: &Line| line["_time"].parse::<jiff::Timestamp>().unwrap();
+            found.sort_by_key(|line| std::cmp::Reverse(time(line)));
+            return found.into_iter().take(limit).map(json).collect();
         }
-        let count = found.count() * if lie == Lie::CountsTwice { 2 } else { 1 };
+        if let Some((by, _)) = pipe.strip_prefix("stats by (").and_then(|by| by.split_once(')')) {
+            // Bars of a second: the time without its fraction.
+            let (field, is_bar) =
+                by.split_once(':').map_or((by, false), |(field, _)| (field, true));
+            let value = |line: &Line| match is_bar {
+                true => line[field].split(['.', 'Z']).next().unwrap().to_owned() + "Z",
+                false => line[field].clone(),
+            };
+            let mut groups: BTreeMap<String, u64> = BTreeMap::new();
+            found.into_iter().for_each(|line| *groups.entry(value(line)).or_default() += 1);
+            let group = |(value, count): (String, u64)| {
+                json(&BTreeMap::from([
+                    (field.to_owned(), value),
+                    ("n".to_owned(), count.to_string()),
+                ]))
+            };
+            return groups.into_iter().map(group).collect();
+        }
+        if !pipe.starts_with("stats count()") {
+            return found.first().map(|line| json(line)).unwrap_or_default();
+        }
+        let count = found.len() * if lie == Lie::CountsTwice { 2 } else { 1 };
         format!("{{\"n\":\"{count}\"}}\n")
     }
 }

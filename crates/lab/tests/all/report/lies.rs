@@ -119,7 +119,8 @@ impl Session for Store {
             }
             Operation::Read { key } => {
                 let kept = self.kept.lock().unwrap();
-                let is_there = kept.safe.is_empty() || kept.safe.contains(key);
+                let has = kept.safe.contains(key) || kept.unsafe_yet.contains(key);
+                let is_there = has || kept.safe.is_empty();
                 let row = logs::row_of(&logs::cycles(RECORDS), key).filter(|_| is_there);
                 let number = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
                 let lies = self.lies_every.is_some_and(|every| number.is_multiple_of(every));
@@ -287,7 +288,7 @@ async fn a_store_that_is_throttled_after_a_minute_is_named() {
 }
 
 /// What a trial used, as one line of its first second.
-fn used(process: &str, cpu_s: f64, disk_write_bytes: u64) -> Line {
+fn used(process: &str, cpu_s: f64, disk_write_bytes: u64, disk_writes: u64) -> Line {
     let text = serde_json::json!({
         "line": "resource",
         "second": 0,
@@ -296,6 +297,7 @@ fn used(process: &str, cpu_s: f64, disk_write_bytes: u64) -> Line {
         "memory_bytes": 1,
         "disk_read_bytes": 0,
         "disk_write_bytes": disk_write_bytes,
+        "disk_writes": disk_writes,
         "network_bytes": 0,
     });
     serde_json::from_value(text).unwrap()
@@ -304,18 +306,21 @@ fn used(process: &str, cpu_s: f64, disk_write_bytes: u64) -> Line {
 #[tokio::test(start_paused = true)]
 async fn rows_that_cannot_be_on_disk_are_named_and_so_is_a_machine_that_waits() {
     let folder = tempfile::tempdir().unwrap();
-    // The three promise that each row is on disk before it is acknowledged.
-    let stores = ["loginson", "postgres", "elasticsearch"];
+    // They promise that each row is on disk before it is acknowledged.
+    let stores = ["loginson", "postgres", "elasticsearch", "opensearch"];
     let mut study = Study::new(folder.path(), &stores);
-    for (label, cpu_s, written) in
-        [("loginson", 0.1, 1_000), ("postgres", 0.1, 500_000), ("elasticsearch", 1.9, 500_000)]
-    {
+    for (label, cpu_s, written, writes) in [
+        ("loginson", 0.1, 1_000, 5_000),
+        ("postgres", 0.1, 500_000, 5_000),
+        ("elasticsearch", 1.9, 500_000, 5_000),
+        ("opensearch", 1.9, 500_000, 7),
+    ] {
         let workload = Workload::LogWrites { records: RECORDS };
         let trial = trial(label, Role::Measure, workload, load(2.0));
         let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
         let end = lines.pop().unwrap();
         for (process, cpu_s) in [(label, cpu_s), ("generator", 0.1), ("host", cpu_s)] {
-            lines.push(used(process, cpu_s, written));
+            lines.push(used(process, cpu_s, written, writes));
         }
         study.write(trial, lines, end);
     }
@@ -323,6 +328,8 @@ async fn rows_that_cannot_be_on_disk_are_named_and_so_is_a_machine_that_waits() 
     assert!(text.contains("| not on disk "), "{text}");
     assert!(text.contains("Not on disk: loginson: in 1 of 1 repetitions"), "{text}");
     assert!(!text.contains("Not on disk: postgres"), "{text}");
+    let seldom = "Not on disk: opensearch: in 1 of 1 repetitions the disks of this machine wrote less often than rows were acknowledged, 7 times instead of";
+    assert!(text.contains(seldom), "{text}");
     assert!(text.contains("Waits for round trips: loginson; postgres: in 1 of 1"), "{text}");
     assert!(!text.contains("elasticsearch: in 1 of 1 repetitions the servers used"), "{text}");
 }
@@ -377,7 +384,7 @@ async fn a_client_that_is_too_slow_is_named_and_so_is_a_store_that_waits() {
         let mut lines = measured(Arc::new(takes(with_store)), &trial).await;
         let end = lines.pop().unwrap();
         for (process, processors) in [(label, processors), ("generator", 0.1), ("host", 1.0)] {
-            lines.push(used(process, processors * 5.0, 0));
+            lines.push(used(process, processors * 5.0, 0, 0));
         }
         study.write(trial, lines, end);
         study.measure((label, takes(with_sink)), (Role::Limit, 1), reads(5.0)).await;
@@ -401,7 +408,7 @@ async fn a_client_that_is_too_slow_is_named_and_so_is_a_store_that_waits() {
     let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
     let end = lines.pop().unwrap();
     for process in ["waits", "generator", "host"] {
-        let mut line = used(process, 0.1, 0);
+        let mut line = used(process, 0.1, 0, 0);
         if let Line::Resource(used) = &mut line {
             used.network_bytes = 600_000_000;
         }
@@ -429,7 +436,7 @@ async fn a_store_that_acknowledges_and_forgets_is_named() {
             panic!("{:?}", lines.last())
         };
         let end = lines.pop().unwrap();
-        let (found, outcome) = look_for(&store, &trial, &acknowledged).await.unwrap();
+        let (found, outcome) = look_for(&store, &trial, &acknowledged, None).await.unwrap();
         assert_eq!(outcome, Outcome::Completed);
         lines.extend(found);
         study.write(trial, lines, end);
