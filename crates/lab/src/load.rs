@@ -198,8 +198,6 @@ struct Running {
     sampler: Sampler,
     /// What a reader has to know of its beginning.
     note: Option<String>,
-    /// Whether acknowledged rows are looked for right after it.
-    looks: bool,
 }
 
 /// Plans the trial, connects, and starts the threads. `None` if it was stopped before.
@@ -271,7 +269,9 @@ async fn begin(
         )
     });
     let rows_before = counted.unwrap_or_default();
-    let looks = setting.read_back.is_some() && driver.abilities().contains(&Ability::Read);
+    let streams = matches!(&trial.work, Work::Load { workload: Workload::LineStream { .. }, .. });
+    let can_look = driver.abilities().contains(&Ability::Read) && !streams;
+    let looks = setting.read_back.is_some() && can_look && !imagined && driver.reads_own_writes();
     let sampler = Sampler::new(setting.watched, setting.host);
     let start = match setting.gate {
         None => Instant::now(),
@@ -309,6 +309,8 @@ async fn begin(
         inserted: AtomicU64::new(0),
         unanswered: AtomicU64::new(0),
         sample: Sample::new(trial.seed),
+        looks,
+        parked: Mutex::default(),
         streamed: Mutex::default(),
         visible: OnceLock::new(),
         errors_in_a_row: AtomicU64::new(0),
@@ -338,7 +340,7 @@ async fn begin(
     {
         tokio::spawn(open::pace(shared.clone(), due.clone(), setting.timer));
     }
-    Ok(Some(Running { shared, tasks, due, after, sampler, note, looks }))
+    Ok(Some(Running { shared, tasks, due, after, sampler, note }))
 }
 
 /// How the records of the real-time experiment are inserted.
@@ -555,9 +557,8 @@ impl Running {
             }
         }
         let rest = async {
-            if self.looks {
-                look_at_once(&shared).await;
-            }
+            look_at_once(&shared).await;
+            shared.parked.lock().expect("nothing panics while it is held").clear();
             process(&shared, &lines).await;
             compare_streams(&shared, &lines).await;
         };
@@ -612,7 +613,7 @@ async fn process(shared: &Shared, lines: &LineSender) {
 /// by the time they are [read back](read_back).
 async fn look_at_once(shared: &Shared) {
     let is_over = shared.visible.get().is_some() || shared.halted.load(Ordering::Relaxed);
-    if !shared.sees_writes || is_over {
+    if !shared.looks || is_over {
         return;
     }
     if let Err(error) = look(shared).await {

@@ -85,15 +85,16 @@ impl Sample {
     }
 }
 
-/// The number of all rows of a table, if the store counts rows.
+/// The number of all rows of a table, if the store counts rows. A table of streams is not counted.
 pub async fn rows_of(driver: &dyn Driver, schema: &Schema) -> Result<Option<u64>, StoreError> {
     if !driver.abilities().contains(&Ability::Count) {
         return Ok(None);
     }
     let all = Operation::Count { conditions: Vec::new() };
-    match driver.connect(schema).await?.execute(&all).await? {
-        Answer::Count(rows) => Ok(Some(rows)),
-        _ => Ok(None),
+    match driver.connect(schema).await?.execute(&all).await {
+        Ok(Answer::Count(rows)) => Ok(Some(rows)),
+        Ok(_) | Err(StoreError::NotSupported { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -65,6 +65,11 @@ pub struct Shared {
     pub unanswered: AtomicU64,
     /// Acknowledged rows that are read again after the trial.
     pub sample: Sample,
+    /// Whether acknowledged rows are looked for right after the trial.
+    pub looks: bool,
+    /// Sessions of threads that have ended, until rows are looked for: a store may apply its writes
+    /// when their connection is closed.
+    pub parked: Mutex<Vec<Box<dyn Session>>>,
     /// Lines that were handed over, in the warm-up too.
     pub streamed: Mutex<Sum>,
     /// When everything that was written was visible, if the trial lasts until then.
@@ -135,16 +140,25 @@ pub struct Worker {
     pub thread: u32,
     /// The shared state.
     pub shared: Arc<Shared>,
-    session: Box<dyn Session>,
+    /// There is one until the thread ends.
+    session: Option<Box<dyn Session>>,
     steps: Box<dyn Steps>,
     sent: u64,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take().filter(|_| self.shared.looks) {
+            self.shared.parked.lock().expect("nothing panics while it is held").push(session);
+        }
+    }
 }
 
 impl Worker {
     /// Creates the thread with its connection.
     pub fn new(thread: u32, shared: Arc<Shared>, session: Box<dyn Session>) -> Worker {
         let steps = shared.plan.steps(thread);
-        Worker { thread, shared, session, steps, sent: 0 }
+        Worker { thread, shared, session: Some(session), steps, sent: 0 }
     }
 
     /// Whether this thread has sent all its operations.
@@ -183,7 +197,8 @@ impl Worker {
 
     /// Sends one request; returns whether the answer was right.
     async fn request(&mut self, request: &Request, due: Instant) -> ControlFlow<(), bool> {
-        let answer = self.session.execute(&request.operation).await;
+        let session = self.session.as_mut().expect("the thread has not ended");
+        let answer = session.execute(&request.operation).await;
         let now = Instant::now();
         let right = match answer {
             Ok(answer) => {
@@ -305,7 +320,7 @@ impl Worker {
         }
         if let StoreError::Unreachable { .. } = error {
             match connect(&*shared.driver, &shared.schema, &shared.store).await {
-                Ok(session) => self.session = session,
+                Ok(session) => self.session = Some(session),
                 Err(again) => {
                     shared.fail(format_args!(
                         "{error}; and a new connection: {again}. Start {} again, and resume with --retry-failed",

@@ -277,11 +277,8 @@ impl Runner<'_> {
 
 /// Whether a table has no rows, as far as the store tells.
 async fn is_empty(driver: &dyn Driver, schema: &Schema) -> Result<bool, StoreError> {
-    match rows_of(driver, schema).await {
-        Ok(Some(rows)) => return Ok(rows == 0),
-        // The table of streams takes lines alone.
-        Ok(None) | Err(StoreError::NotSupported { .. }) => {}
-        Err(error) => return Err(error),
+    if let Some(rows) = rows_of(driver, schema).await? {
+        return Ok(rows == 0);
     }
     if !driver.abilities().contains(&Ability::Scan) || driver.scans() == Scans::Unordered {
         return Ok(true);
@@ -294,6 +291,7 @@ async fn is_empty(driver: &dyn Driver, schema: &Schema) -> Result<bool, StoreErr
     let scan = Operation::Scan { from, rows_max: 1 };
     match driver.connect(schema).await?.execute(&scan).await {
         Ok(answer) => Ok(answer == Answer::Rows(Vec::new())),
+        // A table of streams takes lines alone.
         Err(StoreError::NotSupported { .. }) => Ok(true),
         Err(error) => Err(error),
     }

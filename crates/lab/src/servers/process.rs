@@ -40,6 +40,13 @@ impl Process {
         Some(Process { pid, began_ticks: stat.began_ticks, boot: boot() })
     }
 
+    /// The descendants of the process that asks.
+    pub fn below_this() -> Vec<Process> {
+        let own = std::process::id();
+        let all = crate::proc::trees(&[own]).into_iter().filter(|pid| *pid != own);
+        all.filter_map(Process::of).collect()
+    }
+
     /// Whether it runs. A zombie does not.
     pub fn alive(&self) -> bool {
         let Some(stat) = Stat::of(self.pid).filter(|s| s.began_ticks == self.began_ticks) else {

@@ -1,6 +1,6 @@
 //! FerretDB, a server of MongoDB's protocol, built from its Go module: no package registry has
-//! MongoDB's own server. Its data is in PostgreSQL, as its makers advise: each node has a PostgreSQL
-//! of its own. Several nodes are independent servers: the driver's shards.
+//! MongoDB's own server. Its data is in PostgreSQL, as its makers advise: each node has one of its
+//! own. Several nodes are independent servers: the driver's shards.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,8 @@ const MODULE: &str = "github.com/FerretDB/FerretDB";
 /// Ports between that of a node and that of its PostgreSQL.
 const POSTGRES_APART: u16 = 50;
 
-/// Starts PostgreSQL and, once it answers, FerretDB; ends both when one of them ends, or by SIGTERM.
+/// Starts PostgreSQL and, once it answers, FerretDB; both end when FerretDB does, or by SIGTERM.
+///
 /// Its arguments are the directory of PostgreSQL's programs and of its data, its port, and the
 /// program of FerretDB with its arguments.
 const BOTH: &str = r#"bin=$1 data=$2 port=$3

@@ -67,7 +67,7 @@ pub async fn serve(listener: TcpListener, program: &Path, data: &Path) -> std::i
     let ended = async {
         while programs.join_next().await.is_some() {}
         // What programs left behind.
-        let others = below();
+        let others = Process::below_this();
         others.iter().for_each(|process| _ = process.signal(Signal::TERM));
         while others.iter().any(Process::alive) {
             tokio::time::sleep(LOOK).await;
@@ -75,13 +75,6 @@ pub async fn serve(listener: TcpListener, program: &Path, data: &Path) -> std::i
     };
     let _ = tokio::time::timeout(END_MAX, ended).await;
     Ok(())
-}
-
-/// The processes below this one.
-fn below() -> Vec<Process> {
-    let own = std::process::id();
-    let all = crate::proc::trees(&[own]).into_iter().filter(|pid| *pid != own);
-    all.filter_map(Process::of).collect()
 }
 
 fn start(stream: tokio::net::TcpStream, program: &Path, data: &Path) -> std::io::Result<Child> {
