@@ -93,7 +93,7 @@ fn a_wrong_answer_in_a_warm_up_is_found_and_named() {
         .output()
         .unwrap();
     let definition = String::from_utf8(shown.stdout).unwrap();
-    let without = "warm_up_trials_max = { paper = 5, small = 2, smoke = 0 }";
+    let without = "warm_up_trials_max = { paper = 5, small = 1, smoke = 0 }";
     assert!(definition.contains(without), "{definition}");
     let definition = definition.replace(without, "warm_up_trials_max = 1");
     let folder = tempfile::tempdir().unwrap();
