@@ -428,7 +428,7 @@ fn slower(experiment: &Experiment, group: &Group) -> Option<String> {
     ))
 }
 
-/// Whether the rate rose or fell within trials, for loads without a ramp and without a target.
+/// Whether the rate rose or fell within trials, for loads without a ramp.
 fn unsteady(experiment: &Experiment, group: &Group) -> Option<String> {
     if experiment.measure == Measure::Peak {
         return None;

@@ -101,12 +101,7 @@ impl Asked<'_> {
             if !self.can(request.ability()) {
                 continue;
             }
-            let got = match self.session.execute(&request).await {
-                Ok(got) => got,
-                // A trial that asks so will fail, and say why.
-                Err(StoreError::Refused { .. } | StoreError::Answer { .. }) => continue,
-                Err(error) => return Err(error),
-            };
+            let got = self.session.execute(&request).await?;
             if got != expected {
                 self.wrong = Some(format!(
                     "before its trials it was asked in the same words {when}: {} {}: got {got:?}, expected {expected:?}",
