@@ -97,7 +97,10 @@ impl<S: Stream> Stream for Inflating<S> {
 
     fn has_more(&self, bytes: usize, asked: usize) -> bool {
         match &self.state {
-            State::Compressed(inflater) => bytes == asked || inflater.has_more,
+            // Damage behind the last bytes is told by the next read, whether more arrives or not.
+            State::Compressed(inflater) => {
+                bytes == asked || inflater.has_more || inflater.is_damaged
+            }
             _ => self.inner.has_more(bytes, asked),
         }
     }
