@@ -215,7 +215,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("index", "sai")], &[("index", "none"), ("connections", "2")]],
             spread: &[("replicas", "2"), ("consistency", "all")],
             server: SMALL_HEAP,
-            long: false,
+            long: true,
         },
     },
     Store {
@@ -253,7 +253,7 @@ pub const STORES: &[Store] = &[
             variants: &[&[], &[("shards", "3"), ("refresh", "-1")], AUTO_IDS],
             spread: &[("shards", "2"), ("replicas", "1")],
             server: SMALL_HEAP,
-            long: false,
+            long: true,
             ..TABLE
         },
     },

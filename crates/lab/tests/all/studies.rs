@@ -111,6 +111,7 @@ fn ycsb() {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn apm() {
     // Redis computes nothing over its values.
     study("apm", "redis,postgres", &|experiment, store| {
@@ -152,6 +153,7 @@ fn containers() {
 
 /// The servers of a finished run are removed with their data: a repeated trial needs both.
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn a_failed_trial_of_a_finished_run_is_done_again_with_its_data() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
@@ -187,6 +189,7 @@ fn a_failed_trial_of_a_finished_run_is_done_again_with_its_data() {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn a_run_that_was_stopped_goes_on() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
@@ -345,6 +348,7 @@ fn a_load_with_failed_inserts_has_no_number() {
 
 /// The server of an instance is stopped, and started again with its data.
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn first_queries_after_a_restart_of_an_instance() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
@@ -370,6 +374,7 @@ fn first_queries_after_a_restart_of_an_instance() {
 
 /// A server that is about to start when the run is stopped is stopped too.
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn a_run_that_is_stopped_while_a_server_starts_goes_on_later() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();
@@ -427,6 +432,7 @@ fn a_server_that_is_started_in_the_middle_of_a_repetition_is_named() {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn a_full_disk_ends_the_run_and_it_goes_on_later() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();

@@ -92,6 +92,7 @@ fn numbers(log: &Log) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn appends_under_way_keep_their_order() {
     let server = Server::kafka(1);
     server.run("start");

@@ -81,6 +81,7 @@ fn start(folder: &Path, server: &mut Server) -> (Certificate, Certificate) {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn tls_logins_and_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::kafka(3);

@@ -224,6 +224,7 @@ fn compressed(real: &Real) {
 /// Three brokers of which one after the other is killed while documents are delivered, and started
 /// again before the next one: partitions get other leaders.
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn kafka_goes_on_without_one_of_its_brokers() {
     let real = Real::new("kafka", "KAFKA_PORT", PORT + 2);
     real.run("start 3");
@@ -312,6 +313,7 @@ fn secured(folder: &Path) -> (Real, String) {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn kafka_with_tls_and_logins() {
     let folder = tempfile::tempdir().unwrap();
     let (real, ca) = secured(folder.path());
