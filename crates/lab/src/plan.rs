@@ -13,6 +13,9 @@ use crate::driver::StoreSpec;
 use crate::row::Schema;
 use crate::trial::{Role, Share, Trial, Work};
 
+/// How long the servers of a store take to start, about, s.
+const START_S: f64 = 10.0;
+
 /// A store of a run, before it is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreChoice {
@@ -298,6 +301,19 @@ impl Maker<'_> {
     }
 }
 
+/// How long a run of these steps takes, about: no less and no more than this, s.
+///
+/// Whole runs at scale `small` took 0.8 to 1.6 times as long as their trials may take, because many
+/// trials end before, and because data is loaded, stores are warmed up, and answers checked.
+pub fn expected_s(steps: &[Step]) -> (f64, f64) {
+    let of_trials: f64 = steps.iter().filter_map(|step| step.trial.work.seconds_max()).sum();
+    let servers: BTreeSet<_> =
+        steps.iter().map(|step| (step.trial.store.server(), step.trial.nodes)).collect();
+    let restarts = steps.iter().filter(|step| step.restart).count();
+    let of_starts = (servers.len() + restarts) as f64 * START_S;
+    (0.8 * of_trials + of_starts, 1.6 * of_trials + 2.0 * of_starts)
+}
+
 /// The label of a store as part of the name of a file.
 pub fn file_name(store: &StoreChoice) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
@@ -318,6 +334,17 @@ mod tests {
         let stores: Vec<StoreChoice> =
             stores.iter().map(|store| StoreChoice::parse(store).unwrap()).collect();
         plan(&study, &stores, &Choices::default())
+    }
+
+    #[test]
+    fn a_larger_scale_is_expected_to_take_longer() {
+        for (at, (name, _)) in STUDIES.iter().enumerate() {
+            let (mut before, scales) = (0.0, [Scale::Smoke, Scale::Small, Scale::Paper]);
+            for (least, most) in scales.map(|scale| expected_s(&planned(at, scale, &["redis"]))) {
+                assert!(before < least && least < most, "{name}: {before} s, {least} to {most} s");
+                before = least;
+            }
+        }
     }
 
     #[test]

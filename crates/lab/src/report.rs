@@ -16,6 +16,7 @@ mod gigabyte;
 pub mod html;
 mod instances;
 pub mod markdown;
+mod names;
 pub(crate) mod papers;
 mod plot;
 pub mod ranking;
@@ -147,7 +148,8 @@ pub fn ycsb_text(directory: &Path) -> Result<String, ReportError> {
 /// Writes the report of the run in `directory` into `out`: all of it as HTML, its page as Markdown
 /// with a figure, and the samples. Returns the files, in the order in which they are named here.
 pub fn write(directory: &Path, out: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    let summary = read(directory)?;
+    let mut summary = read(directory)?;
+    summary.shorten_names();
     let document = of(&summary);
     let figure = document.blocks.iter().find_map(|block| match block {
         document::Block::Verdicts(figure) => Some((verdicts::NAME, verdicts::svg(figure))),
@@ -164,7 +166,9 @@ pub fn write(directory: &Path, out: &Path) -> Result<Vec<PathBuf>, ReportError> 
 
 /// Writes all of the report of the run in `directory` into `out` as Markdown; returns the file.
 pub fn write_full(directory: &Path, out: &Path) -> Result<PathBuf, ReportError> {
-    let document = of(&read(directory)?);
+    let mut summary = read(directory)?;
+    summary.shorten_names();
+    let document = of(&summary);
     write_file(out.join("report-full.md"), &markdown::write(&document))
 }
 

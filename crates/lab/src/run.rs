@@ -82,8 +82,8 @@ pub trait Watch {
     fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>);
     /// A line was measured.
     fn line(&mut self, line: &Line);
-    /// A step ended.
-    fn ended(&mut self, step: &Step, end: &End);
+    /// A step ended; `left` is the estimated time for the rest.
+    fn ended(&mut self, step: &Step, end: &End, left: Option<Duration>);
 }
 
 /// A run in progress.
@@ -159,7 +159,7 @@ impl<'a> Runner<'a> {
             };
             let key = (step.trial.experiment.clone(), step.trial.store.label.clone());
             self.took.entry(key).or_default().push(began.elapsed().as_secs_f64());
-            watch.ended(step, &end);
+            watch.ended(step, &end, self.left(&steps[at..]));
             match end.outcome {
                 Outcome::Completed => tally.completed += 1,
                 Outcome::NotSupported { .. } => tally.not_supported += 1,

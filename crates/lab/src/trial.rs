@@ -110,6 +110,21 @@ impl Work {
         [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
     }
 
+    /// How long it may take, with what it does unmeasured before, s; `None` if it ends only after
+    /// its last operation.
+    pub fn seconds_max(&self) -> Option<f64> {
+        match self {
+            Work::Load { load, .. } => {
+                let at_rate =
+                    load.operations.zip(load.target_per_s).map(|(n, per_s)| n as f64 / per_s);
+                Some(load.seconds.or(at_rate)? + load.warm_up_s)
+            }
+            Work::RealTime(work) => Some(
+                work.records as f64 / work.per_s + f64::from(work.counts_max) * work.interval_s,
+            ),
+        }
+    }
+
     /// Lines that should arrive in batches while queries run, but for the last batch, which
     /// is due at the very end.
     pub fn due_rows(&self) -> Option<f64> {

@@ -11,12 +11,13 @@ use tokio::sync::watch;
 
 use super::shown::Shown;
 use super::stores::{HomeArgs, ProgramArgs};
+use super::studies::expectation;
 use crate::definition::{self, Study};
 use crate::driver::durability::{Durability, Level};
 use crate::fleet::Fleet;
 use crate::generate::{GeneratorArgs, Generators};
 use crate::options::OptionPairs;
-use crate::plan::{Choices, StoreChoice, keep_places, plan};
+use crate::plan::{Choices, Step, StoreChoice, keep_places, plan};
 use crate::results::{Again, Directory, FORMAT, Run};
 use crate::run::{Runner, now};
 use crate::scale::Scale;
@@ -430,6 +431,10 @@ async fn go_on(
     let run = Run { trials_planned: u32::try_from(steps.len())?, ..run };
     directory.write_run(&run)?;
     let mut shown = Shown::new();
+    let todo: Vec<Step> = steps.iter().filter(|step| !directory.has(&step.name)).cloned().collect();
+    if !todo.is_empty() {
+        shown.say(&expectation(&todo));
+    }
     let server_files = directory.path().join("servers");
     let servers = servers.apart(&server_files)?;
     let settings = args.settings(&study, &stores, &servers)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::studies::described;
+use super::studies::{described, rough};
 use crate::measure::speed::{ROUNDS_PER_S, Slowdown};
 use crate::number::percent;
 use crate::plan::Step;
@@ -18,6 +18,7 @@ pub struct Shown {
     count: i64,
     second: u64,
     what: String,
+    of: usize,
     slowdown: Slowdown,
 }
 
@@ -31,7 +32,14 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_secs(1));
             bar
         });
-        Shown { bar, count: 0, second: 0, what: String::new(), slowdown: Slowdown::default() }
+        Shown {
+            bar,
+            count: 0,
+            second: 0,
+            what: String::new(),
+            of: 0,
+            slowdown: Slowdown::default(),
+        }
     }
 
     /// Prints a line that stays.
@@ -67,7 +75,7 @@ impl Watch for Shown {
             trial.repetition,
             described(&trial.work)
         );
-        (self.count, self.second) = (0, 0);
+        (self.count, self.second, self.of) = (0, 0, of);
         if let Some(bar) = &self.bar {
             bar.set_length(of as u64);
             bar.set_position(u64::from(step.order));
@@ -95,24 +103,20 @@ impl Watch for Shown {
         }
     }
 
-    fn ended(&mut self, step: &Step, end: &End) {
+    fn ended(&mut self, step: &Step, end: &End, left: Option<Duration>) {
         let outcome = match &end.outcome {
             Outcome::Completed => format!("{:.1} s", end.seconds),
             Outcome::NotSupported { ability } => format!("not supported: it has no `{ability}`"),
             Outcome::Wrong { message } => format!("WRONG ANSWER: {message}"),
             Outcome::Failed { message } => format!("FAILED: {message}"),
         };
-        if self.bar.is_none() || !matches!(end.outcome, Outcome::Completed) {
-            self.say(&format!("{}: {outcome}", step.name));
+        if self.bar.is_some() {
+            if !matches!(end.outcome, Outcome::Completed) {
+                self.say(&format!("{}: {outcome}", step.name));
+            }
+            return;
         }
-    }
-}
-
-/// An approximate duration.
-fn rough(time: Duration) -> String {
-    match time.as_secs() {
-        s @ 0..90 => format!("{s} s"),
-        s @ 90..5_400 => format!("{} min", s.div_ceil(60)),
-        s => format!("{:.1} h", s as f64 / 3_600.0),
+        let left = left.map(|left| format!(", {} left", rough(left))).unwrap_or_default();
+        self.say(&format!("{}: {outcome} ({} of {}{left})", step.name, step.order, self.of));
     }
 }

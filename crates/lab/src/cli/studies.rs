@@ -1,8 +1,11 @@
 //! `loginson-lab list` and `show`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::definition::{STUDIES, Study, text};
+use crate::plan::{Choices, Step, StoreChoice, expected_s, plan};
 use crate::scale::Scale;
 use crate::trial::{Load, Work};
 
@@ -56,6 +59,12 @@ pub fn show(name: &str, scale: Scale, definition: bool) -> anyhow::Result<String
         }
         writeln!(out)?;
     }
+    let stores = study.stores.iter().map(|store| StoreChoice::parse(store));
+    let stores = stores.collect::<Result<Vec<_>, _>>().map_err(anyhow::Error::msg)?;
+    // A study may name no stores.
+    if !stores.is_empty() {
+        writeln!(out, "{}", expectation(&plan(&study, &stores, &Choices::default())))?;
+    }
     Ok(out)
 }
 
@@ -88,5 +97,28 @@ pub fn described(work: &Work) -> String {
             None => format!("{} threads", load.threads),
         },
         Work::RealTime(real_time) => format!("{} records", real_time.records),
+    }
+}
+
+/// How much a run does, and how long that takes.
+pub fn expectation(steps: &[Step]) -> String {
+    let (least, most) = expected_s(steps);
+    let stores: BTreeSet<&str> = steps.iter().map(|step| &*step.trial.store.label).collect();
+    format!(
+        "{} trial{} of {}: expect {} to {}",
+        steps.len(),
+        if steps.len() == 1 { "" } else { "s" },
+        if stores.len() == 1 { "one store".to_owned() } else { format!("{} stores", stores.len()) },
+        rough(Duration::from_secs_f64(least)),
+        rough(Duration::from_secs_f64(most))
+    )
+}
+
+/// An approximate duration.
+pub fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..90 => format!("{s} s"),
+        s @ 90..5_400 => format!("{} min", s.div_ceil(60)),
+        s => format!("{:.1} h", s as f64 / 3_600.0),
     }
 }

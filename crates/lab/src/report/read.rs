@@ -87,6 +87,7 @@ impl Summary {
         Ok(Summary {
             run,
             experiments: experiments.into_iter().map(|(_, experiment)| experiment).collect(),
+            full_names: BTreeMap::new(),
             trials,
             price_per_machine_hour: price,
             restart_servers: definition

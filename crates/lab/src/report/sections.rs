@@ -342,17 +342,30 @@ fn notes(experiment: &Experiment) -> Vec<String> {
     notes
 }
 
+/// The column of a store's instance and options.
+const MEASURED_AS: &str = "measured as";
+
 /// The stores as they were measured.
 fn stores(summary: &Summary) -> Table {
     let mut stores = Table::new(
         "Stores",
-        &["store", "version", "durability", "a crash loses", "state", "options", "note"],
+        &[
+            "store",
+            "version",
+            MEASURED_AS,
+            "durability",
+            "a crash loses",
+            "state",
+            "options",
+            "note",
+        ],
     );
     for store in &summary.run.stores {
         let options = store.options.iter().map(|(name, value)| format!("{name} = {value}"));
         stores.rows.push(vec![
             store.label.clone(),
             store.version.clone(),
+            summary.full_names.get(&store.label).cloned().unwrap_or_default(),
             tables::durability(summary, &store.label),
             store.durability.as_ref().map(|promise| promise.loses.clone()).unwrap_or_default(),
             store.states.join(" "),
@@ -376,7 +389,7 @@ fn methods(document: &mut Document, summary: &Summary, reference: Option<&Refere
     document.blocks.push(Block::Heading(3, "Threats to validity".into()));
     document.list(threats(summary));
     let all = stores(summary);
-    document.table(all.only(&["store", "version", "durability", "a crash loses"]));
+    document.table(all.only(&["store", "version", MEASURED_AS, "durability", "a crash loses"]));
     let (run, machine) = (&summary.run, &summary.run.machine);
     let mut inner = Document::default();
     inner.list(vec![

@@ -23,6 +23,8 @@ pub struct Summary {
     pub run: Run,
     /// Experiments in the order in which they began.
     pub experiments: Vec<Experiment>,
+    /// Labels of stores that have [shorter names](Summary::shorten_names), by name.
+    pub full_names: BTreeMap<String, String>,
     /// The number of trials with a result, without those that load data.
     pub trials: u32,
     /// The price of a server machine per hour, if the definition has one.

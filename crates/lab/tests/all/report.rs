@@ -206,6 +206,29 @@ fn column(text: &str, caption: &str, name: &str) -> Vec<(String, String)> {
     rows.skip(1).map(shown).collect()
 }
 
+/// A store is named by its driver where that is enough; the table of stores has the rest.
+#[test]
+fn stores_have_the_shortest_names_that_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = ["postgres@v18 trigrams=on", "redis", "redis appendfsync=always"];
+    let mut run = Simulated::new(folder.path(), "study1", "small", &stores, 3);
+    for repetition in 1..=3 {
+        for store in stores {
+            let load = work(Workload::LogWrites { records: 1000 }, 4, 0.0, None);
+            let outcomes = Outcomes::of(500.0, "insert", 2.0);
+            run.trial(("writes", Role::Measure, load), (store, 1, repetition), &outcomes).unwrap();
+        }
+    }
+    let files = report::write(folder.path(), folder.path()).unwrap();
+    let text = std::fs::read_to_string(&files[1]).unwrap();
+    let named = |column_name| column(&text, "Stores:", column_name);
+    let expected =
+        [("postgres", "postgres@v18 trigrams=on"), ("redis", ""), ("redis appendfsync=always", "")];
+    let expected = expected.map(|(name, full)| (name.to_owned(), full.to_owned()));
+    assert_eq!(named("measured as"), expected);
+    assert_eq!(text.matches("postgres@v18").count(), 2, "version and measured as: {text}");
+}
+
 /// Two repetitions have no interval and no test, and 90 operations no 99.9%.
 #[test]
 fn few_repetitions_have_no_interval_and_few_operations_no_high_percentile() {

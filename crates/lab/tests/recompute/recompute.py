@@ -167,6 +167,13 @@ class Trial:
         else:
             self.measure = "rate", None
 
+    def rename(self, shown):
+        """Takes the names that the report has for stores."""
+        self.store = shown.get(self.store, self.store)
+        for label, name in shown.items():
+            if label in self.usage:
+                self.usage[name] = self.usage.pop(label)
+
     def rate(self, label="all"):
         return self.counts[label] / self.seconds
 
@@ -327,6 +334,16 @@ def names(groups):
             name += ", " + (share if kind == "share" else f"{plain(target)} per second")
         result[name] = group
     return result
+
+
+def shown_names(labels):
+    """The first of driver, instance and whole label that no other store of the run has."""
+    cuts = [lambda label: re.split("[@ ]", label)[0], lambda label: label.split(" ")[0], str]
+    counts = [collections.Counter(map(cut, labels)) for cut in cuts]
+    return {
+        label: next(cut(label) for cut, count in zip(cuts, counts) if count[cut(label)] == 1)
+        for label in labels
+    }
 
 
 def holm(p):
@@ -627,6 +644,9 @@ def main(directory, *reports):
     run = json.loads((directory / "run.json").read_text())
     titles = {e["name"]: e["title"] for e in tomllib.loads(run["definition"])["experiment"]}
     trials = [Trial(path) for path in sorted((directory / "trials").glob("*.jsonl"))]
+    shown = shown_names([store["label"] for store in run["stores"]])
+    for trial in trials:
+        trial.rename(shown)
     groups = {}
     for trial in sorted(trials, key=lambda trial: trial.order):
         if trial.role == "measure":
