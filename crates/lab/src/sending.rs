@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::number::count;
+
+/// Length of a warm-up trial, s; a measured trial that is shorter is its own length.
+pub const WARM_UP_S_MAX: f64 = 10.0;
+
 /// How operations are sent. The trial ends at the first of `operations`, `operations_per_thread`
 /// and `seconds`; at least one is given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,12 +34,33 @@ pub struct Load {
     /// Time of operations that are sent first, at the same rate, and not measured, s.
     #[serde(default)]
     pub warm_up_s: f64,
-    /// Rows per insert; more than one only for loading data.
+    /// Rows of one insert.
     #[serde(default = "one")]
     pub batch_rows: u32,
     /// The trial lasts until everything that was written is visible, rather than acknowledged.
     #[serde(default)]
     pub until_visible: bool,
+}
+
+impl Load {
+    /// How much is sent, in words.
+    pub fn amount(&self) -> String {
+        let mut parts =
+            vec![format!("{} thread{}", self.threads, if self.threads == 1 { "" } else { "s" })];
+        let limits = [
+            self.operations.map(|n| format!("{} operations", count(n))),
+            self.operations_per_thread.map(|n| format!("{} operations of each", count(n))),
+            self.seconds.map(|s| format!("at most {s} s")),
+        ];
+        parts.extend(limits.into_iter().flatten());
+        if self.ramp_s > 0.0 {
+            parts.push(format!("started over {} s", self.ramp_s));
+        }
+        if self.warm_up_s > 0.0 {
+            parts.push(format!("after {} s to warm up", self.warm_up_s));
+        }
+        parts.join(", ")
+    }
 }
 
 fn one() -> u32 {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{Ability, StoreSpec};
+use crate::number::count;
 use crate::row::Schema;
 pub use crate::sending::{Load, Share};
 use crate::workload::{Phase, Workload};
@@ -108,6 +109,13 @@ impl Work {
         let Work::Load { workload, .. } = self else { return true };
         let needs = workload.needs();
         [Ability::Insert, Ability::Update].iter().any(|ability| needs.contains(ability))
+    }
+
+    /// How much it does, in words; `None` for the real-time experiment.
+    pub fn amount(&self) -> Option<String> {
+        let Work::Load { load, .. } = self else { return None };
+        let records = self.records().map(|records| format!("{} records; ", count(records)));
+        Some(records.unwrap_or_default() + &load.amount())
     }
 
     /// How long it may take, with what it does unmeasured before, s; `None` if it ends only after

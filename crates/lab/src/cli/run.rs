@@ -433,7 +433,7 @@ async fn go_on(
     let mut shown = Shown::new();
     let todo: Vec<Step> = steps.iter().filter(|step| !directory.has(&step.name)).cloned().collect();
     if !todo.is_empty() {
-        shown.say(&expectation(&todo));
+        shown.say(&expectation(&study, &todo));
     }
     let server_files = directory.path().join("servers");
     let servers = servers.apart(&server_files)?;

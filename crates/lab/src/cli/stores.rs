@@ -163,11 +163,16 @@ fn options(servers: &Servers) -> anyhow::Result<()> {
             println!("    {}={}  {}", option.name, option.default, option.help);
         }
     };
-    println!("every store");
+    println!("options of servers, given with --set STORE.OPTION=VALUE\n\nevery store");
     list(isolation::OPTIONS);
     for name in servers.names() {
         println!("{name}");
         list(servers.find(name)?.options());
+    }
+    println!("\noptions of drivers, given behind the name of a store, as STORE+OPTION=VALUE\n");
+    for store in stores::all().iter().filter(|store| !store.options.is_empty()) {
+        println!("{}", store.name);
+        list(store.options);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::definition::{STUDIES, Study, text};
 use crate::plan::{Choices, Step, StoreChoice, expected_s, plan};
 use crate::scale::Scale;
-use crate::trial::{Load, Work};
+use crate::trial::Work;
 
 /// Lists the studies.
 pub fn list() -> anyhow::Result<String> {
@@ -35,7 +35,7 @@ pub fn show(name: &str, scale: Scale, definition: bool) -> anyhow::Result<String
         writeln!(out, "{}: {}", experiment.name, experiment.title)?;
         writeln!(out, "    {}", experiment.about)?;
         let work = match (&experiment.load, &experiment.real_time) {
-            (Some(load), _) => loaded(load),
+            (Some(load), _) => load.amount(),
             (None, Some(real_time)) => format!(
                 "{} records at {} a second, then at most {} counts",
                 real_time.records, real_time.per_s, real_time.counts_max
@@ -63,26 +63,9 @@ pub fn show(name: &str, scale: Scale, definition: bool) -> anyhow::Result<String
     let stores = stores.collect::<Result<Vec<_>, _>>().map_err(anyhow::Error::msg)?;
     // A study may name no stores.
     if !stores.is_empty() {
-        writeln!(out, "{}", expectation(&plan(&study, &stores, &Choices::default())))?;
+        writeln!(out, "{}", expectation(&study, &plan(&study, &stores, &Choices::default())))?;
     }
     Ok(out)
-}
-
-fn loaded(load: &Load) -> String {
-    let mut parts = vec![format!("{} threads", load.threads)];
-    let counts = [
-        load.operations.map(|n| format!("{n} operations")),
-        load.operations_per_thread.map(|n| format!("{n} operations of each")),
-        load.seconds.map(|s| format!("at most {s} s")),
-    ];
-    parts.extend(counts.into_iter().flatten());
-    if load.ramp_s > 0.0 {
-        parts.push(format!("started over {} s", load.ramp_s));
-    }
-    if load.warm_up_s > 0.0 {
-        parts.push(format!("after {} s to warm up", load.warm_up_s));
-    }
-    parts.join(", ")
 }
 
 fn joined<T: std::fmt::Display>(values: &[T]) -> String {
@@ -101,8 +84,8 @@ pub fn described(work: &Work) -> String {
 }
 
 /// How much a run does, and how long that takes.
-pub fn expectation(steps: &[Step]) -> String {
-    let (least, most) = expected_s(steps);
+pub fn expectation(study: &Study, steps: &[Step]) -> String {
+    let (least, most) = expected_s(study, steps);
     let stores: BTreeSet<&str> = steps.iter().map(|step| &*step.trial.store.label).collect();
     format!(
         "{} trial{} of {}: expect {} to {}",

@@ -9,7 +9,7 @@ use crate::results::{GENERATOR_ELSEWHERE, HOST, is_server};
 pub const OTHERS_SHARE_MAX: f64 = 0.1;
 
 /// Shorter trials say too little about what else ran on the machine, s.
-const OTHERS_S_MIN: f64 = 3.0;
+const OTHERS_S_MIN: f64 = 1.5;
 
 /// Programs, or virtual machines, that used a smaller share of the processors are not named.
 const NAMED_SHARE_MIN: f64 = 0.01;

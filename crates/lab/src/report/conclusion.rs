@@ -52,13 +52,17 @@ fn too_few<'a>(first: &str, pairs: &[&Pair<'a>], tested_together: usize) -> Vec<
 }
 
 /// The verdicts on an experiment; none where only one store has a number, and none where stores are
-/// killed: what they lose is counted, and [`losses`] says it.
+/// killed: what they lose is counted, and [`losses`] says it. Where each store has a share of the
+/// rate that it reached itself, none is better than another.
 pub fn verdicts(experiment: &Experiment) -> Vec<Verdict> {
     if experiment.measure == Measure::Value(LOST_ROWS.into()) {
         return Vec::new();
     }
     let pairs = pairs(experiment);
     let verdict = |set: &&[Group]| {
+        if set[0].target_share.is_some() {
+            return None;
+        }
         let all = ranked(set, &experiment.measure);
         let [_, _, ..] = &all[..] else { return None };
         let within = of_set(&pairs, &set[0]);

@@ -119,6 +119,7 @@ fn empty(trial: &Trial, definition: &toml::Table) -> Experiment {
         name: trial.experiment.clone(),
         title: text("title").unwrap_or_else(|| trial.experiment.clone()),
         about: text("about").unwrap_or_default(),
+        work: String::new(),
         subject: text("subject").unwrap_or_else(|| subject(trial)),
         named: text("subject").is_some(),
         measure: Measure::of_work(trial),
@@ -150,6 +151,7 @@ impl Experiment {
                 self.subject = subject(trial);
             }
             self.writes = trial.work.writes();
+            self.work = trial.work.amount().map(|amount| amount + ".").unwrap_or_default();
         }
         let group = match self.groups.iter().position(same) {
             Some(at) => &mut self.groups[at],

@@ -5,7 +5,7 @@
 //! configurations) are details in it, which the page of Markdown leaves out. A page that would have
 //! more than [`WORDS_MAX`] words shows less of each experiment, and has the rest as details too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
@@ -238,8 +238,7 @@ fn unequal_durability(summary: &Summary) -> Option<String> {
     Some(match levels.len() {
         1 => format!("Durability of writes is equal ({}).", all[0]),
         _ => format!(
-            "Durability of writes differs, and with it what the numbers of writes mean ({}). For equal durability, run with \
-             --durability each.",
+            "Durability of writes differs: compare writes between stores of one group only ({}).",
             all.join("; ")
         ),
     })
@@ -281,6 +280,9 @@ fn chapter(document: &mut Document, summary: &Summary, experiment: &Experiment, 
     document.blocks.push(Block::Heading(3, experiment.title.clone()));
     if !experiment.about.is_empty() {
         document.text(&experiment.about);
+    }
+    if !experiment.work.is_empty() {
+        document.text(&experiment.work);
     }
     if shown == Shown::Sentences {
         document.list(sentences(experiment));
@@ -479,6 +481,21 @@ fn speeds(summary: &Summary) -> Option<String> {
     })
 }
 
+/// Stores that are asked by a program beside the generator, in the language of their own client.
+fn foreign_clients(summary: &Summary) -> Option<String> {
+    let groups = measured(summary).flat_map(|experiment| &experiment.groups);
+    let asked = groups.filter(|group| crate::stores::client(&group.driver).is_some());
+    let names: BTreeSet<&str> = asked.map(|group| &*group.store).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: asked by a program in Java beside the generator, the store's own client. Each operation makes one more hop and takes more \
+             processor time than with a client inside the generator, so these stores can do better than shown.",
+            names.join(", ")
+        )
+    })
+}
+
 fn threats(summary: &Summary) -> Vec<String> {
     let mut points = Vec::new();
     if measured(summary).any(|experiment| nodes_share(summary, experiment)) {
@@ -490,12 +507,13 @@ fn threats(summary: &Summary) -> Vec<String> {
     }
     points.extend([
         "Stores that are not measured keep running idle; what they use is in the line of the machine.".into(),
-        "Configurations are the defaults but for the options that the report lists, most of them bounds of memory: a store that is tuned \
-         for the work may do better."
+        "Settings are the defaults, but for the options in the table of stores and for bounds of memory: a store that is tuned further may \
+         do better."
             .into(),
         "Data is generated. Log lines are copies of lines of real systems with other numbers in them."
             .into(),
     ]);
+    points.extend(foreign_clients(summary));
     points.extend(speeds(summary));
     let instances = summary.run.stores.iter().any(|store| store.label.contains('@'));
     if instances && !summary.restart_servers {

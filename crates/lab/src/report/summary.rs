@@ -46,6 +46,8 @@ pub struct Experiment {
     pub title: String,
     /// What its figure shows.
     pub about: String,
+    /// How much is done in a trial, as a sentence.
+    pub work: String,
     /// The work, by its name in the figures of papers.
     pub subject: String,
     /// Whether the definition names the subject.

@@ -8,7 +8,7 @@ use crate::number::{
     bytes, count, detectable_ratio, interval, of_name, percent, plain, probability, ratio,
 };
 use crate::reference::{Reference, Wanted};
-use crate::results::{HOST, PROCESSED_ROWS_PER_S, is_server};
+use crate::results::{HOST, LOST_ROWS, PROCESSED_ROWS_PER_S, is_server};
 use crate::samples::{ALL, Measure, PERCENTILES, Repetition, Usage, percentile_ms};
 use crate::statistics::{mean as average, quantile, trend};
 
@@ -25,7 +25,12 @@ pub fn durability(summary: &Summary, store: &str) -> String {
 /// The stores of an experiment, best first.
 pub fn ranking(experiment: &Experiment) -> Table {
     let measure = &experiment.measure;
-    let name = measure.name();
+    // A mean of lost rows is no number of rows that were lost.
+    let counts_losses = *measure == Measure::Value(LOST_ROWS.into());
+    let name = match counts_losses {
+        true => "lost rows, the most in one repetition".to_owned(),
+        false => measure.name(),
+    };
     let mut table = Table::new(
         format!("{}: ranking by {name}", experiment.title),
         &["store", &name, "95% interval", PROCESSED, "relative to the best", "reached per second"],
@@ -42,10 +47,14 @@ pub fn ranking(experiment: &Experiment) -> Table {
             });
             table.rows.push(vec![
                 experiment.name_of(group),
-                plain(found.mean),
-                found.interval.map(interval).unwrap_or_default(),
+                plain(match counts_losses {
+                    true => entry.sample.iter().copied().fold(0.0, f64::max),
+                    false => found.mean,
+                }),
+                found.interval.filter(|_| !counts_losses).map(interval).unwrap_or_default(),
                 processed(group),
                 match all.len() {
+                    _ if counts_losses => String::new(),
                     1 => String::new(),
                     _ => ratio(found.mean / all[0].estimate.mean),
                 },

@@ -251,8 +251,8 @@ impl Runner<'_> {
         }
     }
 
-    /// The rate that the store of `trial` reached in another experiment, as in the report: the mean
-    /// of its repetitions.
+    /// The rate that the store of `trial` reached in another experiment: the mean of its
+    /// repetitions.
     fn reached(
         &self,
         steps: &[Step],

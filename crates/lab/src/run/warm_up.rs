@@ -9,14 +9,12 @@ use crate::number;
 use crate::plan::Step;
 use crate::results::Outcome;
 use crate::samples::{Measure, read_trial};
+use crate::sending::WARM_UP_S_MAX;
 use crate::trial::{Load, Role, Trial, Work};
 use crate::workload::Workload;
 
 /// Two warm-up trials in a row that differ by less than this share show a steady state.
 const STEADY_SHARE: f64 = 0.05;
-
-/// Length of a warm-up trial; a measured trial that is shorter is its own length.
-const WARM_UP_S_MAX: f64 = 10.0;
 
 /// The warm-up trials of one store in one experiment: at most as many as the study says, until two
 /// in a row agree.
@@ -48,14 +46,14 @@ impl WarmUp {
 
     /// What a reader has to know.
     pub fn note(&self) -> Option<String> {
-        if self.values.is_empty() || self.is_steady() {
+        // One trial says nothing about a steady state.
+        if self.values.len() < 2 || self.is_steady() {
             return None;
         }
         let values: Vec<String> = self.values.iter().map(|value| number::plain(*value)).collect();
         Some(format!(
-            "not in a steady state after {} warm-up trial{}: {}",
+            "not in a steady state after {} warm-up trials: {}",
             values.len(),
-            if values.len() == 1 { "" } else { "s" },
             values.join(", ")
         ))
     }

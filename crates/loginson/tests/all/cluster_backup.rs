@@ -20,6 +20,7 @@ fn send_backup(node: &Server, name: &str) -> (u64, u64) {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn a_restored_cluster_has_the_lines_of_the_backup_and_reads_on_in_kafka() {
     let Some(engines) = Engines::start("clusterbackup") else { return };
     let all = Server::start();

@@ -16,6 +16,7 @@ fn cluster(arguments: &[&str]) -> (bool, String) {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn a_region_follows_another_one_and_goes_on_in_its_place() {
     let Some(there) = Engines::start("regionthere") else { return };
     let Some(here) = Engines::start("regionhere") else { return };

@@ -19,6 +19,7 @@ fn plan(node: &Server, filter: &str) -> (Value, Vec<Value>) {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn two_stages_answer_as_one_store_does() {
     let Some(engines) = Engines::start("relays") else { return };
     let all = Server::start();

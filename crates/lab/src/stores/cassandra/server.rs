@@ -106,7 +106,7 @@ impl Server for Cassandra {
                 Known {
                     name: "address",
                     default: "127.0.0.1",
-                    help: "port of the first node; further nodes use the ports after it",
+                    help: "address of the first node; further nodes have the addresses after it",
                 },
                 Known { name: "port", default: "9042", help: "port of CQL, on every node" },
                 known("storage_port", "7000", "port between nodes, on every node"),

@@ -101,6 +101,7 @@ fn batch(number: u64) -> Batch {
 }
 
 #[test]
+#[ignore = "takes minutes: make test-long"]
 fn kafka_has_every_document_although_it_is_killed() {
     let real = Real::new("kafka", "KAFKA_PORT", PORT);
     real.run("start");
