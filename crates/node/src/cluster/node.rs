@@ -512,3 +512,50 @@ fn authorized<B>(
         None => request,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_falls_silent_is_not_followed_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        // Answers with a line, and is silent on an open connection from then on.
+        std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                // The other side may have given up.
+                let _ = stream.write_all(format!("{head}7\r\na line\n\r\n").as_bytes());
+                open.push(stream);
+            }
+        });
+        // On a slow machine the line takes longer than the time that the store may be silent.
+        let times = [200, 2_000, 20_000, 100_000].map(Duration::from_millis);
+        let ended = times.into_iter().find_map(|tail_silence_max| {
+            let node = Node { tail_silence_max, ..Node::new(&url, None, None).unwrap() };
+            let (sender, outcome) = mpsc::channel();
+            std::thread::spawn(move || {
+                let mut lines = Vec::new();
+                let result = node.follow("/", &[], &mut |line| {
+                    lines.push(line.to_vec());
+                    ControlFlow::Continue(())
+                });
+                sender.send((lines, result)).unwrap();
+            });
+            let outcome = outcome.recv_timeout(Duration::from_secs(300));
+            let (lines, result) = outcome.expect("it is followed for ever");
+            (!lines.is_empty()).then_some((lines, result))
+        });
+        let (lines, result) = ended.expect("a time that is long enough");
+        assert_eq!(lines, [b"a line\n"]);
+        let error = result.unwrap_err();
+        assert!(error.is_away && error.message.contains("it said nothing"), "{}", error.message);
+    }
+}
