@@ -83,6 +83,7 @@ check("count", len(lines), found["count"])
 found = search(query=only({"term": {"level": "error"}}), size=3, sort=[{"took": "desc"}, {"@timestamp": "asc"}], track_total_hits=True)
 check("total", count(lambda l: l["level"] == "error"), found["hits"]["total"]["value"])
 errors = sorted((l for l in lines if l["level"] == "error"), key=lambda l: (-l["took"], l["@timestamp"]))
+check("hits", 3, len(found["hits"]["hits"]))
 for expected, hit in zip(errors, found["hits"]["hits"]):
     check("source", expected, {name: hit["_source"].get(name) for name in expected})
 check("match", count(lambda l: " 77 " in l["message"]), search(query=only({"match": {"message": "77"}}), size=0)["hits"]["total"]["value"])
@@ -103,14 +104,14 @@ aggs = {
     "slow": {"filter": {"range": {"took": {"gte": 90}}}},
 }
 found = search(query=only(), size=0, aggs=aggs)["aggregations"]
+check("levels", 3, len(found["levels"]["buckets"]))
 for bucket in found["levels"]["buckets"]:
     took = [l["took"] for l in lines if l["level"] == bucket["key"]]
     check("terms", (len(took), round(sum(took) / len(took), 6), 13), (bucket["doc_count"], round(bucket["mean"]["value"], 6), bucket["users"]["value"]))
-check("levels", 3, len(found["levels"]["buckets"]))
+check("minutes", len({l["@timestamp"] // 300_000 for l in lines}), len(found["minutes"]["buckets"]))
 for bucket in found["minutes"]["buckets"]:
     took = [l["took"] for l in lines if l["@timestamp"] // 300_000 * 300_000 == bucket["key"]]
     check("date_histogram", (len(took), float(max(took))), (bucket["doc_count"], bucket["most"]["value"]))
-check("minutes", len({l["@timestamp"] // 300_000 for l in lines}), len(found["minutes"]["buckets"]))
 took = [l["took"] for l in lines]
 check("stats", (len(took), 0.0, 96.0, float(sum(took))), tuple(found["took"][part] for part in ("count", "min", "max", "sum")))
 check("histogram", [count(lambda l: step <= l["took"] < step + 20) for step in range(0, 100, 20)], [b["doc_count"] for b in found["steps"]["buckets"]])
@@ -184,6 +185,7 @@ const check = (what, expected, found) => {
   for await (const document of client.helpers.scrollDocuments({ index: 'logs-*', query, size: 400 })) all.push(document.took);
   check('scroll', lines.map((line) => line.took).sort((a, b) => a - b), all.sort((a, b) => a - b));
   const found = await client.search({ index: 'logs-*', query, size: 0, aggs: { levels: { terms: { field: 'level' }, aggs: { mean: { avg: { field: 'took' } } } } } });
+  check('levels', 3, found.aggregations.levels.buckets.length);
   for (const bucket of found.aggregations.levels.buckets) {
     const took = lines.filter((line) => line.level === bucket.key).map((line) => line.took);
     check('terms', [took.length, (took.reduce((a, b) => a + b) / took.length).toFixed(6)], [bucket.doc_count, bucket.mean.value.toFixed(6)]);
@@ -230,7 +232,7 @@ def main():
     parser = argparse.ArgumentParser()
     cache = pathlib.Path.home() / ".cache" / "loginson" / "elastic-clients"
     parser.add_argument("--clients", type=pathlib.Path, default=cache)
-    parser.add_argument("--only")
+    parser.add_argument("--only", choices=[*CLIENTS, "node"])
     options = parser.parse_args()
     options.clients.mkdir(parents=True, exist_ok=True)
     faults = 0
@@ -256,6 +258,8 @@ def main():
                     found = json.loads(ran.stdout.strip().splitlines()[-1])
                 except (IndexError, ValueError):
                     found = {"passed": 0, "faults": [ran.stderr[:1500] + ran.stderr[-1500:]]}
+                if not found["passed"] and not found["faults"]:
+                    found["faults"].append("nothing was checked")
                 for fault in found["faults"]:
                     print(f"FAILED: {name}: {fault}")
                 faults += len(found["faults"])

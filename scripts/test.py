@@ -290,6 +290,8 @@ def all_jobs():
 
 def page_files():
     """What Playwright takes for these files alone; of a name without its end, it takes `alerts` for `alerts-real` too."""
+    missing = [name for name in PAGE_FILES if not (ROOT / f"web/e2e/{name}.spec.ts").is_file()]
+    assert not missing, f"PAGE_FILES names files that are not in web/e2e: {missing}"
     return [f"/{name}\\.spec\\.ts$" for name in PAGE_FILES]
 
 

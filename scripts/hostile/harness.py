@@ -34,6 +34,9 @@ CASE_TIME_MAX_S = 180
 DEATH_S = 2
 # For what comes later than its cause: lines of syslog that are to be found, counters.
 PATIENCE_S = 60
+# A connection that is neither answered nor closed for this long is left open. The server waits half a minute for the rest of
+# a head.
+OPEN_S = 120
 
 
 class Failed(Exception):
@@ -193,9 +196,9 @@ class Server:
             expect(time.time() < deadline, f"{what}: waited for {patience_s} s, last seen {value!r}")
             time.sleep(0.1)
 
-    def raw(self, data, read_s=5, half_close=False):
-        """Sends bytes to the HTTP port, and gives what comes back until the server closes or falls silent."""
-        return exchange(self.http, data, read_s, half_close)
+    def raw(self, data, half_close=False):
+        """Sends bytes to the HTTP port; see `exchange`."""
+        return exchange(self.http, data, half_close)
 
 
 def pairs(params):
@@ -212,7 +215,8 @@ def with_params(path, params):
     return path + ("&" if "?" in path else "?") + urllib.parse.urlencode(pairs(params))
 
 
-def exchange(address, data, read_s=5, half_close=False):
+def exchange(address, data, half_close=False):
+    """Sends bytes; what comes back, and whether the connection ended. Of an answer of HTTP only the head is waited for."""
     with socket.create_connection(address, timeout=PATIENCE_S) as connection:
         try:
             for begin in range(0, len(data), 1 << 16):
@@ -220,19 +224,20 @@ def exchange(address, data, read_s=5, half_close=False):
             if half_close:
                 connection.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # It was closed before all was sent; what came back says why.
-        connection.settimeout(read_s)
+            pass  # It was closed before all was sent; what comes back says why.
+        connection.settimeout(OPEN_S)
         found = b""
-        try:
-            # Of an answer of HTTP the status is all that is looked at.
-            while len(found) < 1 << 20 and not (found.startswith(b"HTTP/") and b"\r\n\r\n" in found):
+        while len(found) < 1 << 20 and not (found.startswith(b"HTTP/") and b"\r\n\r\n" in found):
+            try:
                 more = connection.recv(1 << 16)
-                if not more:
-                    break
-                found += more
-        except OSError:
-            pass
-        return found
+            except socket.timeout:
+                return found, False
+            except OSError:
+                return found, True
+            if not more:
+                return found, True
+            found += more
+        return found, False
 
 
 def status_of(raw):

@@ -125,11 +125,12 @@ def many_bodies(count, bytes_each, headers=b""):
     return work
 
 
-def tcp(data, query=None, count=None, read_s=1, half_close=True, name="syslog_tcp"):
-    """A stream of syslog. What can be understood of it is found."""
+def tcp(data, query=None, count=None):
+    """A stream of syslog that ends. Then the server ends it, too, and what can be understood of it is found."""
 
     def work(server):
-        exchange(server.address(name), data() if callable(data) else data, read_s, half_close)
+        _, has_ended = exchange(server.address("syslog_tcp"), data, half_close=True)
+        expect(has_ended, "the connection stays open")
         if query:
             server.wait_for(f"{query} is found {count} times", lambda: server.count(query) == count)
 
@@ -171,20 +172,27 @@ def node(data, half_close=False, count=1, seconds=1):
     """What is no collector gets no answer that helps it, and holds nothing."""
 
     def work(server):
+        address = server.address("nodes" if "nodes" in server.addresses else "node")
         connections = []
         for _ in range(count):
             try:
-                connection = socket.create_connection(server.address("nodes" if "nodes" in server.addresses else "node"), 5)
-                connection.settimeout(5)
+                connection = socket.create_connection(address, 5)
+            except OSError:
+                continue
+            connections.append(connection)
+            try:
                 connection.sendall(data)
                 if half_close:
                     connection.shutdown(socket.SHUT_WR)
-                connections.append(connection)
             except OSError:
-                pass
+                pass  # It was closed before all was sent.
         time.sleep(seconds)
         for connection in connections:
             connection.close()
+        expect(connections, "no connection was made")
+        # The port still answers: what is no collector is turned away.
+        _, has_ended = exchange(address, b"\xff" * 64)
+        expect(has_ended, "a connection behind them stays open")
         # No line came of it.
         expect(server.count('"forged by a node"') == 0, "a forged line is kept")
 

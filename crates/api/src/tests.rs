@@ -19,7 +19,7 @@ mod refusals;
 mod restricted;
 mod tenants;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -367,7 +367,11 @@ async fn lines_are_accepted_after_a_panic_on_other_lines() {
     let address = listen(router.layer(Extension(gate)), clients, stopping).await;
     let push = move || {
         let mut answer = String::new();
-        let _ = request(address, "POST /insert/lines", "a\nb\n").read_to_string(&mut answer);
+        let read = request(address, "POST /insert/lines", "a\nb\n").read_to_string(&mut answer);
+        // After a panic the connection may be reset.
+        if let Err(error) = read {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+        }
         answer.split(' ').nth(1).map(str::to_owned)
     };
     faulty.0.store(true, Relaxed);

@@ -32,9 +32,6 @@ const IDENTITY: Identity = Identity {
     thread_name: "relp",
 };
 
-/// Bytes of the head of a frame: number, command and length have 9, 32 and 9 at most.
-const HEAD_BYTES_MAX: usize = 9 + 1 + 32 + 1 + 9;
-
 /// A listener for RELP. Dropping it stops it.
 pub struct RelpSource(AnsweredSource);
 
@@ -139,7 +136,8 @@ fn respond(txnr: &[u8], data: &[u8], out: &mut Output) {
     out.answers.push(b'\n');
 }
 
-/// The frame at the start of `bytes`; `None` if it is not whole.
+/// The frame at the start of `bytes`; `None` if it is not whole. What cannot become a frame is an
+/// error at once. Number, command and length have at most 9, 32 and 9 bytes.
 fn frame(bytes: &[u8]) -> Result<Option<Frame<'_>>, Wrong> {
     let not_relp =
         || Wrong::new("what it sends is no frame of RELP; send to this port by rsyslog's omrelp");
@@ -154,11 +152,17 @@ fn frame(bytes: &[u8]) -> Result<Option<Frame<'_>>, Wrong> {
         rest = behind;
         Ok(Some((word, *end)))
     };
-    let Some((txnr, b' ')) = word(u8::is_ascii_digit, 9)? else { return short(bytes, not_relp) };
-    let Some((command, b' ')) = word(u8::is_ascii_lowercase, 32)? else {
-        return short(bytes, not_relp);
+    let txnr = match word(u8::is_ascii_digit, 9)? {
+        None => return Ok(None),
+        Some((txnr, b' ')) => txnr,
+        Some(_) => return Err(not_relp()),
     };
-    let Some((length, end)) = word(u8::is_ascii_digit, 9)? else { return short(bytes, not_relp) };
+    let command = match word(u8::is_ascii_lowercase, 32)? {
+        None => return Ok(None),
+        Some((command, b' ')) => command,
+        Some(_) => return Err(not_relp()),
+    };
+    let Some((length, end)) = word(u8::is_ascii_digit, 9)? else { return Ok(None) };
     let length = length.iter().fold(0, |length, digit| 10 * length + usize::from(digit - b'0'));
     if length > LINE_BYTES_MAX {
         return Err(Wrong(format!(
@@ -178,19 +182,6 @@ fn frame(bytes: &[u8]) -> Result<Option<Frame<'_>>, Wrong> {
         _ => return Err(not_relp()),
     };
     Ok(Some(Frame { txnr, command, data, bytes: bytes.len() - behind.len() }))
-}
-
-/// A head that is not whole yet, unless it already has a wrong separator.
-fn short(bytes: &[u8], not_relp: impl Fn() -> Wrong) -> Result<Option<Frame<'_>>, Wrong> {
-    let head = &bytes[..bytes.len().min(HEAD_BYTES_MAX + 1)];
-    let may_go_on = head.len() <= HEAD_BYTES_MAX
-        && head
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase() || *byte == b' ');
-    match may_go_on {
-        true => Ok(None),
-        false => Err(not_relp()),
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Pauses before reconnecting.
 const PAUSES: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs(10));
+/// How soon the spool is asked again for a file while another thread has it.
+const SPOOL_RETRY: Duration = Duration::from_millis(20);
 /// Bytes of replies read at once.
 const READ_BYTES: usize = 16 << 10;
 
@@ -219,6 +221,7 @@ impl Lane {
             read: HashSet::new(),
             store: 0,
             last_file: 0,
+            is_spool_busy: false,
             heard: now,
             said: now,
             file_turn: false,
@@ -321,6 +324,8 @@ struct Connection {
     store: u32,
     /// With copies: the last file of the spool that was put into `files`.
     last_file: u64,
+    /// Whether another thread had the spool when the next file was asked for.
+    is_spool_busy: bool,
     heard: Instant,
     said: Instant,
     /// Whether the next frame is taken from the spool if there are frames in memory too.
@@ -334,6 +339,7 @@ impl Connection {
         registered.map_err(|error| error.to_string())?;
         let mut events = Events::with_capacity(16);
         while !lane.is_stopped() {
+            self.is_spool_busy = false;
             self.write(lane)?;
             let now = Instant::now();
             if now - self.heard > SILENCE_MAX {
@@ -344,7 +350,11 @@ impl Connection {
                 self.said = now;
                 continue;
             }
-            let quiet = KEEPALIVE.saturating_sub(now - self.said).max(Duration::from_millis(10));
+            let mut quiet =
+                KEEPALIVE.saturating_sub(now - self.said).max(Duration::from_millis(10));
+            if self.is_spool_busy {
+                quiet = quiet.min(SPOOL_RETRY);
+            }
             match lane.poll.poll(&mut events, Some(quiet)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
                     return Err(error.to_string());
@@ -481,9 +491,12 @@ impl Connection {
     }
 
     /// Binds the oldest unbound file to this store; with copies, the next file is bound already.
-    /// `None` while the spool's thread holds the spool: it wakes all lanes when it is done.
+    /// `None` if there is none, or while another thread has the spool, which is noted.
     fn take_file(&mut self, lane: &Lane) -> Result<Option<BoundReader>, String> {
-        let Some(mut spool) = lane.shared.try_spool() else { return Ok(None) };
+        let Some(mut spool) = lane.shared.try_spool() else {
+            self.is_spool_busy = true;
+            return Ok(None);
+        };
         if lane.shared.copy.is_some() {
             let next = spool.bound_after(STRIPE, self.last_file);
             let Some(bound) = next.map_err(|error| error.to_string())? else { return Ok(None) };

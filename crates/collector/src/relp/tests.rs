@@ -45,11 +45,28 @@ fn what_is_wrong_says_so() {
     check(b"1 open 3\nabc", "no frame of RELP");
     check(b"1 open 3 abcd", "no frame of RELP");
     check(b"1  3 abc\n", "no frame of RELP");
+    // What cannot become a frame is refused before more comes.
+    check(b"x", "no frame of RELP");
+    check(b"1x", "no frame of RELP");
+    check(b"1\n", "no frame of RELP");
+    check(b"1 open\n", "no frame of RELP");
+    check(b"1 syslog5", "no frame of RELP");
+    check(b"1 syslog 5x", "no frame of RELP");
+    check(b"1234567890", "no frame of RELP");
+    check(format!("1 {}", "a".repeat(33)).as_bytes(), "no frame of RELP");
     check(&syslog(1, "a"), "before it has opened");
     check(format!("1 syslog {} ", LINE_BYTES_MAX + 1).as_bytes(), "maxMessageSize");
-    for bytes in [&b""[..], b"1", b"1 ", b"123456789 open", b"1 open 3 abc", b"1 open 3 a"] {
-        let taken = take(Relp::default, bytes);
-        assert_eq!((taken.rest, taken.wrong), (bytes.len(), None), "{}", bytes.escape_ascii());
+}
+
+#[test]
+fn the_begin_of_a_frame_needs_more() {
+    let longest = [&b"123456789 "[..], &[b'a'; 32], b" 000000003 abc\n"].concat();
+    for whole in [OPEN, &syslog(2, "<13>a line"), b"4 close 0\n", &longest] {
+        for end in 0..whole.len() {
+            let bytes = &whole[..end];
+            let taken = take(Relp::default, bytes);
+            assert_eq!((taken.rest, taken.wrong), (end, None), "{}", bytes.escape_ascii());
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::authority::Authority;
-use crate::recorder::{PATIENCE, Recorder, check_counts};
+use crate::recorder::{PATIENCE, Recorder, check_counts, read_until_closed};
 
 const NOW_NS: i64 = 1_700_000_000_000_000_000;
 
@@ -72,9 +72,7 @@ fn open(stream: &mut (impl Read + Write)) {
 /// Nothing more comes.
 #[track_caller]
 fn expect_end(mut stream: TcpStream) {
-    let mut rest = Vec::new();
-    // Closing with unread bytes resets the connection.
-    let _ = stream.read_to_end(&mut rest);
+    let rest = read_until_closed(&mut stream);
     assert_eq!(rest.escape_ascii().to_string(), "");
 }
 
@@ -248,7 +246,7 @@ fn with_tls_answers_are_encrypted_and_plain_senders_refused() {
     check_counts(&rig.accounting, SourceKind::Relp, 1, 1, &[]);
     let mut plain = connect(rig.source.local_addr());
     plain.write_all(b"1 open 0\n").unwrap();
-    let _ = plain.read_to_end(&mut Vec::new());
+    read_until_closed(&mut plain);
     // The connection is closed before its end is counted.
     while rig.accounting.source(SourceKind::Relp).counts().handshakes_failed != 1 {
         std::thread::yield_now();

@@ -1,5 +1,6 @@
 //! Keeps frames in memory. Every wait has a time limit, so that a failing test ends.
 
+use std::io::{ErrorKind, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -8,6 +9,19 @@ use record::{Frame, Origin, Transport};
 
 /// A test that waits longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Reads until the source has closed a connection, and returns what came. A reset closes it, too:
+/// the source did not read all that was sent.
+#[track_caller]
+pub fn read_until_closed(stream: &mut impl Read) -> Vec<u8> {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("it is not closed: {error}"),
+    }
+    rest
+}
 
 #[derive(Default)]
 pub struct Recorder {

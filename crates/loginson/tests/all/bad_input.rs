@@ -1,11 +1,11 @@
 //! Whatever arrives, the server responds as designed, and continues.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Server, loginson, serve_command};
+use crate::common::{Server, loginson, read_until_closed, serve_command};
 use serde_json::json;
 
 const LINE_BYTES_MAX: usize = 8 << 20;
@@ -54,7 +54,7 @@ fn random_bytes_everywhere() {
     }
     let mut http = server.connect();
     http.write_all(&noise(100_000)).unwrap();
-    let _ = http.read_to_end(&mut Vec::new());
+    read_until_closed(&mut http);
     lives(&server);
     server.wait_for("all is accounted for", |server| {
         ["syslog_tcp", "syslog_udp", "http"].iter().all(|source| {

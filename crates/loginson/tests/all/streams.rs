@@ -3,14 +3,14 @@
 //!
 //! `LOGINSON_STREAM_BYTES` sets how much curl sends; by default it is little.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Error, ErrorKind, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::common::{Answer, PATIENCE, Server, read_head};
+use crate::common::{Answer, PATIENCE, Server, is_late, read_head, read_until_closed};
 use serde_json::{Value, json};
 
 /// Bytes that curl sends by default.
@@ -251,8 +251,7 @@ fn a_client_that_is_gone_is_accounted_for() {
     // Malformed chunks.
     let mut broken = begin(&server, "/insert/lines", "");
     broken.write_all(b"6\r\nwhole\n\r\nno number\r\n").unwrap();
-    let mut answer = Vec::new();
-    let _ = broken.read_to_end(&mut answer);
+    let answer = read_until_closed(&mut broken);
     assert!(answer.is_empty() || Answer::read(&answer[..]).unwrap().status == 400);
     server.wait_for("it is counted too", |server| {
         server.ingest("http")["dropped"]["bad_request"] == 2
@@ -333,20 +332,35 @@ fn requests_that_have_begun_are_finished_at_the_end() {
 /// were answered. All answers are 200.
 fn send_until_away(address: &str, done: &AtomicU64) -> u64 {
     let mut acknowledged = 0;
-    while let Ok(stream) = TcpStream::connect(address) {
+    let is_end =
+        |error: &Error| matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+    loop {
+        let mut stream = match TcpStream::connect(address) {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return acknowledged,
+            // The listener was closed meanwhile.
+            Err(error) if is_end(&error) => continue,
+            Err(error) => panic!("no connection, and no refusal: {error}"),
+        };
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut stream = stream;
         loop {
             let body = "a last line\n";
             let head = format!(
                 "POST /insert/lines HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
             );
-            if stream.write_all(head.as_bytes()).is_err() {
+            if let Err(error) = stream.write_all(head.as_bytes()) {
+                assert!(is_end(&error), "{error}");
                 break;
             }
-            let Ok(answer) = Answer::read(&mut reader) else { break };
+            let answer = match Answer::read(&mut reader) {
+                Ok(answer) => answer,
+                Err(error) => {
+                    assert!(!is_late(&error), "neither an answer nor an end: {error}");
+                    break;
+                }
+            };
             assert_eq!(answer.status, 200, "{}", answer.text());
             acknowledged += 1;
             done.fetch_add(1, Relaxed);
@@ -355,7 +369,6 @@ fn send_until_away(address: &str, done: &AtomicU64) -> u64 {
             }
         }
     }
-    acknowledged
 }
 
 #[test]

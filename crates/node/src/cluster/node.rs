@@ -34,6 +34,13 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// The longest line of a stream.
 const LINE_BYTES_MAX: u64 = 128 << 20;
+/// The longest silence of a store whose tail is followed. A store sends an empty line every five
+/// seconds where it has no others, so it is gone without having closed the connection. One of an
+/// older release says nothing while it looks for the first lines, which takes less.
+///
+/// limits.md, Several stores: tail of a store that says nothing | {} | it is away: the tail ends
+/// with an error; in a cluster on engines the store is followed again
+const TAIL_SILENCE_MAX: Duration = Duration::from_secs(60);
 /// How long a store that was away is asked last.
 const AWAY: Duration = Duration::from_secs(5);
 /// Time limit of the call by which a store tells its frames. Beyond it the store is away.
@@ -127,6 +134,8 @@ pub struct Node {
     away: Mutex<Option<Instant>>,
     /// When it last failed to tell its frames after a long time, and why.
     fails_slowly: Mutex<Option<(Instant, NodeError)>>,
+    /// [`TAIL_SILENCE_MAX`], or less in tests.
+    tail_silence_max: Duration,
 }
 
 impl Node {
@@ -165,6 +174,7 @@ impl Node {
             is_foreign: AtomicBool::new(false),
             away: Mutex::new(None),
             fails_slowly: Mutex::new(None),
+            tail_silence_max: TAIL_SILENCE_MAX,
         })
     }
 
@@ -401,7 +411,8 @@ impl Node {
     }
 
     /// Gets a stream of lines of text, and calls `each` with whole lines until `each` breaks.
-    /// Blocks.
+    /// Blocks; a store that says nothing for [`TAIL_SILENCE_MAX`] is away. What `each` takes is not
+    /// counted.
     pub fn follow(
         &self,
         path: &str,
@@ -413,8 +424,9 @@ impl Node {
             self.authorization.as_deref(),
         );
         let params = params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let response = request.query_pairs(params).call();
-        let response = response.map_err(|error| self.unreached(&error))?;
+        let request = request.query_pairs(params);
+        let request = request.config().timeout_per_read(Some(self.tail_silence_max)).build();
+        let response = request.call().map_err(|error| self.unreached(&error))?;
         let status = response.status().as_u16();
         if status != 200 {
             return Err(self.refused(status, response));
@@ -452,8 +464,12 @@ impl Node {
     }
 
     fn broken(&self, error: &io::Error) -> NodeError {
-        let why = match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
+        let why = match (cause, error.kind()) {
+            (Some(ureq::Error::Timeout(ureq::Timeout::PerRead)), _) => {
+                "it said nothing for too long".to_owned()
+            }
+            (_, io::ErrorKind::UnexpectedEof) => "it closed the connection".to_owned(),
             _ => error.to_string(),
         };
         NodeError::away(format!("store {} is away: {why}", self.name))
@@ -494,5 +510,52 @@ fn authorized<B>(
     match authorization {
         Some(authorization) => request.header(AUTHORIZATION, authorization),
         None => request,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_falls_silent_is_not_followed_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        // Answers with a line, and is silent on an open connection from then on.
+        std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                // The other side may have given up.
+                let _ = stream.write_all(format!("{head}7\r\na line\n\r\n").as_bytes());
+                open.push(stream);
+            }
+        });
+        // On a slow machine the line takes longer than the time that the store may be silent.
+        let times = [200, 2_000, 20_000, 100_000].map(Duration::from_millis);
+        let ended = times.into_iter().find_map(|tail_silence_max| {
+            let node = Node { tail_silence_max, ..Node::new(&url, None, None).unwrap() };
+            let (sender, outcome) = mpsc::channel();
+            std::thread::spawn(move || {
+                let mut lines = Vec::new();
+                let result = node.follow("/", &[], &mut |line| {
+                    lines.push(line.to_vec());
+                    ControlFlow::Continue(())
+                });
+                sender.send((lines, result)).unwrap();
+            });
+            let outcome = outcome.recv_timeout(Duration::from_secs(300));
+            let (lines, result) = outcome.expect("it is followed for ever");
+            (!lines.is_empty()).then_some((lines, result))
+        });
+        let (lines, result) = ended.expect("a time that is long enough");
+        assert_eq!(lines, [b"a line\n"]);
+        let error = result.unwrap_err();
+        assert!(error.is_away && error.message.contains("it said nothing"), "{}", error.message);
     }
 }

@@ -52,7 +52,7 @@ const START_OFFSET_NS: i64 = 5_000_000_000;
 /// The farthest that a tail may begin in the past. For older lines there are queries.
 const START_OFFSET_NS_MAX: i64 = 3_600_000_000_000;
 /// How often an empty line is sent when there are no lines, so that no proxy takes the connection
-/// for dead.
+/// for dead, and no other node the store.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Limit of the chunks between a tail and its connection, and of their size: 1 MiB for each slow
 /// reader.
@@ -112,8 +112,9 @@ async fn tail(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
         (Some(text), Some(engines)) if is_node => Some(Told::new(engines, text)?),
         _ => None,
     };
+    let (scratch, last_sent) = (Scratch::default(), Instant::now());
     let follower =
-        Follower { query, permit, sender, account, stopping, places, scratch: Scratch::default() };
+        Follower { query, permit, sender, account, stopping, places, scratch, last_sent };
     tokio::spawn(follower.follow(app, pipeline, live, now_ns.saturating_sub(offset_ns)));
     Ok(rows_answer(
         Some(id),
@@ -189,6 +190,8 @@ struct Follower {
     /// Where the log has the frames, for another node that puts tails together.
     places: Option<Told>,
     scratch: Scratch,
+    /// When anything was sent last.
+    last_sent: Instant,
 }
 
 /// Sends a chunk once there is room for it. Blocks, and polls `is_over` meanwhile.
@@ -248,16 +251,11 @@ impl Follower {
             true => self.show_held(since_ns).await?,
             false => self.show_recent(pipeline, since_ns).await?,
         };
-        let mut last_sent = Instant::now();
         loop {
-            let received = match timeout_at(last_sent + KEEP_ALIVE, live.recv()).await {
-                Ok(received) => received,
-                Err(_) => {
-                    self.send(b"\n".to_vec()).await?;
-                    last_sent = Instant::now();
-                    continue;
-                }
-            };
+            // Batches without a line that matches may come without a pause.
+            self.keep_alive().await?;
+            let due = self.last_sent + KEEP_ALIVE;
+            let Ok(received) = timeout_at(due, live.recv()).await else { continue };
             match received {
                 Ok(TailBatch { batch, lines_total: total, place }) => {
                     let lines = batch.len() as u64;
@@ -273,16 +271,12 @@ impl Follower {
                     if self.places.is_some()
                         && let Some(place) = place
                     {
-                        if self.show_at(&batch, place, i64::MIN).await? {
-                            last_sent = Instant::now();
-                        }
+                        self.show_at(&batch, place, i64::MIN).await?;
                         continue;
                     }
                     let sequence = batch.frame().map(|frame| frame.header().sequence);
-                    if !sequence.is_some_and(|sequence| shown.remove(&sequence))
-                        && self.show(&batch, i64::MIN).await?
-                    {
-                        last_sent = Instant::now();
+                    if !sequence.is_some_and(|sequence| shown.remove(&sequence)) {
+                        self.show(&batch, i64::MIN).await?;
                     }
                 }
                 // With the next batch the number of missed lines is sent.
@@ -298,6 +292,7 @@ impl Follower {
         let held = self.places.as_ref().map(|told| told.held(since_ns)).unwrap_or_default();
         for Held { owned, frame, place, since_ns } in held {
             tokio::task::yield_now().await;
+            self.keep_alive().await?;
             let batch = tokio::task::block_in_place(|| owned.batch(&frame));
             self.show_at(&batch, place, since_ns).await?;
         }
@@ -305,20 +300,19 @@ impl Follower {
     }
 
     /// As [`show`](Self::show), between lines that say where the log has the frame; nothing if it
-    /// was sent already. Returns whether anything was sent.
+    /// was sent already.
     async fn show_at(
         &mut self,
         batch: &Arc<Batch>,
         place: LogPlace,
         since_ns: i64,
-    ) -> Result<bool, Gone> {
+    ) -> Result<(), Gone> {
         let Some(head) = self.places.as_mut().and_then(|told| told.head(place)) else {
-            return Ok(false);
+            return Ok(());
         };
         self.send(head).await?;
         self.show(batch, since_ns).await?;
-        self.send(END.to_vec()).await?;
-        Ok(true)
+        self.send(END.to_vec()).await
     }
 
     /// Sends the lines that arrived since `since_ns`, frame by frame; returns the sequence numbers
@@ -339,6 +333,7 @@ impl Follower {
         for unit in units.iter().rev() {
             // Lets the check for cancellation run, also when no line matches.
             tokio::task::yield_now().await;
+            self.keep_alive().await?;
             match tokio::task::block_in_place(|| unit.load()) {
                 Ok(Some(batch)) => {
                     shown.extend(batch.rows().map(|row| row.sequence()));
@@ -353,12 +348,16 @@ impl Follower {
         Ok(shown)
     }
 
-    /// Sends the rows of a batch that arrived since `since_ns`; returns whether there were any.
-    async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, Gone> {
+    /// Sends the rows of a batch that arrived since `since_ns`.
+    async fn show(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<(), Gone> {
         let shown = tokio::task::block_in_place(|| self.show_blocking(batch, since_ns));
         self.permit.progress.lines_scanned.fetch_add(batch.len() as u64, Relaxed);
         match shown {
-            Ok(any) => Ok(any),
+            Ok(true) => {
+                self.last_sent = Instant::now();
+                Ok(())
+            }
+            Ok(false) => Ok(()),
             Err(RunError::Cancelled) => Err(Gone),
             Err(error) => {
                 self.send(error_line(&error.to_string())).await?;
@@ -367,8 +366,8 @@ impl Follower {
         }
     }
 
-    /// Encodes rows and sends them in chunks, to bound the memory. Returns `Cancelled` when nobody
-    /// wants more.
+    /// Encodes rows and sends them in chunks, to bound the memory; returns whether there were any.
+    /// Returns `Cancelled` when nobody wants more.
     fn show_blocking(&mut self, batch: &Arc<Batch>, since_ns: i64) -> Result<bool, RunError> {
         let limits = Limits { memory_bytes_max: TAIL_BYTES_MAX, ..Limits::default() };
         let account = Arc::clone(&self.account);
@@ -408,7 +407,17 @@ impl Follower {
         Ok(any)
     }
 
-    async fn send(&self, chunk: Vec<u8>) -> Result<(), Gone> {
-        self.sender.send(Ok(chunk.into())).await.map_err(|_| Gone)
+    /// Sends an empty line if nothing was sent for a while.
+    async fn keep_alive(&mut self) -> Result<(), Gone> {
+        match self.last_sent.elapsed() >= KEEP_ALIVE {
+            true => self.send(b"\n".to_vec()).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, chunk: Vec<u8>) -> Result<(), Gone> {
+        self.sender.send(Ok(chunk.into())).await.map_err(|_| Gone)?;
+        self.last_sent = Instant::now();
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The listener with a store that panics where a test requests it, and collectors over real
 //! connections.
 
-use std::io::ErrorKind::{TimedOut, WouldBlock};
+use std::io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
 use std::io::{Read, Write};
 
 use platform::ManualClock;
@@ -127,14 +127,25 @@ fn send(address: SocketAddr, numbers: &[u64]) -> std::net::TcpStream {
     stream
 }
 
+/// Reads once; returns 0 when the listener has closed the connection, whether it read all that was
+/// sent or not.
+#[track_caller]
+fn read_or_end(stream: &mut std::net::TcpStream, bytes: &mut [u8]) -> usize {
+    match stream.read(bytes) {
+        Ok(count) => count,
+        Err(error) if error.kind() == ConnectionReset => 0,
+        Err(error) => panic!("nothing came, and it is not closed: {error}"),
+    }
+}
+
 /// Waits until `frames` frames are acknowledged. Returns false when the connection ends before.
 fn acknowledged(stream: &mut std::net::TcpStream, frames: u64) -> bool {
     let mut reader = wire::CollectorReader::default();
     let mut bytes = [0; 64];
     loop {
-        match stream.read(&mut bytes) {
-            Ok(count @ 1..) => reader.push(&bytes[..count]),
-            _ => return false,
+        match read_or_end(stream, &mut bytes) {
+            0 => return false,
+            count => reader.push(&bytes[..count]),
         }
         while let Some(message) = reader.take().unwrap() {
             if matches!(message, ToCollector::Ack { frames: told, .. } if told == frames) {
@@ -204,9 +215,9 @@ fn refusal(stream: &mut std::net::TcpStream) -> Option<String> {
     let mut reader = wire::CollectorReader::default();
     let mut bytes = [0; 256];
     loop {
-        match stream.read(&mut bytes) {
-            Ok(count @ 1..) => reader.push(&bytes[..count]),
-            _ => return None,
+        match read_or_end(stream, &mut bytes) {
+            0 => return None,
+            count => reader.push(&bytes[..count]),
         }
         while let Some(message) = reader.take().unwrap() {
             if let ToCollector::Refusal { text } = message {
@@ -224,7 +235,7 @@ fn greet(address: SocketAddr, secret: Option<&[u8]>) -> (std::net::TcpStream, Re
     stream.write_all(&hello).unwrap();
     let mut bytes = [0; 256];
     while !sender.is_open() {
-        let count = stream.read(&mut bytes).unwrap_or(0);
+        let count = read_or_end(&mut stream, &mut bytes);
         if count == 0 {
             return (stream, Err("closed".to_owned()));
         }
@@ -339,7 +350,10 @@ fn a_start_beyond_all_frames_acknowledges_none_of_them() {
         let mut stream = connect(address);
         stream.write_all(&greeting(&IDENTITY, first)).unwrap();
         let mut answer = [0; wire::GREETING_BYTES + 4];
-        let _ = stream.read_exact(&mut answer);
+        // It is answered, or closed.
+        if let Err(error) = stream.read_exact(&mut answer) {
+            assert!([ConnectionReset, UnexpectedEof].contains(&error.kind()), "{error}");
+        }
     }
     assert!(acknowledged(&mut send(address, &[1, 2, 3]), 3));
     assert_eq!(store.keeps.load(Relaxed), 3, "they are kept");

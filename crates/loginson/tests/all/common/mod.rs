@@ -3,7 +3,7 @@
 // Each test file uses other parts of this module.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -351,6 +351,24 @@ pub fn connect_to(http: &str) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect(http)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
+}
+
+/// Reads until the server has closed a connection, and returns what came. A reset closes it, too:
+/// the server did not read all that was sent.
+#[track_caller]
+pub fn read_until_closed(stream: &mut impl Read) -> Vec<u8> {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("it is not closed: {error}"),
+    }
+    rest
+}
+
+/// Whether nothing came for [`PATIENCE`].
+pub fn is_late(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// A request to a server that may be gone.
