@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::definition::{Dataset, Experiment, Fill, Study};
 use crate::driver::StoreSpec;
 use crate::row::Schema;
-use crate::sending::WARM_UP_S_MAX;
-use crate::trial::{Role, Share, Trial, Work};
+use crate::trial::{Role, Share, Trial, WARM_UP_S_MAX, Work};
 
 /// How long the servers of a store take to start, about, s.
 const START_S: f64 = 10.0;
@@ -434,9 +433,9 @@ mod tests {
     fn steps_are_named_by_experiment_store_nodes_and_rate() {
         let steps = planned(1, Scale::Small, &["redis"]);
         assert_eq!(steps[0].name, "0001-load-redis-n1-r01");
-        let targeted = steps.iter().find(|step| step.name.ends_with("-a-redis-n1-t1000-r01"));
+        let targeted = steps.iter().find(|step| step.name.ends_with("-a-redis-n1-t4000-r01"));
         let Work::Load { load, .. } = &targeted.unwrap().trial.work else { panic!() };
-        assert_eq!(load.target_per_s, Some(1_000.0));
+        assert_eq!(load.target_per_s, Some(4_000.0));
     }
 
     #[test]
@@ -459,7 +458,7 @@ mod tests {
         ];
         assert_eq!(first(1), one);
         assert_eq!(first(2)[0], ("write-100", lxc, true));
-        assert_eq!(steps.iter().filter(|step| step.restart).count(), 2 * 6);
+        assert_eq!(steps.iter().filter(|step| step.restart).count(), 2 * 8);
     }
 
     #[test]

@@ -100,6 +100,9 @@ pub struct StoreInfo {
     /// Sentences on the state of the store, such as whether its data is sealed.
     #[serde(default)]
     pub states: Vec<String>,
+    /// Whether a program beside the generator asks it: the store's own client in Java.
+    #[serde(default)]
+    pub has_foreign_client: bool,
     /// Options of the driver.
     pub options: BTreeMap<String, String>,
     /// The configuration that the lab set: lines of a file, or arguments.

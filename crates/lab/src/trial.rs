@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::driver::{Ability, StoreSpec};
 use crate::number::count;
 use crate::row::Schema;
-pub use crate::sending::{Load, Share};
+pub use crate::sending::{Load, Share, WARM_UP_S_MAX};
 use crate::workload::{Phase, Workload};
 
 /// Everything that determines a trial.

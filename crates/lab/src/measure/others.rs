@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(of(10.0, 4.0, 10.0, 10.0), Some(Others { share: 0.2, stolen_share: 0.2 }));
         // Ticks are coarse: the parts may be more than the whole.
         assert_eq!(of(9.9, 0.0, 10.0, 10.0), Some(Others { share: 0.0, stolen_share: 0.0 }));
-        assert_eq!(of(9.9, 0.0, 10.0, 2.0), None, "too short");
+        assert_eq!(of(9.9, 0.0, 10.0, 1.0), None, "too short");
         let host = ProcessorTime { cpu_s: 10.0, ..ProcessorTime::default() };
         assert_eq!(Others::of([(HOST, host)], 10.0, 2), None, "servers elsewhere");
     }

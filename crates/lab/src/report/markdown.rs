@@ -101,6 +101,9 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
+/// Cells of a column that is longer somewhere begin at the left, as text is read.
+const NUMBER_CHARS_MAX: usize = 24;
+
 /// A table with its caption and padded columns.
 fn write_table(table: &Table) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(&table.head)
@@ -110,17 +113,21 @@ fn write_table(table: &Table) -> String {
     let width =
         |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0).max(3);
     let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    let is_text = |at: usize| {
+        at == 0 || rows[1..].iter().any(|row| row[at].chars().count() > NUMBER_CHARS_MAX)
+    };
     let mut out = format!("{}:\n\n", escape(&table.caption));
     for (number, row) in rows.iter().enumerate() {
         for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let space = " ".repeat(width - cell.chars().count());
-            out += &if at == 0 { format!("| {cell}{space} ") } else { format!("| {space}{cell} ") };
+            let padded = if is_text(at) { [&**cell, &space] } else { [&space, &**cell] };
+            out += &format!("| {} ", padded.concat());
         }
         out += "|\n";
         if number == 0 {
             for (at, width) in widths.iter().enumerate() {
-                let line = "-".repeat(width - usize::from(at > 0));
-                out += &if at == 0 { format!("| {line} ") } else { format!("| {line}: ") };
+                let line = "-".repeat(width - 1);
+                out += &format!("| {line}{} ", if is_text(at) { "-" } else { ":" });
             }
             out += "|\n";
         }
@@ -148,13 +155,16 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new("Rates", &["store", "per second"]);
-        table.rows = vec![vec!["a".into(), "12,272".into()], vec!["loginson".into(), "9".into()]];
+        let mut table = Table::new("Rates", &["store", "per second", "why"]);
+        let why = "it was the first of all stores";
+        table.rows = [["a", "12,272", why], ["loginson", "9", ""]]
+            .map(|row| row.map(str::to_owned).to_vec())
+            .to_vec();
         let expected = "Rates:\n\n\
-            | store    | per second |\n\
-            | -------- | ---------: |\n\
-            | a        |     12,272 |\n\
-            | loginson |          9 |\n";
+            | store    | per second | why                            |\n\
+            | -------- | ---------: | ------------------------------ |\n\
+            | a        |     12,272 | it was the first of all stores |\n\
+            | loginson |          9 |                                |\n";
         assert_eq!(write_table(&table), expected);
     }
 }

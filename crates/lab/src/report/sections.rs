@@ -5,7 +5,7 @@
 //! configurations) are details in it, which the page of Markdown leaves out. A page that would have
 //! more than [`WORDS_MAX`] words shows less of each experiment, and has the rest as details too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::charts::{self, Colours};
 use super::conclusion::{Verdict, sentences, verdicts};
@@ -483,10 +483,8 @@ fn speeds(summary: &Summary) -> Option<String> {
 
 /// Stores that are asked by a program beside the generator, in the language of their own client.
 fn foreign_clients(summary: &Summary) -> Option<String> {
-    let groups = measured(summary).flat_map(|experiment| &experiment.groups);
-    let asked = groups.filter(|group| crate::stores::client(&group.driver).is_some());
-    let names: BTreeSet<&str> = asked.map(|group| &*group.store).collect();
-    let names: Vec<&str> = names.into_iter().collect();
+    let asked = summary.run.stores.iter().filter(|store| store.has_foreign_client);
+    let names: Vec<&str> = asked.map(|store| &*store.label).collect();
     (!names.is_empty()).then(|| {
         format!(
             "{}: asked by a program in Java beside the generator, the store's own client. Each operation makes one more hop and takes more \

@@ -82,6 +82,6 @@ mod tests {
         let disturbed = others(0.5, 0.25, 10).unwrap();
         assert!((disturbed.share - 0.25).abs() < 1e-9, "{disturbed:?}");
         assert!((disturbed.stolen_share - 0.125).abs() < 1e-9, "{disturbed:?}");
-        assert_eq!(others(0.5, 0.0, 2), None, "too short");
+        assert_eq!(others(0.5, 0.0, 0), None, "too short");
     }
 }

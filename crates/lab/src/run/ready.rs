@@ -123,6 +123,7 @@ impl Runner<'_> {
             states: kind.states(&trial.store.options),
             note: untested(store.driver.versions_tested(), &version),
             version,
+            has_foreign_client: stores::client(name).is_some(),
             options: trial.store.options.clone(),
             configuration: store.up.as_ref().map(|up| up.configuration.clone()).unwrap_or_default(),
         });

@@ -9,8 +9,7 @@ use crate::number;
 use crate::plan::Step;
 use crate::results::Outcome;
 use crate::samples::{Measure, read_trial};
-use crate::sending::WARM_UP_S_MAX;
-use crate::trial::{Load, Role, Trial, Work};
+use crate::trial::{Load, Role, Trial, WARM_UP_S_MAX, Work};
 use crate::workload::Workload;
 
 /// Two warm-up trials in a row that differ by less than this share show a steady state.

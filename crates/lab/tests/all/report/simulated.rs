@@ -90,6 +90,7 @@ impl Simulated {
                 .ok()
                 .and_then(|store| store.promise(&BTreeMap::new(), Some(&BTreeMap::new()))),
             states: Vec::new(),
+            has_foreign_client: *label == "redis",
             options: BTreeMap::new(),
             configuration: vec!["memory = 1 GB".into(), "# <simulated> & `quoted`".into()],
         });
