@@ -134,7 +134,7 @@ test-migrate: build ## Lines of a real VictoriaLogs taken over with kills, each 
 	@VICTORIALOGS_BIN="$$(scripts/build-victorialogs.sh)" && export VICTORIALOGS_BIN && LOGINSON_BIN="$(BIN)" scripts/test-migrate.py
 
 test-lab: test-deps ## The lab on real servers: the contract of drivers (CONTRACT_STORES=all for every store), each study at scale smoke
-	scripts/test.py --lab --only lab
+	CONTRACT_STORES="$${CONTRACT_STORES:-usual}" scripts/test.py --lab --only lab
 	scripts/test.py --ignored --only lab --stuck-minutes 240
 
 packages: build ## Debian and RPM packages, an image for containers, SBOM, checksums (signed with LOGINSON_SIGNING_KEY), in packages/; after make static, its binary too
