@@ -317,10 +317,15 @@ impl Maker<'_> {
     }
 }
 
-/// How long a run of these steps takes, roughly: no less and no more than this, s. It is the sum of
-/// what trials, warm-ups, loads and starts of servers may take; whole runs at scale `small` took
-/// between 0.7 and 1.5 times as long.
+/// How long a run of these steps takes, roughly: no less and no more than this, s. Whole runs at
+/// scale `small` took between 0.5 and 1.2 times of what they may.
 pub fn expected_s(study: &Study, steps: &[Step]) -> (f64, f64) {
+    let planned = planned_s(study, steps);
+    (0.5 * planned, 1.2 * planned)
+}
+
+/// What trials, warm-ups, loads and starts of servers may take, about, s.
+pub fn planned_s(study: &Study, steps: &[Step]) -> f64 {
     let (mut sum, mut servers, mut warm, mut loaded) =
         (0.0, BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for step in steps {
@@ -341,7 +346,7 @@ pub fn expected_s(study: &Study, steps: &[Step]) -> (f64, f64) {
             sum += trials * (trial_s.min(WARM_UP_S_MAX + CHECK_S) + load_s) + LIMIT_S;
         }
     }
-    (0.7 * sum, 1.5 * sum)
+    sum
 }
 
 /// How long a data set takes to load, about, s.

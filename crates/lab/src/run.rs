@@ -26,12 +26,11 @@ use crate::fleet::{Fleet, RunningStore};
 use crate::generate::Generators;
 use crate::load::{ReadBack, Stop, stopped};
 use crate::measure::{process::Watched, speed};
-use crate::plan::Step;
+use crate::plan::{Step, planned_s};
 use crate::results::{
     Directory, End, Header, Line, Outcome, ResultsError, Run, StoreInfo, TrialWriter,
 };
 use crate::samples::TrialError;
-use crate::statistics::mean;
 use crate::trial::{Role, Trial};
 pub use crash::{Witness, look_for};
 use disturbed::{ATTEMPTS_MAX, Seen, is_repeatable, other_seed};
@@ -76,14 +75,17 @@ pub struct Tally {
     pub stopped: bool,
 }
 
+/// A pace is believed once this much was done, s.
+const PACE_S: f64 = 60.0;
+
 /// Follows the progress of a run.
 pub trait Watch {
     /// A step begins; `left` is the estimated time for the rest.
-    fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>);
+    fn begins(&mut self, step: &Step, of: usize, left: Duration);
     /// A line was measured.
     fn line(&mut self, line: &Line);
     /// A step ended; `left` is the estimated time for the rest.
-    fn ended(&mut self, step: &Step, end: &End, left: Option<Duration>);
+    fn ended(&mut self, step: &Step, end: &End, left: Duration);
 }
 
 /// A run in progress.
@@ -95,8 +97,8 @@ pub struct Runner<'a> {
     generators: &'a Generators,
     stop: Stop,
     state: RunState,
-    /// Durations of trials, by experiment and label of the store.
-    took: BTreeMap<(String, String), Vec<f64>>,
+    /// Steps that were done in this sitting.
+    done: Vec<Step>,
     /// The processes of stores that are in a steady state, by experiment and label.
     warm: BTreeMap<(String, String), Vec<u32>>,
     /// What [`probe::probe`] found wrong, by label of the store.
@@ -125,7 +127,7 @@ impl<'a> Runner<'a> {
             generators,
             stop,
             state,
-            took: BTreeMap::new(),
+            done: Vec::new(),
             warm: BTreeMap::new(),
             probed: BTreeMap::new(),
             limited: BTreeSet::new(),
@@ -138,14 +140,12 @@ impl<'a> Runner<'a> {
         steps: &[Step],
         watch: &mut dyn Watch,
     ) -> Result<Tally, RunError> {
-        let mut tally = Tally::default();
+        let (mut tally, began) = (Tally::default(), Instant::now());
         for (at, step) in steps.iter().enumerate() {
             if self.directory.has(&step.name) {
                 continue;
             }
-            let left = self.left(&steps[at..]);
-            watch.begins(step, steps.len(), left);
-            let began = Instant::now();
+            watch.begins(step, steps.len(), self.left(&steps[at..], began));
             let mut stop = self.stop.clone();
             // A stopped trial is repeated, so nothing of it has to be completed.
             let end = tokio::select! {
@@ -157,9 +157,8 @@ impl<'a> Runner<'a> {
                 tally.stopped = true;
                 break;
             };
-            let key = (step.trial.experiment.clone(), step.trial.store.label.clone());
-            self.took.entry(key).or_default().push(began.elapsed().as_secs_f64());
-            watch.ended(step, &end, self.left(&steps[at..]));
+            self.done.push(step.clone());
+            watch.ended(step, &end, self.left(&steps[at..], began));
             match end.outcome {
                 Outcome::Completed => tally.completed += 1,
                 Outcome::NotSupported { .. } => tally.not_supported += 1,
@@ -174,22 +173,13 @@ impl<'a> Runner<'a> {
         Ok(tally)
     }
 
-    /// The estimated time of the remaining steps, from the durations of similar ones; `None` before
-    /// there are any.
-    fn left(&self, steps: &[Step]) -> Option<Duration> {
-        let all: Vec<f64> = self.took.values().flatten().copied().collect();
-        let usual = mean(&all)?;
-        let estimate = |step: &Step| {
-            let (experiment, label) = (&step.trial.experiment, &step.trial.store.label);
-            let same = self.took.get(&(experiment.clone(), label.clone()));
-            let kin = || {
-                let kin = self.took.iter().filter(|((e, _), _)| e == experiment);
-                mean(&kin.flat_map(|(_, took)| took).copied().collect::<Vec<_>>())
-            };
-            same.and_then(|took| mean(took)).or_else(kin).unwrap_or(usual)
-        };
+    /// The estimated time of the steps that are not done: as planned, at the pace of this sitting so
+    /// far.
+    fn left(&self, steps: &[Step], began: Instant) -> Duration {
         let todo = steps.iter().filter(|step| !self.directory.has(&step.name));
-        Some(Duration::from_secs_f64(todo.map(estimate).sum()))
+        let planned = |steps: &[Step]| planned_s(self.study, steps);
+        let pace = (began.elapsed().as_secs_f64() + PACE_S) / (planned(&self.done) + PACE_S);
+        Duration::from_secs_f64(planned(&todo.cloned().collect::<Vec<_>>()) * pace)
     }
 
     /// Runs one step; `None` if it was stopped.

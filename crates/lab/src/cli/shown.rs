@@ -63,13 +63,13 @@ impl Shown {
 }
 
 impl Watch for Shown {
-    fn begins(&mut self, step: &Step, of: usize, left: Option<Duration>) {
+    fn begins(&mut self, step: &Step, of: usize, left: Duration) {
         let trial = &step.trial;
-        let left = left.map(|left| format!(", {} left", rough(left))).unwrap_or_default();
+        let left = rough(left);
         let nodes =
             if trial.nodes > 1 { format!(" on {} nodes", trial.nodes) } else { String::new() };
         self.what = format!(
-            "{} {}{nodes}, repetition {} ({}){left}",
+            "{} {}{nodes}, repetition {} ({}), {left} left",
             trial.experiment,
             trial.store.label,
             trial.repetition,
@@ -103,7 +103,7 @@ impl Watch for Shown {
         }
     }
 
-    fn ended(&mut self, step: &Step, end: &End, left: Option<Duration>) {
+    fn ended(&mut self, step: &Step, end: &End, left: Duration) {
         let outcome = match &end.outcome {
             Outcome::Completed => format!("{:.1} s", end.seconds),
             Outcome::NotSupported { ability } => format!("not supported: it has no `{ability}`"),
@@ -116,7 +116,7 @@ impl Watch for Shown {
             }
             return;
         }
-        let left = left.map(|left| format!(", {} left", rough(left))).unwrap_or_default();
-        self.say(&format!("{}: {outcome} ({} of {}{left})", step.name, step.order, self.of));
+        let (order, of, left) = (step.order, self.of, rough(left));
+        self.say(&format!("{}: {outcome} ({order} of {of}, {left} left)", step.name));
     }
 }
