@@ -713,7 +713,8 @@ mod tests {
         // One is kept shorter, one is new, and one is gone.
         for tenants in [
             "[[tenants]]\nid = '1:0'\nretention = '3d'\n",
-            "[[tenants]]\nid = '1:0'\nretention = '30d'\n[[tenants]]\nid = '2:0'\nretention = '3d'\n",
+            "[[tenants]]\nid = '1:0'\nretention = '30d'\n\
+             [[tenants]]\nid = '2:0'\nretention = '3d'\n",
             "[[tenants]]\nid = '1:0'\n",
         ] {
             let fresh = read(&format!(
