@@ -130,7 +130,8 @@ pub struct SegmentRow {
     pub offsets: Range<u64>,
     /// Event times of its lines.
     pub times: TimeRange,
-    /// The latest arrival of a line, by the collector's clock: what retention by age counts from.
+    /// When its newest frames were sealed, by the catalog's clock: what retention by age counts
+    /// from. Clocks of collectors may be wrong, so the arrivals that they wrote do not count.
     pub received_last_ns: i64,
     /// Lines in it.
     pub lines: u64,
@@ -229,7 +230,7 @@ impl Unsearched {
 /// The rules of retention that are due for segments of an age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueRules {
-    /// The latest arrivals of these segments: nanoseconds since 1970 UTC.
+    /// The times of these segments, as [`SegmentRow::received_last_ns`].
     pub received_ns: Range<i64>,
     /// The hash of the rules, as in [`SegmentRow::rules`].
     pub rules: u64,
@@ -263,6 +264,9 @@ pub struct Held {
 /// retention. The object of a retired segment stays for the grace time, so that queries which read
 /// their snapshot before can finish.
 pub trait Catalog: Send + Sync {
+    /// The time of the catalog: nanoseconds since 1970 UTC.
+    fn now_ns(&self) -> Result<i64, CatalogError>;
+
     /// Records that `node` is alive, extends those of `leases` whose epoch still holds to `ttl`
     /// from now, and returns all nodes and leases. A lease that expired and that nobody took is
     /// extended too.
@@ -371,7 +375,8 @@ pub trait Catalog: Send + Sync {
         deleted: &[(u64, u64)],
     ) -> Result<(), CatalogError>;
 
-    /// Up to `max` live segments whose latest arrival is older than `age`, the oldest first.
+    /// Up to `max` live segments whose latest arrival is older than `age`, the oldest first. An age
+    /// of zero takes all, also those from the future.
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError>;
 
     /// What all live segments take.

@@ -7,11 +7,13 @@
 mod merge;
 mod prune;
 mod retention;
+mod retention_clock;
 mod sweep;
 
 pub use merge::{MERGE_LEVELS, Merge, MergeLevel, MergeSettings, Merger, Settled};
 pub use prune::{Orders, Prune, Pruned, Pruner};
 pub use retention::{Retention, RetentionRule, RetentionSettings};
+pub use retention_clock::ClockNotice;
 pub use sweep::{Sweep, SweepSettings};
 
 use crate::error::{CatalogError, ObjectError};

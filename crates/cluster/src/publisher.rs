@@ -25,7 +25,8 @@ pub struct Sealed {
     pub body: Box<dyn ObjectBody>,
     /// Event times of its lines.
     pub times: TimeRange,
-    /// The latest arrival of a line: nanoseconds since 1970 UTC.
+    /// The latest arrival of a line: nanoseconds since 1970 UTC. Of frames, it is what collectors
+    /// wrote, and the catalog does not keep it.
     pub received_last_ns: i64,
     /// Its lines.
     pub lines: u64,
@@ -123,7 +124,8 @@ impl Publisher {
         Publisher { lease, partition, hot, settings, counter: 0, state: State::Idle }
     }
 
-    /// Does the next thing, with one call of an engine or the sealer at most.
+    /// Does the next thing, with one call of an engine or the sealer at most; only sealing asks for
+    /// the time of the catalog before.
     pub fn step(
         &mut self,
         catalog: &dyn Catalog,
@@ -132,7 +134,7 @@ impl Publisher {
         now_ns: u64,
     ) -> Result<Progress, PublishError> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            State::Idle => self.seal(sealer, now_ns),
+            State::Idle => self.seal(catalog, sealer, now_ns),
             State::Sealed { publication, segment, body, may_exist } => {
                 self.store(objects, publication, segment, body, may_exist)
             }
@@ -141,7 +143,12 @@ impl Publisher {
         }
     }
 
-    fn seal(&mut self, sealer: &dyn Sealer, now_ns: u64) -> Result<Progress, PublishError> {
+    fn seal(
+        &mut self,
+        catalog: &dyn Catalog,
+        sealer: &dyn Sealer,
+        now_ns: u64,
+    ) -> Result<Progress, PublishError> {
         let PublisherSettings { segment_bytes, segment_age_max, keep_published, .. } =
             self.settings;
         self.hot.free(keep_published, self.settings.published_bytes_max, now_ns);
@@ -158,6 +165,8 @@ impl Publisher {
             self.state = State::Stored(publication);
             return Ok(Progress::Advanced);
         }
+        // Ages count from here. The clock of a collector may show 1970, or a time in years.
+        let sealed_ns = catalog.now_ns().map_err(PublishError::Catalog)?;
         let sealed = sealer.seal(self.partition, &cut.frames)?;
         if sealed.lines == 0 {
             // Deletions cover all of them.
@@ -169,7 +178,7 @@ impl Publisher {
             partition: self.partition,
             offsets: cut.offsets,
             times: sealed.times,
-            received_last_ns: sealed.received_last_ns,
+            received_last_ns: sealed_ns,
             lines: sealed.lines,
             bytes: sealed.body.size(),
             searched: sealed.searched,

@@ -14,6 +14,7 @@ use crate::error::{CatalogError, LogError, ObjectError};
 use crate::frame_log::FrameLog;
 use crate::hot::{HotError, HotFrame, HotPart, Lag};
 use crate::ids::{Lease, NodeId, Resource};
+use crate::jobs::{Retention, RetentionSettings};
 use crate::objects::Objects;
 use crate::partition::Partition;
 use crate::plan::{HotRange, PlanError, WentBack, gather, plan};
@@ -69,6 +70,7 @@ impl Network for OneFault {
 }
 
 struct Bench {
+    clock: Arc<ManualClock>,
     log: SimLog,
     objects: Arc<SimObjects>,
     catalog: Arc<SimCatalog>,
@@ -94,7 +96,8 @@ impl Bench {
         partition.hot.extend(u64::MAX);
         Bench {
             log: SimLog::new(1),
-            objects: Arc::new(SimObjects::new(clock)),
+            objects: Arc::new(SimObjects::new(clock.clone())),
+            clock,
             catalog,
             faults: Arc::default(),
             lease,
@@ -157,6 +160,29 @@ fn copies_of_frames_are_dropped_and_foreign_messages_passed_over() {
     assert_eq!(bench.read(11).duplicates, 1);
     assert_eq!(bench.publish(21), 13..14);
     assert_eq!(bench.lines(), 5);
+}
+
+/// The sealer of the bench says 1970, as the clock of a machine that was just switched on may.
+#[test]
+fn ages_count_by_the_clock_of_the_catalog_and_not_by_those_of_collectors() {
+    let mut bench = Bench::new(100_000, 100_000);
+    let (sealed_ns, day_ns) = (1_800_000_000 * SECOND_NS as i64, 86_400 * SECOND_NS as i64);
+    bench.clock.advance_ns(sealed_ns);
+    let lease = bench.catalog.acquire(Resource::Retention, NodeId(1), HOUR).unwrap().unwrap();
+    let age_max = Some(24 * HOUR);
+    let settings = RetentionSettings { age_max, ..RetentionSettings::default() };
+    let mut retention = Retention::new(lease, settings);
+    assert_eq!(retention.step(&*bench.catalog), Ok(0));
+    bench.append(7, 1);
+    bench.read(0);
+    assert_eq!(bench.publish(10), 0..1);
+    let rows = bench.catalog.segments_of(0, 0, 9).unwrap();
+    assert_eq!(rows[0].received_last_ns, sealed_ns);
+    bench.clock.advance_ns(day_ns - 1);
+    assert_eq!(retention.step(&*bench.catalog), Ok(0));
+    bench.clock.advance_ns(1);
+    assert_eq!(retention.step(&*bench.catalog), Ok(1));
+    assert_eq!(bench.lines(), 0);
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Reloader {
         if let Some(why) = self.gate.refusal(&fresh.config.api.access) {
             return Err(refused(why));
         }
-        let retention = fresh.config.node.store.retention();
+        let retention = fresh.config.retention_since(&self.start.config);
         // Counts go on under the same names.
         let lookups = self.lookups.read(&fresh.config.node.lookups).map_err(|why| refused(&why))?;
         let rules = RuleSet::new(&fresh.config.node.rules, &self.rules.now(), Some(&lookups));
@@ -94,15 +94,18 @@ impl Reloader {
             changes::of_rules(&now.raw, &fresh.raw, &mut changed);
         }
         let needs_restart = changes::needs_restart(&self.start.raw, &fresh.raw);
+        if let Some((_, pipeline)) = &self.server {
+            pipeline.set_retention(retention).map_err(|error| refused(&one_line(&error)))?;
+        }
         // Nothing below can fail.
         self.gate.set_access(is);
         self.lookups.set(lookups);
         self.rules.set(rules);
-        if let Some((app, pipeline)) = &self.server {
-            if let Some(app) = app.upgrade() {
-                app.set_query_options(fresh.config.api.query);
-            }
-            pipeline.set_retention(retention);
+        if let Some(app) = self.server.as_ref().and_then(|(app, _)| app.upgrade()) {
+            let mut query = fresh.config.api.query;
+            // It is a setting of the store, which changes by a restart.
+            query.background.disk_free_bytes_min = self.start.config.node.store.disk_free_bytes_min;
+            app.set_query_options(query);
         }
         *now = fresh;
         Ok(Reloaded { changed, needs_restart })

@@ -458,13 +458,17 @@ impl Pipeline {
     }
 
     /// Changes what is deleted when.
-    pub fn set_retention(&self, retention: Retention) {
-        if let Some(owner) = self.owner.get() {
-            owner.set_retention(retention_of(&retention));
-        }
+    ///
+    /// Errors: a start would refuse it; nothing changes, in the cluster neither.
+    pub fn set_retention(&self, retention: Retention) -> Result<()> {
+        let of_cluster = retention_of(&retention);
         if self.store().retention() != retention {
-            self.store().set_retention(retention);
+            self.store().set_retention(retention)?;
         }
+        if let Some(owner) = self.owner.get() {
+            owner.set_retention(of_cluster);
+        }
+        Ok(())
     }
 
     /// The programs, sinks, alerts and the watch that run here; none where another node of the

@@ -207,19 +207,11 @@ impl StoreConfig {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
-        if let Some(bytes) = self.bytes_max
-            && bytes < self.retention_bytes_min()
-        {
-            let least = self.retention_bytes_min();
-            return Err(StoreError::Config(format!(
-                "retention.bytes is {bytes} bytes; it must be at least {least} ({}MiB)",
-                least >> 20
-            )));
-        }
-        if self.age_ns.is_some_and(|age| age <= 0) {
-            return Err(StoreError::Config("the retention age must be above zero".to_owned()));
-        }
+    /// Checks what a start would refuse.
+    ///
+    /// Errors: a setting cannot hold; the text names its key, and what to write instead.
+    pub fn check(&self) -> Result<(), StoreError> {
+        self.check_retention(&self.retention())?;
         if self.sealing_threads == 0 {
             let text = "at least one thread must seal";
             return Err(StoreError::Config(text.to_owned()));
@@ -228,8 +220,26 @@ impl StoreConfig {
             let text = "the limit of bytes a second for background work must be above zero";
             return Err(StoreError::Config(text.to_owned()));
         }
-        if self.rules.iter().any(|rule| rule.age_ns <= 0) {
-            let text = "the age of a retention rule must be above zero";
+        Ok(())
+    }
+
+    /// Checks a retention for a store with these settings. With one that is refused, nearly all
+    /// lines would be deleted at once.
+    pub(crate) fn check_retention(&self, retention: &Retention) -> Result<(), StoreError> {
+        let least = self.retention_bytes_min();
+        if let Some(bytes) = retention.bytes_max
+            && bytes < least
+        {
+            return Err(StoreError::Config(format!(
+                "retention.bytes is {bytes} bytes; it must be at least {least} ({}MiB), or off",
+                least >> 20
+            )));
+        }
+        if retention.age_ns.is_some_and(|age| age <= 0) {
+            return Err(StoreError::Config("retention.age must be above zero, or off".to_owned()));
+        }
+        if retention.rules.iter().any(|rule| rule.age_ns <= 0) {
+            let text = "retention.rules.age must be above zero";
             return Err(StoreError::Config(text.to_owned()));
         }
         Ok(())
@@ -241,9 +251,10 @@ impl StoreConfig {
         RETENTION_PARTS * self.segment_bytes_min
     }
 
-    /// Bytes at which a segment is closed.
-    pub(crate) fn segment_bytes(&self) -> u64 {
-        let part = self.bytes_max.map_or(u64::MAX, |bytes| bytes / RETENTION_PARTS);
+    /// Bytes at which a segment is closed while all segments may take `bytes_max`. That limit can
+    /// change while the store runs, so it is not the one of the start.
+    pub(crate) fn segment_bytes(&self, bytes_max: Option<u64>) -> u64 {
+        let part = bytes_max.map_or(u64::MAX, |bytes| bytes / RETENTION_PARTS);
         self.segment_bytes_max.min(part).max(self.segment_bytes_min)
     }
 
@@ -252,9 +263,9 @@ impl StoreConfig {
         Retention { age_ns: self.age_ns, bytes_max: self.bytes_max, rules: self.rules.clone() }
     }
 
-    /// The age at which a segment of this size is closed, nanoseconds.
-    pub(crate) fn closing_age_ns(&self, bytes: u64) -> i64 {
-        let full = self.segment_bytes();
+    /// The age at which a segment of this size is closed, nanoseconds, where a full one has `full`
+    /// bytes.
+    pub(crate) fn closing_age_ns(&self, bytes: u64, full: u64) -> i64 {
         if bytes >= full / LARGE_PARTS {
             self.segment_age_ns / LARGE_AGE_PARTS
         } else if bytes >= full / SMALL_PARTS {
@@ -281,8 +292,8 @@ mod tests {
     fn segment_size_follows_the_limit_on_bytes() {
         let check = |segment: u64, bytes: Option<u64>, expected: u64| {
             let mut config = StoreConfig::new("d");
-            (config.segment_bytes_max, config.bytes_max) = (segment, bytes);
-            assert_eq!(config.segment_bytes(), expected);
+            config.segment_bytes_max = segment;
+            assert_eq!(config.segment_bytes(bytes), expected);
         };
         check(1 << 30, None, 1 << 30);
         check(1 << 30, Some(8 << 30), 1 << 30);
@@ -298,7 +309,15 @@ mod tests {
             config.bytes_max = Some(bytes);
             assert_eq!(config.check().is_ok(), good);
         }
-        config.age_ns = Some(0);
-        assert!(config.check().is_err());
+        let rule = |age_ns| RetentionRule { filter: "a".to_owned(), age_ns };
+        for (age_ns, rule_age_ns, key) in
+            [(Some(0), 1, "retention.age"), (Some(-1), 1, "retention.age"), (None, 0, "rules.age")]
+        {
+            (config.age_ns, config.rules) = (age_ns, vec![rule(1), rule(rule_age_ns)]);
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+        (config.age_ns, config.rules) = (Some(1), vec![rule(1)]);
+        assert!(config.check().is_ok());
     }
 }

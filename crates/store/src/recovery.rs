@@ -321,7 +321,7 @@ impl Recovered {
                 let has_gap = scan.damaged_at.is_some();
                 // Nor does one that is not encrypted, or with another key than new files.
                 let is_as_new = disk.is_as_new(&path).map_err(StoreError::io(&path, "read"))?;
-                let has_room = data_end < config.segment_bytes();
+                let has_room = data_end < config.segment_bytes(config.bytes_max);
                 if is_last && is_newest && !has_gap && is_as_new && has_room {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)

@@ -116,6 +116,11 @@ impl StoreCore {
         self.signals.ledger.wake();
     }
 
+    /// Bytes at which a segment is closed, by the limit on bytes that holds now.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.config.segment_bytes(read(&self.retention).bytes_max)
+    }
+
     /// Lines of whom too much is kept.
     pub(crate) fn cutoffs(&self) -> Arc<Vec<Cutoff>> {
         Arc::clone(&read(&self.cutoffs))

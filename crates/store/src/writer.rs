@@ -434,7 +434,7 @@ impl Writer {
     }
 
     fn segment_bytes(&self) -> u64 {
-        self.core.config.segment_bytes()
+        self.core.segment_bytes()
     }
 
     /// Closes the active segment. The ledger ends its file with an index.
@@ -474,7 +474,7 @@ impl Writer {
             return;
         }
         let Some(active) = &self.active else { return };
-        let age_ns = self.core.config.closing_age_ns(active.file.end());
+        let age_ns = self.core.config.closing_age_ns(active.file.end(), self.segment_bytes());
         let Some((first_ns, _)) = read(&active.segment.index).totals.received_ns else { return };
         let since_ns = first_ns.max(active.segment.created_ns);
         if since_ns < now_ns.saturating_sub(age_ns) {

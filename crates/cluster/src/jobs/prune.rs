@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, DueRules, SegmentRow, Unsearched};
 use crate::deletions::{Deletions, Tombstone};
 use crate::error::{Failure, ObjectError};
 use crate::ids::{Lease, ObjectName};
-use crate::jobs::{JobError, RetentionRule};
+use crate::jobs::{JobError, RetentionRule, retention_clock};
 use crate::objects::Objects;
 use crate::publisher::{SealError, Sealed};
 
@@ -19,7 +19,8 @@ pub struct Orders {
     pub tombstones: Vec<Tombstone>,
     /// Rules whose age its newest line has passed.
     pub rules: Vec<RetentionRule>,
-    /// The time of the catalog, nanoseconds since 1970 UTC: what relative times in rules refer to.
+    /// The time that retention believes, nanoseconds since 1970 UTC: what relative times in rules
+    /// refer to.
     pub now_ns: i64,
 }
 
@@ -89,6 +90,9 @@ pub struct Prune {
     partition: u32,
     rules: Vec<RetentionRule>,
     deletions: Deletions,
+    /// The time by which rules become due: a clock of the catalog that jumped ahead is not
+    /// believed.
+    now_ns: i64,
     counter: u64,
     state: State,
     /// Where to go on after a segment is rewritten.
@@ -105,6 +109,7 @@ impl Prune {
             partition,
             rules: rules.to_vec(),
             deletions: Deletions::default(),
+            now_ns: i64::MIN,
             counter: COUNTER_FIRST,
             state: State::Beginning,
             rest: None,
@@ -118,7 +123,7 @@ impl Prune {
         !matches!(self.state, State::Rewritten { .. } | State::Stored(_))
     }
 
-    /// Does the next thing, with one call of an engine or the pruner at most. False when it has
+    /// Does the next thing, with two calls of an engine or the pruner at most. False when it has
     /// looked at all segments; the next step begins anew. A segment that cannot be searched, since
     /// its object is missing or damaged, is passed over, and is an error when the others are done.
     pub fn step(
@@ -136,6 +141,10 @@ impl Prune {
                 if is_idle {
                     return Ok(false);
                 }
+                self.now_ns = match self.rules.is_empty() {
+                    true => self.deletions.now_ns,
+                    false => retention_clock::believed_ns(catalog, self.deletions.now_ns)?,
+                };
                 self.state = State::Looking(0);
             }
             State::Looking(from) => self.look(from, catalog)?,
@@ -173,7 +182,7 @@ impl Prune {
     fn look(&mut self, from: u64, catalog: &dyn Catalog) -> Result<(), JobError> {
         let wanted = Unsearched {
             below: self.deletions.in_force().map(|tombstone| tombstone.id).max().unwrap_or(0),
-            due: due_bands(&self.rules, self.deletions.now_ns),
+            due: due_bands(&self.rules, self.now_ns),
         };
         let segments = catalog.unsearched(self.partition, &wanted, from, PAGE)?;
         let next = (segments.len() == PAGE).then(|| segments[PAGE - 1].offsets.end);
@@ -191,7 +200,7 @@ impl Prune {
 
     /// What a segment is to be searched for; none if it was searched for all.
     fn orders(&self, segment: &SegmentRow) -> Option<Orders> {
-        let now_ns = self.deletions.now_ns;
+        let now_ns = self.now_ns;
         let is_new = |tombstone: &&Tombstone| tombstone.id > segment.searched;
         let tombstones: Vec<Tombstone> =
             self.deletions.in_force().filter(is_new).cloned().collect();
@@ -389,6 +398,63 @@ mod tests {
         assert_eq!(run(&[0, 2, 3]), Ok(false));
         assert_eq!(searched(), [true; 4]);
         assert_eq!(run(&[0, 1, 2, 3]), Ok(false));
+    }
+
+    #[test]
+    fn rules_do_not_become_due_by_a_clock_that_jumps_ahead() {
+        const DAY_NS: i64 = 86_400_000_000_000;
+        let clock = Arc::new(ManualClock::new(20_000 * DAY_NS));
+        let catalog = SimCatalog::new(clock.clone());
+        let objects = SimObjects::new(clock.clone());
+        let minute = Duration::from_secs(60);
+        let lease = catalog.acquire(Resource::Partition(0), NodeId(1), minute).unwrap().unwrap();
+        let segment = SegmentRow {
+            name: "segments/partition-0/1-00000001-0".to_owned(),
+            partition: 0,
+            offsets: 0..1,
+            times: TimeRange::ALL,
+            received_last_ns: 20_000 * DAY_NS,
+            lines: 1,
+            bytes: 1,
+            searched: 0,
+            rules: 0,
+            frames: Vec::new(),
+        };
+        let publication = Publication {
+            offsets: 0..1,
+            segment: Some(segment.clone()),
+            producers: Vec::new(),
+            lost: 0,
+        };
+        catalog.publish(&lease, &publication).unwrap();
+        let retention = catalog.acquire(Resource::Retention, NodeId(1), minute).unwrap().unwrap();
+        let keep_time = || retention_clock::turn(&catalog, &retention).unwrap();
+        let lease = catalog.acquire(Resource::Merge(0), NodeId(1), minute).unwrap().unwrap();
+        let rule = RetentionRule { filter: "a".to_owned(), age: 10 * 1440 * minute };
+        // It fails if it reads the segment.
+        let mut prune = Prune::new(lease, 0, &[rule]);
+        let mut run = || {
+            loop {
+                match prune.step(&catalog, &objects, &Failing(&[0])) {
+                    Ok(true) => {}
+                    result => return result,
+                }
+            }
+        };
+        keep_time();
+        assert_eq!(run(), Ok(false));
+        // Whether or not a turn of retention notices it before.
+        clock.set_ahead_ns(365 * DAY_NS);
+        assert_eq!(run(), Ok(false));
+        keep_time();
+        assert_eq!(run(), Ok(false));
+        clock.set_ahead_ns(-365 * DAY_NS);
+        keep_time();
+        for _ in 0..11 {
+            clock.advance_ns(DAY_NS);
+            keep_time();
+        }
+        assert_eq!(run(), Err(JobError::Seal(SealError(segment.name))));
     }
 
     #[test]

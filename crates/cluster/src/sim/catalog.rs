@@ -184,6 +184,10 @@ fn after(now_ns: i64, duration: Duration) -> i64 {
 }
 
 impl Catalog for SimCatalog {
+    fn now_ns(&self) -> Result<i64, CatalogError> {
+        self.with(|_, now_ns| Ok(now_ns))
+    }
+
     fn heartbeat(
         &self,
         node: &NodeInfo,
@@ -476,7 +480,9 @@ impl Catalog for SimCatalog {
 
     fn older_than(&self, age: Duration, max: usize) -> Result<Vec<SegmentRow>, CatalogError> {
         self.with(|state, now_ns| {
-            let mut rows = state.rows(|row| is_older(row.received_last_ns, age, now_ns));
+            let is_wanted =
+                |row: &SegmentRow| age.is_zero() || is_older(row.received_last_ns, age, now_ns);
+            let mut rows = state.rows(is_wanted);
             rows.sort_by(|a, b| (a.received_last_ns, &a.name).cmp(&(b.received_last_ns, &b.name)));
             rows.truncate(max);
             Ok(rows)

@@ -197,6 +197,10 @@ impl<E: Objects + ?Sized + 'static> Objects for Remote<E> {
 }
 
 impl<E: Catalog + ?Sized + 'static> Catalog for Remote<E> {
+    fn now_ns(&self) -> Result<i64, CatalogError> {
+        self.read(Catalog::now_ns)
+    }
+
     fn heartbeat(
         &self,
         node: &NodeInfo,

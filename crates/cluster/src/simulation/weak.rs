@@ -23,6 +23,10 @@ pub struct WeakCatalog {
 }
 
 impl Catalog for WeakCatalog {
+    fn now_ns(&self) -> Result<i64, CatalogError> {
+        self.catalog.now_ns()
+    }
+
     fn heartbeat(
         &self,
         node: &NodeInfo,

@@ -44,7 +44,7 @@ use platform::memory::{bytes_auto, cache_bytes_auto, machine_bytes, queue_bytes_
 use query::QueueLimits;
 use query::derived::{DERIVED_MAX, DerivedField};
 use query::macros::Macro;
-use store::{RetentionRule, StoreConfig};
+use store::{Retention, RetentionRule, StoreConfig};
 
 use api::HTTP_CONNECTIONS_MAX;
 use api::access::authority::{Authority, Host};
@@ -91,6 +91,8 @@ pub struct Config {
     pub node: NodeOptions,
     /// The settings of the API.
     pub api: ApiOptions,
+    /// The rules of retention that `[[tenants]]` makes. They are the last ones of the store.
+    pub rules_of_tenants: Vec<RetentionRule>,
 }
 
 impl Config {
@@ -111,6 +113,16 @@ impl Config {
         self.api.connections_max = allowed.http;
         sources.syslog_tcp.connections_max = allowed.each_syslog;
         Ok(())
+    }
+
+    /// What is deleted when in a process that began with `start` and reads these settings again:
+    /// tenants change by a restart, and so does how long their lines are kept.
+    pub fn retention_since(&self, start: &Config) -> Retention {
+        let mut retention = self.node.store.retention();
+        let own = retention.rules.len().saturating_sub(self.rules_of_tenants.len());
+        retention.rules.truncate(own);
+        retention.rules.extend_from_slice(&start.rules_of_tenants);
+        retention
     }
 
     /// Whether it is the configuration of a server, and not of a collector.
@@ -147,10 +159,10 @@ impl TryFrom<RawConfig> for Config {
             (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes_max),
             "store.segment_bytes_max must be between 1MiB and 64GiB"
         );
-        let (tenants, of_tenants) = tenants::check(&raw.tenants)?;
+        let (tenants, rules_of_tenants) = tenants::check(&raw.tenants)?;
         let rules = raw.retention.rules.iter().map(retention_rule);
         let mut retention_rules: Vec<RetentionRule> = rules.collect::<Result<_>>()?;
-        retention_rules.extend(of_tenants);
+        retention_rules.extend_from_slice(&rules_of_tenants);
         let age = unless_off(&raw.retention.age, |t| duration("retention.age", t))?;
         let memory = |key, text: &str| Ok::<_, anyhow::Error>(usize::try_from(bytes(key, text)?)?);
         let placement = raw.placement.placement(processors())?;
@@ -191,6 +203,7 @@ impl TryFrom<RawConfig> for Config {
             background_bytes_per_s_max: background_rate(&raw.placement.background_bytes_per_s_max)?,
             ..StoreConfig::new(&raw.data_dir)
         };
+        store.check()?;
         let summary = SummaryConfig {
             bucket_s: seconds("summary.bucket", &raw.summary.bucket, 1)?,
             values_max: raw.summary.values_max,
@@ -390,6 +403,7 @@ impl TryFrom<RawConfig> for Config {
             kafka: engines::kafka(&raw.cluster.kafka)?,
             node,
             api,
+            rules_of_tenants,
         })
     }
 }
@@ -634,6 +648,17 @@ mod tests {
         check(|c| rule(c, "a | limit 1", "1d"), "a filter of lines has no pipes");
         check(|c| rule(c, "a", "soon"), "retention.rules.age: 'soon' is not a duration");
         check(|c| rule(c, "a", "0s"), "retention.rules.age must be above zero");
+        for age in ["0s", "0d"] {
+            let raw = RawConfig::parse(&format!("retention.age = '{age}'")).unwrap();
+            let error = format!("{:#}", Config::try_from(raw).unwrap_err());
+            assert!(error.contains("retention.age must be above zero"), "{error}");
+        }
+        for (bytes, good) in [("0", false), ("0B", false), ("8191KiB", false), ("8MiB", true)] {
+            let raw = RawConfig::parse(&format!("retention.bytes = '{bytes}'")).unwrap();
+            let error = Config::try_from(raw).err().map(|error| format!("{error:#}"));
+            assert_eq!(error.is_none(), good, "{bytes}: {error:?}");
+            assert!(error.is_none_or(|said| said.starts_with("retention.bytes is ")), "{bytes}");
+        }
         check(|c| c.summary.bucket = "500ms".into(), "summary.bucket must be");
         check(|c| c.insert.requests_max = 0, "insert.requests_max must be");
         check(|c| c.insert.idle_max = "0s".into(), "insert.idle_max must be");
@@ -669,6 +694,39 @@ mod tests {
             |c| c.syslog.tcp_idle_max = "999ms".into(),
             "syslog.tcp_idle_max must be at least a second",
         );
+    }
+
+    #[test]
+    fn tenants_keep_their_retention_until_a_restart() {
+        let read = |text: &str| Config::try_from(RawConfig::parse(text).unwrap()).unwrap();
+        let start = read(
+            "retention.age = '90d'\n[[retention.rules]]\nfilter = 'a'\nage = '1d'\n\
+             [[tenants]]\nid = '1:0'\nretention = '30d'\n",
+        );
+        assert_eq!(start.retention_since(&start), start.node.store.retention());
+        let days = |days: i64| days * text::duration::DAY_NS;
+        let rule = |filter: &str, age: i64| RetentionRule {
+            filter: filter.to_owned(),
+            age_ns: days(age),
+        };
+        let of_tenant = rule("_tenant:=\"1:0\"", 30);
+        // One is kept shorter, one is new, and one is gone.
+        for tenants in [
+            "[[tenants]]\nid = '1:0'\nretention = '3d'\n",
+            "[[tenants]]\nid = '1:0'\nretention = '30d'\n\
+             [[tenants]]\nid = '2:0'\nretention = '3d'\n",
+            "[[tenants]]\nid = '1:0'\n",
+        ] {
+            let fresh = read(&format!(
+                "retention.age = '60d'\n[[retention.rules]]\nfilter = 'b'\nage = '2d'\n{tenants}"
+            ));
+            let expected = Retention {
+                age_ns: Some(days(60)),
+                bytes_max: None,
+                rules: vec![rule("b", 2), of_tenant.clone()],
+            };
+            assert_eq!(fresh.retention_since(&start), expected, "{tenants}");
+        }
     }
 
     #[test]

@@ -114,6 +114,55 @@ fn sealing_can_be_requested() {
 }
 
 #[test]
+fn a_retention_that_a_start_refuses_deletes_nothing_at_a_reload() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = sealed(directory.path());
+    let file = server.data_dir().join("loginson.toml");
+    let name = file.to_str().unwrap();
+    for (key, value) in [("bytes", "0"), ("bytes", "1MiB"), ("age", "0s")] {
+        std::fs::write(&file, format!("{CONFIG}[retention]\n{key} = '{value}'\n")).unwrap();
+        let key = format!("retention.{key}");
+        let checked = loginson(&["check-config", name]).output().unwrap();
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(checked.status.code() == Some(1) && said.contains(&key), "{said}");
+        let answer = server.post("/api/v1/config/reload", b"");
+        assert!(answer.status == 400 && answer.text().contains(&key), "{}", answer.text());
+        let retention = server.status()["store"]["retention"].clone();
+        assert!(retention["age_s"].is_null() && retention["bytes_max"].is_null(), "{retention}");
+        assert_eq!(server.count("NOT _type:summary"), LINES);
+    }
+}
+
+#[test]
+fn the_retention_of_a_tenant_changes_by_a_restart_alone() {
+    // The lines of this test are those of the default tenant.
+    let config = |age: &str, more: &str| {
+        format!("{more}\n[[tenants]]\nid = '0:0'\nname = 'all'\nretention = '{age}'\n")
+    };
+    let server = Server::start_with(&[], &config("30d", ""));
+    let lines: String = (0..100).map(|i| format!("short {i}\nlong {i}\n")).collect();
+    assert_eq!(server.post("/insert/lines", lines.as_bytes()).status, 200);
+    server.post("/api/v1/seal", b"");
+    server.wait_for("the lines are sealed", |server| {
+        let store = &server.status()["store"];
+        store["sealing"]["lag_segments"] == 0 && store["segments_sealed"].as_u64() > Some(0)
+    });
+    // Phrases, which no line of the server's own has.
+    let left = |server: &Server| (server.count("\"short 7\""), server.count("\"long 7\""));
+    assert_eq!(left(&server), (1, 1));
+
+    let rule = "[[retention.rules]]\nfilter = 'short'\nage = '1ms'\n";
+    let file = server.data_dir().join("loginson.toml");
+    std::fs::write(&file, config("1ms", rule)).unwrap();
+    let answer = server.post("/api/v1/config/reload", b"").json();
+    assert_eq!(answer["changed"], serde_json::json!(["retention.rules: short after 1ms"]));
+    assert_eq!(answer["needs_restart"], serde_json::json!(["[[tenants]]"]));
+    // The segment is rewritten once, by all rules that are due for it.
+    server.wait_for("the rule is carried out", |server| left(server).0 == 0);
+    assert_eq!(left(&server), (0, 1));
+}
+
+#[test]
 fn lines_are_deleted_by_filter() {
     let directory = tempfile::tempdir().unwrap();
     let server = sealed(directory.path());

@@ -91,7 +91,7 @@ pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
     }
     sealed.retain(|s| !s.damage.is_any());
     sealed.sort_by_key(|s| (s.sequence, s.id));
-    let full = core.config.segment_bytes();
+    let full = core.segment_bytes();
     let parts: Vec<Part> = sealed
         .iter()
         .map(|s| Part { bytes: s.bytes_raw, received_ns: s.received_ns.unwrap_or((0, 0)) })
@@ -151,7 +151,7 @@ pub(crate) fn to_be_trailed(
     let is_large = {
         let index = read(&active.index);
         let is_parsed = index.frames.first().is_some_and(|first| first.time_range_ns().is_some());
-        is_parsed && index.data_end >= core.config.segment_bytes() / TRAILED_PARTS
+        is_parsed && index.data_end >= core.segment_bytes() / TRAILED_PARTS
     };
     let start = Position { segment: active.id, frame: 0 };
     let wanted = is_large

@@ -244,7 +244,7 @@ impl Rewrite {
             room_bytes: bytes,
             footer: None,
         };
-        let full_bytes = core.config.segment_bytes();
+        let full_bytes = core.segment_bytes();
         let disk = &*core.disk;
         match SealedWriter::create(disk, &rewrite.path, &header, &replaces, options) {
             Ok(mut writer) => {

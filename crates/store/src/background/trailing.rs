@@ -61,7 +61,7 @@ impl Trailing {
 
     /// Takes the rewrite that can write more now.
     pub(crate) fn take_due(&mut self, core: &StoreCore) -> Option<Rewrite> {
-        let bytes = core.config.segment_bytes() / STEP_PARTS;
+        let bytes = core.segment_bytes() / STEP_PARTS;
         self.rewrites.pop_if(|rewrite| !rewrite.is_whole() && rewrite.is_due(bytes))
     }
 

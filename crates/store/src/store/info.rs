@@ -8,6 +8,7 @@ use record::Tenant;
 use super::Store;
 use crate::catalog::RowState;
 use crate::config::{Cutoff, Retention};
+use crate::error::StoreError;
 use crate::segments::AnySegment;
 use crate::sync::lock;
 
@@ -131,8 +132,12 @@ impl Store {
     }
 
     /// Changes that from now on. Nothing that was deleted comes back.
-    pub fn set_retention(&self, retention: Retention) {
+    ///
+    /// Errors: a start would refuse it; nothing changes.
+    pub fn set_retention(&self, retention: Retention) -> Result<(), StoreError> {
+        self.core.config.check_retention(&retention)?;
         self.core.set_retention(retention);
+        Ok(())
     }
 
     /// From now on, segments from before these cutoffs lose the lines that they select. The store

@@ -9,7 +9,7 @@ use platform::{
     Access, Clock, Disk, DiskFile, DiskLock, DiskSpace, Fault, LockError, ManualClock, Operation,
     SimDisk,
 };
-use store::{Store, StoreConfig, Unit};
+use store::{Retention, RetentionRule, Store, StoreConfig, Unit};
 
 fn setup(config: &StoreConfig) -> (SimDisk, Arc<Store>) {
     let disk = SimDisk::new(1);
@@ -110,6 +110,54 @@ fn bytes_on_disk_never_exceed_the_limit() {
     let left = sequences(&store);
     let oldest = 200 - left.len() as u64 + 1;
     assert_eq!(left, (oldest..=200).collect::<Vec<_>>(), "the newest are kept");
+}
+
+#[test]
+fn a_retention_that_a_start_refuses_is_refused_while_the_store_runs() {
+    let (_, store) = setup(&config("/data"));
+    for i in 0..3 {
+        add(&store, i);
+        store.roll();
+    }
+    let before = store.retention();
+    let rule = RetentionRule { filter: "1".to_owned(), age_ns: 0 };
+    for refused in [
+        Retention { bytes_max: Some(0), ..before.clone() },
+        Retention { bytes_max: Some((8 << 20) - 1), ..before.clone() },
+        Retention { age_ns: Some(0), ..before.clone() },
+        Retention { rules: vec![rule], ..before.clone() },
+    ] {
+        assert!(store.set_retention(refused.clone()).is_err(), "{refused:?}");
+        assert_eq!(store.retention(), before);
+        store.run_retention(1_000);
+        assert_eq!(sequences(&store), [1, 2, 3]);
+    }
+}
+
+#[test]
+fn segments_follow_a_limit_on_bytes_that_is_set_while_the_store_runs() {
+    let mut config = config("/data");
+    config.segment_bytes_max = 64 << 20;
+    let (_, store) = setup(&config);
+    add(&store, 0);
+    let bytes_max = 9 << 20;
+    store.set_retention(Retention { bytes_max: Some(bytes_max), ..store.retention() }).unwrap();
+    for i in 1..200 {
+        add(&store, i);
+        let bytes = store.stats().bytes_disk;
+        assert!(bytes <= bytes_max, "{bytes} after {i}");
+    }
+    let bytes = store.stats().bytes_disk;
+    assert!(bytes > bytes_max / 4 * 3, "most of it is used: {bytes}");
+    let sizes: Vec<u64> = store.segments().iter().map(|segment| segment.bytes_disk).collect();
+    assert!(sizes.iter().all(|&bytes| bytes <= bytes_max / 8), "{sizes:?}");
+    // Without a limit they grow again.
+    store.set_retention(Retention { bytes_max: None, ..store.retention() }).unwrap();
+    for i in 200..300 {
+        add(&store, i);
+    }
+    let sizes: Vec<u64> = store.segments().iter().map(|segment| segment.bytes_disk).collect();
+    assert!(sizes.iter().any(|&bytes| bytes > bytes_max / 2), "{sizes:?}");
 }
 
 /// A disk on which a reader reads right after a file is removed, before the removal returns to the

@@ -224,6 +224,10 @@ const FOLLOWER: &str = "this region follows another one and is read alone: make 
     promote this one with `loginson cluster promote`";
 
 impl Catalog for PgCatalog {
+    fn now_ns(&self) -> Result<i64, CatalogError> {
+        self.pool.run(Access::Read, async |client| segments::now_ns(client).await)
+    }
+
     fn heartbeat(
         &self,
         node: &NodeInfo,

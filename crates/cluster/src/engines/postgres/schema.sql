@@ -1,5 +1,5 @@
--- Nodes, leases, offsets, segments, marks. Times are those of this server's clock, but for columns that
--- end in _ns: nanoseconds since 1970 UTC by the clocks of senders and collectors.
+-- Nodes, leases, offsets, segments, marks. Times are those of this server's clock, but for first_ns and
+-- last_ns: nanoseconds since 1970 UTC by the clocks of senders and collectors.
 
 CREATE TABLE nodes (
     node bigint PRIMARY KEY,
@@ -44,6 +44,7 @@ CREATE TABLE segments (
     end_offset bigint NOT NULL,
     first_ns bigint NOT NULL,
     last_ns bigint NOT NULL CHECK (last_ns >= first_ns),
+    -- When its newest frames were sealed, by this server's clock: what retention counts from.
     received_last_ns bigint NOT NULL,
     lines bigint NOT NULL,
     bytes bigint NOT NULL,

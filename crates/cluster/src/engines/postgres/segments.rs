@@ -181,6 +181,14 @@ pub fn ordered(number: u64) -> i64 {
     number as i64 ^ i64::MIN
 }
 
+/// The time of the server.
+pub async fn now_ns(client: &Client) -> Result<i64, Failed> {
+    let rows =
+        client.query_typed("SELECT (EXTRACT(epoch FROM now()) * 1000000000)::bigint", &[]).await?;
+    let now_ns = rows.first().map(|row| row.get(0));
+    now_ns.ok_or_else(|| CatalogError::Refused("PostgreSQL answers without a time".into()).into())
+}
+
 pub async fn older_than(
     client: &Client,
     age: Duration,
@@ -191,8 +199,8 @@ pub async fn older_than(
             "SELECT name, partition, first_offset, end_offset, first_ns, last_ns,
                 received_last_ns, lines, bytes, searched, rules
              FROM segments
-             WHERE retired IS NULL
-                AND received_last_ns <= (EXTRACT(epoch FROM now()) * 1000000000)::bigint - $1
+             WHERE retired IS NULL AND ($1 = 0
+                OR received_last_ns <= (EXTRACT(epoch FROM now()) * 1000000000)::bigint - $1)
              ORDER BY received_last_ns, name LIMIT $2",
             &[
                 (&i64::try_from(age.as_nanos()).unwrap_or(i64::MAX), Type::INT8),

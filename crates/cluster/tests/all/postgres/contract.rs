@@ -234,8 +234,10 @@ fn reading(catalog: &dyn Catalog) {
     assert_eq!(page(10, 2), ["b", "c"]);
     assert_eq!(page(20, 9), ["c", "d", "e"]);
     assert_eq!(catalog.segments_of(0, 0, 9), Ok(Vec::new()));
+    assert!(catalog.now_ns().unwrap() > 1_600_000_000_000_000_000);
     // Arrivals in 1970 are old; one at the end of time is not.
     assert_eq!(names(catalog.older_than(HOUR, 9).unwrap()), ["a", "b", "c"]);
+    assert_eq!(names(catalog.older_than(Duration::ZERO, 9).unwrap()), ["a", "b", "c", "d", "e"]);
     assert_eq!(names(catalog.older_than(HOUR, 2).unwrap()), ["a", "b"]);
 }
 

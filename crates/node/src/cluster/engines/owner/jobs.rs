@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{
-    JobError, Lease, Merge, MergeLevel, MergeSettings, Objects, Prune, Resource, Retention,
-    RetentionSettings, Settled, Sweep, SweepSettings,
+    ClockNotice, JobError, Lease, Merge, MergeLevel, MergeSettings, Objects, Prune, Resource,
+    Retention, RetentionSettings, Settled, Sweep, SweepSettings,
 };
+use text::time::format_time;
 
 use super::super::Engines;
 use super::super::partition::OwnedPartition;
@@ -141,6 +142,24 @@ pub(super) fn forget_looked(turns: &mut BTreeMap<u32, Turn>) {
     }
 }
 
+/// Tells that the clock of the catalog jumped ahead, and what becomes of it.
+fn tell(notice: ClockNotice) {
+    match notice {
+        ClockNotice::Held { shown_ns, believed_ns, until_ns } => tracing::warn!(
+            "the clock of PostgreSQL shows {}, more than a day later than expected: it was set ahead, or no store ran \
+             meanwhile. Until it shows {} retention measures ages from {} on, so that a wrong clock drops nothing. If \
+             the clock is wrong, set it before then",
+            format_time(shown_ns),
+            format_time(until_ns),
+            format_time(believed_ns)
+        ),
+        ClockNotice::Believed { shown_ns } => tracing::info!(
+            "the clock of PostgreSQL shows {}: it is believed, and retention by age goes by it",
+            format_time(shown_ns)
+        ),
+    }
+}
+
 /// What a step of a job did.
 enum Step {
     /// Something that another step finishes.
@@ -186,7 +205,11 @@ impl Shared {
             let mut retention = Retention::new(lease, settings);
             let catalog = &self.engines.catalog;
             Box::new(move || {
-                let dropped = retention.step(catalog)?;
+                let dropped = retention.step(catalog);
+                if let Some(notice) = retention.take_notice() {
+                    tell(notice);
+                }
+                let dropped = dropped?;
                 Ok(if dropped > 0 { Step::More } else { Step::End })
             })
         })
