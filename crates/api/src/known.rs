@@ -192,8 +192,10 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["lucene"] => return Some(vec![&["query"]]),
             ["summary"] => return Some(vec![&["type", "start", "end", "step"]]),
             ["summary", "types"] => return Some(vec![&["start", "end"]]),
-            ["summary", "rows"] => return Some(vec![&["type", "start", "end"]]),
-            ["summary", "rerun"] => return Some(vec![&["type", "start", "end", "background"]]),
+            ["summary", "rows"] => return Some(vec![&["type", "start", "end", "step"]]),
+            ["summary", "rerun"] => {
+                return Some(vec![&["type", "start", "end", "background", "own"]]);
+            }
             ["rules"] => {
                 return Some(vec![&[
                     "type",

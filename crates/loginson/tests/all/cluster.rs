@@ -243,3 +243,36 @@ fn strangers_among_the_stores_are_named() {
         assert!(text.contains(expected) && text.contains(&address), "{expected}: {text}");
     }
 }
+
+#[test]
+fn stores_add_up_the_rows_of_charts_and_count_again_themselves() {
+    let stores = [Server::start(), Server::start()];
+    let stores: Vec<&Server> = stores.iter().collect();
+    send(&stores, None, 0..3_000);
+    let one = controller(&[&stores]);
+    let range = "start=2026-01-31T12:00:00Z&end=2026-02-01T00:00:00Z";
+    let rows = |step: &str| {
+        let path = format!("/api/v1/summary/rows?type=json&{range}{step}");
+        let answer = stores[0].get(&path);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json().as_array().unwrap().clone()
+    };
+    stores[0].wait_for("the lines are counted", |_| {
+        rows("").iter().map(|row| row["lines"].as_u64().unwrap()).sum::<u64>() == 1_500
+    });
+    assert!(rows("").len() > 100, "a row for each bucket");
+    let days = rows("&step=1d");
+    assert_eq!((days.len(), &days[0]["lines"]), (1, &1_500.into()), "{days:?}");
+    one.wait_for("the chart has all lines", |one| {
+        let chart = one.get(&format!("/api/v1/summary?type=json&{range}&step=1h")).json();
+        let lines = chart["lines"].as_array().into_iter().flatten();
+        lines.filter_map(serde_json::Value::as_u64).sum::<u64>() == 3_000
+    });
+    // The server that answers has no lines to count again; a store has.
+    let rerun = format!("/api/v1/summary/rerun?type=json&{range}");
+    let refused = one.post(&rerun, b"");
+    assert_eq!(refused.status, 501, "{}", refused.text());
+    assert!(refused.text().contains("run this at the stores"), "{}", refused.text());
+    assert_eq!(one.post(&format!("{rerun}&own=1"), b"").json()["lines"], 0);
+    assert_eq!(stores[0].post(&rerun, b"").json()["lines"], 1_500);
+}
