@@ -135,8 +135,8 @@ pub(crate) fn step_ns(params: &Params, query: &Query, pending: &PendingQuery) ->
     }
     let requested = pending.context.range.intersect(query.filter().time_range());
     let is_open = requested.start_ns == i64::MIN || requested.end_ns == i64::MAX;
-    if pending.is_restricted() && is_open {
-        // When there are lines is known of all lines alone.
+    if (pending.is_restricted() || !pending.reads_own_store()) && is_open {
+        // When there are lines is known of all lines alone, and of those of this server.
         return Ok(DAY_NS);
     }
     let stored = pending.pipeline().store().stats().time_ns.unwrap_or((0, 0));
