@@ -122,7 +122,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     if known == Format::Raw {
         check_raw(&restriction)?;
     }
-    let query = match restriction.is_none() {
+    let query = match restriction.is_none() && !params.flag("all_revisions") {
         true => params.required("query")?.to_owned(),
         false => {
             let query = params.query(now_ns)?;

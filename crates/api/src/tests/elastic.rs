@@ -358,6 +358,7 @@ async fn what_is_wrong_is_told_in_its_form() {
         ("/elastic/_search?timeout=soon", "", 400, "illegal_argument_exception", "[soon]"),
         ("/elastic/_search?format=yaml", "", 400, "illegal_argument_exception", "[format]"),
         ("/elastic/_search?scroll=1m&size=0", "", 400, "illegal_argument_exception", "[size]"),
+        ("/elastic/_async_search?scroll=1m", "", 400, "illegal_argument_exception", "[scroll]"),
         ("/elastic/_msearch", "{}", 400, "parsing_exception", "[_msearch]"),
         ("/elastic/_count", r#"{"aggs":{}}"#, 400, "parsing_exception", "[aggs]"),
         (

@@ -217,8 +217,12 @@ impl Serialize for FoundFacets {
 async fn field_names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let (query, pending) = read(&app, "field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
+    let limit = params.limit("limit")?.unwrap_or(usize::MAX);
     values(pending, move |running| {
-        query::field_names(&query, running.source(), &running.context, &filter)
+        let (source, context) = (running.source(), &running.context);
+        let mut names = query::field_names(&query, source, context, &filter)?;
+        names.truncate(limit);
+        Ok(names)
     })
     .await
 }
@@ -265,8 +269,12 @@ async fn stream_field_names(
 ) -> ApiResult {
     let (query, pending) = read(&app, "stream_field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
+    let limit = params.limit("limit")?.unwrap_or(usize::MAX);
     values(pending, move |running| {
-        query::stream_field_names(&query, running.source(), &running.context, &filter)
+        let (source, context) = (running.source(), &running.context);
+        let mut names = query::stream_field_names(&query, source, context, &filter)?;
+        names.truncate(limit);
+        Ok(names)
     })
     .await
 }
