@@ -4,7 +4,7 @@
 use std::io::{BufReader, Write};
 use std::time::Instant;
 
-use crate::common::{Server, encoded, loginson, read_chunk, read_head};
+use crate::common::{Port, Server, encoded, loginson, read_chunk, read_head};
 use crate::shop::{compare, rows, send};
 
 fn controller(copies: &[&[&Server]]) -> Server {
@@ -153,6 +153,36 @@ fn deletions_reach_all_stores_and_tails_follow_them() {
     one.wait_for("the lines are deleted", |one| one.count("*") == 200);
     let listed = one.get("/api/v1/deletions").json();
     assert_eq!(listed["stores"].as_array().unwrap().len(), 2);
+    // Each store has its own, which is found under its name alone.
+    let entry = &listed["stores"][1];
+    let (name, id) = (entry["store"].as_str().unwrap(), &entry["answer"]["deletions"][0]["id"]);
+    let path = format!("/api/v1/deletions/{}", id.as_str().unwrap());
+    for method in ["GET", "DELETE"] {
+        let unnamed = one.request(method, &path, &[], b"");
+        assert_eq!(unnamed.status, 400, "{}", unnamed.text());
+        assert!(unnamed.text().contains("store=NAME"), "{}", unnamed.text());
+        assert_eq!(one.request(method, &format!("{path}?store=none"), &[], b"").status, 400);
+        let at_it = one.request(method, &format!("{path}?store={name}"), &[], b"");
+        assert_eq!((at_it.status, &at_it.json()["id"]), (200, id), "{}", at_it.text());
+        assert_eq!(one.request(method, &format!("{path}9?store={name}"), &[], b"").status, 404);
+    }
+    assert_eq!(stores[0].get(&format!("{path}?store={name}")).status, 400);
+}
+
+#[test]
+fn a_server_that_is_one_of_its_stores_deletes_its_lines_once() {
+    let (port, other) = (Port::take(), Server::start());
+    let config = format!("[stores]\naddresses = ['{}', '{}']\n", port.address(), other.http);
+    let one = Server::start_at(&port.address(), &config);
+    send(&[&one, &other], None, 0..200);
+    one.wait_for("all stores answer", |one| one.get("/ready").status == 200);
+    let begun = one.post(&format!("/api/v1/deletions?filter={}", encoded("order:<100")), b"");
+    assert_eq!(begun.status, 202, "{}", begun.text());
+    let listed = one.get("/api/v1/deletions").json();
+    for store in listed["stores"].as_array().unwrap() {
+        assert_eq!(store["answer"]["deletions"].as_array().unwrap().len(), 1, "{listed}");
+    }
+    one.wait_for("the lines are deleted", |one| one.count("*") == 100);
 }
 
 #[test]

@@ -273,7 +273,8 @@ impl Node {
         }
     }
 
-    /// Sends a request and returns the JSON of the answer. A status that is no success is an error.
+    /// Sends a request and returns the JSON of the answer: of this store alone, even if it answers
+    /// for others. A status that is no success is an error.
     pub fn call(
         &self,
         method: &str,
@@ -286,14 +287,17 @@ impl Node {
         let result = match method {
             "GET" => {
                 let request = authorized(self.agent.get(url), authorization).query_pairs(form);
+                let request = request.header(HANDED_ON, "1");
                 request.config().timeout_global(Some(CALL_TIME_MAX)).build().call()
             }
             "DELETE" => {
                 let request = authorized(self.agent.delete(url), authorization).query_pairs(form);
+                let request = request.header(HANDED_ON, "1");
                 request.config().timeout_global(Some(CALL_TIME_MAX)).build().call()
             }
             _ => {
                 let request = authorized(self.agent.post(url), authorization);
+                let request = request.header(HANDED_ON, "1");
                 request.config().timeout_global(Some(CALL_TIME_MAX)).build().send_form(form)
             }
         };
