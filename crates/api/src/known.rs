@@ -25,8 +25,8 @@ use text::nearest::nearest;
 /// Calls whose senders can be given nothing but an address: they have a token as its parameter
 /// `token`. Everywhere else it would end up in logs without need.
 pub const TOKEN_PATHS: [&str; 3] = ["/insert/pubsub", "/insert/eventgrid", "/insert/github"];
-/// Of VictoriaLogs. Tenants are checked separately; the others control its caches, its partial
-/// responses and its traces, which do not exist here.
+/// Of VictoriaLogs. Tenants are checked separately; the others control its caches and its traces,
+/// which do not exist here, and its partial responses, which some calls do not have.
 const IGNORED: &[&str] = &["AccountID", "ProjectID", "allow_partial_response", "nocache", "trace"];
 /// By which clients of VictoriaLogs name a tenant: headers, or parameters in the address.
 pub const TENANT_NUMBERS: [&str; 2] = ["AccountID", "ProjectID"];
