@@ -2,7 +2,8 @@
 //!
 //! Each store has deletions of its own, with numbers of its own. A server with `[stores]` begins
 //! them at all stores, lists those of each, and hands calls about one on to the store that the
-//! parameter `store` names. It may be one of the stores: a call that was handed on is about its own.
+//! parameter `store` names. It may be one of the stores: a call that was handed on is about its
+//! own.
 
 use std::sync::Arc;
 
