@@ -25,8 +25,8 @@ use text::nearest::nearest;
 /// Calls whose senders can be given nothing but an address: they have a token as its parameter
 /// `token`. Everywhere else it would end up in logs without need.
 pub const TOKEN_PATHS: [&str; 3] = ["/insert/pubsub", "/insert/eventgrid", "/insert/github"];
-/// Of VictoriaLogs. Tenants are checked separately; the others control its caches, its partial
-/// responses and its traces, which do not exist here.
+/// Of VictoriaLogs. Tenants are checked separately; the others control its caches and its traces,
+/// which do not exist here, and its partial responses, which some calls do not have.
 const IGNORED: &[&str] = &["AccountID", "ProjectID", "allow_partial_response", "nocache", "trace"];
 /// By which clients of VictoriaLogs name a tenant: headers, or parameters in the address.
 pub const TENANT_NUMBERS: [&str; 2] = ["AccountID", "ProjectID"];
@@ -40,6 +40,21 @@ pub struct TenantsAreRead;
 /// Parameters that queries share.
 const QUERY: &[&str] =
     &["query", "start", "end", "timeout", "extra_filters", "extra_stream_filters", "all_revisions"];
+/// Of a live tail. `offset` and `refresh_interval` are how long VictoriaLogs waits for late lines,
+/// and how often it polls for new ones: here they are sent at once. Each revision of a row is sent
+/// in any case, with and without `all_revisions`.
+const TAIL: &[&str] = &[
+    "query",
+    "start_offset",
+    "include",
+    "extra_filters",
+    "extra_stream_filters",
+    "own_lines",
+    "places",
+    "all_revisions",
+    "offset",
+    "refresh_interval",
+];
 /// Parameters that ingest calls share.
 const INSERT: &[&str] = &[
     "_time_field",
@@ -149,17 +164,16 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
                 "time",
                 "ignore_pipes",
             ],
-            "field_names" => &["filter", "limit", "time", "ignore_pipes"],
-            "field_values" => &["field", "filter", "limit", "time", "ignore_pipes"],
+            "field_names" | "stream_field_names" => &["filter", "limit", "time", "ignore_pipes"],
+            "field_values" | "stream_field_values" => {
+                &["field", "filter", "limit", "time", "ignore_pipes"]
+            }
             "stats_query" => &["time"],
             "stats_query_range" => &["step", "offset", "time"],
-            // How often VictoriaLogs polls for new lines, and how long it waits for late ones: here
-            // they are sent at once.
-            "tail" => {
-                &["start_offset", "own_lines", "places", "include", "offset", "refresh_interval"]
-            }
-            // `streams`, and the calls about streams.
-            _ => &["field", "filter", "limit", "time", "ignore_pipes"],
+            // It has no end in time.
+            "tail" => return Some(vec![TAIL, IGNORED]),
+            // `streams` and `stream_ids`.
+            _ => &["limit", "time", "ignore_pipes"],
         };
         return Some(vec![own, QUERY, IGNORED]);
     }
@@ -192,8 +206,10 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
             ["lucene"] => return Some(vec![&["query"]]),
             ["summary"] => return Some(vec![&["type", "start", "end", "step"]]),
             ["summary", "types"] => return Some(vec![&["start", "end"]]),
-            ["summary", "rows"] => return Some(vec![&["type", "start", "end"]]),
-            ["summary", "rerun"] => return Some(vec![&["type", "start", "end", "background"]]),
+            ["summary", "rows"] => return Some(vec![&["type", "start", "end", "step"]]),
+            ["summary", "rerun"] => {
+                return Some(vec![&["type", "start", "end", "background", "own"]]);
+            }
             ["rules"] => {
                 return Some(vec![&[
                     "type",
@@ -228,6 +244,7 @@ fn lists(path: &str) -> Option<Vec<&'static [&'static str]>> {
                 return Some(vec![&["start", "end", "dry_run", "language"]]);
             }
             ["deletions"] => return Some(vec![&["filter"]]),
+            ["deletions", _] => return Some(vec![&["store"]]),
             ["backups"] => return Some(vec![&["name", "send"]]),
             ["files"] => return Some(vec![&["offset", "limit"]]),
             _ => return Some(Vec::new()),
@@ -372,6 +389,16 @@ mod tests {
             ("/select/logsql/hits", "query=*&step=1h&field=a&field=b", ""),
             ("/select/logsql/hits", "query=*&extra_filter=a", "did you mean 'extra_filters'?"),
             ("/select/logsql/anything_new", "query=*&limit=1", ""),
+            ("/select/logsql/tail", "query=*&start_offset=1h&all_revisions=1", ""),
+            ("/select/logsql/tail", "query=*&start=1h", "'start' is not known here"),
+            ("/select/logsql/tail", "query=*&end=1h", "'end' is not known here"),
+            ("/select/logsql/tail", "query=*&timeout=1h", "'timeout' is not known here"),
+            ("/select/logsql/streams", "query=*&field=a", "'field' is not known here"),
+            ("/select/logsql/stream_ids", "query=*&filter=a", "'filter' is not known here"),
+            ("/select/logsql/field_names", "query=*&field=a", "'field' is not known here"),
+            ("/select/logsql/stream_field_names", "query=*&field=a", "'field' is not known here"),
+            ("/select/logsql/stream_field_names", "query=*&filter=a&limit=1", ""),
+            ("/select/logsql/stream_field_values", "query=*&field=a&filter=a&limit=1", ""),
             ("/select/logsql/query", "query=*&AccountID=0&ProjectID=", ""),
             ("/select/logsql/query", "query=*&AccountID=1", "AccountID is '1'"),
             ("/select/logsql/tail", "query=*&ProjectID=7", "ProjectID is '7'"),

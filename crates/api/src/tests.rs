@@ -43,7 +43,7 @@ use crate::options::ApiOptions;
 use crate::*;
 use node::data_dir::QUERIES_FOLDER;
 use node::pipeline::options::NodeOptions;
-use node::queries::jobs::{Jobs, Submission};
+use node::queries::jobs::{Jobs, OwnLimits, Submission};
 use platform::memory::Budget;
 
 /// Where the API would listen.
@@ -136,6 +136,7 @@ impl Fixture {
             seen: String::new(),
             tenant: String::new(),
             memory_bytes_max: None,
+            own: OwnLimits::default(),
         };
         let id = self.app.jobs().unwrap().submit(submission).unwrap();
         while !self.app.queue.get(id).unwrap().state.is_ended() {

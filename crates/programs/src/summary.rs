@@ -38,6 +38,7 @@ mod counting;
 mod program;
 mod rerun;
 mod row;
+mod steps;
 mod summariser;
 mod time;
 
@@ -48,6 +49,7 @@ pub use chart::{
 pub use program::{Dimension, Program, Sum, programs};
 pub use rerun::{RERUNS_MAX, Recount, Rerun, Reruns, can_rerun};
 pub use row::{SummaryRow, stored_rows};
+pub use steps::StepRows;
 pub use summariser::{
     FLUSH_BYTES_DUE, FLUSH_BYTES_MAX, FLUSH_NAMES_MAX, Flush, Snapshot, Summariser, SummaryConfig,
     VALUE_BYTES_MAX, WIDTH_S_MAX,

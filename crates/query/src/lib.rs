@@ -30,7 +30,7 @@ mod plan;
 #[cfg(test)]
 mod testing;
 
-pub use base::names::{NamePattern, RAW_LINE};
+pub use base::names::{NamePattern, RAW_LINE, RAW_RECEIVED};
 pub use base::{
     Account, Buffer, CHECK_ROWS, FieldSet, HiddenFields, Hold, Limits, LineSet, Meter, Outcome,
     Progress, Pulse, RowKey, RunError, TimeOrder, time,

@@ -1,10 +1,16 @@
 //! `/api/v1/deletions`: starts, lists and cancels deletions of lines by a filter.
+//!
+//! Each store has deletions of its own, with numbers of its own. A server with `[stores]` begins
+//! them at all stores, lists those of each, and hands calls about one on to the store that the
+//! parameter `store` names. It may be one of the stores: a call that was handed on is about its
+//! own.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::IntoResponse;
 use query::{Query, QueryOptions};
 use serde_json::{Value, json};
@@ -17,8 +23,9 @@ use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
-use node::cluster::Cluster;
 use node::cluster::engines::{CatalogError, DeletionRow, Engines};
+use node::cluster::node::{HANDED_ON, HandedOn};
+use node::cluster::{Cluster, Node};
 use node::data_dir::BACKUPS_FOLDER;
 use node::storage::backup;
 use node::storage::line_filter::line_filter;
@@ -34,13 +41,18 @@ pub fn routes() -> Routes<Arc<App>> {
         .delete(Scope::Admin, "/api/v1/deletions/{id}", cancel)
 }
 
-async fn list(State(app): State<Arc<App>>) -> ApiResult {
+/// The stores that this server answers for, unless another server asks for its own deletions.
+fn stores(app: &App, headers: &HeaderMap) -> Option<Arc<Cluster>> {
+    app.cluster().filter(|cluster| cluster.engines().is_none() && !headers.contains_key(HANDED_ON))
+}
+
+async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult {
     if let Some(engines) = app.engines() {
         let all = of_catalog(move || engines.deletions()).await?;
         let entries: Vec<Value> = all.rows.iter().map(cluster_entry).collect();
         return Ok(Json(json!({ "deletions": entries })).into_response());
     }
-    if let Some(cluster) = app.cluster() {
+    if let Some(cluster) = stores(&app, &headers) {
         let listed = at_stores(cluster, "GET", PATH, Vec::new()).await?;
         return Ok(Json(json!({ "stores": listed })).into_response());
     }
@@ -49,7 +61,6 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     Ok(Json(json!({ "deletions": entries })).into_response())
 }
 
-/// The engines of the cluster that this node is part of.
 /// Calls the catalog of a cluster, on a thread that may block.
 async fn of_catalog<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, CatalogError> + Send + 'static,
@@ -98,7 +109,12 @@ fn cluster_entry(row: &DeletionRow) -> Value {
     })
 }
 
-async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
+async fn begin(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+    params: Params,
+) -> ApiResult {
     let filter = params.required("filter")?.to_owned();
     line_filter(&filter, crate::wire::clock::now_ns())
         .map_err(|error| ApiError::bad_request(format!("the filter: {error}")))?;
@@ -110,7 +126,7 @@ async fn begin(State(app): State<Arc<App>>, caller: Caller, params: Params) -> A
     if let Some(engines) = app.engines() {
         return begin_on_engines(&app, engines, &caller, filter).await;
     }
-    if let Some(cluster) = app.cluster() {
+    if let Some(cluster) = stores(&app, &headers) {
         return begin_at_stores(app, cluster, caller, filter).await;
     }
     let pipeline = app.pipeline()?;
@@ -150,11 +166,64 @@ fn not_reached(backups: &[String]) -> Vec<String> {
     places
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
+/// The store that a call about one deletion names; none: this server.
+fn store_of(app: &App, headers: &HeaderMap, params: &Params) -> ApiResult<Option<Arc<Node>>> {
+    let name = params.get("store");
+    let Some(cluster) = stores(app, headers) else {
+        return match name {
+            None => Ok(None),
+            Some(_) => Err(ApiError::bad_request(
+                "store: this server answers for no other stores; leave the parameter out",
+            )),
+        };
+    };
+    let found = name.and_then(|name| cluster.nodes().find(|node| node.name == name));
+    match found {
+        Some(node) => Ok(Some(Arc::clone(node))),
+        None => {
+            let names: Vec<&str> = cluster.nodes().map(|node| node.name.as_str()).collect();
+            Err(ApiError::bad_request(format!(
+                "each store has deletions of its own, with numbers of its own; name the store that is meant by store=NAME, which is one \
+                 of {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Hands a call about one deletion on to its store.
+async fn at_store(store: Arc<Node>, method: Method, number: u64) -> ApiResult {
+    let name = store.name.clone();
+    let path = format!("{PATH}/{number}");
+    let call = HandedOn { method, path, content_type: None, body: Vec::new() };
+    let called = tokio::task::spawn_blocking(move || store.hand_on(call)).await;
+    let called = called.map_err(|error| ApiError::internal(error.to_string()))?;
+    let answer = called.map_err(|error| ApiError::unavailable(error.message))?;
+    if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Err(ApiError::new(
+            StatusCode::BAD_GATEWAY,
+            format!(
+                "store {name} refuses the token of this server; give stores.token_file a token with the role admin"
+            ),
+        ));
+    }
+    Ok((answer.status, [(CONTENT_TYPE, "application/json")], answer.body).into_response())
+}
+
+async fn one(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    params: Params,
+) -> ApiResult {
     if let Some(engines) = app.engines() {
         let all = of_catalog(move || engines.deletions()).await?;
         let found = all.rows.iter().find(|row| row.tombstone.id.to_string() == id);
         return Ok(Json(cluster_entry(found.ok_or_else(|| unknown(&id))?)).into_response());
+    }
+    if let Some(store) = store_of(&app, &headers, &params)? {
+        let number = id.parse().map_err(|_| unknown(&id))?;
+        return at_store(store, Method::GET, number).await;
     }
     // A deletion is done once the kept results of earlier queries are removed, too.
     let jobs = Arc::clone(app.jobs()?);
@@ -166,10 +235,24 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> ApiResult {
     Ok(Json(entry(deletion, progress)).into_response())
 }
 
-async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<String>) -> ApiResult {
+async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    params: Params,
+) -> ApiResult {
     let number: u64 = id.parse().map_err(|_| unknown(&id))?;
     if let Some(engines) = app.engines() {
         return cancel_on_engines(engines, &caller, number).await;
+    }
+    if let Some(store) = store_of(&app, &headers, &params)? {
+        let name = store.name.clone();
+        let answer = at_store(store, Method::DELETE, number).await?;
+        if answer.status().is_success() {
+            audit::note(&caller, &format!("deletion {number} of store {name} cancelled"), "");
+        }
+        return Ok(answer);
     }
     let pipeline = app.pipeline()?;
     let work = move || {

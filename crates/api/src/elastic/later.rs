@@ -107,6 +107,10 @@ fn wait(call: &Call) -> ElasticResult<Duration> {
 }
 
 async fn submit(state: Arc<Elastic>, call: Call) -> ElasticResult {
+    if call.params.get("scroll").is_some() {
+        let reason = "[scroll] is not taken by _async_search; send the search to _search";
+        return Err(Refused::argument(reason).into());
+    }
     let body = body_of(&call)?;
     let prepared = prepare(call.index(), &body, Form::of(&call.params))?;
     let (wait, keep) = (wait(&call)?, keep_alive(&call)?);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ::query::{Comparison, Filter, Test};
+use ::query::{Comparison, Filter, RAW_RECEIVED, Test};
 use axum::extract::State;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -69,11 +69,16 @@ impl PointInTime {
         json!({ "index": self.index, "at": self.received_ns })
     }
 
-    /// The lines of a filter that had arrived.
+    /// The lines of a filter that had arrived, whatever they say of it in a field `_received`.
     pub fn filter(&self, filter: &Filter) -> Filter {
         let value = text::time::format_time(self.received_ns);
         let test = Test::Compare { comparison: Comparison::LessOrEqual, value };
-        leaf::all(vec![filter.clone(), Filter::field("_received", test)])
+        // Every line has a time of arrival, but a node of the release before does not know the name
+        // that no field can have.
+        let known = Filter::field(RAW_RECEIVED, Test::Prefix(String::new()));
+        let by_name = vec![Filter::Not(Box::new(known)), Filter::field("_received", test.clone())];
+        let arrived = vec![Filter::field(RAW_RECEIVED, test), Filter::and(by_name)];
+        leaf::all(vec![filter.clone(), Filter::or(arrived)])
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::query::source::TimeRange;
-use ::query::{Context, Query, Restriction, Scratch, TAIL, TailQuery};
+use ::query::{Context, LineSet, Query, Restriction, Scratch, TAIL, TailQuery};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -185,8 +185,9 @@ impl Follower {
         let mut context = context;
         let memory_bytes = &mut context.limits.memory_bytes_max;
         *memory_bytes = RECENT_BYTES_MAX.min(*memory_bytes);
-        // Frames up to here are read from the store, later ones are sent as they are parsed.
-        let stored = pipeline.store().hot_frames().iter().map(|f| f.sequence()).max();
+        // These frames, hot and sealed, are read from the store; others are sent as they are
+        // parsed.
+        let stored = pipeline.stored.lines_now();
         let query = &self.query;
         let categorize = self.categorize;
         let turn = LOOKING.acquire().await.expect("never closed");
@@ -197,7 +198,7 @@ impl Follower {
         drop(turn);
         match recent {
             Ok(mut recent) => {
-                recent.retain(|entry| stored.is_none_or(|stored| entry.sequence <= stored));
+                recent.retain(|entry| stored.contains(entry.sequence));
                 recent.reverse();
                 let mut rest = &recent[..];
                 while !rest.is_empty() {
@@ -232,7 +233,7 @@ impl Follower {
                         let lines = json!({ "lines_skipped": skipped.to_string() });
                         self.send_left_out(socket, lines).await?;
                     }
-                    if self.show(socket, &batch, stored).await? {
+                    if self.show(socket, &batch, &stored).await? {
                         last_sent = Instant::now();
                     }
                 }
@@ -250,7 +251,7 @@ impl Follower {
         &mut self,
         socket: &mut WebSocket,
         batch: &Arc<Batch>,
-        stored: Option<u64>,
+        stored: &LineSet,
     ) -> Result<bool, Gone> {
         let (selected, seen) = tokio::task::block_in_place(|| {
             let seen = self.restriction.seen(batch);
@@ -286,7 +287,7 @@ impl Follower {
         &mut self,
         batch: &Arc<Batch>,
         mut rows: &'p [u32],
-        stored: Option<u64>,
+        stored: &LineSet,
     ) -> (Vec<Entry>, Vec<usize>, &'p [u32]) {
         let (mut entries, mut too_long, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some((&row, behind)) = rows.split_first()
@@ -294,7 +295,7 @@ impl Follower {
         {
             rows = behind;
             let entry = look(&self.query, &mut self.reader, batch, row, self.categorize);
-            if let Some(entry) = entry.filter(|entry| Some(entry.sequence) > stored) {
+            if let Some(entry) = entry.filter(|entry| !stored.contains(entry.sequence)) {
                 match entry.bytes() {
                     // It is not kept in memory while the client is awaited.
                     long if long > ENTRY_BYTES_MAX => too_long.push(long),

@@ -39,7 +39,7 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     let mut cursor = cursor.unwrap_or_default();
     let now_ns = *cursor.now_ns.get_or_insert(now_ns);
     let text = params.get("query").unwrap_or("*");
-    let query = Query::parse_with(text, now_ns, params.macros()).map_err(wrong_query)?;
+    let query = params.parse_query(text, now_ns).map_err(wrong_query)?;
     let mut pending = PendingQuery::new(&app, EXPORT, text, &caller)?;
     let in_pieces = params.flag("cursors");
     if resumes || in_pieces {
@@ -60,6 +60,9 @@ async fn rows(State(app): State<Arc<App>>, caller: Caller, params: Params) -> Ap
     (limits.run_time, limits.rows_max) = (Duration::MAX, u64::MAX);
     // Those of the server are for queries that somebody waits for; those of a user are for all.
     caller.principal.limits.lower(limits);
+    if let Some(timeout_ns) = params.duration_ns("timeout")? {
+        limits.run_time = limits.run_time.min(Duration::from_nanos(timeout_ns as u64));
+    }
     let pieces = Pieces { framed: in_pieces, cursor, resumes };
     let mut response = stream(pending, query, format, Some(pieces)).await?;
     if !in_pieces {

@@ -28,7 +28,7 @@ use crate::queries::run::memory_of_tenant;
 use crate::wire::error::{ApiError, ApiResult};
 use crate::wire::error::{queue_refusal, wrong_query};
 use node::queries::export::Format;
-use node::queries::jobs::{self, JobError, JobInfo, PAGE_ROWS_MAX, Submission};
+use node::queries::jobs::{self, JobError, JobInfo, OwnLimits, PAGE_ROWS_MAX, Submission};
 
 /// Rows of a page without the parameter `limit`.
 const PAGE_ROWS: u64 = 1_000;
@@ -122,7 +122,7 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
     if known == Format::Raw {
         check_raw(&restriction)?;
     }
-    let query = match restriction.is_none() {
+    let query = match restriction.is_none() && !params.flag("all_revisions") {
         true => params.required("query")?.to_owned(),
         false => {
             let query = params.query(now_ns)?;
@@ -134,14 +134,19 @@ async fn submit(State(app): State<Arc<App>>, caller: Caller, params: Params) -> 
         now_ns,
         start_ns: range.start_ns,
         end_ns: range.end_ns,
-        limit: params.number("limit")?,
+        limit: params.limit("limit")?,
         format: format.to_owned(),
         include: params.include()?,
-        run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or(u64::MAX),
+        run_time_ms: millis(run_time),
         client: app.client_in_queue(&caller),
         seen: caller.principal.restriction.to_string(),
         tenant: tenant.map_or_else(String::new, |tenant| tenant.to_string()),
         memory_bytes_max: memory_of_tenant(&caller),
+        own: OwnLimits {
+            run_ms: own.run_max.map(millis),
+            memory_bytes: own.memory_bytes_max,
+            rows: own.rows_max,
+        },
     };
     let query = jobs::parse(&submission).map_err(wrong_query)?;
     // Tables belong to all tenants. The query may look values up at any depth.
@@ -312,6 +317,10 @@ async fn usage(State(app): State<Arc<App>>) -> ApiResult {
     };
     let owners: Vec<Value> = all.into_iter().map(one).collect();
     Ok(Json(json!({ "minutes": USAGE_MINUTES, "owners": owners })).into_response())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// An error if the rows of the caller's background queries take more than `most` bytes.

@@ -226,6 +226,11 @@ impl PendingQuery {
         self.caller.principal.is_restricted()
     }
 
+    /// Whether it reads the lines of this server alone, and those of no other store.
+    pub fn reads_own_store(&self) -> bool {
+        self.lines == LinesOf::ThisNode || self.app.cluster().is_none()
+    }
+
     /// The pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline

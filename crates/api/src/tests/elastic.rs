@@ -218,6 +218,33 @@ async fn grafana_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lines_with_a_field_of_the_arrival_time_s_name_are_in_scrolls() {
+    let fixture = Fixture::with_orders().await;
+    let send = async |own: &str| {
+        let line = json!({"@timestamp": NOON_MS, "message": "Own", "_received": own, "own": "yes"});
+        let body = format!("{{\"create\":{{}}}}\n{line}\n");
+        fixture.elastic(Method::POST, "/elastic/_bulk", &body).await
+    };
+    for own in ["x", "2999-01-01T00:00:00Z", "1999-01-01T00:00:00Z"] {
+        send(own).await;
+    }
+    let (_, pit) = fixture.elastic(Method::POST, "/elastic/logs-*/_pit?keep_alive=1m", "").await;
+    let first = json!({"size": 2, "query": {"term": {"own": "yes"}}, "sort": ["_doc"]});
+    let path = "/elastic/logs-json/_search?scroll=1m";
+    let (status, found) = fixture.elastic(Method::POST, path, &first.to_string()).await;
+    assert_eq!(status, StatusCode::OK, "{found}");
+    assert_eq!(found["hits"]["total"]["value"], 3, "{found}");
+    // A line that arrives later is not seen, even if it says that it arrived before.
+    send("1999-01-01T00:00:00Z").await;
+    let body = json!({"scroll": "1m", "scroll_id": found["_scroll_id"]});
+    let (_, next) =
+        fixture.elastic(Method::POST, "/elastic/_search/scroll", &body.to_string()).await;
+    assert_eq!(next["hits"]["hits"].as_array().unwrap().len(), 1, "{next}");
+    let body = json!({"size": 9, "pit": {"id": pit["id"]}, "query": {"term": {"own": "yes"}}});
+    assert_eq!(fixture.search(body).await["hits"]["total"]["value"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn scrolls_and_points_in_time_see_what_had_arrived() {
     let fixture = Fixture::with_orders().await;
     let (_, pit) = fixture.elastic(Method::POST, "/elastic/logs-*/_pit?keep_alive=1m", "").await;
@@ -331,6 +358,7 @@ async fn what_is_wrong_is_told_in_its_form() {
         ("/elastic/_search?timeout=soon", "", 400, "illegal_argument_exception", "[soon]"),
         ("/elastic/_search?format=yaml", "", 400, "illegal_argument_exception", "[format]"),
         ("/elastic/_search?scroll=1m&size=0", "", 400, "illegal_argument_exception", "[size]"),
+        ("/elastic/_async_search?scroll=1m", "", 400, "illegal_argument_exception", "[scroll]"),
         ("/elastic/_msearch", "{}", 400, "parsing_exception", "[_msearch]"),
         ("/elastic/_count", r#"{"aggs":{}}"#, 400, "parsing_exception", "[aggs]"),
         (

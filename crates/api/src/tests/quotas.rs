@@ -99,6 +99,7 @@ fn background_queries_are_counted_and_accepted_in_one_step() {
         seen: String::new(),
         tenant: "12:3".into(),
         memory_bytes_max: Some(1 << 20),
+        own: OwnLimits::default(),
     };
     for most in [1, 3] {
         let seen = std::sync::Mutex::new(0);
@@ -117,6 +118,46 @@ fn background_queries_are_counted_and_accepted_in_one_step() {
     }
 }
 
+/// The error of a background query that a call submits.
+async fn background_error(fixture: &Fixture, token: &str, query: &str) -> String {
+    let call = format!("/api/v1/queries?query={query}");
+    let (status, answer) = fixture.as_token(token, "POST", &call, &[], "").await;
+    assert_eq!(status, 202, "{answer}");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let id = answer["id"].as_str().unwrap().parse().unwrap();
+    loop {
+        match fixture.app.queue.get(id).unwrap() {
+            info if info.state.is_ended() => return info.error.unwrap_or_default(),
+            _ => tokio::task::yield_now().await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_a_user_hold_for_background_queries() {
+    let limited = |memory_bytes_max, rows_max| {
+        Fixture::of_tenants(tenants(|_| {}), move |options| {
+            with_tokens(options);
+            let limits = &mut options.access.limits;
+            (limits.memory_bytes_max, limits.rows_max) = (memory_bytes_max, rows_max);
+        })
+    };
+    let lines: String = (0..2_000).map(|n| format!("{{\"_msg\":\"line {n}\"}}\n")).collect();
+    let counts = "*|stats+by+(_msg)+count()+n";
+    let fixture = limited(Some(1_000), None);
+    fixture.send_for("shop", &lines).await;
+    let error = background_error(&fixture, "shop-reads", counts).await;
+    assert!(error.contains("the limit memory_bytes_max of this user"), "{error}");
+    let fixture = limited(None, Some(5));
+    fixture.send_for("shop", &lines).await;
+    for query in ["*", counts] {
+        let error = background_error(&fixture, "shop-reads", query).await;
+        assert!(error.contains("more than 5 rows"), "{error}");
+        assert!(error.contains("the limit rows_max of this user"), "{error}");
+    }
+    assert_eq!(background_error(&fixture, "shop-reads", "*|limit+5").await, "");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_memory_of_a_query_is_that_of_its_tenant() {
     let (_, fixture) = limited(|shop| shop.query_memory_bytes_max = Some(1_000));
@@ -129,6 +170,8 @@ async fn the_memory_of_a_query_is_that_of_its_tenant() {
     let (status, answer) = fixture.read_as("shop-reads", path).await;
     assert_eq!(status, 429, "{answer}");
     assert!(answer.contains("query_memory_bytes_max of the tenant"), "{answer}");
+    let error = background_error(&fixture, "shop-reads", "*|stats+by+(_msg)+count()+n").await;
+    assert!(error.contains("query_memory_bytes_max of the tenant"), "{error}");
     assert_eq!(fixture.read_as("bank-reads", path).await.0, 200);
 }
 

@@ -11,6 +11,8 @@ pub mod backup;
 pub mod changes;
 mod collect;
 mod directories;
+#[cfg(test)]
+mod documented;
 pub mod encryption;
 mod engines;
 mod files;

@@ -4,7 +4,7 @@
 use std::io::{BufReader, Write};
 use std::time::Instant;
 
-use crate::common::{Server, encoded, loginson, read_chunk, read_head};
+use crate::common::{Port, Server, encoded, loginson, read_chunk, read_head};
 use crate::shop::{compare, rows, send};
 
 fn controller(copies: &[&[&Server]]) -> Server {
@@ -153,6 +153,36 @@ fn deletions_reach_all_stores_and_tails_follow_them() {
     one.wait_for("the lines are deleted", |one| one.count("*") == 200);
     let listed = one.get("/api/v1/deletions").json();
     assert_eq!(listed["stores"].as_array().unwrap().len(), 2);
+    // Each store has its own, which is found under its name alone.
+    let entry = &listed["stores"][1];
+    let (name, id) = (entry["store"].as_str().unwrap(), &entry["answer"]["deletions"][0]["id"]);
+    let path = format!("/api/v1/deletions/{}", id.as_str().unwrap());
+    for method in ["GET", "DELETE"] {
+        let unnamed = one.request(method, &path, &[], b"");
+        assert_eq!(unnamed.status, 400, "{}", unnamed.text());
+        assert!(unnamed.text().contains("store=NAME"), "{}", unnamed.text());
+        assert_eq!(one.request(method, &format!("{path}?store=none"), &[], b"").status, 400);
+        let at_it = one.request(method, &format!("{path}?store={name}"), &[], b"");
+        assert_eq!((at_it.status, &at_it.json()["id"]), (200, id), "{}", at_it.text());
+        assert_eq!(one.request(method, &format!("{path}9?store={name}"), &[], b"").status, 404);
+    }
+    assert_eq!(stores[0].get(&format!("{path}?store={name}")).status, 400);
+}
+
+#[test]
+fn a_server_that_is_one_of_its_stores_deletes_its_lines_once() {
+    let (port, other) = (Port::take(), Server::start());
+    let config = format!("[stores]\naddresses = ['{}', '{}']\n", port.address(), other.http);
+    let one = Server::start_at(&port.address(), &config);
+    send(&[&one, &other], None, 0..200);
+    one.wait_for("all stores answer", |one| one.get("/ready").status == 200);
+    let begun = one.post(&format!("/api/v1/deletions?filter={}", encoded("order:<100")), b"");
+    assert_eq!(begun.status, 202, "{}", begun.text());
+    let listed = one.get("/api/v1/deletions").json();
+    for store in listed["stores"].as_array().unwrap() {
+        assert_eq!(store["answer"]["deletions"].as_array().unwrap().len(), 1, "{listed}");
+    }
+    one.wait_for("the lines are deleted", |one| one.count("*") == 100);
 }
 
 #[test]
@@ -241,5 +271,52 @@ fn strangers_among_the_stores_are_named() {
         let text = failed.text();
         assert_eq!(failed.status, 503, "{text}");
         assert!(text.contains(expected) && text.contains(&address), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn stores_add_up_the_rows_of_charts_and_count_again_themselves() {
+    let stores = [Server::start(), Server::start()];
+    let stores: Vec<&Server> = stores.iter().collect();
+    send(&stores, None, 0..3_000);
+    let one = controller(&[&stores]);
+    let range = "start=2026-01-31T12:00:00Z&end=2026-02-01T00:00:00Z";
+    let rows = |step: &str| {
+        let path = format!("/api/v1/summary/rows?type=json&{range}{step}");
+        let answer = stores[0].get(&path);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json().as_array().unwrap().clone()
+    };
+    stores[0].wait_for("the lines are counted", |_| {
+        rows("").iter().map(|row| row["lines"].as_u64().unwrap()).sum::<u64>() == 1_500
+    });
+    assert!(rows("").len() > 100, "a row for each bucket");
+    let days = rows("&step=1d");
+    assert_eq!((days.len(), &days[0]["lines"]), (1, &1_500.into()), "{days:?}");
+    one.wait_for("the chart has all lines", |one| {
+        let chart = one.get(&format!("/api/v1/summary?type=json&{range}&step=1h")).json();
+        let lines = chart["lines"].as_array().into_iter().flatten();
+        lines.filter_map(serde_json::Value::as_u64).sum::<u64>() == 3_000
+    });
+    // The server that answers has no lines to count again; a store has.
+    let rerun = format!("/api/v1/summary/rerun?type=json&{range}");
+    let refused = one.post(&rerun, b"");
+    assert_eq!(refused.status, 501, "{}", refused.text());
+    assert!(refused.text().contains("run this at the stores"), "{}", refused.text());
+    let own = format!("{rerun}&own=1");
+    one.wait_for("it counts its own lines again", |one| one.post(&own, b"").status == 200);
+    assert_eq!(stores[0].post(&rerun, b"").json()["lines"], 1_500);
+}
+
+#[test]
+fn the_automatic_step_of_an_open_range_does_not_depend_on_the_server_that_answers() {
+    let stores = [Server::start(), Server::start()];
+    let stores: Vec<&Server> = stores.iter().collect();
+    send(&stores, None, 0..3_000);
+    let one = controller(&[&stores]);
+    for range in ["", "&start=2026-01-31T12:00:00Z", "&end=2026-02-01T00:00:00Z"] {
+        let hits = one.get(&format!("/select/logsql/hits?query=*&step=auto{range}")).json();
+        assert_eq!(hits["step_s"], 86_400.0, "{range}: {hits}");
+        assert_eq!(hits["hits"][0]["total"], 3_000, "{range}: {hits}");
     }
 }

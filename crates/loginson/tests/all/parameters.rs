@@ -301,3 +301,38 @@ fn parameters_of_a_request_that_says_json_and_brings_nothing() {
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("multipart"), "{}", answer.text());
 }
+
+#[test]
+fn parameters_that_are_taken_change_the_answer() {
+    let server = with_tenants();
+    let values = |call: &str| -> usize {
+        let answer = server.get(&format!("/select/logsql/{call}&query=*&{TIMES}"));
+        assert_eq!(answer.status, 200, "{call}: {}", answer.text());
+        answer.json()["values"].as_array().unwrap().len()
+    };
+    for call in ["field_names", "field_values", "stream_field_names", "stream_field_values"] {
+        let call = format!("{call}?field=n");
+        let call = call.replace("names?field=n", "names?time=2026-02-01T00:00:00Z");
+        let call = call.replace("stream_field_values?field=n", "stream_field_values?field=tenant");
+        assert!(values(&call) > 1, "{call}");
+        assert_eq!(values(&format!("{call}&limit=1")), 1, "{call}");
+        assert!(values(&format!("{call}&limit=0")) > 1, "{call}: 0 is no limit");
+        assert_eq!(values(&format!("{call}&filter=nothing-has-this")), 0, "{call}");
+    }
+    for call in ["streams", "stream_ids"] {
+        assert!(values(&format!("{call}?")) > 1, "{call}");
+        assert_eq!(values(&format!("{call}?limit=1")), 1, "{call}");
+    }
+    // An export takes as long as it is allowed to.
+    let export = |parameters: &str| {
+        server.get(&format!("/api/v1/export?format=jsonl&query=*&{TIMES}{parameters}"))
+    };
+    assert_eq!(export("&timeout=1h").rows().len(), 10);
+    let late = export("&timeout=1ns");
+    assert!(late.status != 200 || late.text().contains("_error"), "{}", late.text());
+    // The query of the background says which revisions it reads.
+    let submitted = server.post("/api/v1/queries?query=*&all_revisions=1", b"").json();
+    let id = submitted["id"].as_str().unwrap();
+    let query = server.get(&format!("/api/v1/queries/{id}")).json()["query"].to_string();
+    assert!(query.contains("all_revisions=true"), "{query}");
+}

@@ -137,6 +137,10 @@ fn every_format_and_body() {
     // The newest rows, the same as for a query in the foreground.
     let newest = encoded("* NOT _type:summary | fields _msg");
     assert!(form(&format!("query={newest}&limit=1")).starts_with(b"{\"_msg\":\"bad "));
+    // 0: no limit, the same as for a query in the foreground. The rows are in the order of time.
+    let all = form(&format!("query={newest}&limit=0"));
+    assert_eq!(all, form(&format!("query={newest}")));
+    assert_eq!(all.iter().filter(|&&b| b == b'\n').count(), 3);
     let body = json!({"query": "two | fields _msg", "format": "json", "limit": 5, "include": ["_line_id"]});
     let head = [("Content-Type", "application/json")];
     let text = body.to_string();

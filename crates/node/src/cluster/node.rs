@@ -273,7 +273,8 @@ impl Node {
         }
     }
 
-    /// Sends a request and returns the JSON of the answer. A status that is no success is an error.
+    /// Sends a request and returns the JSON of the answer: of this store alone, even if it answers
+    /// for others. A status that is no success is an error.
     pub fn call(
         &self,
         method: &str,
@@ -286,14 +287,17 @@ impl Node {
         let result = match method {
             "GET" => {
                 let request = authorized(self.agent.get(url), authorization).query_pairs(form);
+                let request = request.header(HANDED_ON, "1");
                 request.config().timeout_global(Some(CALL_TIME_MAX)).build().call()
             }
             "DELETE" => {
                 let request = authorized(self.agent.delete(url), authorization).query_pairs(form);
+                let request = request.header(HANDED_ON, "1");
                 request.config().timeout_global(Some(CALL_TIME_MAX)).build().call()
             }
             _ => {
                 let request = authorized(self.agent.post(url), authorization);
+                let request = request.header(HANDED_ON, "1");
                 request.config().timeout_global(Some(CALL_TIME_MAX)).build().send_form(form)
             }
         };
@@ -452,6 +456,13 @@ impl Node {
     }
 
     fn unreached(&self, error: &ureq::Error) -> NodeError {
+        // It answered, and another copy would answer as much.
+        if let ureq::Error::BodyExceedsLimit(most) = error {
+            return NodeError::new(format!(
+                "store {} answers with more than {most} bytes; ask for less, such as a shorter range or a wider step",
+                self.name
+            ));
+        }
         let why = match error {
             ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 "nothing listens there".to_owned()
@@ -520,6 +531,27 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    #[test]
+    fn a_store_that_answers_too_much_is_not_away() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let bytes = ANSWER_BYTES_MAX + 1;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+            // The other side closes the connection before it has read all.
+            let _ = stream.write_all(head.as_bytes());
+            let part = vec![b' '; 1 << 20];
+            for _ in 0..=ANSWER_BYTES_MAX >> 20 {
+                let _ = stream.write_all(&part);
+            }
+        });
+        let node = Node::new(&url, None, None).unwrap();
+        let error = node.call("GET", "/", &[]).unwrap_err();
+        assert!(!error.is_away, "{}", error.message);
+        assert!(error.message.contains("answers with more than"), "{}", error.message);
+    }
 
     #[test]
     fn a_store_that_falls_silent_is_not_followed_for_ever() {

@@ -92,6 +92,11 @@ impl ChartRange {
         (self.start_ns, self.point_ns(self.points))
     }
 
+    /// The distance between points, seconds.
+    pub fn step_s(&self) -> u64 {
+        self.step_s
+    }
+
     fn point_ns(&self, point: u64) -> i64 {
         let step_ns = i128::from(self.step_s) * i128::from(SECOND_NS);
         let time_ns = i128::from(self.start_ns) + i128::from(point) * step_ns;
@@ -301,7 +306,7 @@ impl TypesBuilder {
 }
 
 /// Stored rows are input: numbers in them may have any value, so sums saturate instead of wrapping.
-fn add_to(sum: &mut u64, n: u64) {
+pub(crate) fn add_to(sum: &mut u64, n: u64) {
     *sum = sum.saturating_add(n);
 }
 

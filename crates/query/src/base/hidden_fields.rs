@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use text::quoted::quote;
 
-use super::names::{LINE, NamePattern, RAW_LINE, is_stored};
+use super::names::{LINE, NamePattern, RAW_LINE, RAW_RECEIVED, is_stored};
 
 /// Names and beginnings of names that can be hidden. More are refused, because each field of each
 /// line that is read is compared with all.
@@ -58,9 +58,11 @@ impl HiddenFields {
         Ok((!patterns.is_empty()).then(|| Arc::new(HiddenFields(patterns))))
     }
 
-    /// Whether the field of this name is hidden.
+    /// Whether the field of this name is hidden. The arrival time never is, only a field of its
+    /// name that a line brings.
     pub fn hides(&self, name: &str) -> bool {
-        name == LINE || name == RAW_LINE || self.0.iter().any(|pattern| pattern.matches(name))
+        let is_named = || self.0.iter().any(|pattern| pattern.matches(name));
+        name == LINE || name == RAW_LINE || (name != RAW_RECEIVED && is_named())
     }
 
     /// The names, as [`HiddenFields::parse`] takes them.
@@ -111,6 +113,7 @@ mod tests {
             ("user", false),
             ("_line", true),
             ("_line\0", true),
+            ("_received\0", false),
             ("_msg", false),
             ("_line_id", false),
         ] {

@@ -16,10 +16,16 @@ pub(crate) const LINE_ID: &str = "_line_id";
 /// As [`LINE`], for filters that test the line as it was sent even if it brings a field `_line`. No
 /// field can have this name.
 pub const RAW_LINE: &str = "_line\0";
+/// The arrival time, for filters that test it even if the line brings a field `_received`. No field
+/// can have this name.
+pub const RAW_RECEIVED: &str = "_received\0";
 
 /// Whether a field of this name is stored with the line, rather than computed.
 pub(crate) fn is_stored(name: &str) -> bool {
-    !matches!(name, "_time" | "_received" | LINE | LINE_ID | RAW_LINE | "_stream")
+    !matches!(
+        name,
+        "_time" | "_received" | LINE | LINE_ID | RAW_LINE | RAW_RECEIVED | "_stream"
+    )
 }
 
 /// Stored fields that Loginson adds to lines by itself.

@@ -28,7 +28,7 @@ use text::time::parse_timestamp;
 use text::time::write_time;
 
 use crate::base::bitmap::Bitmap;
-use crate::base::names::{HIDDEN, LINE, LINE_ID, MSG, RAW_LINE};
+use crate::base::names::{HIDDEN, LINE, LINE_ID, MSG, RAW_LINE, RAW_RECEIVED};
 use crate::base::{Meter, RunError};
 
 pub use change::Change;
@@ -126,6 +126,7 @@ impl<'n> Column<'n> {
             "_time" => return Column::Time,
             "_stream" => return Column::Stream,
             RAW_LINE => return Column::Raw,
+            RAW_RECEIVED => return Column::Received,
             _ => {}
         }
         match (batch.field_id(name), Hidden::of(name)) {

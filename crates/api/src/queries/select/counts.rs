@@ -135,8 +135,8 @@ pub(crate) fn step_ns(params: &Params, query: &Query, pending: &PendingQuery) ->
     }
     let requested = pending.context.range.intersect(query.filter().time_range());
     let is_open = requested.start_ns == i64::MIN || requested.end_ns == i64::MAX;
-    if pending.is_restricted() && is_open {
-        // When there are lines is known of all lines alone.
+    if (pending.is_restricted() || !pending.reads_own_store()) && is_open {
+        // When there are lines is known of all lines alone, and of those of this server.
         return Ok(DAY_NS);
     }
     let stored = pending.pipeline().store().stats().time_ns.unwrap_or((0, 0));
@@ -217,8 +217,12 @@ impl Serialize for FoundFacets {
 async fn field_names(State(app): State<Arc<App>>, caller: Caller, params: Params) -> ApiResult {
     let (query, pending) = read(&app, "field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
+    let limit = params.limit("limit")?.unwrap_or(usize::MAX);
     values(pending, move |running| {
-        query::field_names(&query, running.source(), &running.context, &filter)
+        let (source, context) = (running.source(), &running.context);
+        let mut names = query::field_names(&query, source, context, &filter)?;
+        names.truncate(limit);
+        Ok(names)
     })
     .await
 }
@@ -265,8 +269,12 @@ async fn stream_field_names(
 ) -> ApiResult {
     let (query, pending) = read(&app, "stream_field_names", &params, &caller)?;
     let filter = params.get("filter").unwrap_or_default().to_owned();
+    let limit = params.limit("limit")?.unwrap_or(usize::MAX);
     values(pending, move |running| {
-        query::stream_field_names(&query, running.source(), &running.context, &filter)
+        let (source, context) = (running.source(), &running.context);
+        let mut names = query::stream_field_names(&query, source, context, &filter)?;
+        names.truncate(limit);
+        Ok(names)
     })
     .await
 }

@@ -5,25 +5,27 @@
 //! The store's index and the footers of sealed segments say which, so that a chart of a day does
 //! not read the lines of a day.
 
+use std::ops::ControlFlow;
+
 use programs::summary::{SummaryRow, stored_rows};
 use store::{ArrivalCursor, FrameHandle, Store, StoreError};
 
 use crate::storage::stored::Parsers;
 
 /// Calls `each` with the stored rows whose buckets begin between the two instants, both inclusive,
-/// and whose watermark is not above `settled_through`.
+/// and whose watermark is not above `settled_through`, until it breaks.
 pub fn read(
     store: &Store,
     parsers: &Parsers,
     range_ns: (i64, i64),
     settled_through: Option<u64>,
-    mut each: impl FnMut(SummaryRow),
+    mut each: impl FnMut(SummaryRow) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     for unit in store.snapshot(range_ns)?.iter().filter(|unit| unit.is_internal()) {
         let Some(batch) = parsers.load(unit)? else { continue };
         for row in stored_rows(&batch, settled_through) {
-            if (range_ns.0..=range_ns.1).contains(&row.time_ns) {
-                each(row);
+            if (range_ns.0..=range_ns.1).contains(&row.time_ns) && each(row).is_break() {
+                return Ok(());
             }
         }
     }

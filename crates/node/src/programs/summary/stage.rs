@@ -5,6 +5,7 @@
 //! thread of its own writes the rows ([`SummaryStage::run`]). The cursor reads hot and sealed lines
 //! alike, so no line waits for the summary before it is sealed.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -177,24 +178,29 @@ impl SummaryStage {
 
     /// Calls `each` with the rows, of one type or all, whose buckets begin between the two instants
     /// (the second exclusive): open buckets first, then stored rows, so that each line is counted
-    /// once. `None` while the point to resume at is not known yet after a start.
+    /// once; ends when `each` breaks. `None` while the point to resume at is not known yet after a
+    /// start.
     pub fn rows(
         &self,
         log_type: Option<&str>,
         start_ns: i64,
         end_ns: i64,
-        each: &mut dyn FnMut(&SummaryRow),
+        each: &mut dyn FnMut(&SummaryRow) -> ControlFlow<()>,
     ) -> Result<Option<()>, StoreError> {
         // Read before the rows: rows of a rerun that ends meanwhile do not count yet.
         let reruns = self.reruns.list();
         let look = |summariser: &Summariser| summariser.snapshot(log_type, start_ns, end_ns);
         let Some(open) = lock(&self.summariser).as_ref().map(look) else { return Ok(None) };
-        open.rows.iter().for_each(&mut *each);
+        if open.rows.iter().try_for_each(&mut *each).is_break() {
+            return Ok(Some(()));
+        }
         let last_ns = if end_ns == i64::MAX { end_ns } else { end_ns.saturating_sub(1) };
         let range_ns = (start_ns, last_ns);
         rows::read(&self.store, &self.parsers, range_ns, open.settled_through, |row| {
-            if log_type.is_none_or(|log_type| log_type == row.summary_of) && reruns.counts(&row) {
-                each(&row);
+            let is_of_type = log_type.is_none_or(|log_type| log_type == row.summary_of);
+            match is_of_type && reruns.counts(&row) {
+                true => each(&row),
+                false => ControlFlow::Continue(()),
             }
         })?;
         Ok(Some(()))

@@ -49,7 +49,7 @@ use query::{
 
 pub use self::limits::{JOBS_MAX, JobLimits};
 pub use self::page::PAGE_ROWS_MAX;
-pub use self::record::{Done, Submission};
+pub use self::record::{Done, OwnLimits, Submission};
 use self::record::{LastId, Record, named};
 use self::results::Results;
 use crate::cluster::engines::{KnownQuery, TOLD_CHARS_MAX};

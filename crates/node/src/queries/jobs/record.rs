@@ -40,9 +40,24 @@ pub struct Submission {
     /// The id of the tenant whose lines alone it reads; empty: of several, or there are no tenants.
     #[serde(default)]
     pub tenant: String,
-    /// Limit of its memory, where that is less than the one of all queries.
+    /// Limit of the memory of a query of its tenant.
     #[serde(default)]
     pub memory_bytes_max: Option<u64>,
+    /// The limits of the user, token or address that submitted it.
+    #[serde(default)]
+    pub own: OwnLimits,
+}
+
+/// Limits of the queries of one user, token or address; none: only those of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OwnLimits {
+    /// Run time. [`Submission::run_time_ms`] is never above it.
+    pub run_ms: Option<u64>,
+    /// Memory.
+    pub memory_bytes: Option<u64>,
+    /// Rows of all runs together.
+    pub rows: Option<u64>,
 }
 
 /// The content of a file.
@@ -238,6 +253,7 @@ mod tests {
             seen: String::new(),
             tenant: String::new(),
             memory_bytes_max: None,
+            own: OwnLimits { rows: Some(3), ..OwnLimits::default() },
         };
         Record::new(7, submission, -5)
     }
@@ -257,6 +273,14 @@ mod tests {
         LastId::write(&disk, dir, 12).unwrap();
         assert_eq!(LastId::read(&disk, dir).unwrap(), 12);
         assert_eq!(disk.list(dir).unwrap(), ["7.json", "last-id"]);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_release_has_no_limits_of_a_user() {
+        let mut value = serde_json::to_value(record()).unwrap();
+        value["asked"].as_object_mut().unwrap().remove("own").unwrap();
+        let read: Record = serde_json::from_value(value).unwrap();
+        assert_eq!(read.submission.own, OwnLimits::default());
     }
 
     #[test]

@@ -53,6 +53,15 @@ enum Failure {
     Encode(#[from] EncodeError),
     #[error("{0}")]
     Columns(String),
+    #[error(
+        "{0}; this is the limit {1} of this user or address, which an administrator may raise for the \
+         user, or in [limits.users]"
+    )]
+    Own(RunError, &'static str),
+    #[error(
+        "{0}; this is query_memory_bytes_max of the tenant in [[tenants]], which an administrator may raise"
+    )]
+    Tenant(RunError),
     #[error("the query cannot be parsed any more: {0}")]
     Parse(String),
     #[error("the query ended because of a bug; see the server's log")]
@@ -65,6 +74,28 @@ impl From<RunError> for Failure {
             RunError::TimeLimit(seconds) => Failure::TimeLimit(seconds),
             error => Failure::Run(error),
         }
+    }
+}
+
+/// The failure of a query; a limit of its user, or of its tenant, is named as one.
+fn named(failure: Failure, submission: &Submission) -> Failure {
+    let own = &submission.own;
+    let seconds = own.run_ms.map(|ms| Duration::from_millis(ms).as_secs_f64());
+    match failure {
+        Failure::TimeLimit(most) if seconds == Some(most) => {
+            Failure::Own(RunError::TimeLimit(most), "run_max")
+        }
+        Failure::Run(RunError::MemoryLimit(most)) if own.memory_bytes == Some(most) => {
+            Failure::Own(RunError::MemoryLimit(most), "memory_bytes_max")
+        }
+        Failure::Run(RunError::MemoryLimit(most)) if submission.memory_bytes_max == Some(most) => {
+            Failure::Tenant(RunError::MemoryLimit(most))
+        }
+        // A run that continues has what the runs before it left of the rows.
+        Failure::Run(RunError::RowLimit(left)) => {
+            Failure::Own(RunError::RowLimit(own.rows.unwrap_or(left)), "rows_max")
+        }
+        failure => failure,
     }
 }
 
@@ -91,6 +122,7 @@ impl Jobs {
             }
         };
         let outcome = unless_it_panics(|| self.try_run(job, &permit));
+        let outcome = outcome.map_err(|failure| named(failure, &job.record().submission));
         let (state, error) = match outcome {
             Ok(()) => (QueryState::Done, None),
             Err(Failure::Run(RunError::Cancelled)) if self.queue.is_closed() => {
@@ -147,10 +179,14 @@ impl Jobs {
         let format = format(&submission.format);
         let in_order = continues(&submission);
         let mut limits = self.limits().1;
-        if let Some(bytes) = submission.memory_bytes_max {
+        let most = [submission.memory_bytes_max, submission.own.memory_bytes];
+        for bytes in most.into_iter().flatten() {
             limits.memory_bytes_max = limits.memory_bytes_max.min(bytes);
         }
         let (results, first_run) = self.open_results(job, in_order)?;
+        // Only the bytes of results limit the rows of a query whose user has no limit.
+        let kept = results.rows();
+        let rows_max = submission.own.rows.map_or(u64::MAX, |most| most.saturating_sub(kept));
         let mut order = None;
         if in_order {
             let within = job.record().within.clone();
@@ -163,7 +199,7 @@ impl Jobs {
             include: export::fields(format, submission.include.clone()),
             limits: query::Limits {
                 run_time: Duration::from_millis(submission.run_time_ms),
-                rows_max: u64::MAX,
+                rows_max,
                 ..limits
             },
             order,
@@ -357,6 +393,26 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queries::jobs::OwnLimits;
+    use crate::queries::jobs::tests::submission;
+
+    #[test]
+    fn limits_of_the_user_and_of_the_tenant_are_named() {
+        let own = OwnLimits { run_ms: Some(1_500), memory_bytes: Some(10), rows: Some(7) };
+        let submission = Submission { memory_bytes_max: Some(20), own, ..submission() };
+        for (failure, expected) in [
+            (Failure::TimeLimit(1.5), "the limit run_max of this user"),
+            (Failure::TimeLimit(2.0), "query.background_run_max"),
+            (RunError::MemoryLimit(10).into(), "the limit memory_bytes_max of this user"),
+            (RunError::MemoryLimit(20).into(), "query_memory_bytes_max of the tenant"),
+            (RunError::MemoryLimit(30).into(), "or raise query.memory_bytes_max"),
+            (RunError::RowLimit(3).into(), "more than 7 rows"),
+            (RunError::RowLimit(7).into(), "the limit rows_max of this user"),
+        ] {
+            let text = named(failure, &submission).to_string();
+            assert!(text.contains(expected), "{text}");
+        }
+    }
 
     #[test]
     fn a_panic_is_a_failure_like_others() {

@@ -58,6 +58,17 @@ impl Fixture {
             .unwrap()
     }
 
+    /// Makes lines durable.
+    fn push(&self, lines: &str) {
+        let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
+        let mut rest = lines.as_bytes();
+        while !rest.is_empty() {
+            let (ticket, left) = self.pipeline.http.push(&origin, rest);
+            ticket.wait().unwrap();
+            rest = left;
+        }
+    }
+
     fn queries(&self) -> PathBuf {
         self.dir.path().join("queries")
     }
@@ -89,7 +100,7 @@ impl Drop for Fixture {
     }
 }
 
-fn submission() -> Submission {
+pub(super) fn submission() -> Submission {
     Submission {
         query: "*".into(),
         now_ns: 0,
@@ -103,6 +114,7 @@ fn submission() -> Submission {
         seen: String::new(),
         tenant: String::new(),
         memory_bytes_max: None,
+        own: OwnLimits::default(),
     }
 }
 
@@ -251,14 +263,7 @@ fn a_paused_query_that_has_not_begun_waits_again_after_a_start() {
 #[test]
 fn bytes_are_those_of_the_stored_rows() {
     let fixture = Fixture::new();
-    let lines = "a line of some length\n".repeat(1_000);
-    let origin = ::record::Origin::new(::record::Transport::Http, ::record::Format::Auto, None);
-    let mut rest = lines.as_bytes();
-    while !rest.is_empty() {
-        let (ticket, left) = fixture.pipeline.http.push(&origin, rest);
-        ticket.wait().unwrap();
-        rest = left;
-    }
+    fixture.push(&"a line of some length\n".repeat(1_000));
     let jobs = fixture.open(1, 100);
     let ids: Vec<u64> = (0..3).map(|_| jobs.submit(submission()).unwrap()).collect();
     for &id in &ids {
@@ -278,6 +283,54 @@ fn bytes_are_those_of_the_stored_rows() {
     assert_eq!(again.bytes(), in_files());
     ids.iter().for_each(|&id| drop(again.remove(id)));
     assert_eq!((again.bytes(), fixture.files().len()), (0, 0));
+}
+
+#[test]
+fn the_limits_of_a_user_hold_in_the_background() {
+    let fixture = Fixture::new();
+    let lines: String = (0..1_000).map(|n| format!("line {n} of some length\n")).collect();
+    fixture.push(&lines);
+    let jobs = fixture.open(1, 100);
+    let ended = |query: &str, own: OwnLimits| {
+        let id = jobs.submit(Submission { query: query.into(), own, ..submission() }).unwrap();
+        let state = wait_for_end(&jobs, id);
+        let error = jobs.queue.get(id).unwrap().error.unwrap_or_default();
+        (state, error, jobs.info(id).unwrap().rows)
+    };
+    let rows = |most| OwnLimits { rows: Some(most), ..OwnLimits::default() };
+    let (state, error, kept) = ended("length", rows(7));
+    assert_eq!((state, kept), (QueryState::Failed, 7), "{error}");
+    assert!(error.contains("more than 7 rows") && error.contains("the limit rows_max of"));
+    assert_eq!(ended("length", rows(1_000)), (QueryState::Done, String::new(), 1_000));
+    let memory = |most| OwnLimits { memory_bytes: Some(most), ..OwnLimits::default() };
+    let counts = "length | stats by (_msg) count() n";
+    let (state, error, _) = ended(counts, memory(100));
+    assert_eq!(state, QueryState::Failed);
+    assert!(error.contains("the limit memory_bytes_max of"), "{error}");
+    assert_eq!(ended(counts, memory(u64::MAX)), (QueryState::Done, String::new(), 1_000));
+}
+
+#[test]
+fn a_run_that_continues_has_what_is_left_of_the_rows_of_its_user() {
+    let fixture = Fixture::new();
+    fixture.push(&"a line of some length\n".repeat(10));
+    let jobs = fixture.open(1, 100);
+    let own = OwnLimits { rows: Some(15), ..OwnLimits::default() };
+    let submission = Submission { query: "length".into(), own, ..submission() };
+    let id = jobs.submit(submission).unwrap();
+    assert_eq!(wait_for_end(&jobs, id), QueryState::Done);
+    jobs.queue.close();
+    // As if the server had ended while it ran, over lines of which 10 more belong to the answer.
+    let mut record = Record::read(&RealDisk, &Record::path(&fixture.queries(), id)).unwrap();
+    (record.state, record.within) = (QueryState::Running.name().into(), None);
+    record.write(&RealDisk, &fixture.queries()).unwrap();
+    fixture.push(&"a later line of some length\n".repeat(10));
+    let again = fixture.open(1, 100);
+    again.resume(id).unwrap();
+    assert_eq!(wait_for_end(&again, id), QueryState::Failed);
+    let error = again.queue.get(id).unwrap().error.unwrap();
+    assert!(error.contains("more than 15 rows"), "{error}");
+    assert_eq!(again.info(id).unwrap().rows, 15);
 }
 
 #[test]
