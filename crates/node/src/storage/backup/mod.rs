@@ -35,7 +35,7 @@ use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
 use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, is_state};
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
-pub use restore::{delete_fetched, fetch_directory, restore, verify_backup};
+pub use restore::{check_restored, fetch_directory, finish_restore, restore, verify_backup};
 use text::size::show_bytes;
 
 /// Limit of a backup's name in bytes.
