@@ -13,15 +13,15 @@ pub fn create_dirs(path: &Path) -> io::Result<()> {
     new.into_iter().try_for_each(sync_above)
 }
 
-/// Makes the name of a directory durable, which is in the one above it.
+/// The directory that has the name of a path; none for the root, which has no name.
+pub(super) fn above(path: &Path) -> Option<&Path> {
+    let above = path.parent()?;
+    Some(if above.as_os_str().is_empty() { Path::new(".") } else { above })
+}
+
+/// Makes the name of a directory durable.
 pub(super) fn sync_above(path: &Path) -> io::Result<()> {
-    let above = match path.parent() {
-        // The root has no name.
-        None => return Ok(()),
-        Some(above) if above.as_os_str().is_empty() => Path::new("."),
-        Some(above) => above,
-    };
-    File::open(above)?.sync_all()
+    above(path).map_or(Ok(()), |above| File::open(above)?.sync_all())
 }
 
 /// Makes the names in a directory durable; no error if it does not exist.
@@ -47,6 +47,7 @@ mod tests {
         sync_dir_if_there(&deep).unwrap();
         sync_above(Path::new("/")).unwrap();
         sync_above(Path::new("name")).unwrap();
+        assert_eq!(above(Path::new("a/b")), Some(Path::new("a")));
         fs::write(root.path().join("file"), "").unwrap();
         create_dirs(&root.path().join("file/below")).unwrap_err();
     }
